@@ -1,0 +1,50 @@
+# Everything a clone needs: `make help` lists the targets. Works with GNU make 3.81 and a POSIX shell.
+
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+ROUNDS ?= 10
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo quick test features soak docs lock clean force
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY) ## create .venv with everything locked in requirements/
+
+# The stamp holds the folder it was made in: a moved clone has a broken .venv and sets up again.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
+$(READY): force
+endif
+$(READY): pyproject.toml requirements/uv.lock requirements/dev.lock requirements/java.lock scripts/setup.sh
+	@PYTHON="$(PYTHON)" sh scripts/setup.sh "$(CURDIR)"
+
+demo: setup ## run the demonstration (ARGS="…" is handed on)
+	@$(PY) demo/run.py $(ARGS)
+
+quick: setup ## the checks that need no JVM, in under a minute
+	@$(PY) -m scripts.gate --quick
+
+test: setup ## the whole gate: style, types, import contracts, every test
+	@$(PY) -m scripts.gate
+
+features: setup ## the contract's rows with their state in the last test run
+	@$(PY) -m scripts.features
+
+soak: setup ## tests/faults again and again (ROUNDS=10)
+	@$(PY) -m scripts.soak $(ROUNDS)
+
+docs: setup ## build the documentation into site/
+	@$(PY) -m zensical build --clean --strict
+
+lock: setup ## compile the locks again (ARGS=--upgrade takes newer versions)
+	@$(PY) -m scripts.lock $(ARGS)
+
+clean: ## remove what was built (.venv stays)
+	rm -rf build dist site spark-warehouse metastore_db derby.log
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .cache
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The repository's own tools, called by the Makefile as `python -m scripts.<name>`."""

@@ -1,0 +1,39 @@
+"""Compile requirements/*.lock from pyproject.toml: hashes for every platform, no host name in them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "requirements"
+UV = "uv==0.13.7"
+HOST_FREE = ("--no-header", "--no-annotate", "--no-emit-index-url", "--quiet")
+
+
+def compile_lock(name: str, requirements: list[str], python: str, options: list[str]) -> None:
+    """Resolve `requirements` into requirements/<name>.lock, keeping versions it already holds."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--universal", "--generate-hashes"]
+    command += [*HOST_FREE, "--python-version", python, "--constraints", str(FOLDER / "constraints.txt")]
+    command += ["--output-file", str(FOLDER / f"{name}.lock"), *options]
+    subprocess.run(command, input="\n".join(requirements), text=True, check=True, cwd=ROOT)
+    print(f"lock: requirements/{name}.lock")
+
+
+def main(options: list[str]) -> None:
+    """Compile the three locks; `options` go to uv (`--upgrade`)."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = declared["project"]
+    python = project["requires-python"].removeprefix(">=")
+    # The build back end is locked too: the editable install then needs no index.
+    build = [*declared["build-system"]["requires"], "editables"]
+    development = [*project["dependencies"], *declared["dependency-groups"]["dev"], *build]
+    compile_lock("uv", [UV], python, options)
+    compile_lock("dev", development, python, options)
+    compile_lock("java", project["optional-dependencies"]["java"], python, options)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

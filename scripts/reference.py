@@ -1,0 +1,438 @@
+"""Write the reference pages and the list of errors from the code; `--check` only compares.
+
+Run as `python -m scripts.reference`. The pages are committed, so that they can be read without building.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from string import Formatter
+from types import ModuleType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_overloads
+
+import typer.core
+import typer.main
+from pydantic import BaseModel
+
+import headwater
+from headwater.api.init import TEMPLATE
+from headwater.cli.main import app
+from headwater.connectors import all_connectors
+from headwater.errors import Entry, HeadwaterError, catalogue
+from headwater.loaders.declaration import Places
+from headwater.loaders.json_schema import VARIABLE, keys_of
+from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys, WatermarkKeys
+from headwater.runtime import Query
+from headwater.spec import Connector, FunctionRef, Mode, Schema, SinkSide, SourceSide
+from headwater.values import Duration
+from headwater.values.triggers import Every
+from scripts.contract import ROOT
+
+DOCS = ROOT / "docs"
+NOTE = "<!-- Written by `python -m scripts.reference` from the code; change it there. -->"
+WIDEST_SIGNATURE = 90
+
+# What a person would call the type; everything else is read from the JSON Schema.
+KINDS = {
+    Duration: "duration such as `10 minutes`",
+    datetime: "time such as `2026-01-31T12:00:00Z`",
+    FunctionRef: 'function such as `"out.py:write"`',
+    Every: "trigger such as `every 10 seconds`",
+    Schema: "mapping of columns to types, or text",
+    WatermarkKeys: "mapping; see [watermarks](#watermarks)",
+}
+TYPES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "object": "mapping",
+}
+
+
+def pages() -> dict[str, str]:
+    """Every generated page by its path under docs/."""
+    made = {
+        "reference/pipeline.md": pipeline_page(),
+        "reference/connectors.md": connectors_page(),
+        "reference/commands.md": commands_page(),
+        "reference/python.md": python_page(),
+        "errors.md": errors_page(),
+    }
+    return {path: "\n".join([NOTE, "", *lines]).rstrip("\n") + "\n" for path, lines in made.items()}
+
+
+def text(words: str) -> str:
+    """Words in which only what stands between backticks is markup."""
+    parts = words.split("`")
+    outside = [part if index % 2 else part.replace("<", "&lt;") for index, part in enumerate(parts)]
+    return "`".join(outside)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table of Markdown and the empty line after it."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
+    yield ""
+
+
+def keys_table(model: type[BaseModel]) -> Iterator[str]:
+    """The keys of a model: name, type, default, meaning."""
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    rows = [
+        (
+            f"`{key}`",
+            kind(fields[key].annotation, node),
+            "required" if fields[key].is_required() else default_words(node.get("default")),
+            text(node.get("description", "")),
+        )
+        for key, node in keys_of(model).items()
+    ]
+    return table(("key", "type", "default", "meaning"), rows)
+
+
+def kind(annotation: object, node: dict[str, Any]) -> str:
+    """The type of a key in words."""
+    for leaf in leaves(annotation):
+        if leaf in KINDS:
+            return KINDS[leaf]
+    choices = [each for each in node.get("anyOf", [node]) if each not in (VARIABLE, {"type": "null"})]
+    words = " or ".join(dict.fromkeys(choice_words(each) for each in choices))
+    return f"{words} such as `{node['examples'][0]}`" if "examples" in node else words
+
+
+def leaves(annotation: object) -> Iterator[Any]:
+    """The members of a union, without their annotations."""
+    if get_origin(annotation) is Annotated:
+        yield from leaves(get_args(annotation)[0])
+    elif get_origin(annotation) in (Union, UnionType):
+        for member in get_args(annotation):
+            yield from leaves(member)
+    else:
+        yield annotation
+
+
+def choice_words(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return "one of " + ", ".join(f"`{each}`" for each in node["enum"])
+    if node.get("type") == "array":
+        return f"list of {choice_words(node.get('items', {}))}"
+    if isinstance(node.get("additionalProperties"), dict):
+        return "mapping of names to text, numbers or switches"
+    return TYPES.get(node.get("type", ""), "anything")
+
+
+def default_words(default: object) -> str:
+    if default is None or default in ([], {}):
+        return ""
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def pipeline_page() -> Iterator[str]:
+    yield from ("# Pipeline files", "")
+    yield "A pipeline file is YAML 1.2. It declares sources, tables and sinks, and a few settings of the whole."
+    yield "An unknown key is refused, with the nearest known one. This is the file that `headwater init` makes:"
+    yield from ("", "```yaml", (TEMPLATE / "pipeline.yml").read_text(encoding="utf-8").rstrip(), "```", "")
+    yield from ("## Top level", "", *keys_table(PipelineKeys))
+    yield "Names of sources, tables and sinks are letters, digits and `_`, and don't begin with a digit. Sources"
+    yield from ("and tables share one name space.", "", "## Sources", "")
+    yield "Every source has these keys, and those of its [connector](connectors.md) beside them."
+    yield from ("", *keys_table(SourceKeys), "## Tables", "")
+    yield "A table is SQL text (`name: SELECT …`), or a mapping with exactly one of `sql` and `python`. The"
+    yield from ("parameters of a Python function name the tables and sources it reads.", "")
+    yield from (*keys_table(TableKeys), "## Sinks", "")
+    yield "Every sink has these keys, and those of its [connector](connectors.md) beside them. Each sink is a"
+    yield "query of its own; see [independent queries](../concepts/independent-queries.md),"
+    yield "[output modes](../concepts/output-modes.md) and [triggers](../concepts/triggers.md)."
+    yield from ("", *keys_table(SinkKeys), "## Watermarks", "")
+    yield "`watermark:` stands on a source, or on a table that makes the event-time column; see"
+    yield from ("[event time](../concepts/event-time.md).", "", *keys_table(WatermarkKeys))
+    yield from VALUES.splitlines()
+
+
+VALUES = """\
+## Values
+
+- **Durations** are numbers with units: `10 minutes`, `60s`, `500 ms`, `1 hour 30 minutes`.
+- **Triggers** are `every 10 seconds`, `once` or `available now`. Without one, the next batch starts as soon as
+  the last one has ended.
+- **Paths** are relative to the pipeline file.
+- **Variables**: `${NAME}` and `${NAME:-default}` come from the environment. Between `{` and `}` quote them:
+  `{path: "${FOLDER}"}`. `$${` is a plain `${`.
+- **Secrets**: `${secret:NAME}` is never printed; it may stand in `options:`.
+
+## In an editor
+
+`headwater schema > pipeline.schema.json` writes a JSON Schema of this page, with every installed connector. Editors
+that know the YAML language server complete and check a file that begins with
+
+```yaml
+# yaml-language-server: $schema=pipeline.schema.json
+```
+"""
+
+
+def built_in() -> list[Connector]:
+    """The connectors of Headwater itself; what else is installed here is no part of the pages."""
+    return [each for each in all_connectors().values() if each.spark.startswith("headwater.")]
+
+
+def connectors_page() -> Iterator[str]:
+    yield from ("# Connectors", "")
+    yield "The keys of a connector stand beside `connector:` in a source or sink, together with the keys that"
+    yield "[every source and sink](pipeline.md) has. Installed connectors of other packages work the same way."
+    yield ""
+    yield from table(("connector", "source", "sink", "what it is"), (overview(each) for each in built_in()))
+    for connector in built_in():
+        yield from (f"## {connector.name}", "", text(connector.summary), "")
+        if connector.source:
+            yield from (f"### {connector.name} as a source", "", *source_lines(connector.source))
+        if connector.sink:
+            yield from (f"### {connector.name} as a sink", "", *sink_lines(connector.sink))
+
+
+def overview(connector: Connector) -> tuple[str, ...]:
+    modes = f"yes: {mode_words(connector.sink)}" if connector.sink else ""
+    link = f"[`{connector.name}`](#{connector.name})"
+    return link, "yes" if connector.source else "", modes, text(connector.summary)
+
+
+def mode_words(side: SinkSide) -> str:
+    return ", ".join(mode.value for mode in Mode if mode.value in side.modes)
+
+
+def source_lines(side: SourceSide) -> Iterator[str]:
+    yield from (first_line(side.options), "")
+    again = "with the same rows" if side.replayable else "only in part: rows may be lost"
+    yield f"- After a crash a batch is read again {again}."
+    form = "can be read as a finished table" if side.batch else "can't be read as a finished table"
+    yield f"- What it holds now {form} (`static: true`, `run --batch`)."
+    if not side.streaming:
+        yield "- It can't be read as a stream."
+    yield from ("", *keys_table(side.options))
+
+
+def sink_lines(side: SinkSide) -> Iterator[str]:
+    yield from (first_line(side.options), "")
+    yield f"- Modes: {mode_words(side)}."
+    yield f"- Delivery: {side.delivery.value}."
+    can = "It can" if side.batch else "It can't"
+    into = ", with `--into` for the place" if side.batch and side.stores else ""
+    yield f"- {can} take the rows of `run --batch`{into}."
+    yield from ("", *keys_table(side.options))
+
+
+def first_line(thing: object) -> str:
+    return text((inspect.getdoc(thing) or "").partition("\n")[0])
+
+
+def commands_page() -> Iterator[str]:
+    group: Any = typer.main.get_command(app)
+    yield from ("# Commands", "", text(group.help), "")
+    yield from table(
+        ("command", "what it does"),
+        ((f"[`{name}`](#headwater-{name})", text(each.help)) for name, each in group.commands.items()),
+    )
+    for name, command in group.commands.items():
+        yield from (f"## headwater {name}", "", text(command.help), "")
+        arguments = [each for each in command.params if isinstance(each, typer.core.TyperArgument)]
+        usage = " ".join(["headwater", name, "[OPTIONS]", *(each.metavar or each.name for each in arguments)])
+        yield from ("```sh", usage, "```", "")
+        yield from table(("option", "default", "meaning"), (option_row(each) for each in command.params))
+    yield from ("## Exit codes", "", *table(("code", "meaning"), exit_codes()))
+
+
+def option_row(option: Any) -> tuple[str, str, str]:
+    meaning = text(option.help or "") + (" May be given several times." if option.multiple else "")
+    if isinstance(option, typer.core.TyperArgument):
+        return f"`{option.metavar or option.name}`", "required" if option.required else "", meaning
+    value = "" if option.is_flag else f" {option.metavar or '…'}"
+    names = ", ".join(f"`{name}{value}`" for name in (*option.opts, *option.secondary_opts))
+    switched_on = option.is_flag and option.default
+    default = option.opts[0] if switched_on else "" if option.is_flag else str(option.default or "")
+    return names, f"`{default}`" if default else "", meaning
+
+
+def exit_codes() -> Iterator[tuple[str, str]]:
+    """The codes of the error tree, and the two that are no error of the tree."""
+    codes: dict[int, list[str]] = {0: ["All went well."], 70: ["A fault of Headwater's own."]}
+    for error in subclasses(HeadwaterError):
+        codes.setdefault(error.exit_code, []).append(first_line(error))
+    return ((f"`{code}`", " ".join(meanings)) for code, meanings in sorted(codes.items()))
+
+
+def subclasses(error: type[HeadwaterError]) -> Iterator[type[HeadwaterError]]:
+    for inner in error.__subclasses__():
+        yield inner
+        yield from subclasses(inner)
+
+
+def python_page() -> Iterator[str]:
+    yield from ("# Python", "", "```python", "import headwater as hw", "```", "")
+    yield "`import headwater` starts no JVM. The keys of the connectors are those of"
+    yield "[their page](connectors.md); `hw.connector` takes any that is installed."
+    yield ""
+    for name in headwater.__all__:
+        yield from described(f"hw.{name}", getattr(headwater, name))
+    yield from described("Query", Query)
+
+
+def described(name: str, thing: Any) -> Iterator[str]:
+    """A function, or a class with its members."""
+    yield from (f"## {name}", "")
+    if not inspect.isclass(thing):
+        yield from (*signatures(name, thing), *doc(thing))
+        return
+    # What only Headwater makes is described by its members alone.
+    if issubclass(thing, headwater.Pipeline):
+        yield from signatures(name, thing)
+    yield from doc(thing)
+    for member, value in members(thing).items():
+        yield from (f"### {name.removeprefix('hw.')}.{member}", "")
+        if not isinstance(value, property):
+            yield from signatures(member, value)
+        yield from doc(value)
+
+
+def members(thing: type) -> dict[str, Any]:
+    """Public methods and properties in the order of the source, the base classes' first."""
+    found: dict[str, Any] = {}
+    for owner in reversed(thing.__mro__):
+        if owner.__module__.startswith("headwater."):
+            found |= {name: value for name, value in vars(owner).items() if is_member(name, value)}
+    return found
+
+
+def is_member(name: str, value: object) -> bool:
+    # How the loaders find the place of a declaration is no business of users.
+    hidden = name.startswith("_") or name in vars(Places)
+    return not hidden and (inspect.isroutine(value) or isinstance(value, property))
+
+
+class Written(str):
+    """An annotation as it stands in the source: without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def signatures(name: str, function: Any) -> Iterator[str]:
+    """A block with every way to call it."""
+    plain = getattr(function, "__func__", function)
+    yield "```python"
+    for each in get_overloads(plain) or [plain]:
+        yield signature(name, each)
+    yield from ("```", "")
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    declared = inspect.signature(function)
+    shown = [
+        each.replace(annotation=Written(each.annotation), default=plain_default(each.default))
+        for each in declared.parameters.values()
+        if each.name not in ("self", "cls")
+    ]
+    returns = "" if inspect.isclass(function) else f" -> {declared.return_annotation}"
+    line = f"{name}{inspect.Signature(shown)}{returns}"
+    if len(line) <= WIDEST_SIGNATURE:
+        return line
+    inner = "".join(f"    {part},\n" for part in parameter_texts(shown))
+    return f"{name}(\n{inner}){returns}"
+
+
+def parameter_texts(parameters: Sequence[inspect.Parameter]) -> list[str]:
+    """Each parameter as text, with the `*` and `/` that stand between them."""
+    whole = str(inspect.Signature(parameters))[1:-1]
+    texts, depth = [""], 0
+    for letter in whole:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and not depth:
+            texts.append("")
+        else:
+            texts[-1] += letter
+    return [part.strip() for part in texts]
+
+
+def plain_default(default: Any) -> Any:
+    """A function as a default has an address in its name: leave it out."""
+    return Written("…") if inspect.isfunction(default) else default
+
+
+def doc(thing: object) -> Iterator[str]:
+    words = inspect.getdoc(thing)
+    if words:
+        yield from (text(words), "")
+
+
+def errors_page() -> Iterator[str]:
+    yield from ("# Errors", "")
+    yield "Every failure has a code, a sentence and what to do next. Words in braces are filled in for the case"
+    yield "at hand. With `--json` the same comes as JSON."
+    yield ""
+    for module in areas():
+        entries = sorted(
+            {value for value in vars(module).values() if isinstance(value, Entry)}, key=lambda e: e.code
+        )
+        yield from (f"## {module.__name__.rpartition('.')[2].capitalize()}", "", first_line(module), "")
+        for entry in entries:
+            yield from entry_lines(entry)
+
+
+def areas() -> Iterator[ModuleType]:
+    """The modules of the catalogue."""
+    for area in sorted(pkgutil.iter_modules(catalogue.__path__), key=lambda area: area.name):
+        yield importlib.import_module(f"{catalogue.__name__}.{area.name}")
+
+
+def entry_lines(entry: Entry) -> Iterator[str]:
+    yield from (f"### {entry.code}", "", template(entry.sentence), "")
+    yield f"What to do: {template(entry.remedy)}"
+    if entry.retry:
+        yield "Trying again can help."
+    yield ""
+
+
+def template(words: str) -> str:
+    """A template as people read it: doubled braces single, fields without conversions."""
+    if words == "{hint}":
+        return "depends on the case, and the message says it."
+    parts = (
+        literal + (f"{{{field}}}" if field is not None else "")
+        for literal, field, _, _ in Formatter().parse(words)
+    )
+    return text("".join(parts))
+
+
+def different() -> list[str]:
+    """The pages whose committed text is not what the code says."""
+    return [
+        path
+        for path, made in pages().items()
+        if not (DOCS / path).is_file() or (DOCS / path).read_text(encoding="utf-8") != made
+    ]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages, or with `--check` name those that are out of date."""
+    stale = different()
+    if "--check" in arguments:
+        for path in stale:
+            print(f"docs/{path} is out of date: run `python -m scripts.reference`")
+        return int(bool(stale))
+    made = pages()
+    for path in stale:
+        (DOCS / path).parent.mkdir(parents=True, exist_ok=True)
+        (DOCS / path).write_text(made[path], encoding="utf-8")
+        print(f"wrote docs/{path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+#!/bin/sh
+# Creates .venv with the locked packages. `make setup` calls it when a lock, pyproject.toml or the folder changed.
+set -eu
+
+place="${1:?the folder of the clone, given by make}"
+cd "$place"
+python="${PYTHON:-python3}"
+venv=.venv
+ready="$venv/.ready"
+as_ci_root=no
+if [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then as_ci_root=yes; fi
+
+fail() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+check_python() {
+    command -v "$python" >/dev/null 2>&1 ||
+        fail "'$python' was not found. Install Python 3.11 or newer, or name one: make setup PYTHON=/path/to/python3"
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "'$python' is $("$python" -V 2>&1); 3.11 or newer is needed. Name one: make setup PYTHON=python3.12"
+}
+
+check_venv_module() {
+    if "$python" -c 'import ensurepip, venv' 2>/dev/null; then return; fi
+    package="python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv"
+    [ "$as_ci_root" = yes ] ||
+        fail "'$python' has no venv module. On Debian and Ubuntu: sudo apt-get install $package"
+    apt-get update -qq && apt-get install -y -qq "$package"
+}
+
+# Console scripts carry the folder in their first line, so a moved .venv is made anew.
+create_venv() {
+    options=
+    if [ -f "$ready" ] && [ "$(cat "$ready")" != "$place" ]; then options=--clear; fi
+    rm -f "$ready"
+    "$python" -m venv $options "$venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
+}
+
+java_fits() {
+    major=$("$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)
+    [ -n "$major" ] && [ "$major" -ge 17 ] && [ "$major" -le 23 ]
+}
+
+java_found() {
+    if [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/java" ] && java_fits "$JAVA_HOME/bin/java"; then
+        return 0
+    fi
+    command -v java >/dev/null 2>&1 && java_fits java
+}
+
+uv_pip() {
+    "$venv/bin/uv" pip "$@" --quiet --python "$venv/bin/python"
+}
+
+# Offline first: a cached PySpark is taken as it is, where a look at the index could mean building it again.
+sync() {
+    uv_pip sync --offline --require-hashes "$@" 2>/dev/null || uv_pip sync --require-hashes "$@"
+}
+
+check_python
+check_venv_module
+printf 'setup: bringing .venv up to date (the first time takes a minute or two)\n'
+create_venv
+if java_found; then
+    sync requirements/dev.lock
+else
+    printf 'setup: no Java 17 to 23 found; one is installed into .venv\n'
+    sync requirements/dev.lock requirements/java.lock
+fi
+# hatchling comes from the lock, so that building headwater itself asks no index.
+uv_pip install --offline --no-deps --no-build-isolation --editable .
+printf '%s\n' "$place" >"$ready"

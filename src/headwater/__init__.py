@@ -1,0 +1,60 @@
+"""Headwater: streaming pipelines on Apache Spark, declared once, checked before they start.
+
+Names are loaded when they are first used: `import headwater` starts no JVM and loads no PySpark.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headwater.api.pipeline import Pipeline
+    from headwater.errors import HeadwaterError
+    from headwater.loaders.constructors import (
+        connector,
+        console,
+        files,
+        foreach_batch,
+        noop,
+        rate,
+        rate_per_batch,
+    )
+    from headwater.runtime import Run
+    from headwater.values import secret
+
+_NAMES = {
+    "HeadwaterError": "headwater.errors",
+    "Pipeline": "headwater.api.pipeline",
+    "Run": "headwater.runtime",
+    "connector": "headwater.loaders.constructors",
+    "console": "headwater.loaders.constructors",
+    "files": "headwater.loaders.constructors",
+    "foreach_batch": "headwater.loaders.constructors",
+    "noop": "headwater.loaders.constructors",
+    "rate": "headwater.loaders.constructors",
+    "rate_per_batch": "headwater.loaders.constructors",
+    "secret": "headwater.values",
+}
+
+__all__ = [
+    "HeadwaterError",
+    "Pipeline",
+    "Run",
+    "connector",
+    "console",
+    "files",
+    "foreach_batch",
+    "noop",
+    "rate",
+    "rate_per_batch",
+    "secret",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'headwater' has no attribute {name!r}")
+    return getattr(import_module(_NAMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,50 @@
+"""A pipeline from its file, whichever form it has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import ModuleType
+
+from headwater.engine.project_code import ProjectCode
+from headwater.errors import PipelineError, UsageProblem
+from headwater.errors.catalogue.pipelines import NO_PIPELINE, NOT_A_PIPELINE, SEVERAL_PIPELINES
+from headwater.loaders.python_form import Declarations
+from headwater.loaders.yaml_form import load_yaml
+from headwater.spec import PipelineSpec
+
+
+def load(file: str | Path) -> PipelineSpec:
+    """The spec of a .yml, .yaml or .py file; `pipeline.py:name` picks one of several in a Python file."""
+    text = str(file)
+    name = ""
+    if ".py:" in text:
+        text, _, name = text.rpartition(":")
+    path = Path(text)
+    if path.suffix == ".py":
+        return _load_python(path, name)
+    if path.suffix in (".yml", ".yaml") or path.is_dir() or not path.exists():
+        return load_yaml(path)
+    raise UsageProblem(NOT_A_PIPELINE.at(None, file=text))
+
+
+def _load_python(path: Path, name: str) -> PipelineSpec:
+    absolute = Path(os.path.abspath(path))
+    module = ProjectCode.of(absolute.parent, [absolute]).load(absolute, by_value=True)
+    found = _pipelines(module)
+    if name in found:
+        return found[name].spec()
+    if not found:
+        raise PipelineError(NO_PIPELINE.at(None, file=str(path)))
+    if len(found) > 1 or name:
+        names = ", ".join(found)
+        raise UsageProblem(SEVERAL_PIPELINES.at(None, file=str(path), names=names, first=next(iter(found))))
+    return next(iter(found.values())).spec()
+
+
+def _pipelines(module: ModuleType) -> dict[str, Declarations]:
+    found: dict[str, Declarations] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, Declarations) and value not in found.values():
+            found[name] = value
+    return found

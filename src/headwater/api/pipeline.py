@@ -1,0 +1,68 @@
+"""The pipeline that users declare in Python, with everything that can be done with it.
+
+PySpark is loaded when something is started or explained, not when something is declared.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.api.checking import check_spec
+from headwater.api.results import BatchResult, ExplainResult
+from headwater.checks import Finding
+from headwater.events import Event
+from headwater.loaders.python_form import Declarations
+
+if TYPE_CHECKING:
+    from headwater.runtime import Run
+
+
+class Pipeline(Declarations):
+    """Declare sources, tables and sinks; then check, explain or start them."""
+
+    def start(
+        self,
+        *,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        fail_fast: bool = False,
+        until_idle: bool = False,
+        on_event: Callable[[Event], None] = lambda event: None,
+    ) -> Run:
+        """Start every sink after a full check, and return at once.
+
+        With `until_idle` the queries don't wait for their intervals, so that `run.wait_idle()` comes soon.
+        """
+        from headwater.runtime import RunOptions, start
+
+        options = RunOptions(master=master, conf=conf or {}, fail_fast=fail_fast, until_idle=until_idle)
+        run, _ = start(self.spec(), options, on_event, _to_stdout)
+        return run
+
+    def check(self, *, offline: bool = False, conf: Mapping[str, str] | None = None) -> list[Finding]:
+        """What can be said before a start."""
+        return check_spec(self.spec(), offline=offline, conf=conf)
+
+    def explain(self, *, conf: Mapping[str, str] | None = None) -> ExplainResult:
+        """What Spark will do."""
+        from headwater.api.explaining import explain_spec
+
+        return explain_spec(self.spec(), conf=conf)
+
+    def run_batch(
+        self, *, into: str | Path | None = None, conf: Mapping[str, str] | None = None
+    ) -> BatchResult:
+        """Run the same tables over what the sources hold now."""
+        from headwater.api.batch import run_batch_spec
+        from headwater.runtime import RunOptions
+
+        options = RunOptions(conf=conf or {})
+        return run_batch_spec(self.spec(), options, into=Path(into) if into else None, stdout=_to_stdout)
+
+
+def _to_stdout(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

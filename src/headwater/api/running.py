@@ -1,0 +1,76 @@
+"""`headwater run`: a pipeline from start to end, in the foreground."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from headwater.api.loading import load
+from headwater.api.results import RunResult
+from headwater.checks import Finding
+from headwater.errors import Interrupted
+from headwater.errors.catalogue.running import FORCED
+from headwater.events import Event, Said
+from headwater.runtime import Run, RunOptions, start
+from headwater.runtime.signals import Signals
+from headwater.values import Duration
+
+_LOOK_SECONDS = 0.2
+
+
+def run(
+    file: str | Path,
+    options: RunOptions,
+    *,
+    limit: Duration | None = None,
+    emit: Callable[[Event], None],
+    stdout: Callable[[str], None],
+    found: Callable[[list[Finding]], None] = lambda findings: None,
+) -> RunResult:
+    """Run until every query has ended, a signal comes, the time is over, or nothing is left to read."""
+    spec = load(file)
+    with Signals() as signals:
+        running, session = start(spec, options, emit, stdout, found)
+        try:
+            _wait(running, signals, options, limit, emit)
+            queries = {name: _summary(running, name) for name in running.queries}
+            if signals.forced:
+                raise Interrupted(FORCED.at(None))
+            return RunResult(running.exit_code or 0, queries)
+        finally:
+            if signals.forced:
+                session.jvm.kill()
+            else:
+                session.jvm.stop()
+
+
+def _wait(
+    running: Run, signals: Signals, options: RunOptions, limit: Duration | None, emit: Callable[[Event], None]
+) -> None:
+    reason = ""
+    deadline = signals.seconds_from_now(limit.seconds) if limit else None
+    while not reason and not running.wait(_LOOK_SECONDS):
+        if signals.stop:
+            reason = f"{signals.stop}: the running batches are finished first."
+        elif deadline is not None and deadline():
+            reason = f"{limit} are over."
+        elif options.until_idle and running.wait_idle(0):
+            reason = "Nothing is left to read."
+    if not reason:
+        return
+    emit(Said(text=reason))
+    stopping = signals.in_background(running.stop)
+    while stopping.is_alive():
+        stopping.join(_LOOK_SECONDS)
+        if signals.forced:
+            running.force()
+
+
+def _summary(running: Run, name: str) -> dict[str, object]:
+    query = running.queries[name]
+    return {
+        "status": query.status.value,
+        "rows_in": query.rows_in,
+        "rows_out": query.rows_out,
+        "problem": query.problem,
+    }

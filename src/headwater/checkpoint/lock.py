@@ -1,0 +1,321 @@
+"""The lock beside a checkpoint: one run at a time may write it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from headwater.checkpoint.owner import Owner, Place, Process
+from headwater.checkpoint.store import LocalStore, Store
+from headwater.errors import CheckpointError, Held
+from headwater.errors.catalogue import checkpoints as catalogue
+
+_SILENCE = 60.0  # an owner that can't be looked at is alive while its heartbeat is younger, in seconds
+_KILL_WAIT = 5.0  # how long a killed JVM may take to be gone
+_GUARD_WAIT = 15.0  # how long a starter waits for others, beyond what they may wait for a JVM
+_BEAT_WAIT = 1.0  # the same for an owner, who need not wait
+_PAUSE = 0.05
+
+
+class Clock(Protocol):
+    """The time as the lock sees it."""
+
+    def now(self) -> datetime:
+        """The wall clock, in UTC."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+    def uptime(self) -> float:
+        """Seconds since this machine started."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def uptime(self) -> float:
+        return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class CheckpointLock:
+    """One run's hold on one checkpoint; a context manager that lets go at the end.
+
+        orders/             the checkpoint
+        orders.lock         who holds it, as JSON: run, user, host, process, JVM, since when, last heartbeat
+        orders.lock.guard   empty; held by flock while somebody looks at the lock in order to change it
+
+    The lock file is made by create-if-absent. Looking at an owner, finding it dead and putting oneself in its
+    place are three steps; the guard makes them one, so of many starters exactly one wins. The kernel frees
+    the guard when its holder dies, so it is never stale; and it is never deleted, since two starters could
+    then each hold a guard of their own.
+
+    An owner is alive
+    - in this place (same host, boot and process namespace): while its process is, however silent;
+    - on this host before its last start: never;
+    - anywhere else: while its heartbeat is younger than 60 seconds.
+
+    A dead owner's JVM goes on for some seconds and would be a second writer: nobody takes over before it is
+    gone. An owner must therefore call `name_jvm` before it starts a query. The lock does not stop a process
+    that is paused for more than a minute on another host and then goes on: its next `heartbeat` tells it.
+    """
+
+    def __init__(self, files: _Files, owner: Owner, took_over: Owner | None, clock: Clock) -> None:
+        self._files = files
+        self._owner = owner
+        self._clock = clock
+        self._held = True
+        # The heartbeat comes from a thread of its own and may meet `release`; a signal handler that releases
+        # may interrupt a release in the same thread.
+        self._turn = threading.RLock()
+        self.took_over = took_over
+
+    @classmethod
+    def acquire(
+        cls,
+        checkpoint: Path,
+        run_id: str,
+        *,
+        clock: Clock | None = None,
+        store: Store | None = None,
+        jvm_wait: float = 10.0,
+    ) -> Self:
+        """Hold a checkpoint or raise `Held`; `took_over` then says whose dead run was replaced.
+
+        `store` is the folder that holds the checkpoint. A dead owner's JVM gets `jvm_wait` seconds to end by
+        itself before it is killed.
+        """
+        clock = clock or SystemClock()
+        # Links are followed, so that every spelling of one checkpoint leads to the same lock.
+        real = Path(os.path.realpath(checkpoint))
+        files = _Files(real, store or LocalStore(real.parent))
+        patience = jvm_wait + _KILL_WAIT + _GUARD_WAIT
+        with files.usable():
+            real.parent.mkdir(parents=True, exist_ok=True)
+            mine = Owner.this_process(run_id, clock.now())
+            with files.guarded(clock, patience) as guarded:
+                if not guarded:
+                    raise Held(
+                        catalogue.CHECKPOINT_BUSY.at(
+                            checkpoint=str(real), seconds=patience, guard=str(files.guard)
+                        )
+                    )
+                took_over = _take(files, mine, clock, jvm_wait)
+        return cls(files, mine, took_over, clock)
+
+    @property
+    def owner(self) -> Owner:
+        return self._owner
+
+    def name_jvm(self, pid: int, start_time: str) -> None:
+        """Write down which JVM works for this run; before any query starts in it."""
+        self._renew(Process(pid, start_time))
+
+    def heartbeat(self) -> None:
+        """Say, every 10 seconds, that this run is alive; `Held` if the checkpoint is no longer its own."""
+        self._renew()
+
+    def release(self) -> None:
+        """Let go; a lock that has become another's stays."""
+        # A process forked from the owner has this object too, but not the checkpoint; and the turn that it
+        # inherits may be taken for ever.
+        if os.getpid() != self._owner.process.pid:
+            return
+        with self._turn, self._files.usable():
+            if not self._held:
+                return
+            self._held = False
+            # Where the whole folder is gone there is nothing left to let go of.
+            with suppress(FileNotFoundError), self._files.guarded(self._clock, _BEAT_WAIT):
+                if self._is_ours(self._files.read()):
+                    self._files.store.delete(self._files.name)
+
+    def _renew(self, jvm: Process | None = None) -> None:
+        with self._turn, self._files.usable():
+            if not self._held:
+                return
+            try:
+                with self._files.guarded(self._clock, _BEAT_WAIT) as guarded:
+                    self._confirm()
+                    # A starter that keeps the guard finds this process alive and changes nothing, so a JVM is
+                    # written down all the same. A mere beat is left out: nobody can take over meanwhile.
+                    if guarded or jvm:
+                        self._write(
+                            replace(self._owner, heartbeat=self._clock.now(), jvm=jvm or self._owner.jvm)
+                        )
+            except FileNotFoundError as failure:
+                raise Held(catalogue.LOCK_REMOVED.at(file=self._files.path)) from failure
+
+    def _write(self, owner: Owner) -> None:
+        self._files.store.replace(self._files.name, owner.to_bytes())
+        self._owner = owner
+
+    def _confirm(self) -> None:
+        data = self._files.read()
+        if self._is_ours(data):
+            return
+        other = Owner.from_bytes(data, self._files.path) if data else None
+        if other is None:
+            raise Held(catalogue.LOCK_REMOVED.at(file=self._files.path))
+        raise Held(catalogue.LOCK_TAKEN.at(**self._files.held_by(other)))
+
+    def _is_ours(self, data: bytes | None) -> bool:
+        owner = Owner.from_bytes(data, self._files.path) if data else None
+        return owner is not None and owner.token == self._owner.token
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.release()
+        else:
+            # A lock that can't be removed must not hide why the run ended; the next start sees a dead owner.
+            with suppress(CheckpointError):
+                self.release()
+
+
+class _Files:
+    """The lock file and the guard of one checkpoint."""
+
+    def __init__(self, checkpoint: Path, store: Store) -> None:
+        self.checkpoint = checkpoint
+        self.store = store
+        self.name = f"{checkpoint.name}.lock"
+        self.path = store.locate(self.name)
+        self.guard = checkpoint.parent / f"{self.name}.guard"
+
+    def held_by(self, owner: Owner) -> dict[str, object]:
+        """The parameters of a problem that names an owner."""
+        return {
+            "checkpoint": str(self.checkpoint),
+            "run": owner.run_id,
+            "pid": owner.process.pid,
+            "user": owner.user,
+            "host": owner.place.host,
+            "since": _text(owner.since),
+        }
+
+    def read(self) -> bytes | None:
+        try:
+            return self.store.read(self.name)
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def usable(self) -> Iterator[None]:
+        """What the file system refuses becomes an error of the catalogue."""
+        try:
+            yield
+        except OSError as failure:
+            reason = failure.strerror or str(failure)
+            folder = str(self.checkpoint.parent)
+            problem = catalogue.LOCK_UNUSABLE.at(file=self.path, reason=reason, folder=folder)
+            raise CheckpointError(problem) from failure
+
+    @contextmanager
+    def guarded(self, clock: Clock, patience: float) -> Iterator[bool]:
+        """Hold the guard; the value is False if others kept it for all of `patience` seconds."""
+        descriptor = os.open(self.guard, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            yield _wait(lambda: _flock(descriptor), clock, patience)
+        finally:
+            # Closing is not enough: a child forked meanwhile would keep the guard with its copy.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
+def _flock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait(condition: Callable[[], bool], clock: Clock, patience: float) -> bool:
+    deadline = clock.monotonic() + patience
+    while not condition():
+        if clock.monotonic() >= deadline:
+            return False
+        clock.sleep(_PAUSE)
+    return True
+
+
+def _take(files: _Files, mine: Owner, clock: Clock, jvm_wait: float) -> Owner | None:
+    """Write this run into the lock; the dead owner that stood there, if any. Under the guard only."""
+    while not files.store.create(files.name, mine.to_bytes()):
+        data = files.read()
+        if data is None:
+            continue
+        # The file is written under the guard, which is ours now, or renamed into place whole. One that is not
+        # whole was left by a crash: its writer is dead and had not begun to work, so its age is not asked.
+        dead = Owner.from_bytes(data, files.path)
+        if dead is not None:
+            _refuse_if_alive(files, dead, mine, clock)
+            _end_jvm(files, dead, mine.place, clock, jvm_wait)
+        files.store.replace(files.name, mine.to_bytes())
+        return dead
+    return None
+
+
+def _refuse_if_alive(files: _Files, owner: Owner, mine: Owner, clock: Clock) -> None:
+    if owner.place != mine.place:
+        _refuse_if_heard(files, owner, mine.place, clock)
+    elif owner.process == mine.process:
+        raise Held(catalogue.CHECKPOINT_HELD_BY_THIS_PROCESS.at(**files.held_by(owner)))
+    elif owner.process.alive:
+        raise Held(catalogue.CHECKPOINT_HELD.at(**files.held_by(owner)))
+
+
+def _refuse_if_heard(files: _Files, owner: Owner, here: Place, clock: Clock) -> None:
+    """Judge an owner whose process can't be looked at by its last sign of life."""
+    # The file's own time comes from the file server: a host whose clock is behind is not taken for dead.
+    written = datetime.fromtimestamp(files.store.modified(files.name), UTC)
+    seen, now = max(owner.heartbeat, written), clock.now()
+    booted = now - timedelta(seconds=clock.uptime())
+    # A sign of life after this machine's start comes from another machine with the same name.
+    restarted = owner.place.host == here.host and owner.place.boot_id != here.boot_id and seen < booted
+    free_at = seen + timedelta(seconds=_SILENCE)
+    if not restarted and now < free_at:
+        params = {**files.held_by(owner), "seen": _text(seen), "free_at": _text(free_at)}
+        raise Held(catalogue.CHECKPOINT_HELD_ELSEWHERE.at(**params))
+
+
+def _end_jvm(files: _Files, dead: Owner, here: Place, clock: Clock, jvm_wait: float) -> None:
+    """Wait until a dead owner's JVM is gone, and kill it if it stays."""
+    jvm = dead.jvm
+    if jvm is None or dead.place != here or _wait(lambda: not jvm.alive, clock, jvm_wait):
+        return
+    # It has just been seen alive under its own start time, so the number is still its own.
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(jvm.pid, signal.SIGKILL)
+    if not _wait(lambda: not jvm.alive, clock, _KILL_WAIT):
+        raise Held(catalogue.JVM_REMAINS.at(run=dead.run_id, pid=jvm.pid, checkpoint=str(files.checkpoint)))
+
+
+def _text(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,187 @@
+"""What a Spark checkpoint folder says, read without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headwater.checkpoint.batches import (
+    NUMBER,
+    Batches,
+    DamagedFileError,
+    content,
+    integer_field,
+    json_object,
+    json_value,
+    lines_of,
+    listed,
+    text_field,
+    unreadable,
+)
+from headwater.checkpoint.file_logs import SourceFile, source_files
+from headwater.checkpoint.store import Store
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue import checkpoints as catalogue
+
+
+@dataclass(frozen=True)
+class OffsetEntry:
+    """What batch N was to read: `offsets/N`, written before the batch runs.
+
+        v1                                          the version of this file
+        {"batchWatermarkMs":0,                      the watermark that the batch works with
+         "batchTimestampMs":1794786654454,          what `current_timestamp()` is in the batch
+         "conf":{"spark.sql.shuffle.partitions":"1", …}}     settings that are frozen from batch 0 on
+        {"logOffset":0}                             up to where source 0 is read, in the source's own form
+        -                                           source 1 has nothing yet
+
+    The settings stand on one line in the file. Version 2 (Spark 4.2) writes a source as `id:offset`.
+    Continuous epochs leave the second line empty: then watermark and time are None and `conf` is empty.
+
+    `sources` holds the offsets by source id, in the file's order; in version 1 the id is the position.
+    """
+
+    batch_id: int
+    version: int
+    watermark_ms: int | None
+    timestamp_ms: int | None
+    conf: Mapping[str, str]
+    sources: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CommitEntry:
+    """That batch N is done: `commits/N`, written after the sink has taken the batch.
+
+        v2                                          the format of the state checkpoint, 1 or 2
+        {"nextBatchWatermarkMs":1767225540000,      the watermark that the next batch will work with
+         "stateUniqueIds":{"0":[["73ed1f98-…"]]}}   format 2: operator → partition → state files that count
+
+    `extra` holds every field but the watermark as it stands in the file.
+    """
+
+    batch_id: int
+    version: int
+    next_watermark_ms: int
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Checkpoint:
+    """The record of one query's steps, as Spark keeps it.
+
+        metadata        the query's id; the same after every restart
+        offsets/N       what batch N reads; written before it runs
+        commits/N       that batch N is done; written after the sink has it
+        sources/S/…     what source S keeps for itself; for files the list of those already seen
+        state/…         what stateful operators keep between batches
+
+    Batch N is: write `offsets/N`, run, write `commits/N`. So the newest offsets are at most one batch ahead
+    of the newest commit; if they are, that batch was planned and perhaps run, and the next start runs it
+    again with the same id and the same offsets. Spark never syncs these files to disk: after a power failure
+    the newest ones may be empty.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._offsets = Batches(store, "offsets", 2, catalogue.OFFSETS_DAMAGED, _offset_entry)
+        self._commits = Batches(store, "commits", 2, catalogue.COMMIT_DAMAGED, _commit_entry)
+
+    @property
+    def exists(self) -> bool:
+        """Whether a query has ever started here."""
+        try:
+            return self._store.exists("metadata") or bool(self._offsets.ids())
+        except OSError as failure:
+            raise unreadable(self._store, "metadata", failure) from failure
+
+    @property
+    def query_id(self) -> str | None:
+        """The id that Spark gave the query at its first start; None before that."""
+        data = content(self._store, "metadata")
+        if data is None:
+            return None
+        try:
+            return text_field(json_object(" ".join(lines_of(data))), "id")
+        except DamagedFileError as damage:
+            file = self._store.locate("metadata")
+            raise CheckpointError(catalogue.METADATA_DAMAGED.at(file=file, reason=str(damage))) from damage
+
+    def offsets(self) -> tuple[OffsetEntry, ...]:
+        """All planned batches that are kept (Spark keeps 100), oldest first."""
+        return tuple(self._offsets.entries())
+
+    @property
+    def last_offset(self) -> OffsetEntry | None:
+        """The newest planned batch; no other file is read."""
+        return next(self._offsets.entries(newest_first=True), None)
+
+    def commits(self) -> tuple[CommitEntry, ...]:
+        """All finished batches that are kept, oldest first."""
+        return tuple(self._commits.entries())
+
+    @property
+    def last_commit(self) -> CommitEntry | None:
+        """The newest finished batch; no other file is read."""
+        return next(self._commits.entries(newest_first=True), None)
+
+    @property
+    def unfinished(self) -> int | None:
+        """The batch that was planned but not committed, which the next start runs again."""
+        # By names alone, as Spark decides it: a damaged file does not hide which batch it is.
+        planned, done = self._offsets.ids(), self._commits.ids()
+        if not planned or (done and done[-1] >= planned[-1]):
+            return None
+        return planned[-1]
+
+    def sources(self) -> tuple[int, ...]:
+        """The positions of the sources that keep something of their own."""
+        names = listed(self._store, "sources")
+        return tuple(sorted(int(name) for name in names if NUMBER.fullmatch(name)))
+
+    def source_files(self, source: int) -> tuple[SourceFile, ...]:
+        """The files that a file source has handed out so far, oldest first; none if it keeps no log."""
+        return source_files(self._store, source)
+
+
+def _offset_entry(batch_id: int, version: int, lines: list[str]) -> OffsetEntry:
+    if len(lines) < 2:
+        raise DamagedFileError("it ends before the sources' offsets")
+    metadata = json_object(lines[0]) if lines[0].strip() else {}
+    named = _named_offsets(lines[1:]) if version > 1 else enumerate(lines[1:])
+    return OffsetEntry(
+        batch_id,
+        version,
+        _optional_integer(metadata, "batchWatermarkMs"),
+        _optional_integer(metadata, "batchTimestampMs"),
+        _settings(metadata.get("conf", {})),
+        {str(source): None if offset == "-" else json_value(offset) for source, offset in named},
+    )
+
+
+def _named_offsets(lines: list[str]) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        source, colon, offset = line.partition(":")
+        if not colon:
+            raise DamagedFileError(f"a source's line has no id: {line[:40]!r}")
+        yield source, offset
+
+
+def _settings(conf: object) -> dict[str, str]:
+    if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):
+        raise DamagedFileError("its settings are not a map of texts")
+    return conf
+
+
+def _commit_entry(batch_id: int, version: int, lines: list[str]) -> CommitEntry:
+    # Old Sparks wrote no second line, and Spark still takes that; format 2 can't be without its state ids.
+    if version > 1 and not lines:
+        raise DamagedFileError("it ends before the state's ids")
+    fields = json_object(lines[0]) if lines and lines[0].strip() else {}
+    watermark = _optional_integer(fields, "nextBatchWatermarkMs") or 0
+    extra = {name: value for name, value in fields.items() if name != "nextBatchWatermarkMs"}
+    return CommitEntry(batch_id, version, watermark, extra)
+
+
+def _optional_integer(fields: Mapping[str, Any], name: str) -> int | None:
+    return integer_field(fields, name) if name in fields else None

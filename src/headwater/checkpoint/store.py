@@ -1,0 +1,152 @@
+"""The one small interface through which all checkpoint files are read and written."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+# What file systems without hard links, and without fsync on folders, answer.
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+_NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+
+class Store(Protocol):
+    """A folder of files, named by `/`-separated paths inside it; every failure is an `OSError`.
+
+    What `create`, `replace` and `delete` did is on the disk when they return.
+    """
+
+    def locate(self, name: str) -> str:
+        """The full path of a file, for messages."""
+        ...
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The sorted names in a folder; none when there is no such folder."""
+        ...
+
+    def read(self, name: str) -> bytes: ...
+
+    def exists(self, name: str) -> bool: ...
+
+    def modified(self, name: str) -> float:
+        """When a file was last written, in seconds since 1970 by the store's own clock."""
+        ...
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Make a file with this content; False, and nothing changed, if it is there already."""
+        ...
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Make or overwrite a file; readers see the old content or the new one, never a part."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove a file; nothing happens when there is none."""
+        ...
+
+
+class LocalStore:
+    """A folder of the local file system (or of one that is mounted)."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def locate(self, name: str) -> str:
+        return str(self.root / name)
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        try:
+            return tuple(sorted(os.listdir(self.root / folder)))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def read(self, name: str) -> bytes:
+        return (self.root / name).read_bytes()
+
+    def exists(self, name: str) -> bool:
+        return (self.root / name).exists()
+
+    def modified(self, name: str) -> float:
+        return (self.root / name).stat().st_mtime
+
+    def create(self, name: str, data: bytes) -> bool:
+        target = self.root / name
+        with _complete(target, data) as temporary:
+            if not _put(temporary, target, data):
+                return False
+        _sync_folder(target.parent)
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        target = self.root / name
+        with _complete(target, data) as temporary:
+            os.replace(temporary, target)
+        _sync_folder(target.parent)
+
+    def delete(self, name: str) -> None:
+        target = self.root / name
+        try:
+            target.unlink()
+        except FileNotFoundError:
+            return
+        _sync_folder(target.parent)
+
+
+@contextmanager
+def _complete(target: Path, data: bytes) -> Iterator[Path]:
+    """A file beside the target that holds all of the content, on the disk, before it gets its name.
+
+    Its name begins with a dot and ends with `.tmp`: neither Spark nor we read it if a crash leaves it behind.
+    """
+    temporary = target.parent / f".{target.name}.{uuid4().hex}.tmp"
+    try:
+        _write(temporary, data)
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _put(temporary: Path, target: Path, data: bytes) -> bool:
+    """Give the file its name unless the name is taken: a hard link does both in one step."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    except OSError as failure:
+        if failure.errno not in _NO_LINKS:
+            raise
+        # Without links the name comes first and the content after it: a crash between leaves an empty file.
+        return _write_exclusively(target, data)
+    return True
+
+
+def _write_exclusively(target: Path, data: bytes) -> bool:
+    try:
+        _write(target, data)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _write(target: Path, data: bytes) -> None:
+    with open(target, "xb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """A new name is safe only when its folder is on the disk too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as failure:
+        if failure.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)

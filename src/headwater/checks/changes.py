@@ -1,0 +1,71 @@
+"""Rules over what changed since the checkpoint was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.rule import Rule, Situation
+from headwater.errors.catalogue.running import MOVED, PLACE_CHANGED, SETTING_KEPT, TIMEZONE_CHANGED
+from headwater.plan import QueryFacts
+from headwater.spec import PipelineSpec
+
+
+class PlaceChanged(Rule):
+    """A checkpoint remembers the files it has read by their full paths: elsewhere it would read all again."""
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink, now in situation.facts.items():
+            then = situation.stored.get(sink)
+            if then:
+                yield from self._compare(situation.spec, then, now)
+
+    def _compare(self, spec: PipelineSpec, then: QueryFacts, now: QueryFacts) -> Iterator[Finding]:
+        positions = {source.name: source.position for source in spec.sources}
+        before = {source.name: source for source in then.sources if source.streaming}
+        changed = [
+            source
+            for source in now.sources
+            if source.name in before and set(before[source.name].places) != set(source.places)
+        ]
+        if changed and then.root != now.root and all(_moved_along(then, now, s.name) for s in changed):
+            yield Finding(MOVED.at(spec.position, sink=now.sink, old=then.root, new=now.root), sink=now.sink)
+            return
+        for source in changed:
+            old, new = ", ".join(before[source.name].places), ", ".join(source.places)
+            problem = PLACE_CHANGED.at(
+                positions.get(source.name), sink=now.sink, source=source.name, old=old, new=new
+            )
+            yield Finding(problem, sink=now.sink)
+
+
+class TimezoneChanged(Rule):
+    """Spark does not freeze the time zone: windows by day would silently change their edges."""
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink, now in situation.facts.items():
+            then = situation.stored.get(sink)
+            if then and then.timezone != now.timezone:
+                problem = TIMEZONE_CHANGED.at(
+                    situation.spec.position, sink=sink, old=then.timezone, new=now.timezone
+                )
+                yield Finding(problem, sink=sink)
+
+
+class SettingKept(Rule):
+    """Some settings freeze in the checkpoint at the first start: another value later has no effect."""
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink, now in situation.facts.items():
+            for key, wanted in now.passed_over.items():
+                problem = SETTING_KEPT.at(
+                    situation.spec.position, sink=sink, key=key, kept=now.settings[key], wanted=wanted
+                )
+                yield Finding(problem, Severity.WARNING, sink)
+
+
+def _moved_along(then: QueryFacts, now: QueryFacts, name: str) -> bool:
+    """Whether a source's places are the old ones seen from the new root."""
+    old = next(source.places for source in then.sources if source.name == name)
+    new = next(source.places for source in now.sources if source.name == name)
+    return {place.replace(then.root, now.root, 1) for place in old} == set(new)

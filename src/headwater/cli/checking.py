@@ -1,0 +1,63 @@
+"""`check`, `explain`, `schema`: commands that only look."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import Conf, File, Json, Master, Verbose, settings
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    app.command("check")(check)
+    app.command("explain")(explain)
+    app.command("schema")(schema)
+
+
+def check(
+    file: File,
+    offline: Annotated[bool, typer.Option("--offline", help="Start no JVM.")] = False,
+    master: Master = None,
+    conf: Conf = None,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    """Say what is wrong with a pipeline before it starts."""
+    from headwater.api.checking import check as run_check
+    from headwater.cli.render import print_json, show_check
+
+    result = run_check(file, offline=offline, master=master, conf=settings(conf))
+    if as_json:
+        print_json(result.to_json())
+    else:
+        show_check(result, verbose=verbose)
+    return result.exit_code
+
+
+def explain(
+    file: File,
+    master: Master = None,
+    conf: Conf = None,
+    plans: Annotated[bool, typer.Option("--plans/--no-plans", help="Show Spark's plans.")] = True,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show the graph, schemas, settings and Spark's plans."""
+    from headwater.api.explaining import explain as run_explain
+    from headwater.cli.render import print_json, show_explained
+
+    result = run_explain(file, master=master, conf=settings(conf))
+    if as_json:
+        print_json(result.to_json())
+    else:
+        show_explained(result, plans=plans)
+
+
+def schema(as_json: Json = False) -> None:
+    """Print the JSON Schema of pipeline files, for editors."""
+    from headwater.api.schema import schema as pipeline_schema
+    from headwater.cli.render import print_json
+
+    print_json(pipeline_schema())

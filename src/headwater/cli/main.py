@@ -1,0 +1,50 @@
+"""The `headwater` command."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import click
+import typer
+
+from headwater.cli import checking, project, running
+from headwater.cli.render import show_problems
+from headwater.errors import HeadwaterError
+from headwater.errors.catalogue.environment import INTERNAL
+from headwater.values import scrub
+
+app = typer.Typer(
+    name="headwater",
+    help="Streaming pipelines on Apache Spark: declared once, checked before they start.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for module in (project, checking, running):
+    module.add_to(app)
+
+
+def main() -> None:
+    """Run a command; every failure becomes a message and an exit code, never a traceback."""
+    verbose, as_json = "--verbose" in sys.argv, "--json" in sys.argv
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except HeadwaterError as error:
+        show_problems(error.problems, as_json=as_json, verbose=verbose)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of our output has gone; nobody is left to tell.
+        sys.exit(1)
+    except Exception as error:  # noqa: BLE001 - a fault of Headwater's own: still one sentence, with a way on
+        problem = INTERNAL.at(None, error=scrub(f"{type(error).__name__}: {error}".splitlines()[0]))
+        show_problems([problem], as_json=as_json, verbose=False)
+        if verbose:
+            sys.stderr.write(scrub(traceback.format_exc()))
+        sys.exit(70)

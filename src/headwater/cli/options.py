@@ -1,0 +1,44 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headwater.errors import UsageProblem
+from headwater.errors.catalogue.usage import BAD_CONF, BAD_DURATION
+from headwater.values import Duration
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline: a .yml, .yaml or .py file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show the full text behind an error.")]
+Master = Annotated[
+    str | None, typer.Option("--master", help="The Spark master, such as local[4] or spark://host:7077.")
+]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", help="A setting of Spark: key=value.", metavar="KEY=VALUE")
+]
+
+
+def settings(conf: list[str] | None) -> dict[str, str]:
+    """`--conf` as a mapping."""
+    found: dict[str, str] = {}
+    for text in conf or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UsageProblem(BAD_CONF.at(None, text=text))
+        found[key.strip()] = value.strip()
+    return found
+
+
+def duration(option: str, text: str | None) -> Duration | None:
+    """A length of time from the command line."""
+    if text is None:
+        return None
+    try:
+        return Duration.parse(text)
+    except ValueError as error:
+        raise UsageProblem(
+            BAD_DURATION.at(None, option=option, text=text, says=str(error).rstrip("."))
+        ) from error

@@ -1,0 +1,54 @@
+"""`init` and `doctor`: a new project, and a look at the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import Json, Verbose
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    app.command("init")(init)
+    app.command("doctor")(doctor)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")],
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Make a new project that runs at once."""
+    from headwater.api.init import init as make_project
+    from headwater.cli.render import out, print_json
+
+    result = make_project(folder)
+    if as_json:
+        print_json(result.to_json())
+        return
+    for file in result.files:
+        out().print(f"made {file}", markup=False)
+    out().print(f"\nTry it:\n  {result.next_command}", markup=False)
+
+
+def doctor(
+    folder: Annotated[Path, typer.Option("--folder", help="The project to look at.")] = Path(),
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    """Look whether this machine has what a run needs."""
+    from headwater.api.doctor import doctor as examine_machine
+    from headwater.cli.render import out, print_json
+
+    result = examine_machine(folder)
+    if as_json:
+        print_json(result.to_json())
+        return result.exit_code
+    for check in result.checks:
+        out().print(f"{check.status:8} {check.name}: {check.says}", markup=False)
+        if check.remedy:
+            out().print(f"         {check.remedy}", markup=False)
+    return result.exit_code

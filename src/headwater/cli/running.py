@@ -1,0 +1,53 @@
+"""`run`: start a pipeline and show what it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import Conf, File, Json, Master, Verbose, duration, settings
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the command on the command line."""
+    app.command("run")(run)
+
+
+def run(
+    file: File,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when nothing is left to read.")
+    ] = False,
+    limit: Annotated[str | None, typer.Option("--for", help="End after this time, such as 60s.")] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="Run once over what the sources hold now.")] = False,
+    into: Annotated[
+        Path | None, typer.Option("--into", help="With --batch: the folder for stored results.")
+    ] = None,
+    master: Master = None,
+    conf: Conf = None,
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop all queries when one fails.")] = False,
+    stop_timeout: Annotated[
+        str, typer.Option("--stop-timeout", help="Longest wait for running batches.")
+    ] = "60s",
+    spark_ui: Annotated[bool, typer.Option("--spark-ui", help="Switch Spark's own web page on.")] = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    """Start every sink of a pipeline, and go on until stopped."""
+    from headwater.cli.foreground import run_batch, run_stream
+    from headwater.runtime import RunOptions
+
+    wait = duration("--stop-timeout", stop_timeout)
+    options = RunOptions(
+        master=master,
+        conf=settings(conf),
+        fail_fast=fail_fast,
+        until_idle=until_idle,
+        spark_ui=spark_ui,
+        stop_seconds=wait.seconds if wait else 0.0,
+    )
+    if batch:
+        return run_batch(file, options, into, as_json=as_json)
+    return run_stream(file, options, duration("--for", limit), as_json=as_json, verbose=verbose)

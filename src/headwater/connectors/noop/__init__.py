@@ -1,0 +1,5 @@
+"""Nowhere."""
+
+from headwater.connectors.noop.options import CONNECTOR, NoopSink
+
+__all__ = ["CONNECTOR", "NoopSink"]

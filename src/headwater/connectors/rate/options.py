@@ -1,0 +1,33 @@
+"""What can be said about the rate source."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from headwater.spec import Connector, SourceOptions, SourceSide
+from headwater.values import Duration
+
+
+class RateSource(SourceOptions):
+    """So many rows per second: `timestamp timestamp, value bigint`, the values 0, 1, 2 …"""
+
+    rows_per_second: int = Field(default=1, gt=0, description="Rows made in each second.")
+    ramp_up: Duration | None = Field(
+        default=None, description="Time to come up to the full rate, in whole seconds."
+    )
+    partitions: int | None = Field(default=None, gt=0, description="Partitions of each batch.")
+
+    @field_validator("ramp_up")
+    @classmethod
+    def _whole_seconds(cls, ramp_up: Duration | None) -> Duration | None:
+        if ramp_up and ramp_up.milliseconds % 1000:
+            raise ValueError(f"`ramp_up` counts in whole seconds, not {ramp_up}")
+        return ramp_up
+
+
+CONNECTOR = Connector(
+    name="rate",
+    summary="So many rows per second, made by a clock; for trying things out.",
+    spark="headwater.connectors.rate.spark",
+    source=SourceSide(options=RateSource, replayable=True, batch=False),
+)

@@ -1,0 +1,19 @@
+"""The rate source on Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.connectors.context import Context
+from headwater.connectors.rate.options import RateSource
+from headwater.connectors.spark_options import plain
+
+
+def read_stream(spark: SparkSession, options: RateSource, context: Context) -> DataFrame:
+    """Rows from Spark's own rate source."""
+    reader = spark.readStream.format("rate").option("rowsPerSecond", options.rows_per_second)
+    if options.ramp_up:
+        reader = reader.option("rampUpTime", f"{options.ramp_up.milliseconds // 1000}s")
+    if options.partitions:
+        reader = reader.option("numPartitions", options.partitions)
+    return reader.options(**plain(options)).load()

@@ -1,0 +1,52 @@
+"""Which connectors there are: built in or from another package, all through one entry point group."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from headwater.errors import EnvironmentProblem
+from headwater.errors.catalogue.connectors import CONNECTOR_BROKEN, CONNECTOR_TWICE
+from headwater.spec import Connector, SinkSide, SourceSide
+
+GROUP = "headwater.connectors"
+
+
+@cache
+def all_connectors() -> dict[str, Connector]:
+    """Every installed connector by name."""
+    found: dict[str, Connector] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        connector = _load(point)
+        if connector.name in found and found[connector.name] is not connector:
+            raise EnvironmentProblem(CONNECTOR_TWICE.at(None, name=connector.name, other=point.value))
+        found[connector.name] = connector
+    return found
+
+
+def source_side(name: str) -> SourceSide:
+    """What a connector of a loaded spec can do as a source."""
+    side = all_connectors()[name].source
+    if side is None:
+        raise KeyError(name)
+    return side
+
+
+def sink_side(name: str) -> SinkSide:
+    """What a connector of a loaded spec can do as a sink."""
+    side = all_connectors()[name].sink
+    if side is None:
+        raise KeyError(name)
+    return side
+
+
+def _load(point: EntryPoint) -> Connector:
+    try:
+        connector = point.load()
+    except Exception as error:  # another package's code: whatever it raises must be named
+        problem = CONNECTOR_BROKEN.at(None, name=point.name, module=point.value, error=repr(error))
+        raise EnvironmentProblem(problem) from error
+    if not isinstance(connector, Connector) or connector.name != point.name:
+        says = "it is not a Connector of that name"
+        raise EnvironmentProblem(CONNECTOR_BROKEN.at(None, name=point.name, module=point.value, error=says))
+    return connector

@@ -1,0 +1,1 @@
+"""Java, the JVM and everything that talks to Spark."""

@@ -1,0 +1,240 @@
+"""Examining the machine before anything runs: Python, packages, Java, memory, the run folder.
+
+Nothing is started and nothing heavy imported, so an examination takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from headwater.engine.java import find_java
+from headwater.engine.machine import count_cores, file_system_of, read_memory
+from headwater.errors import EnvironmentProblem, Problem
+from headwater.errors.catalogue import environment
+
+OLDEST_PYTHON = (3, 11)
+# Lowest supported and first unsupported version; the same as in the package's own requirements.
+SUPPORTED: dict[str, tuple[str, str | None]] = {
+    "pyspark": ("4.1", "4.4"),
+    "pandas": ("2.2", "3"),
+    "pyarrow": ("15", None),
+    "protobuf": ("5", None),
+}
+WANTED_MEMORY = 2 * 1024**3
+NETWORK_FILE_SYSTEMS = frozenset(
+    {
+        # `9p` and `drvfs` are how WSL sees the disks of Windows.
+        "9p",
+        "afpfs",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "davfs",
+        "drvfs",
+        "fuse.gcsfuse",
+        "fuse.glusterfs",
+        "fuse.grpcfuse",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "gfs2",
+        "glusterfs",
+        "lustre",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "smb3",
+        "smbfs",
+        "webdav",
+    }
+)
+
+Status = Literal["ok", "warning", "error"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was examined, what was found, and what to do about it; `code` is the catalogue's."""
+
+    name: str
+    status: Status
+    says: str
+    remedy: str = ""
+    code: str = ""
+
+
+def examine(folder: Path, environ: Mapping[str, str] = os.environ) -> list[Check]:
+    """Every check, in the order in which faults are best repaired; `folder` is the run folder."""
+    system = check_platform(platform.system(), platform.release())
+    if system.status == "error":
+        return [system]
+    return [
+        system,
+        check_python(sys.version_info[:3]),
+        check_spark(environ),
+        check_java(environ),
+        *(check_package(name) for name in SUPPORTED if name != "pyspark"),
+        check_memory(*read_memory()),
+        check_cores(count_cores()),
+        check_folder(folder),
+    ]
+
+
+def check_platform(system: str, release: str) -> Check:
+    if system not in ("Linux", "Darwin"):
+        return _bad("platform", environment.PLATFORM_UNSUPPORTED.at(platform=system or "this platform"))
+    if system == "Darwin":
+        return Check("platform", "ok", "macOS")
+    return Check("platform", "ok", "Linux under WSL" if "microsoft" in release.lower() else "Linux")
+
+
+def check_python(version: tuple[int, ...]) -> Check:
+    said = ".".join(map(str, version))
+    if version < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        return _bad("python", environment.PYTHON_TOO_OLD.at(version=said, oldest=oldest))
+    return Check("python", "ok", f"Python {said} ({sys.executable})")
+
+
+def check_spark(environ: Mapping[str, str]) -> Check:
+    """PySpark, and the Spark that it will start: its own or the one of SPARK_HOME."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return _missing("pyspark")
+    package = Path(spec.origin).parent
+    found = _version_in(package)
+    if not _is_supported("pyspark", found):
+        return _unsupported("pyspark", found)
+    named = environ.get("SPARK_HOME")
+    if named:
+        return _check_spark_home(Path(named), found)
+    if not (package / "jars").is_dir():
+        problem = environment.SPARK_CLIENT_ONLY.at(path=str(package / "jars"), supported=_range("pyspark"))
+        return _bad("spark", problem)
+    return Check("spark", "ok", f"PySpark {found}")
+
+
+def check_java(environ: Mapping[str, str]) -> Check:
+    try:
+        java = find_java(environ)
+    except EnvironmentProblem as error:
+        first, *passed_over = error.problems
+        says = " ".join([first.sentence, *(problem.sentence for problem in passed_over)])
+        return Check("java", "error", says, first.remedy, first.code)
+    says = f"Java {java.version} from {java.origin} ({java.home})"
+    if not java.passed_over:
+        return Check("java", "ok", says)
+    # It works, yet not with the Java that the user named: worth a line, not a refusal.
+    reasons = " ".join(problem.sentence for problem in java.passed_over)
+    last = java.passed_over[-1]
+    return Check("java", "warning", f"{says}. Passed over: {reasons}", last.remedy, last.code)
+
+
+def check_package(name: str) -> Check:
+    try:
+        found = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return _missing(name)
+    if not _is_supported(name, found):
+        return _unsupported(name, found)
+    return Check(name, "ok", f"{name} {found}")
+
+
+def check_memory(total: int, free: int | None) -> Check:
+    """Memory in bytes; `free` is None where the system doesn't say."""
+    usable = total if free is None else free
+    says = f"{_gigabytes(usable)} of {_gigabytes(total)} GB memory are free"
+    if usable < WANTED_MEMORY:
+        problem = environment.MEMORY_LOW.at(
+            free=_gigabytes(usable), total=_gigabytes(total), wanted=_gigabytes(WANTED_MEMORY)
+        )
+        return _bad("memory", problem, "warning")
+    return Check("memory", "ok", f"{_gigabytes(total)} GB memory" if free is None else says)
+
+
+def check_cores(cores: int) -> Check:
+    if cores < 2:
+        return _bad("cores", environment.CORES_FEW.at(cores=cores), "warning")
+    return Check("cores", "ok", f"{cores} cores")
+
+
+def check_folder(folder: Path) -> Check:
+    """Whether a run could keep its files there; the folder itself need not exist yet and is not made."""
+    folder = folder.absolute()
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        # Trying is the only answer that holds for every file system and every user.
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return _bad("folder", environment.FOLDER_NOT_WRITABLE.at(path=str(folder), reason=reason))
+    kind = file_system_of(nearest.resolve())
+    if kind in NETWORK_FILE_SYSTEMS:
+        return _bad("folder", environment.FOLDER_ON_NETWORK.at(path=str(folder), kind=kind), "warning")
+    return Check("folder", "ok", f"{folder} can be written")
+
+
+def _check_spark_home(home: Path, pyspark: str) -> Check:
+    jar = next(iter(sorted((home / "jars").glob("spark-core_*.jar"))), None)
+    if jar is None:
+        return _bad("spark", environment.SPARK_HOME_WRONG.at(path=str(home)))
+    found = jar.stem.partition("-core_")[2].partition("-")[2]
+    if found != pyspark:
+        problem = environment.SPARK_HOME_DIFFERS.at(path=str(home), found=found, version=pyspark)
+        return _bad("spark", problem, "warning" if found[:3] == pyspark[:3] else "error")
+    return Check("spark", "ok", f"PySpark {pyspark} with the Spark of SPARK_HOME ({home})")
+
+
+def _version_in(package: Path) -> str:
+    # A PySpark that comes with SPARK_HOME on PYTHONPATH was not installed, but holds its version in a file.
+    text = (package / "version.py").read_text(encoding="utf-8")
+    match = re.search(r"__version__[^=]*=\s*['\"]([^'\"]+)", text)
+    return match[1] if match else ""
+
+
+def _is_supported(package: str, version: str) -> bool:
+    lowest, beyond = SUPPORTED[package]
+    found = _numbers(version)
+    return found >= _numbers(lowest) and (beyond is None or found < _numbers(beyond))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers: enough for these ranges, whose ends are whole releases."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def _range(package: str) -> str:
+    lowest, beyond = SUPPORTED[package]
+    return f">={lowest}" if beyond is None else f">={lowest},<{beyond}"
+
+
+def _missing(package: str) -> Check:
+    name = "spark" if package == "pyspark" else package
+    return _bad(name, environment.PACKAGE_MISSING.at(package=package, supported=_range(package)))
+
+
+def _unsupported(package: str, version: str) -> Check:
+    name = "spark" if package == "pyspark" else package
+    problem = environment.PACKAGE_UNSUPPORTED.at(package=package, version=version, supported=_range(package))
+    return _bad(name, problem)
+
+
+def _bad(name: str, problem: Problem, status: Status = "error") -> Check:
+    return Check(name, status, problem.sentence, problem.remedy, problem.code)
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1024**3:.1f}"

@@ -1,0 +1,266 @@
+"""The user's modules under a name of their own: loaded on the driver, packed for the executors.
+
+A project's modules become submodules of one package, `hw_<hash>`. The hash covers the root folder and the
+text of every module, so code that changed has a new name: neither this process nor a Python worker that
+lives on can mix it up with what it loaded before, or with a module of the same name in another project.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType, TracebackType
+from typing import Any
+
+from headwater.engine.project_archive import PyFileTaker, ship_archive, write_archive
+from headwater.engine.project_imports import ProjectTree, ReadModule, needed_modules, under_name
+from headwater.errors import Entry, HeadwaterError, PipelineError, Problem
+from headwater.errors.catalogue import usercode
+from headwater.loaders.python_functions import function_missing
+from headwater.values.positions import Position
+
+PACKAGE_PREFIX = "hw_"
+
+
+@dataclass(frozen=True)
+class ProjectModule:
+    """One module, compiled: its file (a folder without `__init__.py` has none) and its code."""
+
+    file: Path | None
+    package: bool
+    code: CodeType
+
+
+@dataclass(frozen=True)
+class ProjectCode:
+    """The modules that a pipeline needs from its project, by their dotted names below the root.
+
+    They are what they were when they were read: a file that changes or vanishes later changes nothing here.
+    """
+
+    root: Path
+    name: str
+    modules: Mapping[str, ProjectModule] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, root: Path, entries: Iterable[Path]) -> ProjectCode:
+        """Read the entry files and every module of the project that they import, at any distance."""
+        tree = ProjectTree(root)
+        read = needed_modules(tree, entries)
+        name = unique_name(tree.root, read)
+        modules = {module.found.name: _compiled(module, name, tree) for module in read}
+        return cls(tree.root, name, modules)
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The user's files, in the order of their modules' names."""
+        return tuple(module.file for module in self.modules.values() if module.file)
+
+    def load(self, file: Path, *, by_value: bool = False) -> ModuleType:
+        """The module of this file, run on the driver if it has not been.
+
+        With `by_value` Spark sends its functions whole instead of by name: right for a file that declares the
+        pipeline, which the executors can't import because they have no Headwater.
+        """
+        name = self._module_name(file)
+        _FINDER.add(self)
+        try:
+            module = importlib.import_module(f"{self.name}.{name}")
+        except HeadwaterError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise PipelineError(self._failure(file, error)) from error
+        if by_value:
+            _send_by_value(module)
+        return module
+
+    def function(self, file: Path, name: str, place: Position | None = None) -> Callable[..., Any]:
+        """The function or class with this (dotted) name; `place` is where the user refers to it."""
+        module = self.load(file)
+        at = place or Position(str(file), 1)
+        value: object = module
+        for part in name.split("."):
+            if not hasattr(value, part):
+                raise PipelineError(function_missing(at, file, name, _own_callables(module)))
+            value = getattr(value, part)
+        if not callable(value):
+            kind = type(value).__name__
+            problem = usercode.FUNCTION_NOT_CALLABLE.at(at, file=str(file), function=name, type=kind)
+            raise PipelineError(problem)
+        return value
+
+    def archive(self, folder: Path) -> Path:
+        """Write the package as a zip that any Python of this version can import."""
+        return write_archive(folder, self.name, _archived(self.modules))
+
+    def ship(self, context: PyFileTaker) -> None:
+        """Make the executors of this Spark context find the package; has to precede its first use there."""
+        ship_archive(context, self.name, self.archive)
+
+    def user_line(self, trace: TracebackType | None) -> Position | None:
+        """The innermost line of the traceback that is the user's own."""
+        own = [step for step in _steps(trace) if self._is_own(step)]
+        return Position(own[-1].tb_frame.f_code.co_filename, own[-1].tb_lineno) if own else None
+
+    def _is_own(self, step: TracebackType) -> bool:
+        return Path(step.tb_frame.f_code.co_filename) in self.files
+
+    def _module_name(self, file: Path) -> str:
+        name = ProjectTree(self.root).name_of(file)
+        if name not in self.modules:
+            raise ValueError(f"{file} is none of the files this project was read from")
+        return name
+
+    def _failure(self, file: Path, error: BaseException) -> Problem:
+        """What the user is told when loading a module raised an exception."""
+        place = self.user_line(error.__traceback__) or Position(str(file), 1)
+        own = (step for step in _steps(error.__traceback__) if self._is_own(step))
+        lines = traceback.format_exception(type(error), error, next(own, error.__traceback__))
+        entry, params = self._diagnosis(error)
+        return Problem(entry, params, place, detail=self._in_user_words("".join(lines)))
+
+    def _diagnosis(self, error: BaseException) -> tuple[Entry, dict[str, object]]:
+        if isinstance(error, ModuleNotFoundError) and error.name and self._imports_itself(error):
+            return self._import_failure(error.name)
+        return usercode.CODE_FAILED, {"exception": self._in_user_words(_one_line(error))}
+
+    def _imports_itself(self, error: BaseException) -> bool:
+        """Whether the import that failed stands in a file of the user's, not in a package it imports."""
+        steps = [step for step in _steps(error.__traceback__) if not _is_import_machinery(step)]
+        return bool(steps) and self._is_own(steps[-1])
+
+    def _import_failure(self, missing: str) -> tuple[Entry, dict[str, object]]:
+        module = missing.removeprefix(f"{self.name}.")
+        tree = ProjectTree(self.root)
+        dynamic = tree.owns(module) if module == missing else tree.has(module)
+        entry = usercode.CODE_DYNAMIC_IMPORT if dynamic else usercode.CODE_NOT_INSTALLED
+        return entry, {"module": module}
+
+    def _in_user_words(self, text: str) -> str:
+        return text.replace(f"{self.name}.", "")
+
+
+class _ProjectFinder(MetaPathFinder):
+    """Finds the modules of every project that was loaded in this process."""
+
+    def __init__(self) -> None:
+        self.projects: dict[str, ProjectCode] = {}
+
+    def add(self, project: ProjectCode) -> None:
+        self.projects.setdefault(project.name, project)
+        if self not in sys.meta_path:
+            # First: Spark puts the archive on this process's path too.
+            sys.meta_path.insert(0, self)
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        top, _, name = fullname.partition(".")
+        project = self.projects.get(top)
+        if project is None:
+            return None
+        if not name:
+            return ModuleSpec(top, _ProjectLoader(top, str(project.root), _NOTHING), is_package=True)
+        module = project.modules.get(name)
+        if module is None:
+            # Not None: another finder would load what the executors will not have.
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        return _spec(fullname, module, project.root)
+
+
+class _ProjectLoader(SourceFileLoader):
+    """Runs code that is compiled already, so no cached bytecode is read or written."""
+
+    def __init__(self, fullname: str, path: str, code: CodeType) -> None:
+        super().__init__(fullname, path)
+        self.code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.code
+
+
+_NOTHING = compile("", "<headwater>", "exec", dont_inherit=True)
+_FINDER = _ProjectFinder()
+
+
+def _spec(fullname: str, module: ProjectModule, root: Path) -> ModuleSpec | None:
+    folder = str(root.joinpath(*fullname.split(".")[1:]))
+    if module.file is None:
+        spec = ModuleSpec(fullname, _ProjectLoader(fullname, folder, module.code), is_package=True)
+        spec.submodule_search_locations = [folder]
+        return spec
+    return spec_from_file_location(
+        fullname,
+        module.file,
+        loader=_ProjectLoader(fullname, str(module.file), module.code),
+        submodule_search_locations=[folder] if module.package else None,
+    )
+
+
+def unique_name(root: Path, modules: Iterable[ReadModule]) -> str:
+    """The name of a project as it is now: another folder or another content has another name."""
+    digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape"))
+    for module in modules:
+        content = module.source.content if module.source else b""
+        kind = "package" if module.found.package else "module"
+        digest.update(f"\0{module.found.name}\0{kind}\0{len(content)}\0".encode() + content)
+    return f"{PACKAGE_PREFIX}{digest.hexdigest()[:16]}"
+
+
+def _compiled(module: ReadModule, name: str, tree: ProjectTree) -> ProjectModule:
+    found, source = module.found, module.source
+    if source is None:
+        return ProjectModule(found.file, found.package, _NOTHING)
+    syntax: ast.Module = under_name(source.tree, name, tree.owns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        code: CodeType = compile(syntax, str(found.file), "exec", dont_inherit=True)
+    return ProjectModule(found.file, found.package, code)
+
+
+def _archived(modules: Mapping[str, ProjectModule]) -> Iterator[tuple[str, CodeType]]:
+    """The path inside the package and the code of each module, the root first."""
+    yield "__init__", _NOTHING
+    for name, module in modules.items():
+        yield name.replace(".", "/") + ("/__init__" if module.package else ""), module.code
+
+
+def _send_by_value(module: ModuleType) -> None:
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _is_import_machinery(step: TracebackType) -> bool:
+    module = str(step.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] == "importlib" or module == __name__
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _own_callables(module: ModuleType) -> list[str]:
+    values = vars(module).items()
+    return [
+        name
+        for name, value in values
+        if callable(value) and getattr(value, "__module__", "") == module.__name__
+    ]

@@ -1,0 +1,61 @@
+"""Which tables a SQL text reads, told by Spark's own parser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headwater.errors import PipelineError
+from headwater.errors.catalogue.pipelines import SQL_NOT_A_QUERY
+from headwater.plan import Reference
+from headwater.spec import TableSpec
+
+
+def parsed_references(spark: SparkSession, table: TableSpec) -> tuple[Reference, ...]:
+    """The tables that a SQL table reads by name. A statement that is no query is refused, never run."""
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(table.sql or "")
+    kind = plan.nodeName()
+    if _is_command(spark, plan):
+        raise PipelineError(SQL_NOT_A_QUERY.at(table.position, name=table.name, kind=kind))
+    found: dict[str, Reference] = {}
+    _walk(plan, frozenset(), found)
+    return tuple(found.values())
+
+
+def _is_command(spark: SparkSession, plan: Any) -> bool:
+    """Commands and statements would act as soon as the text is handed to Spark."""
+    jvm: Any = spark._jvm
+    logical = jvm.org.apache.spark.sql.catalyst.plans.logical
+    is_instance = jvm.py4j.reflection.TypeUtil.isInstanceOf
+    kinds = (logical.Command, logical.ParsedStatement)
+    return any(is_instance(kind._java_lang_class, plan) for kind in kinds)
+
+
+def _walk(plan: Any, hidden: frozenset[str], found: dict[str, Reference]) -> None:
+    """Collect the names below a plan; `hidden` are the names of WITH clauses in scope."""
+    name = plan.nodeName()
+    if name == "UnresolvedRelation":
+        parts = _items(plan.multipartIdentifier())
+        if len(parts) == 1 and parts[0].lower() not in hidden:
+            line, column = _origin(plan)
+            found.setdefault(parts[0].lower(), Reference(parts[0], line, column))
+        return
+    if name == "UnresolvedWith":
+        for relation in _items(plan.cteRelations()):
+            _walk(relation._2(), hidden, found)
+            hidden |= {str(relation._1()).lower()}
+    for child in _items(plan.children()):
+        _walk(child, hidden, found)
+    for subquery in _items(plan.subqueries()):
+        _walk(subquery, hidden, found)
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
+def _origin(plan: Any) -> tuple[int, int]:
+    origin = plan.origin()
+    line, column = origin.line(), origin.startPosition()
+    return (line.get() if line.isDefined() else 1), (column.get() + 1 if column.isDefined() else 1)

@@ -1,0 +1,162 @@
+"""The one place where Spark's exceptions become problems of the catalogue."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from headwater.engine.spark_errors import (
+    condition_of,
+    parameters_of,
+    place_in_sql,
+    place_in_tables,
+    python_failure,
+    sentence_of,
+    user_line,
+)
+from headwater.errors import Problem
+from headwater.errors.catalogue import running
+from headwater.spec import Mode, SinkSpec, SourceSpec, TableSpec
+from headwater.values import Position
+
+_STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
+_ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
+_FILE_CONDITIONS = ("FAILED_READ_FILE", "FILE_NOT_EXIST")
+
+HINTS = (
+    (
+        "sorting",
+        "Sort only after an aggregation in complete mode, or sort inside a `foreach_batch` function.",
+    ),
+    ("limit", "Take the limit out, or use it inside a `foreach_batch` function."),
+    ("distinct aggregation", "Use approx_count_distinct, or collect_set and size."),
+    (
+        "outer join",
+        "Put the stream on the preserved side, or give both streams a watermark and a time range.",
+    ),
+    ("without watermark", "Declare `watermark:` on the source and group by window(…), or use another mode."),
+    ("no streaming aggregation", "Use append or update mode, or aggregate."),
+    ("there are no streaming aggregations", "Use append or update mode, or aggregate."),
+)
+
+
+def source_problem(error: Exception, source: SourceSpec) -> Problem:
+    """Why a source can't be read."""
+    return _generic(error, f"the source `{source.name}`", source.position)
+
+
+def sql_problem(error: Exception, table: TableSpec) -> Problem:
+    """What is wrong with the SQL of a table, at its line."""
+    where = f"the table `{table.name}`"
+    spot = place_in_sql(error, table.sql or "")
+    place = table.text.at(*spot) if table.text and spot else table.position
+    if condition_of(error).startswith("PARSE_"):
+        says = sentence_of(error)
+        return _detailed(running.SQL_SYNTAX.at(place, name=table.name, says=says), error)
+    return _generic(error, where, place)
+
+
+def function_problem(error: Exception, table: TableSpec, root: Path) -> Problem:
+    """What went wrong in the function of a Python table, at the user's own line."""
+    place = user_line(error.__traceback__, root) or table.position
+    where = f"the function of the table `{table.name}`"
+    if _STREAM_ACTION in str(error):
+        action = _action(error, root)
+        return _detailed(running.ACTION_ON_A_STREAM.at(place, name=table.name, action=action), error)
+    if condition_of(error):
+        return _generic(error, where, place)
+    raised = f"{type(error).__name__}: {error}".rstrip(". ")
+    return _detailed(running.TABLE_CODE_FAILED.at(place, name=table.name, error=raised), error)
+
+
+def streaming_problem(error: Exception, sink: SinkSpec) -> Problem:
+    """What Spark's streaming checker has against a sink's query."""
+    says = sentence_of(error)
+    if condition_of(error).startswith("STREAMING_OUTPUT_MODE"):
+        says = says.split(". ", 1)[-1]
+        problem = running.MODE_NOT_SUPPORTED.at(
+            sink.position,
+            sink=sink.name,
+            mode=sink.mode.value,
+            says=_lower(says),
+            hint=_hint(says, sink.mode),
+        )
+        return _detailed(problem, error)
+    where = f"the query of the sink `{sink.name}`"
+    problem = running.NOT_ON_A_STREAM.at(sink.position, where=where, says=says, hint=_hint(says, sink.mode))
+    return _detailed(problem, error)
+
+
+def planning_problem(error: Exception, sink: SinkSpec) -> Problem:
+    """Why Spark can't plan a sink's query."""
+    return _generic(error, f"the query of the sink `{sink.name}`", sink.position)
+
+
+def failure_problem(
+    error: Exception, sink: SinkSpec, tables: Iterable[TableSpec], root: Path, log: Path
+) -> Problem:
+    """Why a running query failed, at the user's own line where there is one."""
+    stack = full_text(error)
+    in_python = python_failure(error, root)
+    if in_python:
+        raised, line = in_python
+        return _detailed(
+            running.QUERY_CODE_FAILED.at(line or sink.position, sink=sink.name, error=raised), error
+        )
+    says = sentence_of(error)
+    if any(condition in stack for condition in _ROW_CONDITIONS):
+        return _detailed(running.MALFORMED_ROW.at(sink.position, sink=sink.name, says=says), error)
+    if condition_of(error).startswith(_FILE_CONDITIONS):
+        return _detailed(running.FILE_GONE.at(sink.position, sink=sink.name, says=says), error)
+    place = place_in_tables(error, tables) or sink.position
+    return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
+
+
+def full_text(error: BaseException) -> str:
+    """Everything an exception says, for the log file and for `--verbose`."""
+    stack = getattr(error, "_stackTrace", None) or ""
+    return "".join(traceback.format_exception(error)) + (f"\n{stack}" if stack else "")
+
+
+def _generic(error: Exception, where: str, place: Position | None) -> Problem:
+    condition, parameters = condition_of(error), parameters_of(error)
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        proposal = parameters.get("proposal", "")
+        hint = f"It has {proposal}." if proposal else "Check what the table that it reads returns."
+        column = parameters.get("objectName", "")
+        return _detailed(running.UNKNOWN_COLUMN.at(place, where=where, column=column, hint=hint), error)
+    if condition.startswith("UNRESOLVED_ROUTINE"):
+        function = parameters.get("routineName", "")
+        return _detailed(running.UNKNOWN_FUNCTION.at(place, where=where, function=function), error)
+    if condition.startswith("DATATYPE_MISMATCH"):
+        return _detailed(running.TYPE_MISMATCH.at(place, where=where, says=sentence_of(error)), error)
+    return _detailed(running.SPARK_REFUSES.at(place, where=where, says=sentence_of(error)), error)
+
+
+def _detailed(problem: Problem, error: Exception) -> Problem:
+    return replace(problem, detail=full_text(error))
+
+
+def _hint(says: str, mode: Mode) -> str:
+    lowered = says.lower()
+    for word, hint in HINTS:
+        if word in lowered:
+            return hint
+    others = ", ".join(each.value for each in Mode if each is not mode)
+    return f"Try another mode ({others}), or change the query."
+
+
+def _action(error: Exception, root: Path) -> str:
+    """The call on the user's line that made Spark run: `count()`."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename).is_relative_to(root):
+            calls = re.findall(r"\.(\w+)\(", frame.line or "")
+            return f"`{calls[-1]}()`" if calls else "an action"
+    return "an action"
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]

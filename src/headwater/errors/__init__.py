@@ -1,0 +1,27 @@
+"""The catalogue of everything that can go wrong, and the error tree that carries it."""
+
+from headwater.errors.problems import Entry, Place, Problem
+from headwater.errors.tree import (
+    CheckpointError,
+    EnvironmentProblem,
+    HeadwaterError,
+    Held,
+    Interrupted,
+    PipelineError,
+    QueryFailed,
+    UsageProblem,
+)
+
+__all__ = [
+    "CheckpointError",
+    "Entry",
+    "EnvironmentProblem",
+    "HeadwaterError",
+    "Held",
+    "Interrupted",
+    "PipelineError",
+    "Place",
+    "Problem",
+    "QueryFailed",
+    "UsageProblem",
+]

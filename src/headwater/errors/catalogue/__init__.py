@@ -1,0 +1,1 @@
+"""Every entry, one module per area."""

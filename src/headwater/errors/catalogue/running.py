@@ -1,0 +1,169 @@
+"""What can go wrong on Spark: when a pipeline is analysed, and while it runs."""
+
+from headwater.errors.problems import Entry
+
+SETTING_NEEDS_NEW_PROCESS = Entry(
+    "HW-SETTING-NEEDS-NEW-PROCESS",
+    "`{key}: {value}` can't be set any more: the Spark of this process runs already, with {now}.",
+    "Run this pipeline in a process of its own, or set it where that Spark is started.",
+)
+SQL_SYNTAX = Entry(
+    "HW-SQL-SYNTAX",
+    "The SQL of the table `{name}` can't be read: {says}.",
+    "Mend the SQL at this line.",
+)
+UNKNOWN_COLUMN = Entry(
+    "HW-UNKNOWN-COLUMN",
+    "{where} names the column {column}, which its input does not have.",
+    "{hint}",
+)
+UNKNOWN_FUNCTION = Entry(
+    "HW-UNKNOWN-FUNCTION",
+    "{where} calls the function {function}, which Spark does not have.",
+    "Check its spelling; a Python function is used inside a Python table.",
+)
+TYPE_MISMATCH = Entry(
+    "HW-TYPE-MISMATCH",
+    "{where} puts together types that don't fit: {says}.",
+    "Cast one side, for instance `CAST(x AS double)`.",
+)
+NOT_ON_A_STREAM = Entry(
+    "HW-NOT-ON-A-STREAM",
+    "{where} does what Spark can't do on a stream: {says}.",
+    "{hint}",
+)
+MODE_NOT_SUPPORTED = Entry(
+    "HW-MODE-NOT-SUPPORTED",
+    "The sink `{sink}` can't run in {mode} mode: {says}.",
+    "{hint}",
+)
+SINK_MODE = Entry(
+    "HW-SINK-MODE",
+    "The sink `{sink}` is in {mode} mode, which the {connector} connector does not take.",
+    "It takes: {modes}.",
+)
+SPARK_REFUSES = Entry(
+    "HW-SPARK-REFUSES",
+    "Spark refuses {where}: {says}.",
+    "Mend what it names; `--verbose` shows Spark's full text.",
+)
+TABLE_CODE_FAILED = Entry(
+    "HW-TABLE-CODE-FAILED",
+    "The function of the table `{name}` failed: {error}.",
+    "Mend the function at this line; `--verbose` shows its traceback.",
+)
+TABLE_NOT_A_DATAFRAME = Entry(
+    "HW-TABLE-NOT-A-DATAFRAME",
+    "The function of the table `{name}` returned {returned} and not a DataFrame.",
+    "Return a DataFrame made from its parameters.",
+)
+ACTION_ON_A_STREAM = Entry(
+    "HW-ACTION-ON-A-STREAM",
+    "The function of the table `{name}` runs {action} on a stream, which has no end.",
+    "Return the DataFrame as it is; what should happen with each batch goes into a `foreach_batch` sink.",
+)
+STATIC_SINK = Entry(
+    "HW-STATIC-SINK",
+    "The sink `{sink}` reads `{reads}`, in which nothing streams.",
+    "Take `static: true` off one of its sources, or run it with `headwater run --batch`.",
+)
+NO_BATCH_FORM = Entry(
+    "HW-NO-BATCH-FORM",
+    "{what} `{name}` ({connector}) has no batch form.",
+    "Leave it out of `run --batch`, or read stored data in its place.",
+)
+BATCH_NEEDS_INTO = Entry(
+    "HW-BATCH-NEEDS-INTO",
+    "The sink `{sink}` keeps what the stream wrote to {place}; a batch run must not write there.",
+    "Name another folder: `headwater run --batch --into results/`.",
+)
+INTO_STREAM_FOLDER = Entry(
+    "HW-INTO-STREAM-FOLDER",
+    "{place} belongs to a streaming sink (it has _spark_metadata): Spark readers would not see the rows.",
+    "Name another folder with `--into`.",
+)
+QUERY_CODE_FAILED = Entry(
+    "HW-QUERY-CODE-FAILED",
+    "The query `{sink}` failed in your code: {error}.",
+    "Mend the code at this line and start again; the batch is repeated from its checkpoint.",
+)
+MALFORMED_ROW = Entry(
+    "HW-MALFORMED-ROW",
+    "The query `{sink}` met a row that does not fit its schema: {says}.",
+    "Mend the file or the schema; `options: {{mode: PERMISSIVE}}` on the source makes such values null.",
+)
+FILE_GONE = Entry(
+    "HW-FILE-GONE",
+    "The query `{sink}` can't read a file any more: {says}.",
+    "Put the file back and start again; the batch is repeated from its checkpoint.",
+)
+QUERY_FAILED = Entry(
+    "HW-QUERY-FAILED",
+    "The query `{sink}` failed: {says}.",
+    "The full text is in the log file of the run folder ({log}); start again once the cause is mended.",
+)
+STOPPED_BY_FAILURE = Entry(
+    "HW-STOPPED-BY-FAILURE",
+    "The query `{sink}` was stopped because another one failed (`--fail-fast`).",
+    "See the query that failed.",
+)
+FORCED = Entry(
+    "HW-FORCED",
+    "A second interrupt ended the run at once.",
+    "The batch that ran is repeated at the next start.",
+)
+NOT_STOPPED_IN_TIME = Entry(
+    "HW-NOT-STOPPED-IN-TIME",
+    "The running batch of `{sink}` did not end within {limit}; it was interrupted.",
+    "It is repeated at the next start; `--stop-timeout` gives it longer.",
+)
+MOVED = Entry(
+    "HW-MOVED",
+    "The project was moved from {old} to {new}; the query `{sink}` would read every file again.",
+    "Move it back, or start from the beginning with a new run folder (`folder:`).",
+)
+PLACE_CHANGED = Entry(
+    "HW-PLACE-CHANGED",
+    "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
+    "Change it back, or start from the beginning with a new run folder (`folder:`).",
+)
+TIMEZONE_CHANGED = Entry(
+    "HW-TIMEZONE-CHANGED",
+    "The query `{sink}` was started in time zone {old}, and the pipeline now says {new}.",
+    "Change `timezone:` back, or start from the beginning with a new run folder (`folder:`).",
+)
+FACTS_UNREADABLE = Entry(
+    "HW-FACTS-UNREADABLE",
+    "{file} can't be read ({says}).",
+    "It was written by another version of Headwater or cut short; move it away to start without it.",
+)
+REMOTE_FOLDER = Entry(
+    "HW-REMOTE-FOLDER",
+    "The run folder {folder} is not on a local file system.",
+    "Name a local folder under `folder:`.",
+)
+UNUSED = Entry(
+    "HW-UNUSED",
+    "The {kind} `{name}` is read by no sink.",
+    "Take it out, or add a sink that reads it.",
+)
+SECRET_NOT_SET = Entry(
+    "HW-SECRET-NOT-SET",
+    "The secret `{name}` is not set here; the run will need it.",
+    "Set it before the run: `export {name}=…`, or `export {name}_FILE=` the path of a file that holds it.",
+)
+SQL_UNKNOWN_OFFLINE = Entry(
+    "HW-NOT-KNOWN-OFFLINE",
+    "The SQL of the table `{name}` can't be read without Spark.",
+    "Nothing to do: the full check (`headwater check`) reads it.",
+)
+SETTING_KEPT = Entry(
+    "HW-SETTING-KEPT",
+    "The query `{sink}` keeps `{key}: {kept}` from its first start; `{wanted}` is not used.",
+    "Take the setting out, or start from the beginning with a new run folder (`folder:`).",
+)
+OTHER_PIPELINE = Entry(
+    "HW-OTHER-PIPELINE",
+    "The run folder {folder} belongs to the pipeline `{owner}`, and this one is `{name}`.",
+    "Give this pipeline a run folder of its own (`folder:`), or change its name back.",
+)

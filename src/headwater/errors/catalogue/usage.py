@@ -1,0 +1,34 @@
+"""What can be wrong with a call or a command line."""
+
+from headwater.errors.problems import Entry
+
+TABLE_CALL = Entry(
+    "HW-TABLE-CALL",
+    "A table made with `sql=` or `python=` needs its name first.",
+    'Write `p.table("name", sql="SELECT …")`, or put `@p.table` over a function.',
+)
+BAD_CONF = Entry(
+    "HW-BAD-CONF",
+    "`--conf {text}` is not a setting.",
+    "Write `--conf key=value`, for instance `--conf spark.sql.shuffle.partitions=4`.",
+)
+BAD_DURATION = Entry(
+    "HW-BAD-DURATION",
+    "`{option} {text}` is not a length of time: {says}.",
+    "Write for instance `{option} 60s` or `{option} '10 minutes'`.",
+)
+UNKNOWN_SINK = Entry(
+    "HW-UNKNOWN-SINK",
+    "There is no sink `{name}` in this pipeline.",
+    "{hint}",
+)
+FOLDER_NOT_EMPTY = Entry(
+    "HW-FOLDER-NOT-EMPTY",
+    "`{path}` is there already and is not empty.",
+    "Name a new folder: `headwater init my_project`.",
+)
+UNKNOWN_QUERY = Entry(
+    "HW-UNKNOWN-QUERY",
+    "This run has no query `{name}`.",
+    "Its queries are: {known}.",
+)

@@ -1,0 +1,81 @@
+"""What can be wrong with the user's own Python files."""
+
+from headwater.errors.problems import Entry
+
+CODE_FILE_MISSING = Entry(
+    "HW-CODE-FILE-MISSING",
+    "There is no Python file {file}.",
+    "Correct the name or create the file; Python files in that folder, nearest name first: {known}.",
+)
+
+CODE_FILE_UNREADABLE = Entry(
+    "HW-CODE-FILE-UNREADABLE",
+    "The Python file {file} can't be read: {reason}.",
+    "Check with `ls -la {file}` that it is a file and that this user may read it.",
+)
+
+CODE_OUTSIDE_PROJECT = Entry(
+    "HW-CODE-OUTSIDE-PROJECT",
+    "The Python file {file} lies outside the pipeline's folder {root}.",
+    "Move it beside the pipeline file or below: only modules in that folder are sent to the executors.",
+)
+
+CODE_FILE_NAME = Entry(
+    "HW-CODE-FILE-NAME",
+    "{file} can't be loaded as a module because of its name.",
+    "Rename it: a module's file ends in .py, and neither it nor its folders have another dot in their names.",
+)
+
+CODE_ENCODING = Entry(
+    "HW-CODE-ENCODING",
+    "This line is not in the file's encoding: {reason}.",
+    "Save the file as UTF-8, or name its encoding in the first line, such as `# -*- coding: latin-1 -*-`.",
+)
+
+CODE_SYNTAX = Entry(
+    "HW-CODE-SYNTAX",
+    "Python can't read this line: {reason}.",
+    "Correct it; `python -m py_compile {file}` shows the same.",
+)
+
+CODE_FAILED = Entry(
+    "HW-CODE-FAILED",
+    "This line failed while its module was loaded: {exception}.",
+    "Correct it, then run `headwater check` again; `--verbose` shows the whole traceback.",
+)
+
+CODE_NOT_INSTALLED = Entry(
+    "HW-CODE-NOT-INSTALLED",
+    "This line imports {module}, which is neither installed nor a module beside the pipeline file.",
+    "Install the package in this environment, or correct the name.",
+)
+
+CODE_DYNAMIC_IMPORT = Entry(
+    "HW-CODE-DYNAMIC-IMPORT",
+    "This line loads {module} by its name as text, so it can't be seen that the executors need it.",
+    "Use an `import` statement for {module}; it may stand inside a function.",
+)
+
+FUNCTION_MISSING = Entry(
+    "HW-FUNCTION-MISSING",
+    "{file} has no function {function}.",
+    "Correct the name; what the file has, nearest name first: {known}.",
+)
+
+FUNCTION_NOT_DEFINED_HERE = Entry(
+    "HW-FUNCTION-NOT-DEFINED-HERE",
+    "{function} is no plain `def` in {file}, so the tables it reads can't be told from its parameters.",
+    "Name the file and function whose `def` it is, or write a `def {function}(…)` here that calls it.",
+)
+
+FUNCTION_PARAMETER_KINDS = Entry(
+    "HW-FUNCTION-PARAMETER-KINDS",
+    "The function {function} takes {parameter}, but every parameter has to be passed by its name.",
+    "Write its parameters out as plain names, without `*`, `**` or `/`.",
+)
+
+FUNCTION_NOT_CALLABLE = Entry(
+    "HW-FUNCTION-NOT-CALLABLE",
+    "{function} in {file} is a value of type {type}, not a function.",
+    "Name a function or a class of this file.",
+)

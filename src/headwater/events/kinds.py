@@ -1,0 +1,141 @@
+"""The kinds of events; each knows when it happened and turns into JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from headwater.errors import Problem
+
+VERSION = 1
+
+
+class QueryStatus(StrEnum):
+    """Where a query stands."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    IDLE = "idle"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened in a run."""
+
+    kind: ClassVar[str] = "event"
+    at: str = field(default_factory=_now)
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `--json`: one object, with its kind first."""
+        return {"event": self.kind, "version": VERSION, **self._fields()}
+
+    def _fields(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStarted(Event):
+    """The run began; its queries are about to start."""
+
+    kind: ClassVar[str] = "run_started"
+    run_id: str
+    pipeline: str
+    queries: tuple[str, ...]
+    folder: str
+    spark_version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryStarted(Event):
+    """A query started. Its id stays the same over restarts, its run id is new each time."""
+
+    kind: ClassVar[str] = "query_started"
+    query: str
+    id: str
+    run_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryProgress(Event):
+    """A batch was committed; `progress` holds every field that Spark reports."""
+
+    kind: ClassVar[str] = "query_progress"
+    query: str
+    rows_out: int | None
+    progress: Mapping[str, Any]
+
+    @property
+    def batch_id(self) -> int:
+        return int(self.progress["batchId"])
+
+    @property
+    def rows_in(self) -> int:
+        return int(self.progress["numInputRows"])
+
+    @property
+    def watermark(self) -> str | None:
+        found = (self.progress.get("eventTime") or {}).get("watermark")
+        # Spark shows the beginning of time where no watermark has been reached yet.
+        return str(found) if found and not str(found).startswith("1970-01-01T00:00:00.000") else None
+
+    @property
+    def batch_ms(self) -> int:
+        return int(self.progress.get("batchDuration") or 0)
+
+    @property
+    def rows_in_per_second(self) -> float:
+        return float(self.progress.get("processedRowsPerSecond") or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryIdle(Event):
+    """A query looked for data and found none."""
+
+    kind: ClassVar[str] = "query_idle"
+    query: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryEnded(Event):
+    """A query ended: finished by itself, stopped, or failed with a problem."""
+
+    kind: ClassVar[str] = "query_ended"
+    query: str
+    status: QueryStatus
+    problem: Problem | None = None
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "at": self.at,
+            "query": self.query,
+            "status": self.status.value,
+            "problem": self.problem.to_json() if self.problem else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEnded(Event):
+    """All queries have ended."""
+
+    kind: ClassVar[str] = "run_ended"
+    run_id: str
+    exit_code: int
+    queries: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said(Event):
+    """Something the user should know, in a sentence: a lock was taken over, a stop was asked for."""
+
+    kind: ClassVar[str] = "said"
+    text: str

@@ -1,0 +1,1 @@
+"""YAML and Python declarations, judged by the connectors' models, become one spec."""

@@ -1,0 +1,94 @@
+"""Connectors as typed constructors, so that editors complete them and mypy checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from headwater.values import Duration, Secret
+
+Format = Literal["csv", "json", "orc", "parquet", "text", "xml"]
+Options = Mapping[str, str | int | float | bool | Secret]
+
+
+@dataclass(frozen=True)
+class ConnectorCall:
+    """A connector and its keys, not yet judged: that needs to know the pipeline's folder."""
+
+    connector: str
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+
+def connector(name: str, /, **keys: Any) -> ConnectorCall:
+    """Any installed connector by name, with the keys of its reference page."""
+    return ConnectorCall(name, {key: value for key, value in keys.items() if value is not None})
+
+
+def files(
+    *,
+    path: str | Sequence[str],
+    format: Format,
+    schema: str | Mapping[str, Any] | None = None,
+    infer_schema: bool | None = None,
+    max_files_per_batch: int | None = None,
+    max_bytes_per_batch: int | str | None = None,
+    latest_first: bool | None = None,
+    max_file_age: str | Duration | None = None,
+    file_name_only: bool | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    multiline: bool | None = None,
+    row_tag: str | None = None,
+    timestamp_format: str | None = None,
+    date_format: str | None = None,
+    encoding: str | None = None,
+    partition_by: str | Sequence[str] | None = None,
+    compression: str | None = None,
+    options: Options | None = None,
+) -> ConnectorCall:
+    """Files in a folder, as a source or as a sink."""
+    return connector("files", **locals())
+
+
+def rate(
+    *,
+    rows_per_second: int | None = None,
+    ramp_up: str | Duration | None = None,
+    partitions: int | None = None,
+    options: Options | None = None,
+) -> ConnectorCall:
+    """So many rows per second, made by a clock."""
+    return connector("rate", **locals())
+
+
+def rate_per_batch(
+    *,
+    rows_per_batch: int,
+    partitions: int | None = None,
+    start: str | datetime | None = None,
+    step: str | Duration | None = None,
+    options: Options | None = None,
+) -> ConnectorCall:
+    """A fixed number of rows in each batch."""
+    return connector("rate_per_batch", **locals())
+
+
+def console(
+    *, rows: int | None = None, truncate: bool | None = None, options: Options | None = None
+) -> ConnectorCall:
+    """The rows of each batch, printed on the terminal."""
+    return connector("console", **locals())
+
+
+def noop(*, options: Options | None = None) -> ConnectorCall:
+    """Compute every row and keep none."""
+    return connector("noop", **locals())
+
+
+def foreach_batch(
+    *, function: str | Callable[[Any, int], Any], options: Options | None = None
+) -> ConnectorCall:
+    """A function of yours, called with each batch and its id."""
+    return connector("foreach_batch", **locals())

@@ -1,0 +1,222 @@
+"""The JSON Schema of pipeline files, for editors: made from the same models that judge a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
+from headwater.connectors import all_connectors
+from headwater.loaders.judge import RESERVED
+from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys
+from headwater.loaders.validation import known_keys
+from headwater.spec import Connector, Mode, SinkSide, SourceSide
+
+Node = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+VARIABLE = {"$ref": "#/$defs/variable"}
+NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+PIPELINE_NAME = r"^[A-Za-z_-][A-Za-z0-9_-]*$"
+
+_ABOUT = ("description", "examples", "default")
+_NARROWING = ("enum", "const", "pattern", "format", "minLength", "maxLength")
+
+
+def pipeline_schema() -> Node:
+    """The schema of a pipeline file, with every installed connector."""
+    return _Writer(all_connectors().values()).schema()
+
+
+def keys_of(model: type[BaseModel]) -> dict[str, Node]:
+    """The keys that users write for one model, each as the schema describes its value."""
+    return _Writer(())._properties(model, model.__name__)
+
+
+class _Lenient(GenerateJsonSchema):
+    """A key of an outside connector that pydantic can't describe takes anything."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+    def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> Node:
+        return {}
+
+
+class _Writer:
+    """Writes one schema; what several places need goes into `$defs`."""
+
+    def __init__(self, connectors: Iterable[Connector]) -> None:
+        self.connectors = tuple(connectors)
+        self.defs: dict[str, Node] = {
+            "variable": {
+                "description": "A value from the environment: `${NAME}` or `${NAME:-default}`.",
+                "type": "string",
+                "pattern": r"\$\{",
+            }
+        }
+
+    def schema(self) -> Node:
+        properties = self._properties(PipelineKeys, "pipeline")
+        properties["name"] = _or_variable({**properties["name"], "pattern": PIPELINE_NAME})
+        for part, wanted in self._parts():
+            properties[part] = _named_things(properties[part], wanted)
+        return {
+            "$schema": DIALECT,
+            "title": "Headwater pipeline",
+            "description": "A pipeline: sources, tables and sinks, declared together.",
+            **_closed(properties, _required(PipelineKeys)),
+            "$defs": dict(sorted(self.defs.items())),
+        }
+
+    def _parts(self) -> Iterator[tuple[str, Node]]:
+        yield "sources", self._connected("source", SourceKeys)
+        yield "tables", self._table()
+        yield "sinks", self._connected("sink", SinkKeys)
+
+    def _table(self) -> Node:
+        keys = _closed(self._properties(TableKeys, "table"), ())
+        keys["oneOf"] = [{"required": ["sql"]}, {"required": ["python"]}]
+        sql = {"type": "string", "description": "A SELECT over sources and tables."}
+        return self._defined("table", {"anyOf": [sql, keys]})
+
+    def _connected(self, side: Literal["source", "sink"], model: type[BaseModel]) -> Node:
+        """A source or sink: which keys it takes hangs on its `connector`."""
+        common = self._properties(model, side)
+        fitting = {each.name: part for each in self.connectors if (part := getattr(each, side)) is not None}
+        cases = [
+            {
+                "if": {"properties": {"connector": {"const": name}}, "required": ["connector"]},
+                "then": self._connector(side, name, part, model, common),
+            }
+            for name, part in fitting.items()
+        ]
+        connector = _or_variable({**common["connector"], "enum": list(fitting)})
+        properties = {"connector": connector}
+        return self._defined(
+            side, {"type": "object", "properties": properties, "required": ["connector"], "allOf": cases}
+        )
+
+    def _connector(
+        self, side: str, name: str, part: SourceSide | SinkSide, model: type[BaseModel], common: Node
+    ) -> Node:
+        own = self._properties(part.options, f"{side}.{name}")
+        shared = {**common, "connector": {**common["connector"], "const": name}}
+        if isinstance(part, SinkSide):
+            shared["mode"] = _or_variable(_among_modes(common["mode"], part.modes))
+        keys = _closed({**shared, **own}, (*_required(model), *_required(part.options)))
+        return self._defined(f"{side}.{name}", {"description": _first_line(part.options), **keys})
+
+    def _properties(self, model: type[BaseModel], owner: str) -> Node:
+        """The keys of a model by the names that users write; nested models become `$defs` of their own."""
+        made = model.model_json_schema(ref_template=f"#/$defs/{owner}.{{model}}", schema_generator=_Lenient)
+        nested: dict[str, Node] = made.get("$defs", {})
+        written = {f"{owner}.{name}": node for name, node in nested.items()}
+        defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+        return {
+            key: _with_default(self._value(made["properties"][key], written), defaults.get(key))
+            for key in known_keys(model)
+        }
+
+    def _value(self, node: Node, nested: Mapping[str, Node]) -> Node:
+        """A value as it may be written in a file: a variable may stand for whatever is no free text."""
+        return _or_variable(self._plain(node, nested))
+
+    def _plain(self, node: Node, nested: Mapping[str, Node]) -> Node:
+        plain = {word: each for word, each in node.items() if word not in ("title", "format", "$ref")}
+        if "$ref" in node:
+            plain |= self._referred(node["$ref"].removeprefix("#/$defs/"), nested)
+        if "anyOf" in plain:
+            plain = _flat(plain, [self._plain(each, nested) for each in plain["anyOf"]])
+        if "items" in plain:
+            plain["items"] = self._value(plain["items"], nested)
+        if isinstance(plain.get("additionalProperties"), dict):
+            # Spark's settings and options are text, and numbers and switches are written as they are.
+            plain["additionalProperties"] = {"type": ["string", "number", "boolean"]}
+        return plain
+
+    def _referred(self, name: str, nested: Mapping[str, Node]) -> Node:
+        node = nested[name]
+        if "enum" in node:
+            return {"type": node["type"], "enum": node["enum"]}
+        if name not in self.defs:
+            self.defs[name] = {}  # a model may hold itself
+            properties = {key: self._value(each, nested) for key, each in node["properties"].items()}
+            keys = _closed(properties, node.get("required", ()))
+            self.defs[name] = {"description": node.get("description", ""), **keys}
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _defined(self, name: str, node: Node) -> Node:
+        self.defs[name] = node
+        return {"$ref": f"#/$defs/{name}"}
+
+
+def _closed(properties: Node, required: Iterable[str]) -> Node:
+    """An object that takes these keys and no other."""
+    wanted = sorted(set(required), key=list(properties).index)
+    node: Node = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**node, "required": wanted} if wanted else node
+
+
+def _named_things(node: Node, wanted: Node) -> Node:
+    """A mapping of names to sources, tables or sinks; it may be there and still empty."""
+    names = {"pattern": NAME, "not": {"enum": list(RESERVED)}}
+    return {
+        "description": node["description"],
+        "type": ["object", "null"],
+        "propertyNames": names,
+        "additionalProperties": wanted,
+    }
+
+
+def _flat(node: Node, choices: list[Node]) -> Node:
+    """One list of choices, however they were nested; their examples are the node's."""
+    examples = [example for each in choices for example in each.get("examples", ())]
+    flat = [inner for each in choices for inner in each.get("anyOf", [each])]
+    bare = [{word: each[word] for word in each if word not in _ABOUT} for each in flat]
+    return {**({"examples": examples} if examples else {}), **node, "anyOf": bare}
+
+
+def _or_variable(node: Node) -> Node:
+    """The node, or a variable where a variable would not pass as text already."""
+    about = {word: node[word] for word in _ABOUT if word in node}
+    core = {word: each for word, each in node.items() if word not in _ABOUT}
+    choices = core.get("anyOf", [core])
+    if VARIABLE in choices or any(_is_free_text(each) for each in choices):
+        return node
+    if not any(_needs_variable(each) for each in choices):
+        return node
+    return {**about, "anyOf": [*choices, VARIABLE]}
+
+
+def _needs_variable(node: Node) -> bool:
+    """Single values do; `${…}` can't hold a list or a mapping."""
+    return node.get("type") in ("integer", "number", "boolean", "string") or "enum" in node
+
+
+def _is_free_text(node: Node) -> bool:
+    return node.get("type") == "string" and not any(word in node for word in _NARROWING)
+
+
+def _among_modes(node: Node, modes: frozenset[str]) -> Node:
+    about = {word: node[word] for word in _ABOUT if word in node}
+    return {**about, "type": "string", "enum": [mode.value for mode in Mode if mode.value in modes]}
+
+
+def _with_default(node: Node, default: object) -> Node:
+    """The default as users would write it; none where leaving the key out means that nothing is said."""
+    stated = {word: each for word, each in node.items() if word != "default"}
+    return stated if default is None else {**stated, "default": default}
+
+
+def _required(model: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(
+        field.alias or name
+        for name, field in model.model_fields.items()
+        if field.is_required() and (field.alias or name) in known_keys(model)
+    )
+
+
+def _first_line(model: type[BaseModel]) -> str:
+    return (model.__doc__ or "").strip().partition("\n")[0]

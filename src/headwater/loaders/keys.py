@@ -1,0 +1,106 @@
+"""The keys that every source, table and sink has, whatever its connector."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from headwater.spec import Mode, Watermark, WatermarkPolicy
+from headwater.spec.functions import FunctionField
+from headwater.values import Duration, TriggerField, Unpaced
+
+
+class Keys(BaseModel):
+    """What may stand at one level of a pipeline file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+def _watermark(written: object) -> object:
+    """Python declarations may write `("shown_at", "2 hours")`."""
+    if isinstance(written, tuple) and len(written) == 2:
+        return {"column": written[0], "delay": written[1]}
+    return written
+
+
+class WatermarkKeys(Keys):
+    """`watermark: {column: shown_at, delay: 2 hours}`."""
+
+    column: str = Field(description="The event-time column.")
+    delay: Duration = Field(description="How late a row may be, such as 10 minutes.")
+
+    def to_spec(self) -> Watermark:
+        return Watermark(column=self.column, delay=self.delay)
+
+
+WatermarkField = Annotated[WatermarkKeys | None, BeforeValidator(_watermark)]
+
+
+def _timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"`{name}` is not a time zone; write a name such as UTC or Europe/Berlin") from error
+    return name
+
+
+def _setting(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+Setting = Annotated[str, BeforeValidator(_setting)]
+Things = Annotated[dict[str, Any], BeforeValidator(lambda written: {} if written is None else written)]
+
+
+class PipelineKeys(Keys):
+    """The top level of a pipeline file."""
+
+    name: str = Field(description="The pipeline's name.")
+    timezone: Annotated[str, AfterValidator(_timezone)] = Field(
+        default="UTC", description="The time zone in which times without one are read and shown."
+    )
+    folder: str = Field(
+        default=".headwater",
+        description="The run folder: checkpoints, facts, logs. Relative to the pipeline file.",
+    )
+    spark: dict[str, Setting] = Field(default_factory=dict, description="Settings of Spark, word for word.")
+    watermark_policy: WatermarkPolicy = Field(
+        default=WatermarkPolicy.SLOWEST, description="Which of several watermarks in one query counts."
+    )
+    sources: Things = Field(default_factory=dict, description="Where rows come from.")
+    tables: Things = Field(default_factory=dict, description="Rows worked out from sources and other tables.")
+    sinks: Things = Field(default_factory=dict, description="Where the rows of a table go.")
+
+
+class SourceKeys(Keys):
+    """Keys of every source."""
+
+    connector: str = Field(description="What kind of source it is.")
+    static: bool = Field(default=False, description="Read it as a finished table, not as a stream.")
+    watermark: WatermarkField = Field(default=None, description="The event-time column and its delay.")
+
+
+class TableKeys(Keys):
+    """Keys of a table that is not written as SQL alone."""
+
+    sql: str | None = Field(default=None, description="A SELECT over sources and tables.")
+    python: FunctionField | None = Field(
+        default=None, description='A function from DataFrames to a DataFrame, as `"file.py:function"`.'
+    )
+    watermark: WatermarkField = Field(default=None, description="An event-time column made by this table.")
+
+
+class SinkKeys(Keys):
+    """Keys of every sink."""
+
+    reads: str = Field(description="The table or source whose rows it takes.")
+    connector: str = Field(description="What kind of sink it is.")
+    mode: Mode = Field(default=Mode.APPEND, description="Which rows of the result a batch hands over.")
+    trigger: Annotated[TriggerField, WithJsonSchema({"type": "string"})] = Field(
+        default=Unpaced(),
+        description="When the next batch starts: `every 10 seconds`, `once`, `available now`; else at once.",
+    )

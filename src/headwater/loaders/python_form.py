@@ -1,0 +1,157 @@
+"""Pipelines declared in Python: a registry of declarations, each knowing its file and line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from headwater.errors import PipelineError, UsageProblem
+from headwater.errors.catalogue.pipelines import NAME_TAKEN
+from headwater.errors.catalogue.usage import TABLE_CALL
+from headwater.loaders.constructors import ConnectorCall
+from headwater.loaders.declaration import Declaration, Route
+from headwater.loaders.judge import judge
+from headwater.spec import PipelineSpec
+from headwater.spec.functions import function_of
+from headwater.values import Position, TextPosition
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def caller() -> Position:
+    """The nearest line outside Headwater."""
+    frame = sys._getframe(1)
+    while frame.f_back and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    return Position(os.path.abspath(file) if os.path.exists(file) else file, frame.f_lineno)
+
+
+class Declarations:
+    """Sources, tables and sinks as they are declared; nothing is judged before `spec()`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        timezone: str | None = None,
+        folder: str | Path | None = None,
+        spark: Mapping[str, str | int | float | bool] | None = None,
+        watermark_policy: str | None = None,
+    ) -> None:
+        self.name = name
+        self._position = caller()
+        self._keys: dict[str, Any] = {
+            "name": name,
+            "timezone": timezone,
+            "folder": str(folder) if folder is not None else None,
+            "spark": dict(spark) if spark else None,
+            "watermark_policy": watermark_policy,
+        }
+        self._things: dict[str, dict[str, Any]] = {"sources": {}, "tables": {}, "sinks": {}}
+        self._positions: dict[Route, Position] = {}
+
+    def source(
+        self,
+        name: str,
+        connector: ConnectorCall,
+        *,
+        static: bool = False,
+        watermark: tuple[str, str] | None = None,
+    ) -> None:
+        """Declare where rows come from."""
+        keys = {"static": static or None, "watermark": watermark}
+        self._declare("sources", name, _connected(connector, keys))
+
+    def sink(
+        self,
+        name: str,
+        connector: ConnectorCall,
+        *,
+        reads: str,
+        mode: str | None = None,
+        trigger: str | None = None,
+    ) -> None:
+        """Declare where the rows of a table go."""
+        self._declare(
+            "sinks", name, _connected(connector, {"reads": reads, "mode": mode, "trigger": trigger})
+        )
+
+    @overload
+    def table(self, declared: Function, /) -> Function: ...
+
+    @overload
+    def table(
+        self, declared: str | None = None, /, *, watermark: tuple[str, str] | None = None
+    ) -> Callable[[Function], Function]: ...
+
+    @overload
+    def table(self, declared: str, /, *, sql: str, watermark: tuple[str, str] | None = None) -> None: ...
+
+    @overload
+    def table(
+        self, declared: str, /, *, python: str | Callable[..., Any], watermark: tuple[str, str] | None = None
+    ) -> None: ...
+
+    def table(
+        self,
+        declared: Any = None,
+        /,
+        *,
+        sql: str | None = None,
+        python: str | Callable[..., Any] | None = None,
+        watermark: tuple[str, str] | None = None,
+    ) -> Any:
+        """Declare a table: as a decorator over a function, or by name with `sql=` or `python=`."""
+        if sql is not None or python is not None:
+            if not isinstance(declared, str):
+                raise UsageProblem(TABLE_CALL.at(caller()))
+            written = function_of(python) if callable(python) else python
+            return self._table(declared, watermark, sql=sql.strip() if sql else None, python=written)
+        if callable(declared):
+            return self._decorated(declared, declared.__name__, watermark)
+        return lambda function: self._decorated(function, declared or function.__name__, watermark)
+
+    def spec(self) -> PipelineSpec:
+        """Everything declared, judged; PipelineError with all that is wrong."""
+        values = {key: value for key, value in self._keys.items() if value is not None}
+        file = self._position.file
+        root = Path(file).parent if os.path.exists(file) else Path.cwd()
+        return judge(Declaration({**values, **self._things}, self, root, file))
+
+    def of_key(self, route: Route) -> Position:
+        """Where the thing was declared; Python knows no finer place than the call."""
+        return self._positions.get(route[:2], self._position)
+
+    of_value = of_key
+
+    def of_text(self, route: Route) -> TextPosition:
+        return TextPosition(self.of_key(route), exact=False)
+
+    def _decorated(self, function: Function, name: str, watermark: Any) -> Function:
+        self._table(name, watermark, python=function_of(function))
+        return function
+
+    def _table(self, name: str, watermark: Any, **form: Any) -> None:
+        keys = {**form, "watermark": watermark}
+        self._declare("tables", name, {key: value for key, value in keys.items() if value is not None})
+
+    def _declare(self, part: str, name: str, keys: Mapping[str, Any]) -> None:
+        """Remember a declaration; a notebook cell that runs again re-declares, a file that does is wrong."""
+        place, first = caller(), self._positions.get((part, name))
+        if first and os.path.exists(place.file) and "ipykernel" not in place.file:
+            kind = part[:-1]
+            titles = {"first": f"a {kind} in line {first.line}", "second": f"a {kind} in line {place.line}"}
+            raise PipelineError(NAME_TAKEN.at(place, name=name, **titles))
+        self._things[part][name] = keys
+        self._positions[(part, name)] = place
+
+
+def _connected(connector: ConnectorCall, keys: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key: value for key, value in keys.items() if value is not None}
+    return {"connector": connector.connector, **connector.keys, **given}

@@ -1,0 +1,244 @@
+"""Says in the user's words what the YAML parser stumbled over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ruamel.yaml.error import MarkedYAMLError, StringMark
+from ruamel.yaml.reader import ReaderError
+
+from headwater.errors import Problem
+from headwater.errors.catalogue.documents import (
+    YAML_AFTER_VALUE,
+    YAML_CHARACTER,
+    YAML_COMMA,
+    YAML_ESCAPE,
+    YAML_INDENT,
+    YAML_LIST,
+    YAML_NO_COLON,
+    YAML_NO_SPACE,
+    YAML_QUOTE_COLON,
+    YAML_QUOTE_START,
+    YAML_QUOTE_SUBSTITUTION,
+    YAML_SYNTAX,
+    YAML_TAB,
+    YAML_TAG,
+    YAML_UNCLOSED,
+)
+from headwater.loaders.yaml_source import Source, shown
+
+_CLOSING = {"{": "}", "[": "]"}
+_KEY_WITH_VALUE = re.compile(r"\s*(?:- +)*(?:[^\s:#'\"][^:#]*|'[^']*'|\"[^\"]*\"):\s+(?=\S)")
+_VALUE_WITH_COLON = re.compile(r"(?:\$\{[^}\n\r]*\}|[^,\[\]{}\n\r])*")
+_VALUE = re.compile(r"(?:\$\{[^}\n\r]*\}|:(?!\s)|[^:,\[\]{}\n\r])*")
+_OPEN_VALUE = re.compile(r":\s+[^,\[\]{}]*$")
+_GLUED = re.compile(r"\s*(?:- +)*([A-Za-z_][\w.-]*):(?!//)([^\s:].*)")
+
+
+@dataclass(frozen=True)
+class _Stumble:
+    """What the parser said, and where: offsets of the place itself and of what it belongs to."""
+
+    source: Source
+    says: str
+    offset: int
+    context: int
+
+    @property
+    def line(self) -> str:
+        return self.source.line_at(self.offset)
+
+
+def explain(error: Exception, source: Source, reached: int, bracket: int | None) -> Problem:
+    """The problem behind an error of the parser.
+
+    `reached` is how far it had come, `bracket` the place of the innermost bracket that is still open.
+    """
+    if isinstance(error, ReaderError):
+        return _character(error, source)
+    stumble = _stumble(error, source, reached)
+    if bracket is not None and "while parsing a flow" in stumble.says:
+        stumble = replace(stumble, context=bracket)
+    problem = _tab(stumble) or _by_message(stumble) or _plain_words(stumble)
+    return replace(problem, detail=str(error))
+
+
+def glued(line: str) -> tuple[str, str] | None:
+    """The text and its likely meaning, of a line that lacks the space after its colon."""
+    match = _GLUED.fullmatch(line.rstrip())
+    return (shown(f"{match[1]}:{match[2]}"), shown(f"{match[1]}: {match[2]}")) if match else None
+
+
+def _stumble(error: Exception, source: Source, reached: int) -> _Stumble:
+    if not isinstance(error, MarkedYAMLError):
+        return _Stumble(source, "", reached, reached)
+    # The place of the problem is the better one; some errors have only the place of its context.
+    offset = _offset(error.problem_mark, _offset(error.context_mark, reached))
+    says = f"{error.context or ''} | {error.problem or ''}"
+    return _Stumble(source, says, offset, _offset(error.context_mark, offset))
+
+
+def _offset(mark: StringMark | None, otherwise: int) -> int:
+    return otherwise if mark is None else int(mark.index)
+
+
+def _character(error: ReaderError, source: Source) -> Problem:
+    found = source.text[error.position]
+    code = ord(found)
+    escape = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    return YAML_CHARACTER.at(source.at(error.position), character=f"U+{code:04X}", escape=escape)
+
+
+def _tab(stumble: _Stumble) -> Problem | None:
+    indent = stumble.line[: len(stumble.line) - len(stumble.line.lstrip())]
+    if "\t" not in indent:
+        return None
+    start = stumble.source.at(stumble.offset)
+    return YAML_TAB.at(replace(start, column=indent.index("\t") + 1))
+
+
+def _by_message(stumble: _Stumble) -> Problem | None:
+    for words, translate in _TRANSLATIONS:
+        if words in stumble.says:
+            return translate(stumble)
+    return None
+
+
+def _plain_words(stumble: _Stumble) -> Problem:
+    return YAML_SYNTAX.at(stumble.source.at(stumble.offset), line=shown(stumble.line))
+
+
+def _stray_colon(stumble: _Stumble) -> Problem:
+    """A colon where no key can be: in an unquoted value, or on a line that continues the one above."""
+    source, place = stumble.source, stumble.source.at(stumble.offset)
+    key = _KEY_WITH_VALUE.match(stumble.line)
+    if key and key.end() < place.column:
+        start = stumble.offset - place.column + 1
+        value = re.sub(r"\s#.*", "", stumble.line[key.end() :]).rstrip()
+        suggestion = source.with_quotes(start + key.end(), start + key.end() + len(value))
+        return YAML_QUOTE_COLON.at(replace(place, column=key.end() + 1), suggestion=suggestion)
+    above = _line_above(source, place.line)
+    if above is None:
+        return _plain_words(stumble)
+    line = source.lines[above - 1]
+    if ": " in line:
+        return YAML_INDENT.at(replace(place, column=1))
+    return _no_key(source, above)
+
+
+def _line_above(source: Source, line: int) -> int | None:
+    """The number of the first line of the text that goes on at `line`."""
+    above = [
+        number
+        for number in range(1, line)
+        if source.lines[number - 1].strip() and not source.lines[number - 1].lstrip().startswith("#")
+    ]
+    if not above:
+        return None
+    first = above.pop()
+    while above and glued(source.lines[above[-1] - 1]):
+        first = above.pop()
+    return first
+
+
+def _no_key(source: Source, number: int) -> Problem:
+    """A line that should be `key: value` and is not."""
+    line = source.lines[number - 1]
+    place = replace(source.at(0), line=number, column=len(line) - len(line.lstrip()) + 1)
+    if pair := glued(line):
+        return YAML_NO_SPACE.at(place, found=pair[0], suggestion=pair[1])
+    return YAML_NO_COLON.at(place, line=shown(line))
+
+
+def _no_colon(stumble: _Stumble) -> Problem:
+    return _no_key(stumble.source, stumble.source.at(stumble.context).line)
+
+
+def _bracket(stumble: _Stumble) -> Problem:
+    """A flow mapping or list that goes wrong."""
+    source, text = stumble.source, stumble.source.text
+    if text[max(stumble.offset - 1, 0) : stumble.offset + 1] == "${":
+        return _substitution(stumble)
+    opened = text[stumble.context : stumble.context + 1]
+    if opened not in _CLOSING:
+        return _plain_words(stumble)
+    closing = _CLOSING[opened]
+    if closing not in text[stumble.offset :]:
+        return YAML_UNCLOSED.at(source.at(stumble.context), opened=f"`{opened}`", closing=f"`{closing}`")
+    place = source.at(stumble.offset)
+    if text[stumble.offset] == ":" and _OPEN_VALUE.search(stumble.line[: place.column - 1]):
+        value = _flow_value(text, stumble.offset, _VALUE_WITH_COLON)
+        return YAML_QUOTE_COLON.at(source.at(value[0]), suggestion=source.with_quotes(*value))
+    return YAML_COMMA.at(place, closing=f"`{closing}`")
+
+
+def _substitution(stumble: _Stumble) -> Problem:
+    source = stumble.source
+    start, end = _flow_value(source.text, stumble.offset - 1, _VALUE)
+    found = shown(source.text[stumble.offset - 1 : end].partition("}")[0] + "}")
+    return YAML_QUOTE_SUBSTITUTION.at(
+        source.at(stumble.offset - 1), found=found, suggestion=source.with_quotes(start, end)
+    )
+
+
+def _flow_value(text: str, offset: int, shape: re.Pattern[str]) -> tuple[int, int]:
+    """Where the unquoted value around an offset begins and ends, its `${…}` included."""
+    line_start = max(text.rfind(end, 0, offset) for end in "\n\r") + 1
+    before = re.split(r":\s+|,\s*|[\[{]\s*", text[line_start:offset])[-1]
+    after = shape.match(text, offset)
+    tail = after[0].rstrip() if after else ""
+    return offset - len(before), offset + len(tail)
+
+
+def _start(stumble: _Stumble) -> Problem:
+    """A value that begins with a character which means something in YAML."""
+    source, offset = stumble.source, stumble.context
+    rest = re.match(r"[^\n\r]*?(?=\s+#|\s*$|[\n\r])", source.text[offset:], re.MULTILINE)
+    end = offset + max(len(rest[0]) if rest else 0, 1)
+    return YAML_QUOTE_START.at(
+        source.at(offset),
+        character=f"`{source.text[offset : offset + 1]}`",
+        suggestion=source.with_quotes(offset, min(end, len(source.text))),
+    )
+
+
+def _block_end(stumble: _Stumble) -> Problem:
+    before = stumble.line[: stumble.source.at(stumble.offset).column - 1]
+    if before.strip(" -"):
+        return YAML_AFTER_VALUE.at(stumble.source.at(stumble.offset))
+    return YAML_INDENT.at(stumble.source.at(stumble.offset))
+
+
+def _document_start(stumble: _Stumble) -> Problem:
+    return _block_end(stumble) if "<block " in stumble.says else _plain_words(stumble)
+
+
+def _unclosed_quote(stumble: _Stumble) -> Problem:
+    mark = stumble.source.text[stumble.context]
+    return YAML_UNCLOSED.at(stumble.source.at(stumble.context), opened="quote", closing=f"`{mark}`")
+
+
+def _tag(stumble: _Stumble) -> Problem:
+    words = stumble.source.text[stumble.context :].split(maxsplit=1)
+    return YAML_TAG.at(stumble.source.at(stumble.context), tag=shown(words[0]) if words else "!")
+
+
+# What the parser says, by the part of its message that tells the cases apart; the first that fits counts.
+_TRANSLATIONS: tuple[tuple[str, Callable[[_Stumble], Problem]], ...] = (
+    ("mapping values are not allowed here", _stray_colon),
+    ("could not find expected ':'", _no_colon),
+    ("sequence entries are not allowed here", lambda at: YAML_LIST.at(at.source.at(at.offset))),
+    ("that cannot start any token", _start),
+    ("while parsing a flow", _bracket),
+    ("unexpected end of stream", _unclosed_quote),
+    ("unexpected document separator", _unclosed_quote),
+    ("while scanning a double-quoted scalar", lambda at: YAML_ESCAPE.at(at.source.at(at.offset))),
+    ("while scanning an alias", _start),
+    ("while scanning an anchor", _start),
+    ("while scanning a block scalar", _start),
+    ("tag", _tag),
+    ("expected <block end>", _block_end),
+    ("expected '<document start>'", _document_start),
+)

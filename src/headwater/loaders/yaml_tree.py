@@ -1,0 +1,146 @@
+"""Reads one YAML 1.2 file into a tree with positions, safely: no tags, bounded size, depth and aliases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import DocumentStartEvent, Event
+
+from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue.documents import (
+    FILE_IS_FOLDER,
+    FILE_NOT_THERE,
+    FILE_UNREADABLE,
+    NOT_UTF8,
+    YAML_DIRECTIVE,
+    YAML_DOCUMENTS,
+    YAML_EMPTY,
+    YAML_NO_SPACE,
+    YAML_NOT_MAPPING,
+    YAML_TOO_LARGE,
+)
+from headwater.loaders.yaml_builder import TreeBuilder
+from headwater.loaders.yaml_nodes import MappingNode, Node, Pair, ScalarNode, SequenceNode
+from headwater.loaders.yaml_source import Source, shown
+from headwater.loaders.yaml_syntax import explain, glued
+from headwater.values import Position, nearest
+
+__all__ = ["MappingNode", "Node", "Pair", "ScalarNode", "SequenceNode", "parse_tree", "read_tree"]
+
+MAX_BYTES = 1024 * 1024
+_DIRECTIVE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*(%[^\r\n]*)")
+
+
+def read_tree(path: Path) -> MappingNode:
+    """The tree of a file; PipelineError carries everything that is wrong with it."""
+    return parse_tree(_decoded(_content(path), str(path)), str(path))
+
+
+def parse_tree(text: str, file: str) -> MappingNode:
+    """The tree of a text; `file` is the name that positions carry."""
+    source = Source(file, text)
+    problem = _refused_unread(source)
+    if problem:
+        raise PipelineError(problem)
+    builder = TreeBuilder(source)
+    documents = 0
+    for event in _events(source, builder):
+        documents += isinstance(event, DocumentStartEvent)
+        if documents > 1:
+            builder.problems.append(YAML_DOCUMENTS.at(source.at(event.start_mark.index)))
+            break
+        if not builder.feed(event):
+            break
+    if builder.problems:
+        raise PipelineError(*sorted(builder.problems, key=_place))
+    return _top_level(builder.root, source)
+
+
+def _events(source: Source, builder: TreeBuilder) -> Iterator[Event]:
+    """The parser's events; an error of the parser ends them and becomes a problem."""
+    events = YAML(typ="safe", pure=True).parse(source.text)
+    reached = 0
+    while True:
+        try:
+            event = next(events, None)
+        except (YAMLError, ValueError, OverflowError) as error:
+            # Escapes such as "\UFFFFFFFF" leave the parser as a ValueError or an OverflowError.
+            builder.problems.append(explain(error, source, reached, builder.bracket))
+            return
+        if event is None:
+            return
+        reached = event.end_mark.index
+        yield event
+
+
+def _refused_unread(source: Source) -> Problem | None:
+    if len(source.text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        return _too_large(source.file)
+    if directive := _DIRECTIVE.match(source.text):
+        return YAML_DIRECTIVE.at(source.at(directive.start(1)), line=shown(directive[1]))
+    return None
+
+
+def _place(problem: Problem) -> tuple[int, int]:
+    return (problem.place.line, problem.place.column) if problem.place else (0, 0)
+
+
+def _too_large(file: str) -> Problem:
+    return YAML_TOO_LARGE.at(Position(file, 1), file=file, limit=MAX_BYTES)
+
+
+def _top_level(root: Node | None, source: Source) -> MappingNode:
+    if isinstance(root, MappingNode):
+        return root
+    start = Position(source.file, 1)
+    if root is None or (isinstance(root, ScalarNode) and root.plain and root.text == ""):
+        raise PipelineError(YAML_EMPTY.at(start, file=source.file))
+    pair = glued(root.text) if isinstance(root, ScalarNode) and root.plain else None
+    if pair:
+        raise PipelineError(YAML_NO_SPACE.at(root.position, found=pair[0], suggestion=pair[1]))
+    raise PipelineError(YAML_NOT_MAPPING.at(root.position, kind=root.kind))
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file, one more than the limit at most."""
+    place = Position(str(path), 1)
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise PipelineError(FILE_NOT_THERE.at(file=path, hint=_missing_hint(path))) from None
+    except IsADirectoryError:
+        raise PipelineError(FILE_IS_FOLDER.at(file=path, hint=_folder_hint(path))) from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise PipelineError(FILE_UNREADABLE.at(file=path, reason=reason)) from None
+    if len(content) > MAX_BYTES:
+        raise PipelineError(_too_large(place.file))
+    return content
+
+
+def _decoded(content: bytes, file: str) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode("utf-8")
+        raise PipelineError(NOT_UTF8.at(Source(file, before).at(len(before)), file=file)) from None
+
+
+def _missing_hint(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"There is no folder {folder} either; check the path."
+    close = nearest(path.name, (entry.name for entry in folder.iterdir() if entry.is_file()))
+    return f"Did you mean {folder / close}?" if close else f"See what is there: `ls {folder}`."
+
+
+def _folder_hint(path: Path) -> str:
+    files = sorted(entry for entry in path.iterdir() if entry.suffix in {".yml", ".yaml"} and entry.is_file())
+    if not files:
+        return "Name a pipeline file."
+    return f"Name a file in it, such as {nearest(path.name + '.yml', map(str, files)) or files[0]}."

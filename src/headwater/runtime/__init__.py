@@ -1,0 +1,6 @@
+"""Running a pipeline: start, supervise, stop; the lock and the record beside each checkpoint."""
+
+from headwater.runtime.handles import Query, Run
+from headwater.runtime.start import RunOptions, start
+
+__all__ = ["Query", "Run", "RunOptions", "start"]

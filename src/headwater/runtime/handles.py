@@ -1,0 +1,149 @@
+"""What a user holds of a run: the run, and its queries by name or id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.errors import Problem, QueryFailed, UsageProblem
+from headwater.errors.catalogue.usage import UNKNOWN_QUERY
+from headwater.events import QueryStatus
+from headwater.runtime.supervisor import Supervisor, Track
+
+
+class Query:
+    """One query of a run."""
+
+    def __init__(self, track: Track, supervisor: Supervisor) -> None:
+        self._track = track
+        self._supervisor = supervisor
+
+    @property
+    def name(self) -> str:
+        return self._track.name
+
+    @property
+    def id(self) -> str:
+        """The same after each restart."""
+        return self._track.query.id
+
+    @property
+    def run_id(self) -> str:
+        """New at each start."""
+        return self._track.query.run_id
+
+    @property
+    def status(self) -> QueryStatus:
+        return self._track.status
+
+    @property
+    def progress(self) -> Mapping[str, Any] | None:
+        """The last batch, with every field that Spark reports."""
+        return self._track.recent[-1] if self._track.recent else None
+
+    @property
+    def recent_progress(self) -> tuple[Mapping[str, Any], ...]:
+        """The last batches, oldest first."""
+        return tuple(self._track.recent)
+
+    @property
+    def rows_in(self) -> int:
+        return self._track.rows_in
+
+    @property
+    def rows_out(self) -> int:
+        return self._track.rows_out
+
+    @property
+    def problem(self) -> Problem | None:
+        """Why it failed."""
+        return self._track.problem
+
+    @property
+    def exception(self) -> QueryFailed | None:
+        """The failure as an exception, as Spark's own handle has it."""
+        return QueryFailed(self._track.problem) if self._track.problem else None
+
+    def plan(self) -> str:
+        """Spark's plan of the last batch."""
+        return self._track.query.plan()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until this query has ended; False if it still runs after `timeout` seconds."""
+        return self._supervisor.wait(lambda: self._track.ended, timeout)
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Let the running batch commit, then stop this query alone."""
+        self._supervisor.stop([self.name], timeout)
+
+    def __repr__(self) -> str:
+        return f"<Query {self.name}: {self.status.value}, {self.rows_in} rows in, {self.rows_out} out>"
+
+
+class Run:
+    """A running pipeline. Starting one does not block; every query is independent of the others."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    @property
+    def id(self) -> str:
+        return self._supervisor.run_id
+
+    @property
+    def queries(self) -> Mapping[str, Query]:
+        """The queries by the name of their sink."""
+        return {track.name: Query(track, self._supervisor) for track in self._supervisor.tracks.values()}
+
+    def query(self, name_or_id: str) -> Query:
+        """A query by its name or its id."""
+        for query in self.queries.values():
+            if name_or_id in (query.name, query.id):
+                return query
+        raise UsageProblem(UNKNOWN_QUERY.at(None, name=name_or_id, known=", ".join(self.queries)))
+
+    @property
+    def is_active(self) -> bool:
+        return not self._supervisor.all_ended
+
+    @property
+    def exit_code(self) -> int | None:
+        """0 when every query ended well, 1 when one failed; None while the run goes on."""
+        return self._supervisor.exit_code
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until all queries have ended; False if some still run after `timeout` seconds."""
+        return self._supervisor.wait(lambda: self._supervisor.closed, timeout)
+
+    def wait_any(self, timeout: float | None = None) -> bool:
+        """Wait until any query has ended; False if all still run after `timeout` seconds."""
+        return self._supervisor.wait(lambda: self._supervisor.any_ended, timeout)
+
+    def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until nothing more is there to read; False if that is not so after `timeout` seconds."""
+        return self._supervisor.wait(lambda: self._supervisor.all_idle, timeout)
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Let the running batches commit, then stop; the next start goes on from there."""
+        self._supervisor.stop(None, timeout)
+        self.wait()
+
+    def force(self) -> None:
+        """Wait no longer for running batches; they are repeated at the next start."""
+        self._supervisor.force()
+
+    def raise_failures(self) -> None:
+        """Raise QueryFailed when a query failed."""
+        problems = [track.problem for track in self._supervisor.tracks.values() if track.problem]
+        if problems:
+            raise QueryFailed.of(problems)
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        queries = ", ".join(f"{query.name}: {query.status.value}" for query in self.queries.values())
+        return f"<Run {self.id}: {queries}>"

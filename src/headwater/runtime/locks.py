@@ -1,0 +1,62 @@
+"""The locks of a run: one per checkpoint, taken together, kept alive, given back together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from headwater.checkpoint import CheckpointLock
+from headwater.errors import CheckpointError, Held
+
+BEAT_SECONDS = 10.0
+
+
+class RunLocks:
+    """Holds every checkpoint of a run, or none."""
+
+    def __init__(self, checkpoints: Iterable[Path], run_id: str) -> None:
+        self._locks: list[CheckpointLock] = []
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        try:
+            for checkpoint in checkpoints:
+                self._locks.append(CheckpointLock.acquire(checkpoint, run_id))
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def taken_over(self) -> list[str]:
+        """Dead owners whose place this run took, in words."""
+        owners = {lock.took_over for lock in self._locks if lock.took_over}
+        return sorted(f"process {owner.process.pid} on {owner.place.host}" for owner in owners)
+
+    def name_jvm(self, pid: int | None, start_time: str | None) -> None:
+        """Write down which JVM will write; before any query starts."""
+        if pid is not None and start_time is not None:
+            for lock in self._locks:
+                lock.name_jvm(pid, start_time)
+
+    def keep_alive(self, lost: Callable[[Held], None]) -> None:
+        """Renew the locks until release; `lost` is called when one has become another's."""
+        self._thread = threading.Thread(target=self._beat, args=(lost,), daemon=True, name="headwater locks")
+        self._thread.start()
+
+    def release(self) -> None:
+        """Give every lock back."""
+        self._done.set()
+        for lock in self._locks:
+            # A lock that can't be removed names a process that is about to end: the next start sees that.
+            with suppress(CheckpointError):
+                lock.release()
+
+    def _beat(self, lost: Callable[[Held], None]) -> None:
+        while not self._done.wait(BEAT_SECONDS):
+            for lock in self._locks:
+                try:
+                    lock.heartbeat()
+                except Held as held:
+                    lost(held)
+                    return

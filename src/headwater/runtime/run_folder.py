@@ -1,0 +1,102 @@
+"""The run folder: everything a run keeps, and where."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue import running
+from headwater.plan import QueryFacts
+from headwater.spec import PipelineSpec
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths inside a run folder.
+
+    .headwater/
+      pipeline.json          whose folder it is
+      checkpoints/<sink>/    Spark's record of steps, one per query
+      checkpoints/<sink>.lock
+      facts/<sink>.json      what the query was at its last start
+      schemas/<source>.json  inferred at the first start
+      logs/                  the full text of what went wrong
+    """
+
+    path: Path
+
+    @classmethod
+    def of(cls, spec: PipelineSpec) -> RunFolder:
+        """The pipeline's run folder; refused when it belongs to another pipeline."""
+        folder = cls(spec.folder)
+        owner = folder._owner()
+        if owner not in (None, spec.name):
+            raise CheckpointError(
+                running.OTHER_PIPELINE.at(spec.position, folder=str(folder.path), owner=owner, name=spec.name)
+            )
+        return folder
+
+    def claim(self, spec: PipelineSpec) -> None:
+        """Make the folder and say whose it is."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        if self._owner() is None:
+            write_whole(
+                self.path / "pipeline.json", json.dumps({"version": VERSION, "name": spec.name}) + "\n"
+            )
+
+    def checkpoint(self, sink: str) -> Path:
+        return self.path / "checkpoints" / sink
+
+    def stored_facts(self, sink: str) -> QueryFacts | None:
+        """What the query was at its last start, if it ever started."""
+        file = self._facts(sink)
+        try:
+            return QueryFacts.from_json(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                running.FACTS_UNREADABLE.at(None, file=str(file), says=str(error))
+            ) from error
+
+    def stored(self, spec: PipelineSpec) -> dict[str, QueryFacts]:
+        """What each query was at its last start, where its checkpoint has begun."""
+        found: dict[str, QueryFacts] = {}
+        for sink in spec.sinks:
+            checkpoint, facts = self.checkpoint(sink.name), self.stored_facts(sink.name)
+            if facts and checkpoint.is_dir() and Checkpoint(LocalStore(checkpoint)).exists:
+                found[sink.name] = facts
+        return found
+
+    def store_facts(self, facts: QueryFacts) -> None:
+        file = self._facts(facts.sink)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, facts.to_json())
+
+    def _facts(self, sink: str) -> Path:
+        return self.path / "facts" / f"{sink}.json"
+
+    def _owner(self) -> str | None:
+        try:
+            return str(json.loads((self.path / "pipeline.json").read_text(encoding="utf-8"))["name"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            file = str(self.path / "pipeline.json")
+            raise CheckpointError(running.FACTS_UNREADABLE.at(None, file=file, says=str(error))) from error
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write so that a reader sees the old text or the new one, never half of it."""
+    part = file.with_suffix(f".{os.getpid()}.part")
+    with part.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(file)

@@ -1,0 +1,48 @@
+"""SIGTERM and SIGINT as wishes: the first asks for a clean stop, a second SIGINT forces it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Self
+
+
+class Signals:
+    """Catches the signals of a foreground run; a context manager that puts the old handlers back."""
+
+    def __init__(self) -> None:
+        self.stop = ""
+        self.forced = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._caught)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        # A handler only takes note: the work is done by the loop that waits, never inside a signal.
+        if self.stop and number == signal.SIGINT:
+            self.forced = True
+        self.stop = self.stop or f"Stopping ({signal.Signals(number).name})"
+
+    @staticmethod
+    def seconds_from_now(seconds: float) -> Callable[[], bool]:
+        """Tells whether the time is over."""
+        deadline = time.monotonic() + seconds
+        return lambda: time.monotonic() >= deadline
+
+    @staticmethod
+    def in_background(work: Callable[[], None]) -> threading.Thread:
+        """Run the work beside the thread that catches signals."""
+        thread = threading.Thread(target=work, name="headwater stop", daemon=True)
+        thread.start()
+        return thread

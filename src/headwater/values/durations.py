@@ -1,0 +1,124 @@
+"""Lengths of time as people write them: `10 minutes`, `60s`, `1 hour 30 minutes`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from headwater.values.nearest import nearest
+
+_WRITTEN_UNITS = (
+    ("day", 86_400_000),
+    ("hour", 3_600_000),
+    ("minute", 60_000),
+    ("second", 1_000),
+    ("millisecond", 1),
+)
+_SHORT_UNITS = {
+    "ms": 1,
+    "s": 1_000,
+    "sec": 1_000,
+    "secs": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "mins": 60_000,
+    "h": 3_600_000,
+    "hr": 3_600_000,
+    "hrs": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+    "week": 604_800_000,
+    "weeks": 604_800_000,
+}
+_UNITS = _SHORT_UNITS | dict(_WRITTEN_UNITS) | {f"{name}s": length for name, length in _WRITTEN_UNITS}
+_PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*")
+_ACCEPTED = 'write numbers with units, such as "10 minutes", "60s", "500 ms" or "1 hour 30 minutes"'
+# Spark counts microseconds in 64 bits.
+_LONGEST = 2**63 // 1_000
+
+
+@dataclass(frozen=True, order=True)
+class Duration:
+    """A length of time, to the millisecond; equal lengths are equal however they were written."""
+
+    milliseconds: int
+
+    def __post_init__(self) -> None:
+        if self.milliseconds < 0:
+            raise ValueError("A duration can't be negative.")
+        if self.milliseconds > _LONGEST:
+            raise ValueError("This duration is longer than Spark can hold.")
+
+    @classmethod
+    def parse(cls, text: str) -> Duration:
+        """Read a written duration; ValueError says what is accepted."""
+        _refuse_shapes(text)
+        total, end = Decimal(0), 0
+        while end < len(text):
+            part = _PART.match(text, end)
+            if part is None:
+                raise ValueError(f'"{text}" is not a duration: {_ACCEPTED}.')
+            total += Decimal(part[1]) * _unit(part[2], text)
+            end = part.end()
+        if total > _LONGEST:
+            raise ValueError(f'"{text}" is longer than Spark can hold.')
+        if total != int(total):
+            raise ValueError(f'"{text}" is finer than a millisecond, the shortest that Spark can wait for.')
+        return cls(int(total))
+
+    @property
+    def seconds(self) -> float:
+        return self.milliseconds / 1_000
+
+    def __str__(self) -> str:
+        """The one written form, which Spark reads as an interval."""
+        rest, parts = self.milliseconds, []
+        for name, length in _WRITTEN_UNITS:
+            number, rest = divmod(rest, length)
+            if number:
+                parts.append(f"{number} {name}" if number == 1 else f"{number} {name}s")
+        return " ".join(parts) or "0 seconds"
+
+    @classmethod
+    def _validate(cls, value: object) -> Duration:
+        if isinstance(value, Duration):
+            return value
+        if isinstance(value, str):
+            return cls.parse(value)
+        raise ValueError(f"{value!r} is not a duration: {_ACCEPTED}.")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls._validate, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "examples": ["10 minutes", "60s", "1 hour 30 minutes"]}
+
+
+def _refuse_shapes(text: str) -> None:
+    """Refuse the shapes that deserve a sentence of their own."""
+    stripped = text.strip()
+    if not stripped:
+        raise ValueError(f"A duration is empty: {_ACCEPTED}.")
+    if stripped.startswith("-"):
+        raise ValueError(f'"{text}" is negative, and a duration can\'t be: {_ACCEPTED}.')
+    if re.fullmatch(r"[0-9.]+", stripped):
+        raise ValueError(f'"{text}" has no unit: {_ACCEPTED}.')
+
+
+def _unit(word: str, text: str) -> int:
+    if word.lower() in _UNITS:
+        return _UNITS[word.lower()]
+    close = nearest(word, _UNITS) if len(word) > 2 else None
+    hint = f'did you mean "{close}"?' if close else f"{_ACCEPTED}."
+    raise ValueError(f'"{word}" in "{text}" is not a unit of time: {hint}')

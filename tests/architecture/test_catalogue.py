@@ -1,0 +1,63 @@
+"""Every entry of the error catalogue has a code of its own, a sentence and a remedy."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections import Counter
+from collections.abc import Iterator
+from string import Formatter
+
+import pytest
+
+from headwater.errors import Entry
+
+CATALOGUE = "headwater.errors.catalogue"
+CODE = re.compile(r"HW(-[A-Z0-9]+)+")
+
+
+def entries() -> Iterator[tuple[str, Entry]]:
+    """Every entry with the constant that holds it."""
+    package = importlib.import_module(CATALOGUE)
+    for area in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{CATALOGUE}.{area.name}")
+        for name, value in vars(module).items():
+            if isinstance(value, Entry):
+                yield f"{area.name}.{name}", value
+
+
+ENTRIES = dict(entries())
+
+
+def test_there_are_entries() -> None:
+    assert ENTRIES
+
+
+def test_no_code_is_used_twice() -> None:
+    codes = Counter(entry.code for entry in ENTRIES.values())
+    assert [code for code, times in codes.items() if times > 1] == []
+
+
+def test_every_code_is_upper_case_words() -> None:
+    assert [name for name, entry in ENTRIES.items() if not CODE.fullmatch(entry.code)] == []
+
+
+@pytest.mark.parametrize("part", ["sentence", "remedy"])
+def test_every_template_is_a_sentence(part: str) -> None:
+    templates: dict[str, str] = {name: getattr(entry, part) for name, entry in ENTRIES.items()}
+    # A hint is a sentence of its own, worked out where the problem is found.
+    assert [name for name, text in templates.items() if not text.endswith((".", "{hint}"))] == []
+    assert [name for name, text in templates.items() if not text.strip(" .")] == []
+
+
+@pytest.mark.parametrize("part", ["sentence", "remedy"])
+def test_every_parameter_of_a_template_has_a_name(part: str) -> None:
+    fields = [
+        (name, field)
+        for name, entry in ENTRIES.items()
+        for _, field, _, _ in Formatter().parse(getattr(entry, part))
+        if field is not None
+    ]
+    assert fields
+    assert [name for name, field in fields if not field.isidentifier()] == []

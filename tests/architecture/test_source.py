@@ -1,0 +1,128 @@
+"""Questions that style asks of the source, held without exceptions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "headwater"
+TOP = SOURCE / "__init__.py"
+FILES = sorted(SOURCE.rglob("*.py"))
+
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 50
+EMPTY_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def place(file: Path, line: int = 1) -> str:
+    return f"{file.relative_to(ROOT).as_posix()}:{line}"
+
+
+def parse(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def test_there_is_source_to_ask() -> None:
+    assert FILES
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {place(file): len(file.read_text(encoding="utf-8").splitlines()) for file in FILES}
+    assert {file: length for file, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    lengths = {
+        place(file, node.lineno): _length(node)
+        for file in FILES
+        for node in ast.walk(parse(file))
+        if isinstance(node, Function)
+    }
+    assert {function: length for function, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+def _length(node: Function) -> int:
+    assert node.end_lineno is not None
+    return node.end_lineno - node.lineno + 1
+
+
+def test_every_name_says_something() -> None:
+    names = {place(file): {*file.relative_to(SOURCE).with_suffix("").parts} for file in FILES}
+    assert [file for file, parts in names.items() if parts & EMPTY_NAMES] == []
+
+
+def test_every_module_and_class_says_what_it_is_for() -> None:
+    silent = [
+        place(file, getattr(node, "lineno", 1))
+        for file in FILES
+        for node in ast.walk(parse(file))
+        if isinstance(node, ast.Module | ast.ClassDef) and not ast.get_docstring(node)
+    ]
+    assert silent == []
+
+
+def test_init_holds_names_only() -> None:
+    others = [
+        f"{place(file, node.lineno)}: {ast.unparse(node)}"
+        for file in FILES
+        if file.name == "__init__.py"
+        for node in parse(file).body
+        if not _is_names(node, top=file == TOP)
+    ]
+    assert others == []
+
+
+def _is_names(node: ast.stmt, top: bool) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
+            return True
+        case ast.Assign(targets=[ast.Name(id="__all__")]):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body, orelse=[]):
+            return all(isinstance(inner, ast.Import | ast.ImportFrom) for inner in body)
+        # Only the top package loads its names late, from a table of where they live.
+        case ast.FunctionDef(name="__getattr__" | "__dir__"):
+            return top
+        case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+            return top and _is_literal(value)
+        case _:
+            return False
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def test_only_the_engine_and_the_connectors_spark_modules_import_spark() -> None:
+    others = [file for file in FILES if not _may_import_spark(file.relative_to(SOURCE))]
+    assert [place(file) for file in others if {"pyspark", "py4j"} & set(_imported(parse(file)))] == []
+
+
+def _may_import_spark(file: Path) -> bool:
+    return file.parts[0] == "engine" or (file.parts[0] == "connectors" and file.name == "spark.py")
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """Top packages that importing the module imports; names for annotations alone do not count."""
+    for node in ast.walk(_without_type_checking(tree)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def _without_type_checking(tree: ast.Module) -> ast.Module:
+    class Remover(ast.NodeTransformer):
+        def visit_If(self, node: ast.If) -> ast.AST | None:
+            return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+
+    stripped: ast.Module = Remover().visit(tree)
+    return stripped

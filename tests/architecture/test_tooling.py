@@ -1,0 +1,144 @@
+"""The gate and the contract's report tell the truth about a test run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.contract import ROOT, Result, Row, read_results, read_rows, state_of, write_results
+from scripts.features import report
+from scripts.gate import Outcome, good, judge_tests, summary
+
+ROWS = [Row("A1.1", "first", "A. Model"), Row("A2", "second", "A. Model"), Row("B1", "third", "B. Sources")]
+
+MARKED = """
+import pytest
+
+@pytest.mark.feature("A1.1")
+def test_whole(): pass
+
+@pytest.mark.feature("A2", part="half")
+@pytest.mark.feature("A3")
+def test_two(): assert False
+
+@pytest.mark.feature("A4")
+def test_skipped(): pytest.skip("no reason")
+"""
+
+
+def result(part: str, outcome: str, feature: str = "A1.1") -> Result:
+    return Result(feature, "test", part, outcome)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of marked tests in a repository of its own."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = feature\n", encoding="utf-8")
+    folder = tmp_path / "tests" / "step"
+    folder.mkdir(parents=True)
+    (folder / "test_it.py").write_text(MARKED, encoding="utf-8")
+    return folder
+
+
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    settings = folder.parents[1] / "pytest.ini"
+    command = [sys.executable, "-m", "pytest", "-p", "tests.feature_report", "-c", str(settings)]
+    return subprocess.run(
+        [*command, *options, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def test_rows_are_read_with_their_section() -> None:
+    text = "| state | meaning |\n## A. Model\n| id | claim |\n|---|---|\n| A1.1 | a | b |\n| A2 | c |\n"
+    assert read_rows(text) == [Row("A1.1", "a | b", "A. Model"), Row("A2", "c", "A. Model")]
+
+
+@pytest.mark.parametrize(
+    ("results", "state"),
+    [
+        ([], "missing"),
+        ([result("", "skipped")], "missing"),
+        ([result("", "passed")], "pass"),
+        ([result("", "passed"), result("half", "passed")], "pass"),
+        ([result("half", "passed")], "part"),
+        ([result("half", "passed"), result("", "skipped")], "part"),
+        ([result("half", "failed"), result("", "passed")], "fail"),
+    ],
+)
+def test_the_state_of_a_row(results: list[Result], state: str) -> None:
+    assert state_of(results) == state
+
+
+def test_the_report_names_parts_and_failures_and_ends_with_totals() -> None:
+    results = [result("half", "passed"), result("", "failed", "A2")]
+    assert list(report(ROWS, results)) == [
+        "\nA. Model",
+        "  part     A1.1   first",
+        "                  part: half",
+        "  fail     A2     second",
+        "                  failed: test",
+        "\nB. Sources",
+        "  missing  B1     third",
+        "",
+        "features: 0 pass, 1 part, 1 fail, 1 missing",
+    ]
+
+
+def test_records_are_read_back(tmp_path: Path) -> None:
+    write_results(tmp_path / "records" / "unit.json", [result("", "passed")])
+    write_results(tmp_path / "records" / "spark.json", [result("half", "failed")])
+    assert read_results(tmp_path / "records") == [result("half", "failed"), result("", "passed")]
+
+
+def test_an_unknown_id_ends_the_run_at_collection(folder: Path) -> None:
+    (folder / "test_it.py").write_text(MARKED.replace("A4", "Z99"), encoding="utf-8")
+    done = run_pytest(folder)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "docs/contract.md has no row 'Z99'" in done.stderr
+
+
+def test_a_run_of_a_whole_folder_is_recorded(folder: Path) -> None:
+    run_pytest(folder)
+    results = read_results(folder.parents[1] / "build" / "features")
+    assert [(r.feature, r.part, r.outcome) for r in results] == [
+        ("A1.1", "", "passed"),
+        ("A3", "", "failed"),
+        ("A2", "half", "failed"),
+        ("A4", "", "skipped"),
+    ]
+
+
+@pytest.mark.parametrize("options", [("-k", "whole"), ("--collect-only",), ("-x",)], ids=" ".join)
+def test_a_run_of_less_is_not_recorded(folder: Path, options: tuple[str, ...]) -> None:
+    run_pytest(folder, *options)
+    assert read_results(folder.parents[1] / "build" / "features") == []
+
+
+def test_a_junit_report_is_counted(folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    done = run_pytest(folder, f"--junitxml={file}")
+    outcome = judge_tests("tests/step", 1.0, done.returncode, file)
+    assert (outcome.passed, outcome.failed) == (1, 1)
+    assert [skip.rpartition("::")[2] for skip in outcome.skips] == ["test_skipped: no reason"]
+
+
+def test_a_process_that_dies_without_a_report_has_failed(tmp_path: Path) -> None:
+    assert judge_tests("tests/x", 1.0, -9, tmp_path / "none.xml") == Outcome("tests/x", 1.0, 0, 1)
+
+
+def test_a_skip_counts_against_the_gate_only_when_strict() -> None:
+    outcomes = [Outcome("mypy", 1.0, 1, 0), Outcome("tests/unit", 2.0, 5, 0, ("t::a: no server",))]
+    assert good(outcomes, strict=False)
+    assert not good(outcomes, strict=True)
+    assert not good([Outcome("mypy", 1.0, 0, 1)], strict=False)
+
+
+def test_the_summary_ends_with_the_totals() -> None:
+    outcomes = [Outcome("mypy", 1.0, 1, 0), Outcome("tests/unit", 2.0, 5, 2, ("t::a: no server",))]
+    lines = list(summary(outcomes, strict=False))
+    assert lines[1].split() == ["mypy", "1.0", "1", "0", "0"]
+    assert "  t::a: no server" in lines
+    assert lines[-1].strip() == "6 passed, 2 failed, 1 skipped"
