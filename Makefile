@@ -9,10 +9,10 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick test features soak docs lock clean force
+.PHONY: help setup demo demo-verify quick test features soak docs lock clean force
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## create .venv with everything locked in requirements/
 
@@ -20,11 +20,14 @@ setup: $(READY) ## create .venv with everything locked in requirements/
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(READY): force
 endif
-$(READY): pyproject.toml requirements/uv.lock requirements/dev.lock requirements/java.lock scripts/setup.sh
+$(READY): pyproject.toml requirements/uv.lock requirements/dev.lock scripts/setup.sh
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh "$(CURDIR)"
 
 demo: setup ## run the demonstration (ARGS="…" is handed on)
 	@$(PY) demo/run.py $(ARGS)
+
+demo-verify: setup ## compare what the demo wrote with the batch result over the same input
+	@$(PY) demo/verify.py
 
 quick: setup ## the checks that need no JVM, in under a minute
 	@$(PY) -m scripts.gate --quick
@@ -37,6 +40,9 @@ features: setup ## the contract's rows with their state in the last test run
 
 soak: setup ## tests/faults again and again (ROUNDS=10)
 	@$(PY) -m scripts.soak $(ROUNDS)
+
+reference: setup ## write the generated pages of the docs again
+	@$(PY) -m scripts.reference
 
 docs: setup ## build the documentation into site/
 	@$(PY) -m zensical build --clean --strict

@@ -23,16 +23,16 @@ def compile_lock(name: str, requirements: list[str], python: str, options: list[
 
 
 def main(options: list[str]) -> None:
-    """Compile the three locks; `options` go to uv (`--upgrade`)."""
+    """Compile both locks; `options` go to uv (`--upgrade`)."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project = declared["project"]
     python = project["requires-python"].removeprefix(">=")
     # The build back end is locked too: the editable install then needs no index.
     build = [*declared["build-system"]["requires"], "editables"]
-    development = [*project["dependencies"], *declared["dependency-groups"]["dev"], *build]
+    optional = project["optional-dependencies"]["java"]
+    development = [*project["dependencies"], *optional, *declared["dependency-groups"]["dev"], *build]
     compile_lock("uv", [UV], python, options)
     compile_lock("dev", development, python, options)
-    compile_lock("java", project["optional-dependencies"]["java"], python, options)
 
 
 if __name__ == "__main__":

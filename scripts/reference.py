@@ -9,33 +9,30 @@ import importlib
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from string import Formatter
 from types import ModuleType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_overloads
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer.core
 import typer.main
 from pydantic import BaseModel
 
-import headwater
 from headwater.api.init import TEMPLATE
 from headwater.cli.main import app
 from headwater.connectors import all_connectors
 from headwater.errors import Entry, HeadwaterError, catalogue
-from headwater.loaders.declaration import Places
 from headwater.loaders.json_schema import VARIABLE, keys_of
 from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys, WatermarkKeys
-from headwater.runtime import Query
 from headwater.spec import Connector, FunctionRef, Mode, Schema, SinkSide, SourceSide
 from headwater.values import Duration
 from headwater.values.triggers import Every
 from scripts.contract import ROOT
+from scripts.reference_python import python_page
 
 DOCS = ROOT / "docs"
 NOTE = "<!-- Written by `python -m scripts.reference` from the code; change it there. -->"
-WIDEST_SIGNATURE = 90
 
 # What a person would call the type; everything else is read from the JSON Schema.
 KINDS = {
@@ -53,6 +50,9 @@ TYPES = {
     "boolean": "true or false",
     "object": "mapping",
 }
+
+
+NAMED_THINGS = {part: f"mapping of names to {part}" for part in ("sources", "tables", "sinks")}
 
 
 def pages() -> dict[str, str]:
@@ -83,13 +83,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield ""
 
 
-def keys_table(model: type[BaseModel]) -> Iterator[str]:
-    """The keys of a model: name, type, default, meaning."""
+def keys_table(model: type[BaseModel], **kinds: str) -> Iterator[str]:
+    """The keys of a model: name, type, default, meaning; `kinds` names types better than the model can."""
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     rows = [
         (
             f"`{key}`",
-            kind(fields[key].annotation, node),
+            kinds.get(key) or kind(fields[key].annotation, node),
             "required" if fields[key].is_required() else default_words(node.get("default")),
             text(node.get("description", "")),
         )
@@ -137,21 +137,21 @@ def default_words(default: object) -> str:
 
 def pipeline_page() -> Iterator[str]:
     yield from ("# Pipeline files", "")
-    yield "A pipeline file is YAML 1.2. It declares sources, tables and sinks, and a few settings of the whole."
-    yield "An unknown key is refused, with the nearest known one. This is the file that `headwater init` makes:"
+    yield "A pipeline file is YAML 1.2. It declares sources, tables and sinks, and settings of the whole."
+    yield "An unknown key is refused. This is the file that `headwater init` makes:"
     yield from ("", "```yaml", (TEMPLATE / "pipeline.yml").read_text(encoding="utf-8").rstrip(), "```", "")
-    yield from ("## Top level", "", *keys_table(PipelineKeys))
-    yield "Names of sources, tables and sinks are letters, digits and `_`, and don't begin with a digit. Sources"
-    yield from ("and tables share one name space.", "", "## Sources", "")
+    yield from ("## Top level", "", *keys_table(PipelineKeys, **NAMED_THINGS))
+    yield "Names of sources, tables and sinks are letters, digits and `_`, and don't begin with a digit."
+    yield from ("Sources and tables share one name space.", "", "## Sources", "")
     yield "Every source has these keys, and those of its [connector](connectors.md) beside them."
-    yield from ("", *keys_table(SourceKeys), "## Tables", "")
+    yield from ("", *keys_table(SourceKeys, connector=one_of("source")), "## Tables", "")
     yield "A table is SQL text (`name: SELECT …`), or a mapping with exactly one of `sql` and `python`. The"
     yield from ("parameters of a Python function name the tables and sources it reads.", "")
     yield from (*keys_table(TableKeys), "## Sinks", "")
     yield "Every sink has these keys, and those of its [connector](connectors.md) beside them. Each sink is a"
     yield "query of its own; see [independent queries](../concepts/independent-queries.md),"
     yield "[output modes](../concepts/output-modes.md) and [triggers](../concepts/triggers.md)."
-    yield from ("", *keys_table(SinkKeys), "## Watermarks", "")
+    yield from ("", *keys_table(SinkKeys, connector=one_of("sink")), "## Watermarks", "")
     yield "`watermark:` stands on a source, or on a table that makes the event-time column; see"
     yield from ("[event time](../concepts/event-time.md).", "", *keys_table(WatermarkKeys))
     yield from VALUES.splitlines()
@@ -161,8 +161,8 @@ VALUES = """\
 ## Values
 
 - **Durations** are numbers with units: `10 minutes`, `60s`, `500 ms`, `1 hour 30 minutes`.
-- **Triggers** are `every 10 seconds`, `once` or `available now`. Without one, the next batch starts as soon as
-  the last one has ended.
+- **Triggers** are `every 10 seconds`, `once` or `available now`. Without one, the next batch starts as soon
+  as the last one has ended.
 - **Paths** are relative to the pipeline file.
 - **Variables**: `${NAME}` and `${NAME:-default}` come from the environment. Between `{` and `}` quote them:
   `{path: "${FOLDER}"}`. `$${` is a plain `${`.
@@ -170,8 +170,8 @@ VALUES = """\
 
 ## In an editor
 
-`headwater schema > pipeline.schema.json` writes a JSON Schema of this page, with every installed connector. Editors
-that know the YAML language server complete and check a file that begins with
+`headwater schema > pipeline.schema.json` writes a JSON Schema of this page, with every installed connector.
+Editors that know the YAML language server complete and check a file that begins with
 
 ```yaml
 # yaml-language-server: $schema=pipeline.schema.json
@@ -184,10 +184,16 @@ def built_in() -> list[Connector]:
     return [each for each in all_connectors().values() if each.spark.startswith("headwater.")]
 
 
+def one_of(side: str) -> str:
+    """The connectors that can be a source or a sink."""
+    fitting = (each.name for each in built_in() if getattr(each, side))
+    return "one of " + ", ".join(f"[`{name}`](connectors.md#{name})" for name in fitting)
+
+
 def connectors_page() -> Iterator[str]:
     yield from ("# Connectors", "")
-    yield "The keys of a connector stand beside `connector:` in a source or sink, together with the keys that"
-    yield "[every source and sink](pipeline.md) has. Installed connectors of other packages work the same way."
+    yield "The keys of a connector stand beside `connector:` in a source or sink, together with the keys"
+    yield "that [every source and sink](pipeline.md) has. Installed connectors of other packages work alike."
     yield ""
     yield from table(("connector", "source", "sink", "what it is"), (overview(each) for each in built_in()))
     for connector in built_in():
@@ -274,107 +280,10 @@ def subclasses(error: type[HeadwaterError]) -> Iterator[type[HeadwaterError]]:
         yield from subclasses(inner)
 
 
-def python_page() -> Iterator[str]:
-    yield from ("# Python", "", "```python", "import headwater as hw", "```", "")
-    yield "`import headwater` starts no JVM. The keys of the connectors are those of"
-    yield "[their page](connectors.md); `hw.connector` takes any that is installed."
-    yield ""
-    for name in headwater.__all__:
-        yield from described(f"hw.{name}", getattr(headwater, name))
-    yield from described("Query", Query)
-
-
-def described(name: str, thing: Any) -> Iterator[str]:
-    """A function, or a class with its members."""
-    yield from (f"## {name}", "")
-    if not inspect.isclass(thing):
-        yield from (*signatures(name, thing), *doc(thing))
-        return
-    # What only Headwater makes is described by its members alone.
-    if issubclass(thing, headwater.Pipeline):
-        yield from signatures(name, thing)
-    yield from doc(thing)
-    for member, value in members(thing).items():
-        yield from (f"### {name.removeprefix('hw.')}.{member}", "")
-        if not isinstance(value, property):
-            yield from signatures(member, value)
-        yield from doc(value)
-
-
-def members(thing: type) -> dict[str, Any]:
-    """Public methods and properties in the order of the source, the base classes' first."""
-    found: dict[str, Any] = {}
-    for owner in reversed(thing.__mro__):
-        if owner.__module__.startswith("headwater."):
-            found |= {name: value for name, value in vars(owner).items() if is_member(name, value)}
-    return found
-
-
-def is_member(name: str, value: object) -> bool:
-    # How the loaders find the place of a declaration is no business of users.
-    hidden = name.startswith("_") or name in vars(Places)
-    return not hidden and (inspect.isroutine(value) or isinstance(value, property))
-
-
-class Written(str):
-    """An annotation as it stands in the source: without quotes."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-def signatures(name: str, function: Any) -> Iterator[str]:
-    """A block with every way to call it."""
-    plain = getattr(function, "__func__", function)
-    yield "```python"
-    for each in get_overloads(plain) or [plain]:
-        yield signature(name, each)
-    yield from ("```", "")
-
-
-def signature(name: str, function: Callable[..., Any]) -> str:
-    declared = inspect.signature(function)
-    shown = [
-        each.replace(annotation=Written(each.annotation), default=plain_default(each.default))
-        for each in declared.parameters.values()
-        if each.name not in ("self", "cls")
-    ]
-    returns = "" if inspect.isclass(function) else f" -> {declared.return_annotation}"
-    line = f"{name}{inspect.Signature(shown)}{returns}"
-    if len(line) <= WIDEST_SIGNATURE:
-        return line
-    inner = "".join(f"    {part},\n" for part in parameter_texts(shown))
-    return f"{name}(\n{inner}){returns}"
-
-
-def parameter_texts(parameters: Sequence[inspect.Parameter]) -> list[str]:
-    """Each parameter as text, with the `*` and `/` that stand between them."""
-    whole = str(inspect.Signature(parameters))[1:-1]
-    texts, depth = [""], 0
-    for letter in whole:
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and not depth:
-            texts.append("")
-        else:
-            texts[-1] += letter
-    return [part.strip() for part in texts]
-
-
-def plain_default(default: Any) -> Any:
-    """A function as a default has an address in its name: leave it out."""
-    return Written("…") if inspect.isfunction(default) else default
-
-
-def doc(thing: object) -> Iterator[str]:
-    words = inspect.getdoc(thing)
-    if words:
-        yield from (text(words), "")
-
-
 def errors_page() -> Iterator[str]:
     yield from ("# Errors", "")
-    yield "Every failure has a code, a sentence and what to do next. Words in braces are filled in for the case"
-    yield "at hand. With `--json` the same comes as JSON."
+    yield "Every failure has a code, a sentence and what to do next. Words in braces are filled in for the"
+    yield "case at hand. Where the same may succeed when it is simply tried again, the entry says so."
     yield ""
     for module in areas():
         entries = sorted(
@@ -393,19 +302,20 @@ def areas() -> Iterator[ModuleType]:
 
 def entry_lines(entry: Entry) -> Iterator[str]:
     yield from (f"### {entry.code}", "", template(entry.sentence), "")
-    yield f"What to do: {template(entry.remedy)}"
+    yield f"What to do: {template(entry.remedy)}" if entry.remedy != "{hint}" else HINTED
     if entry.retry:
-        yield "Trying again can help."
+        yield "Simply trying again can help."
     yield ""
+
+
+HINTED = "What to do depends on the case; the message says it."
 
 
 def template(words: str) -> str:
     """A template as people read it: doubled braces single, fields without conversions."""
-    if words == "{hint}":
-        return "depends on the case, and the message says it."
     parts = (
         literal + (f"{{{field}}}" if field is not None else "")
-        for literal, field, _, _ in Formatter().parse(words)
+        for literal, field, _, _ in Formatter().parse(words.removeprefix("{hint} "))
     )
     return text("".join(parts))
 

@@ -39,37 +39,24 @@ create_venv() {
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
 }
 
-java_fits() {
-    major=$("$1" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)
-    [ -n "$major" ] && [ "$major" -ge 17 ] && [ "$major" -le 23 ]
-}
-
-java_found() {
-    if [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/java" ] && java_fits "$JAVA_HOME/bin/java"; then
-        return 0
-    fi
-    command -v java >/dev/null 2>&1 && java_fits java
-}
-
 uv_pip() {
     "$venv/bin/uv" pip "$@" --quiet --python "$venv/bin/python"
 }
 
 # Offline first: a cached PySpark is taken as it is, where a look at the index could mean building it again.
 sync() {
-    uv_pip sync --offline --require-hashes "$@" 2>/dev/null || uv_pip sync --require-hashes "$@"
+    uv_pip sync --compile-bytecode --offline --require-hashes "$@" 2>/dev/null ||
+        uv_pip sync --compile-bytecode --require-hashes "$@"
 }
 
 check_python
 check_venv_module
 printf 'setup: bringing .venv up to date (the first time takes a minute or two)\n'
 create_venv
-if java_found; then
-    sync requirements/dev.lock
-else
-    printf 'setup: no Java 17 to 23 found; one is installed into .venv\n'
-    sync requirements/dev.lock requirements/java.lock
-fi
+# A Java comes along, for machines that have none and for the test that Headwater runs on it.
+sync requirements/dev.lock
 # hatchling comes from the lock, so that building headwater itself asks no index.
 uv_pip install --offline --no-deps --no-build-isolation --editable .
+# Commands start twice as fast, also where PYTHONDONTWRITEBYTECODE is set.
+"$venv/bin/python" -m compileall -q src
 printf '%s\n' "$place" >"$ready"

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from headwater.api.batch import run_batch
+from headwater.api.loading import load
 from headwater.api.results import RunResult
 from headwater.api.running import run
 from headwater.events import Event, QueryProgress
-from headwater.runtime import RunOptions
+from headwater.runtime import Run, RunOptions, start
 from headwater.values import Duration
 
 LONGEST = Duration.parse("2 minutes")
@@ -26,25 +29,67 @@ def write(folder: Path, text: str, name: str = "pipeline.yml") -> Path:
     return file
 
 
-def feed(folder: Path, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """A file of JSON rows that appears in the folder all at once, as Spark wants it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder.parent / f".{folder.name}.{name}.part"
-    part.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    part.rename(folder / f"{name}.json")
+def feed(folder: Path, name: str, rows: Iterable[Mapping[str, Any]], at: int | None = None) -> None:
+    """A file of JSON rows that appears in the folder all at once, as Spark wants it.
+
+    `at` is the file's time in seconds since 1970: Spark takes the oldest file first.
+    """
+    put(folder / f"{name}.json", "".join(json.dumps(row) + "\n" for row in rows), at)
+
+
+def put(file: Path, text: str, at: int | None = None) -> None:
+    """A text file that appears all at once."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.parent.parent / f".{file.parent.name}.{file.name}.part"
+    part.write_text(text, encoding="utf-8")
+    if at is not None:
+        os.utime(part, (at, at))
+    part.rename(file)
 
 
 def run_until_idle(file: Path, events: list[Event] | None = None, **options: Any) -> RunResult:
     """Run a pipeline until nothing is left to read."""
     seen = events if events is not None else []
     lines: list[str] = []
+    # A query that has nothing to do looks for files every 10 ms; the others need the two cores more.
+    conf = {"spark.sql.streaming.pollingDelay": "100ms", **options.pop("conf", {})}
     return run(
         file,
-        RunOptions(until_idle=True, **options),
+        RunOptions(until_idle=True, conf=conf, **options),
         limit=LONGEST,
         emit=seen.append,
         stdout=lines.append,
     )
+
+
+def run_to_its_end(file: Path, events: list[Event] | None = None) -> RunResult:
+    """Run a pipeline whose queries end by themselves."""
+    seen = events if events is not None else []
+    return run(file, RunOptions(), limit=LONGEST, emit=seen.append, stdout=lambda line: None)
+
+
+def run_while(file: Path, steer: Callable[[Run], None], events: list[Event]) -> None:
+    """Start a pipeline, let `steer` do something with it, then stop it between two batches."""
+    running, session = start(load(file), RunOptions(), events.append, lambda line: None)
+    try:
+        with running:
+            steer(running)
+    finally:
+        session.jvm.stop()
+    running.raise_failures()
+
+
+def wait_for(condition: Callable[[], bool], run: Run) -> None:
+    """Wait until the condition holds while the run goes on."""
+    deadline = threading.Event()
+    timer = threading.Timer(LONGEST.seconds, deadline.set)
+    timer.start()
+    try:
+        while not condition():
+            assert not deadline.is_set(), "what was waited for did not come"
+            assert not run.wait(0.05), "the run ended before what was waited for"
+    finally:
+        timer.cancel()
 
 
 def run_as_batch(file: Path, into: Path) -> None:
@@ -64,3 +109,35 @@ def rows_of(
     reader = spark.read.format(format)
     frame = (reader.schema(schema) if schema else reader).load(str(folder))
     return Counter(tuple(row) for row in frame.collect())
+
+
+CAPTURE = """
+import json
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "captured"
+
+
+def keep(sink, batch, batch_id):
+    file = FOLDER / sink / f"{batch_id}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps([list(row) for row in batch.collect()], default=str), encoding="utf-8")
+
+"""
+
+
+def capture(folder: Path, *sinks: str) -> None:
+    """A `capture.py` with a `foreach_batch` function for each sink, which keeps the rows of every batch."""
+    functions = (f"def {sink}(batch, batch_id):\n    keep({sink!r}, batch, batch_id)\n" for sink in sinks)
+    write(folder, CAPTURE + "\n\n".join(functions), "capture.py")
+
+
+def captured(folder: Path, sink: str) -> list[Counter[tuple[Any, ...]]]:
+    """The rows of every batch of a capturing sink, in order."""
+    files = (folder / "captured" / sink).iterdir()
+    found = {int(file.stem): json.loads(file.read_text(encoding="utf-8")) for file in files}
+    return [Counter(_hashable(row) for row in found[batch_id]) for batch_id in sorted(found)]
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(_hashable(each) for each in value) if isinstance(value, list) else value

@@ -7,10 +7,12 @@ import pkgutil
 import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from string import Formatter
 
 import pytest
 
+import headwater.errors
 from headwater.errors import Entry
 
 CATALOGUE = "headwater.errors.catalogue"
@@ -61,3 +63,14 @@ def test_every_parameter_of_a_template_has_a_name(part: str) -> None:
     ]
     assert fields
     assert [name for name, field in fields if not field.isidentifier()] == []
+
+
+def test_every_entry_is_used() -> None:
+    root = Path(headwater.errors.__file__).parents[1]
+    used = "\n".join(
+        file.read_text(encoding="utf-8")
+        for file in root.rglob("*.py")
+        if "catalogue" not in file.relative_to(root).parts
+    )
+    constants = [name.rpartition(".")[2] for name in ENTRIES]
+    assert [constant for constant in constants if not re.search(rf"\b{constant}\b", used)] == []

@@ -8,23 +8,14 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.engine.java import find_java
-from headwater.engine.jvm import start_context
+from tests.jvm import shared_context
 
 
 @pytest.fixture(scope="session")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
     """The process's Spark context, on two cores."""
-    folder = tmp_path_factory.mktemp("jvm")
-    settings = {
-        "spark.master": "local[2]",
-        "spark.scheduler.mode": "FAIR",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.memory": "2g",
-    }
-    jvm = start_context(settings, java=find_java(), log_folder=folder, stdout=lambda line: None)
-    yield jvm.context
-    jvm.stop()
+    with shared_context(tmp_path_factory.mktemp("jvm"), lambda line: None) as context:
+        yield context
 
 
 @pytest.fixture

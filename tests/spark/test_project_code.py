@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,21 +101,6 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 def rows(frame: DataFrame) -> list[list[Any]]:
     return sorted([list(row) for row in frame.collect()], key=str)
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    settings: dict[str, bool | float | int | str | None] = {
-        "spark.ui.enabled": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
-        yield session
-        session.stop()
 
 
 @pytest.fixture

@@ -55,7 +55,8 @@ def _problems(spec: PipelineSpec, into: Path | None) -> Iterator[Problem]:
             )
     for sink in spec.sinks:
         side = sink_side(sink.connector)
-        if not side.batch:
+        # `--into` takes the place of the key `path`: what stores rows and has none can't be led elsewhere.
+        if not side.batch or (side.stores and "path" not in side.options.model_fields):
             yield NO_BATCH_FORM.at(sink.position, what="The sink", name=sink.name, connector=sink.connector)
         elif side.stores and into is None:
             place = ", ".join(side.places(sink.options))

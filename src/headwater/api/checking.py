@@ -8,7 +8,7 @@ from pathlib import Path
 from headwater.api.loading import load
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity, Situation, examine
-from headwater.errors import PipelineError
+from headwater.errors import PipelineError, Problem
 from headwater.plan import Graph
 from headwater.spec import PipelineSpec
 
@@ -51,5 +51,10 @@ def check_spec(
 
 
 def _result(file: str, pipeline: str | None, offline: bool, findings: list[Finding]) -> CheckResult:
-    ordered = sorted(findings, key=lambda finding: _ORDER.index(finding.severity))
+    ordered = sorted(findings, key=lambda each: (_ORDER.index(each.severity), *_place(each.problem)))
     return CheckResult(file, pipeline, offline, tuple(ordered))
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    """What concerns no line of the user's comes first."""
+    return (problem.place.file, problem.place.line, problem.place.column) if problem.place else ("", 0, 0)

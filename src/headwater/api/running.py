@@ -12,10 +12,11 @@ from headwater.errors import Interrupted
 from headwater.errors.catalogue.running import FORCED
 from headwater.events import Event, Said
 from headwater.runtime import Run, RunOptions, start
-from headwater.runtime.signals import Signals
+from headwater.runtime.signals import Signals, StopAsked
 from headwater.values import Duration
 
 _LOOK_SECONDS = 0.2
+_KILLED_SECONDS = 10.0
 
 
 def run(
@@ -28,20 +29,24 @@ def run(
     found: Callable[[list[Finding]], None] = lambda findings: None,
 ) -> RunResult:
     """Run until every query has ended, a signal comes, the time is over, or nothing is left to read."""
-    spec = load(file)
     with Signals() as signals:
-        running, session = start(spec, options, emit, stdout, found)
+        try:
+            running, session = start(load(file), options, emit, stdout, found, signals.go_on)
+        except StopAsked as asked:
+            emit(Said(text=f"{asked}: no query had started."))
+            return RunResult(0)
         try:
             _wait(running, signals, options, limit, emit)
-            queries = {name: _summary(running, name) for name in running.queries}
-            if signals.forced:
-                raise Interrupted(FORCED.at(None))
-            return RunResult(running.exit_code or 0, queries)
         finally:
-            if signals.forced:
+            if signals.forced or running.is_stuck:
                 session.jvm.kill()
+                running.wait(_KILLED_SECONDS)
             else:
                 session.jvm.stop()
+        if signals.forced:
+            raise Interrupted(FORCED.at(None))
+        queries = {name: _summary(running, name) for name in running.queries}
+        return RunResult(1 if running.exit_code is None else running.exit_code, queries)
 
 
 def _wait(
@@ -49,7 +54,7 @@ def _wait(
 ) -> None:
     reason = ""
     deadline = signals.seconds_from_now(limit.seconds) if limit else None
-    while not reason and not running.wait(_LOOK_SECONDS):
+    while not reason and not running.is_stuck and not running.wait(_LOOK_SECONDS):
         if signals.stop:
             reason = f"{signals.stop}: the running batches are finished first."
         elif deadline is not None and deadline():
@@ -60,10 +65,10 @@ def _wait(
         return
     emit(Said(text=reason))
     stopping = signals.in_background(running.stop)
-    while stopping.is_alive():
+    while stopping.is_alive() and not signals.forced:
         stopping.join(_LOOK_SECONDS)
-        if signals.forced:
-            running.force()
+    if signals.forced:
+        running.force()
 
 
 def _summary(running: Run, name: str) -> dict[str, object]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
-from headwater.errors.catalogue.running import MOVED, PLACE_CHANGED, SETTING_KEPT, TIMEZONE_CHANGED
+from headwater.connectors import sink_side
+from headwater.errors.catalogue.running import (
+    MOVED,
+    OUTPUT_COLUMNS_CHANGED,
+    OUTPUT_TYPE_CHANGED,
+    PLACE_CHANGED,
+    SETTING_KEPT,
+    TIMEZONE_CHANGED,
+)
 from headwater.plan import QueryFacts
 from headwater.spec import PipelineSpec
 
@@ -62,6 +70,41 @@ class SettingKept(Rule):
                     situation.spec.position, sink=sink, key=key, kept=now.settings[key], wanted=wanted
                 )
                 yield Finding(problem, Severity.WARNING, sink)
+
+
+class OutputSchemaChanged(Rule):
+    """A folder of files has one schema for its readers; rows of another one are nulls or failures to them."""
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        positions = {sink.name: sink.position for sink in situation.spec.sinks}
+        keeping = {sink.name for sink in situation.spec.sinks if sink_side(sink.connector).stores}
+        for sink, now in situation.facts.items():
+            then = situation.stored.get(sink)
+            held = now.held_schema or (then.output_schema if then else {})
+            if sink not in keeping or not held:
+                continue
+            differs = _differences(held, now)
+            types = [difference for difference in differs if difference.startswith("`")]
+            if types:
+                problem = OUTPUT_TYPE_CHANGED.at(positions[sink], sink=sink, says=", ".join(types))
+                yield Finding(problem, Severity.ERROR, sink)
+            elif differs:
+                problem = OUTPUT_COLUMNS_CHANGED.at(positions[sink], sink=sink, says=", ".join(differs))
+                yield Finding(problem, Severity.WARNING, sink)
+
+
+def _differences(held: Mapping[str, str], now: QueryFacts) -> list[str]:
+    """Changed types first, in words; then columns that came and went."""
+    output = {name.lower(): type_ for name, type_ in now.output_schema.items()}
+    before = {name.lower(): type_ for name, type_ in held.items()}
+    changed = [
+        f"`{name}` was {before[name]} and is {output[name]}"
+        for name in before
+        if name in output and before[name] != output[name]
+    ]
+    gone = [f"without `{name}`" for name in before if name not in output]
+    new = [f"with `{name}`" for name in output if name not in before]
+    return changed + gone + new
 
 
 def _moved_along(then: QueryFacts, now: QueryFacts, name: str) -> bool:

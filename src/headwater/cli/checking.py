@@ -23,7 +23,7 @@ def check(
     conf: Conf = None,
     as_json: Json = False,
     verbose: Verbose = False,
-) -> int:
+) -> None:
     """Say what is wrong with a pipeline before it starts."""
     from headwater.api.checking import check as run_check
     from headwater.cli.render import print_json, show_check
@@ -33,7 +33,7 @@ def check(
         print_json(result.to_json())
     else:
         show_check(result, verbose=verbose)
-    return result.exit_code
+    raise typer.Exit(result.exit_code)
 
 
 def explain(

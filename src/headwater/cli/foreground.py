@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import typer
+
 from headwater.api.batch import run_batch as batch_command
 from headwater.api.running import run as run_command
-from headwater.cli.render import out, print_json, show_problems
+from headwater.cli.render import print_json, show_problems
+from headwater.cli.unread import while_read
 from headwater.cli.views import view_of
 from headwater.runtime import RunOptions
 from headwater.values import Duration
@@ -19,7 +22,12 @@ def run_stream(
     """Run the queries under a live table, a line log or JSON lines."""
     with view_of(as_json=as_json) as view:
         result = run_command(
-            file, options, limit=limit, emit=view.event, stdout=view.line, found=view.findings
+            file,
+            options,
+            limit=limit,
+            emit=while_read(view.event),
+            stdout=while_read(view.line),
+            found=while_read(view.findings),
         )
     problems = [query["problem"] for query in result.queries.values() if query["problem"]]
     if not as_json:
@@ -34,7 +42,7 @@ def run_batch(file: str, options: RunOptions, into: Path | None, *, as_json: boo
         print_json(result.to_json())
     else:
         for sink, place in result.written.items():
-            out().print(f"{sink}: written{f' to {place}' if place else ''}", markup=False)
+            typer.echo(f"{sink}: written{f' to {place}' if place else ''}")
     return 0
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import traceback
+from collections.abc import Iterable
 
-import click
 import typer
 
 from headwater.cli import checking, project, running
-from headwater.cli.render import show_problems
-from headwater.errors import HeadwaterError
+from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.values import scrub
 
@@ -29,22 +29,26 @@ for module in (project, checking, running):
 def main() -> None:
     """Run a command; every failure becomes a message and an exit code, never a traceback."""
     verbose, as_json = "--verbose" in sys.argv, "--json" in sys.argv
+    # What is loaded now stays: looking through it for garbage again and again only costs time.
+    gc.set_threshold(100_000, 20, 20)
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        app()
     except HeadwaterError as error:
-        show_problems(error.problems, as_json=as_json, verbose=verbose)
+        _show(error.problems, as_json=as_json, verbose=verbose)
         sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
     except BrokenPipeError:
         # The reader of our output has gone; nobody is left to tell.
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 - a fault of Headwater's own: still one sentence, with a way on
         problem = INTERNAL.at(None, error=scrub(f"{type(error).__name__}: {error}".splitlines()[0]))
-        show_problems([problem], as_json=as_json, verbose=False)
+        _show([problem], as_json=as_json, verbose=False)
         if verbose:
             sys.stderr.write(scrub(traceback.format_exc()))
         sys.exit(70)
+
+
+def _show(problems: Iterable[Problem], *, as_json: bool, verbose: bool) -> None:
+    # Loaded late: `--help` and completion need nothing of it.
+    from headwater.cli.render import show_problems
+
+    show_problems(problems, as_json=as_json, verbose=verbose)

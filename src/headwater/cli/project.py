@@ -23,32 +23,32 @@ def init(
 ) -> None:
     """Make a new project that runs at once."""
     from headwater.api.init import init as make_project
-    from headwater.cli.render import out, print_json
+    from headwater.cli.render import print_json
 
     result = make_project(folder)
     if as_json:
         print_json(result.to_json())
         return
     for file in result.files:
-        out().print(f"made {file}", markup=False)
-    out().print(f"\nTry it:\n  {result.next_command}", markup=False)
+        typer.echo(f"made {file}")
+    typer.echo(f"\nTry it:\n  {result.next_command}")
 
 
 def doctor(
     folder: Annotated[Path, typer.Option("--folder", help="The project to look at.")] = Path(),
     as_json: Json = False,
     verbose: Verbose = False,
-) -> int:
+) -> None:
     """Look whether this machine has what a run needs."""
     from headwater.api.doctor import doctor as examine_machine
-    from headwater.cli.render import out, print_json
+    from headwater.cli.render import print_json
 
     result = examine_machine(folder)
     if as_json:
         print_json(result.to_json())
-        return result.exit_code
+        raise typer.Exit(result.exit_code)
     for check in result.checks:
-        out().print(f"{check.status:8} {check.name}: {check.says}", markup=False)
+        typer.echo(f"{check.status:8} {check.name}: {check.says}")
         if check.remedy:
-            out().print(f"         {check.remedy}", markup=False)
-    return result.exit_code
+            typer.echo(f"         {check.remedy}")
+    raise typer.Exit(result.exit_code)

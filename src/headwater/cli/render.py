@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from rich.console import Console
-from rich.markup import escape
-from rich.tree import Tree
+import typer
 
-from headwater.api.results import CheckResult, ExplainResult
+from headwater.api.results import CheckResult, ExplainResult, TableExplained
 from headwater.checks import Finding, Severity
 from headwater.errors import Problem
 from headwater.values import scrub
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
-
-
-def out() -> Console:
-    """The terminal for results."""
-    return Console(highlight=False, soft_wrap=True)
-
-
-def err() -> Console:
-    """The terminal for what went wrong."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(value: object) -> None:
@@ -38,20 +26,14 @@ def show_problems(problems: Iterable[Problem], *, as_json: bool, verbose: bool) 
     if as_json:
         print_json({"ok": False, "problems": [problem.to_json() for problem in problems]})
         return
-    console = err()
     for problem in problems:
-        console.print(_lines(problem, "error", "red"))
-        if verbose and problem.detail:
-            console.print(scrub(problem.detail), markup=False)
+        _show_problem(problem, Severity.ERROR, verbose=verbose)
 
 
 def show_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
     """Findings on stderr, each with its place and its remedy."""
-    console = err()
     for finding in findings:
-        console.print(_lines(finding.problem, finding.severity.value, _COLOURS[finding.severity]))
-        if verbose and finding.problem.detail:
-            console.print(scrub(finding.problem.detail), markup=False)
+        _show_problem(finding.problem, finding.severity, verbose=verbose)
 
 
 def show_check(result: CheckResult, *, verbose: bool) -> None:
@@ -60,34 +42,44 @@ def show_check(result: CheckResult, *, verbose: bool) -> None:
     depth = "offline check" if result.offline else "check"
     errors, others = len(result.errors), len(result.findings) - len(result.errors)
     if errors:
-        out().print(f"{escape(result.file)}: {depth} found {errors} error(s), {others} other finding(s).")
+        typer.echo(f"{result.file}: {depth} found {errors} error(s), {others} other finding(s).")
     else:
-        out().print(f"{escape(result.file)}: {depth} passed, {others} finding(s).")
+        typer.echo(f"{result.file}: {depth} passed, {others} finding(s).")
 
 
 def show_explained(result: ExplainResult, *, plans: bool) -> None:
     """Graph, schemas, settings and plans."""
-    console = out()
-    tree = Tree(f"pipeline [bold]{escape(result.pipeline)}[/bold]   (run folder {escape(result.folder)})")
+    typer.echo(f"pipeline {_bold(result.pipeline)}   (run folder {result.folder})")
     for table in result.tables:
-        flow = "streaming" if table.streaming else "static"
-        reads = f" ← {', '.join(table.reads)}" if table.reads else ""
-        branch = tree.add(f"[bold]{escape(table.name)}[/bold]  {table.kind}, {flow}{escape(reads)}")
-        for name, type_ in table.schema.items():
-            branch.add(f"{escape(name)}: {escape(type_)}")
-    console.print(tree)
+        for line in _branch(table, last=table is result.tables[-1]):
+            typer.echo(line)
     for sink in result.sinks:
-        console.print(
-            f"\nsink [bold]{escape(sink.name)}[/bold] ← {escape(sink.reads)}: {sink.connector}, "
-            f"{sink.mode} mode, trigger {sink.trigger}\n  checkpoint {escape(sink.checkpoint)}"
-        )
+        head = f"{sink.connector}, {sink.mode} mode, trigger {sink.trigger}"
+        typer.echo(f"\nsink {_bold(sink.name)} ← {sink.reads}: {head}\n  checkpoint {sink.checkpoint}")
         for setting in sink.settings:
-            console.print(f"  {setting['key']} = {setting['value']}  ({setting['origin']})", markup=False)
+            typer.echo(f"  {setting['key']} = {setting['value']}  ({setting['origin']})")
         if plans:
-            console.print(sink.plan, markup=False)
+            typer.echo(sink.plan)
 
 
-def _lines(problem: Problem, word: str, colour: str) -> str:
-    place = f"{escape(problem.where)}: " if problem.place else ""
-    head = f"{place}[bold {colour}]{word}[/bold {colour}] {problem.code}"
-    return scrub(f"{head}\n  {escape(problem.sentence)}\n  {escape(problem.remedy)}")
+def _branch(table: TableExplained, *, last: bool) -> Iterator[str]:
+    """A source or table with its columns, as a branch of the tree."""
+    flow = "streaming" if table.streaming else "static"
+    reads = f" ← {', '.join(table.reads)}" if table.reads else ""
+    yield f"{'└── ' if last else '├── '}{_bold(table.name)}  {table.kind}, {flow}{reads}"
+    columns = [f"{name}: {type_}" for name, type_ in table.schema.items()]
+    for number, column in enumerate(columns, start=1):
+        yield f"{'    ' if last else '│   '}{'└── ' if number == len(columns) else '├── '}{column}"
+
+
+def _show_problem(problem: Problem, severity: Severity, *, verbose: bool) -> None:
+    place = f"{problem.where}: " if problem.place else ""
+    word = typer.style(severity.value, fg=_COLOURS[severity], bold=True)
+    text = f"{place}{word} {problem.code}\n  {problem.sentence}\n  {problem.remedy}"
+    typer.echo(scrub(text), err=True)
+    if verbose and problem.detail:
+        typer.echo(scrub(problem.detail), err=True)
+
+
+def _bold(text: str) -> str:
+    return str(typer.style(text, bold=True))

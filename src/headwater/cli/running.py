@@ -34,7 +34,7 @@ def run(
     spark_ui: Annotated[bool, typer.Option("--spark-ui", help="Switch Spark's own web page on.")] = False,
     as_json: Json = False,
     verbose: Verbose = False,
-) -> int:
+) -> None:
     """Start every sink of a pipeline, and go on until stopped."""
     from headwater.cli.foreground import run_batch, run_stream
     from headwater.runtime import RunOptions
@@ -49,5 +49,5 @@ def run(
         stop_seconds=wait.seconds if wait else 0.0,
     )
     if batch:
-        return run_batch(file, options, into, as_json=as_json)
-    return run_stream(file, options, duration("--for", limit), as_json=as_json, verbose=verbose)
+        raise typer.Exit(run_batch(file, options, into, as_json=as_json))
+    raise typer.Exit(run_stream(file, options, duration("--for", limit), as_json=as_json, verbose=verbose))

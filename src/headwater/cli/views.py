@@ -7,13 +7,15 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from headwater.checks import Finding, Severity
-from headwater.cli.render import out, show_findings
+from headwater.cli.render import show_findings
+from headwater.errors import Problem
 from headwater.events import (
     Event,
     QueryEnded,
@@ -26,6 +28,8 @@ from headwater.events import (
     Said,
 )
 from headwater.values import scrub
+
+_COLUMNS = ("status", "batch", "in", "in/s", "out", "out/s", "watermark", "time")
 
 
 class View(ABC):
@@ -92,7 +96,7 @@ class LiveView(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self._console = out()
+        self._console = Console(highlight=False, soft_wrap=True)
         self._rows: dict[str, dict[str, str]] = {}
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._table)
 
@@ -104,8 +108,10 @@ class LiveView(View):
                 self._row(name).update(progress_cells(event))
             case QueryIdle(query=name):
                 self._row(name)["status"] = QueryStatus.IDLE.value
-            case QueryEnded(query=name, status=status):
+            case QueryEnded(query=name, status=status, problem=problem):
                 self._row(name)["status"] = status.value
+                if problem:
+                    self._console.print(scrub(describe(event)), markup=False)
             case RunStarted() | Said() | RunEnded():
                 self._console.print(scrub(describe(event)), markup=False)
 
@@ -123,24 +129,15 @@ class LiveView(View):
         return self._rows.setdefault(name, {})
 
     def _table(self) -> Table:
-        table = Table(box=None, padding=(0, 2))
-        columns = (
-            "query",
-            "status",
-            "batch",
-            "rows in",
-            "in/s",
-            "rows out",
-            "out/s",
-            "watermark",
-            "batch time",
-        )
-        for column in columns:
-            table.add_column(
-                column, justify="left" if column in ("query", "status", "watermark") else "right"
-            )
+        # Eighty columns have to do; where they don't, the name of a query is cut and no number.
+        table = Table(box=None, padding=(0, 1), pad_edge=False, collapse_padding=True)
+        table.add_column("query", min_width=8, overflow="ellipsis")
+        for column in _COLUMNS:
+            side: Literal["left", "right"] = "left" if column in ("status", "watermark") else "right"
+            width = max(len(row.get(column, "")) for row in ({}, *self._rows.values()))
+            table.add_column(column, justify=side, no_wrap=True, min_width=width)
         for name, row in self._rows.items():
-            table.add_row(name, *(row.get(column, "") for column in columns[1:]))
+            table.add_row(name, *(row.get(column, "") for column in _COLUMNS))
         return table
 
 
@@ -158,12 +155,13 @@ def progress_cells(event: QueryProgress) -> dict[str, str]:
     return {
         "status": QueryStatus.RUNNING.value,
         "batch": str(event.batch_id),
-        "rows in": f"{event.rows_in:,}",
+        "in": f"{event.rows_in:,}",
         "in/s": f"{event.rows_in_per_second:,.0f}",
-        "rows out": f"{rows_out:,}",
+        "out": f"{rows_out:,}",
         "out/s": f"{rows_out / seconds:,.0f}",
-        "watermark": event.watermark or "",
-        "batch time": f"{event.batch_ms / 1000:.2f} s",
+        # To the second, as 2026-01-31 12:00:00: the whole of it is in the events.
+        "watermark": (event.watermark or "")[:19].replace("T", " "),
+        "time": f"{event.batch_ms / 1000:.2f} s",
     }
 
 
@@ -182,13 +180,20 @@ def describe(event: Event) -> str:
             rows = f"{event.rows_in} rows in, {event.rows_out or 0} out"
             return f"{event.query}: batch {event.batch_id}, {rows}, {event.batch_ms} ms{mark}"
         case QueryEnded():
-            return f"{event.query}: {event.status.value}"
+            return f"{event.query}: {event.status.value}{_why(event.problem)}"
         case RunEnded():
             return "\n".join(("ended", *(_ended(name, query) for name, query in event.queries.items())))
         case Said():
             return event.text
         case _:
             return ""
+
+
+def _why(problem: Problem | None) -> str:
+    """The reason in the same line; others may run for days before the summary tells it again."""
+    if problem is None:
+        return ""
+    return f": {problem.code} {problem.sentence}{f' ({problem.where})' if problem.place else ''}"
 
 
 def _ended(name: str, query: Mapping[str, Any]) -> str:

@@ -20,6 +20,9 @@ class Context:
 
     name: str
     place: Place | None
+    root: Path
+    """The project root."""
     folder: Path
+    """The run folder."""
     load: Callable[[FunctionRef], Callable[..., Any]]
     keep: bool = False

@@ -43,7 +43,7 @@ def sink_side(name: str) -> SinkSide:
 def _load(point: EntryPoint) -> Connector:
     try:
         connector = point.load()
-    except Exception as error:  # another package's code: whatever it raises must be named
+    except (Exception, SystemExit) as error:  # another package's code: whatever it raises must be named
         problem = CONNECTOR_BROKEN.at(None, name=point.name, module=point.value, error=repr(error))
         raise EnvironmentProblem(problem) from error
     if not isinstance(connector, Connector) or connector.name != point.name:

@@ -9,15 +9,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from headwater.connectors import sink_side
-from headwater.engine.build import SPARK_ERRORS
+from headwater.engine.build import SPARK_ERRORS, Builder, spark_module
 from headwater.engine.translate import planning_problem, streaming_problem
 from headwater.errors import Problem
 from headwater.errors.catalogue.running import SINK_MODE, STATIC_SINK
 from headwater.spec import Mode, SinkSpec
 
 
-def sink_problems(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
-    """Everything that would keep this sink's query from starting."""
+def sink_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
+    """Everything that would keep this sink's query from starting, or kill it in its first batch."""
+    spark = builder.spark
     side = sink_side(sink.connector)
     if not frame.isStreaming:
         yield STATIC_SINK.at(sink.position, sink=sink.name, reads=sink.reads)
@@ -32,10 +33,20 @@ def sink_problems(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> Iter
     if refused:
         yield refused
         return
+    refuse = getattr(spark_module(sink.connector), "refuse_rows", None)
+    if refuse:
+        yield from refuse(frame.schema, sink.options, builder.context(sink))
     try:
         physical_plan(spark, frame)
     except SPARK_ERRORS as error:
         yield planning_problem(error, sink)
+
+
+def held_schema(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> dict[str, str]:
+    """What the sink's place holds already, where its connector can tell."""
+    held = getattr(spark_module(sink.connector), "held_schema", None)
+    schema = held(spark, sink.options, frame.schema) if held else None
+    return {field.name: field.dataType.simpleString() for field in schema.fields} if schema else {}
 
 
 def physical_plan(spark: SparkSession, frame: DataFrame) -> str:

@@ -70,7 +70,9 @@ class Builder:
 
     def context(self, declared: Any) -> Context:
         """What a connector's spark module gets to know."""
-        return Context(declared.name, declared.position, self.spec.folder, self.load, self.keep)
+        return Context(
+            declared.name, declared.position, self.spec.root, self.spec.folder, self.load, self.keep
+        )
 
     def _references(self, table: TableSpec) -> tuple[Reference, ...] | None:
         if table.function:

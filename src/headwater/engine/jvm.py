@@ -42,13 +42,15 @@ from headwater.values.processes import process_start_time
 _DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _LOOPBACK = "127.0.0.1"
 _STOP_SECONDS = 30.0
+_PY4J_LOGGERS = ("", "py4j.clientserver", "py4j.java_gateway")
 
 
 @dataclass(frozen=True)
 class Jvm:
     """A running Spark context and the JVM behind it; `owned` says whether this run started that JVM.
 
-    `pid` and `start_time` name the JVM's process for a lock file; both are None when it is not ours.
+    `pid` and `start_time` name the JVM's process for a lock file; both are None when this Python did not
+    start it.
     """
 
     context: SparkContext
@@ -86,7 +88,9 @@ def start_context(
     """
     running = SparkContext._active_spark_context
     if running is not None:
-        return Jvm(running, owned=False, _made_context=False)
+        pid = _child_pid(SparkContext._gateway)
+        start_time = process_start_time(pid) if pid else None
+        return Jvm(running, owned=False, pid=pid, start_time=start_time, _made_context=False)
     log = log_folder / LOG
     if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:
         SparkContext._ensure_initialized()
@@ -100,6 +104,12 @@ def start_context(
         raise
     pid = process.popen.pid
     return Jvm(context, owned=True, pid=pid, start_time=process_start_time(pid), _process=process)
+
+
+def _child_pid(gateway: Any) -> int | None:
+    """The JVM that this Python started, whoever asked for it; it ends soon after this Python."""
+    process = getattr(gateway, "proc", None)
+    return process.pid if process is not None else None
 
 
 @dataclass(frozen=True)
@@ -138,7 +148,8 @@ class _Process:
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
     # When the JVM is gone Py4J writes a traceback to the root logger, and so onto the terminal, before it
-    # raises the error that says the same.
+    # raises the error that says the same. What user code raises, it writes to a logger of its own; threads
+    # that still run such code when the JVM is forgotten do that too, so only the root logger is given back.
     return Path(record.pathname).parent.name != "py4j"
 
 
@@ -161,7 +172,8 @@ def _launch(
         output.finish()
         raise
     output.forward()
-    logging.getLogger().addFilter(_is_not_py4j)
+    for name in _PY4J_LOGGERS:
+        logging.getLogger(name).addFilter(_is_not_py4j)
     return _Process(gateway, gateway.proc, output)
 
 

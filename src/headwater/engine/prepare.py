@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from headwater.connectors import source_side
-from headwater.engine.analysis import sink_problems
+from headwater.engine.analysis import held_schema, sink_problems
 from headwater.engine.build import Builder
 from headwater.engine.session import PipelineSession
 from headwater.engine.settings import FROZEN, Setting, query_settings
@@ -49,7 +49,7 @@ def prepare(
         except PipelineError as error:
             found = list(error.problems)
         else:
-            found = [] if batch else list(sink_problems(session.spark, sink, frames[sink.name]))
+            found = [] if batch else list(sink_problems(builder, sink, frames[sink.name]))
         for problem in found:
             # One broken table stops several sinks; it is told once.
             problems.setdefault(str(problem), (sink.name, problem))
@@ -87,7 +87,8 @@ def facts_of(
         root=str(spec.root),
         timezone=spec.timezone,
         sources=sources,
-        output_schema=str(frame.schema.simpleString()),
+        output_schema={field.name: field.dataType.simpleString() for field in frame.schema.fields},
+        held_schema=held_schema(prepared.session.spark, sink, frame),
         settings={setting.key: setting.value for setting in settings if setting.key in FROZEN},
         passed_over={setting.key: setting.passed_over for setting in settings if setting.passed_over},
         spark_version=prepared.session.spark.version,

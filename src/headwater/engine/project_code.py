@@ -19,7 +19,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType, ModuleType, TracebackType
+from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
 from headwater.engine.project_archive import PyFileTaker, ship_archive, write_archive
@@ -70,7 +70,8 @@ class ProjectCode:
         """The module of this file, run on the driver if it has not been.
 
         With `by_value` Spark sends its functions whole instead of by name: right for a file that declares the
-        pipeline, which the executors can't import because they have no Headwater.
+        pipeline, which the executors can't import because they have no Headwater. The same is done with what
+        stands beside a `@udf("bigint")`: only the driver can read a type that is written as text.
         """
         name = self._module_name(file)
         _FINDER.add(self)
@@ -80,8 +81,9 @@ class ProjectCode:
             raise
         except (Exception, SystemExit) as error:
             raise PipelineError(self._failure(file, error)) from error
-        if by_value:
-            _send_by_value(module)
+        loaded = [sys.modules[name] for name in list(sys.modules) if name.startswith(f"{self.name}.")]
+        for each in (*_for_the_driver_only(loaded), *([module] if by_value else [])):
+            _send_by_value(each)
         return module
 
     def function(self, file: Path, name: str, place: Position | None = None) -> Callable[..., Any]:
@@ -132,6 +134,8 @@ class ProjectCode:
     def _diagnosis(self, error: BaseException) -> tuple[Entry, dict[str, object]]:
         if isinstance(error, ModuleNotFoundError) and error.name and self._imports_itself(error):
             return self._import_failure(error.name)
+        if _NO_SPARK in str(error):
+            return usercode.CODE_NEEDS_SPARK, {}
         return usercode.CODE_FAILED, {"exception": self._in_user_words(_one_line(error))}
 
     def _imports_itself(self, error: BaseException) -> bool:
@@ -148,6 +152,10 @@ class ProjectCode:
 
     def _in_user_words(self, text: str) -> str:
         return text.replace(f"{self.name}.", "")
+
+
+# PySpark's own name for it; `udf("double")` asks the JVM what "double" means.
+_NO_SPARK = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
 
 
 class _ProjectFinder(MetaPathFinder):
@@ -233,6 +241,36 @@ def _archived(modules: Mapping[str, ProjectModule]) -> Iterator[tuple[str, CodeT
     yield "__init__", _NOTHING
     for name, module in modules.items():
         yield name.replace(".", "/") + ("/__init__" if module.package else ""), module.code
+
+
+def _for_the_driver_only(modules: Iterable[ModuleType]) -> list[ModuleType]:
+    """Modules that executors can't import: a Python function with its type as text, or one that has those."""
+    found: list[ModuleType] = []
+    rest = list(modules)
+    while more := [module for module in rest if _has_type_as_text(module) or _imports_any(module, found)]:
+        found += more
+        rest = [module for module in rest if module not in more]
+    return found
+
+
+def _has_type_as_text(module: ModuleType) -> bool:
+    functions = (value for value in vars(module).values() if isinstance(value, FunctionType))
+    return any(isinstance(getattr(_udf_of(function), "_returnType", None), str) for function in functions)
+
+
+def _udf_of(function: FunctionType) -> object:
+    return getattr(function, "_unwrapped", None)
+
+
+def _imports_any(module: ModuleType, others: Iterable[ModuleType]) -> bool:
+    names = {other.__name__ for other in others}
+    return any(_home(value) in names for value in vars(module).values())
+
+
+def _home(value: object) -> str | None:
+    if isinstance(value, ModuleType):
+        return value.__name__
+    return value.__module__ if isinstance(value, FunctionType | type) else None
 
 
 def _send_by_value(module: ModuleType) -> None:

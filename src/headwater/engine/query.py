@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count, lit
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,14 +18,21 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headwater.engine.build import SPARK_ERRORS, Builder, spark_module
 from headwater.engine.session import PipelineSession
 from headwater.engine.settings import Setting
+from headwater.engine.spark_errors import SparkGone
 from headwater.engine.translate import planning_problem
+from headwater.engine.unfinished import let_it_run_again
 from headwater.errors import PipelineError
 from headwater.spec import SinkSpec
 from headwater.values import AvailableNow, Every, Once, Trigger
 
 OBSERVED = "headwater"
 ROWS_OUT = "rows_out"
+STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
+INTERRUPT_SECONDS = 5
 _POLL_SECONDS = 0.02
+_QUIET_LOOKS = 5
+# What PySpark raises when the JVM does not answer any more.
+_NO_ANSWER = (Py4JError, OSError)
 
 
 @dataclass(frozen=True)
@@ -45,12 +54,26 @@ class RunningQuery:
         return str(self.handle.runId)
 
     @property
+    def is_gone(self) -> bool:
+        """Whether the JVM has ended, and every query with it."""
+        try:
+            self._execution()
+        except _NO_ANSWER:
+            return True
+        return False
+
+    @property
     def is_active(self) -> bool:
-        return bool(self.handle.isActive)
+        """Whether its thread still works; Spark's own `isActive` is false once a stop was asked for."""
+        with suppress(*_NO_ANSWER):
+            return bool(self._execution().queryExecutionThread().isAlive())
+        return False
 
     @property
     def is_in_batch(self) -> bool:
-        return bool(self.is_active and self.handle.status["isTriggerActive"])
+        with suppress(*_NO_ANSWER):
+            return bool(self.is_active and self.handle.status["isTriggerActive"])
+        return False
 
     def plan(self) -> str:
         """The plan of the last batch."""
@@ -58,7 +81,10 @@ class RunningQuery:
 
     def failure(self) -> Exception | None:
         """What the query died of."""
-        return self.handle.exception()
+        try:
+            return self.handle.exception()
+        except _NO_ANSWER as error:
+            return SparkGone(str(error))
 
     def begin_no_further_batch(self) -> None:
         """Let the running batch commit and the query end after it.
@@ -67,21 +93,35 @@ class RunningQuery:
         batches, so setting it alone ends the loop there; nothing is planned and left unfinished.
         """
         jvm: Any = self.spark._jvm
-        states = jvm.org.apache.spark.sql.execution.streaming.runtime
-        terminated = getattr(getattr(states, "TERMINATED$"), "MODULE$")
-        self.handle._jsq.streamingQuery().state().set(terminated)
+        with suppress(*_NO_ANSWER):
+            states = jvm.org.apache.spark.sql.execution.streaming.runtime
+            terminated = getattr(getattr(states, "TERMINATED$"), "MODULE$")
+            self._execution().state().set(terminated)
 
-    def stop_after_batch(self, deadline: float, forced: Callable[[], bool]) -> bool:
-        """Wait for the running batch, then stop; False if the batch had to be interrupted.
+    def finish_batch(self, deadline: float, forced: Callable[[], bool]) -> bool:
+        """Wait for the running batch; False if it still runs.
 
         `deadline` is a time of `time.monotonic()`; `forced` says that nobody wants to wait any longer.
         """
-        while self.is_in_batch and time.monotonic() < deadline and not forced():
+        quiet = 0
+        # A thread that is seen between two batches may be just about to begin one: only after a while it
+        # is sure to wait for its next trigger.
+        while self.is_active and quiet < _QUIET_LOOKS and time.monotonic() < deadline and not forced():
             time.sleep(_POLL_SECONDS)
-        finished = not self.is_in_batch
-        # Also ends the wait for the next trigger, which may be hours away.
-        self.handle.stop()
-        return finished
+            quiet = 0 if self.is_in_batch else quiet + 1
+        return not self.is_in_batch
+
+    def stop(self) -> bool:
+        """Interrupt whatever it does, which may be the wait for its next trigger, hours away.
+
+        False if it could not be interrupted: Python code that Spark called works on until it returns.
+        """
+        with suppress(*_NO_ANSWER, *SPARK_ERRORS):
+            self.handle.stop()
+        return not self.is_active
+
+    def _execution(self) -> Any:
+        return self.handle._jsq.streamingQuery()
 
 
 def start_query(
@@ -96,11 +136,14 @@ def start_query(
 ) -> RunningQuery:
     """Start the query of one sink in a fair pool of its own."""
     session.apply(settings)
-    session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", sink.name)
+    if STOP_TIMEOUT not in session.given:
+        session.spark.conf.set(STOP_TIMEOUT, f"{INTERRUPT_SECONDS}s")
+    session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"{builder.spec.name}.{sink.name}")
     counted = frame.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
     writer = counted.writeStream.queryName(sink.name).outputMode(sink.mode.value)
     writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger)
     try:
+        let_it_run_again(session.spark, sink, checkpoint, settings)
         written = spark_module(sink.connector).write_stream(writer, sink.options, builder.context(sink))
         return RunningQuery(sink.name, written.start(), session.spark)
     except SPARK_ERRORS as error:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.engine.java import find_java
@@ -16,13 +18,16 @@ from headwater.engine.settings import MASTER, Setting, cores_of, master_of
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.running import SETTING_NEEDS_NEW_PROCESS
 from headwater.spec import PipelineSpec
+from headwater.values import Secret
 
 DEFAULT_MASTER = "local[*]"
 FAIR = "spark.scheduler.mode"
+REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 
 # PySpark prints every refused SQL text as JSON on stderr; the refusal itself reaches us as an exception.
-logging.getLogger("SQLQueryContextLogger").addHandler(logging.NullHandler())
-logging.getLogger("SQLQueryContextLogger").propagate = False
+# Its own kind of logger has to be the first one under these names: it gets arguments that no other takes.
+for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    PySparkLogger.getLogger(_name).disabled = True
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class PipelineSession:
     def apply(self, settings: tuple[Setting, ...]) -> None:
         """Set what a query needs; Spark copies it when the query starts."""
         for setting in settings:
-            if self.spark.conf.isModifiable(setting.key):
+            if _takes(self.spark, setting.key):
                 self.spark.conf.set(setting.key, setting.value)
 
 
@@ -62,6 +67,7 @@ def open_session(
     )
     spark = SparkSession(jvm.context).newSession()
     _refuse_late_settings(spark, given, spec)
+    _hide_secret_options(spark, spec)
     cores = cores_of(
         str(jvm.context.master),
         given,
@@ -88,13 +94,38 @@ def _context_settings(
     return settings
 
 
+def _hide_secret_options(spark: SparkSession, spec: PipelineSpec) -> None:
+    """Widen Spark's redaction to every option that holds a secret: its plans then show `***`."""
+    secret = {
+        key
+        for thing in spec.connected
+        for key, value in thing.options.options.items()
+        if isinstance(value, Secret)
+    }
+    if secret:
+        before = spark.conf.get(REDACTED_OPTIONS) or ""
+        spark.conf.set(REDACTED_OPTIONS, "|".join((before, *map(re.escape, sorted(secret)))).lstrip("|"))
+
+
 def _refuse_late_settings(spark: SparkSession, given: Mapping[str, str], spec: PipelineSpec) -> None:
     """Settings that only a new JVM takes, in a process whose JVM has others already."""
     running = dict(spark.sparkContext.getConf().getAll())
     for key, value in given.items():
-        if running.get(key) != value and not spark.conf.isModifiable(key):
+        if running.get(key) != value and not _takes(spark, key):
             raise EnvironmentProblem(
                 SETTING_NEEDS_NEW_PROCESS.at(
                     spec.position, key=key, value=value, now=running.get(key, "unset")
                 )
             )
+
+
+def _takes(spark: SparkSession, key: str) -> bool:
+    """Whether a session can have this setting of its own.
+
+    Spark says so only of keys that it has registered; those of RocksDB and of catalogs are not among them.
+    """
+    if spark.conf.isModifiable(key):
+        return True
+    jvm: Any = spark._jvm
+    known = jvm.org.apache.spark.sql.internal.SQLConf
+    return key.startswith("spark.sql.") and not known.isStaticConfigKey(key)

@@ -11,6 +11,7 @@ from headwater.spec import PipelineSpec, WatermarkPolicy
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 TIMEZONE = "spark.sql.session.timeZone"
 MASTER = "spark.master"
 
@@ -19,7 +20,7 @@ STATE = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    STATE_FORMAT: "2",
 }
 """How state is kept. RocksDB with a changelog writes only changes; format 2 lets a checkpoint be rewound."""
 

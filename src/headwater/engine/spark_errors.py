@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -13,11 +13,16 @@ from headwater.spec import TableSpec
 from headwater.values import Position
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*")
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _PARSE_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _SQL_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n(.*?)\n(\s*\^+)", re.DOTALL)
 _PYTHON_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE)
+
+
+class SparkGone(Exception):
+    """Spark's process ended while a query ran."""
 
 
 def condition_of(error: Exception) -> str:
@@ -29,11 +34,19 @@ def condition_of(error: Exception) -> str:
     return match[1] if match else ""
 
 
+def causes_of(error: Exception) -> Iterator[Exception]:
+    """The error and what Spark says it came from, the outermost first."""
+    cause: Exception | None = error
+    while cause is not None:
+        yield cause
+        cause = getattr(cause, "_cause", None)
+
+
 def sentence_of(error: Exception) -> str:
     """Spark's sentence without its code, state, plan and stack."""
     text = str(error).strip()
     text = text.split("\n=== Streaming Query ===")[0].split("\n== SQL")[0].split("\nJVM stacktrace")[0]
-    text = _STATE.sub("", _CONDITION.sub("", text, count=1))
+    text = _STATE.sub("", _CONDITION.sub("", _JAVA_CLASS.sub("", text), count=1))
     first = text.strip().split("\n")[0]
     # Analysis errors end in `; line 1 pos 7;` and then the plan.
     return re.sub(r";\s*(line \d+.*)?$", "", first).strip().rstrip(".;:") or type(error).__name__

@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from headwater.engine.jvm_log import LOG
 from headwater.engine.spark_errors import (
+    SparkGone,
+    causes_of,
     condition_of,
     parameters_of,
     place_in_sql,
@@ -24,7 +27,7 @@ from headwater.values import Position
 
 _STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
 _ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
-_FILE_CONDITIONS = ("FAILED_READ_FILE", "FILE_NOT_EXIST")
+_FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 
 HINTS = (
     (
@@ -85,7 +88,7 @@ def streaming_problem(error: Exception, sink: SinkSpec) -> Problem:
             hint=_hint(says, sink.mode),
         )
         return _detailed(problem, error)
-    where = f"the query of the sink `{sink.name}`"
+    where = f"The query of the sink `{sink.name}`"
     problem = running.NOT_ON_A_STREAM.at(sink.position, where=where, says=says, hint=_hint(says, sink.mode))
     return _detailed(problem, error)
 
@@ -99,7 +102,8 @@ def failure_problem(
     error: Exception, sink: SinkSpec, tables: Iterable[TableSpec], root: Path, log: Path
 ) -> Problem:
     """Why a running query failed, at the user's own line where there is one."""
-    stack = full_text(error)
+    if isinstance(error, SparkGone):
+        return _detailed(running.SPARK_GONE.at(None, sink=sink.name, log=str(log.with_name(LOG))), error)
     in_python = python_failure(error, root)
     if in_python:
         raised, line = in_python
@@ -107,7 +111,10 @@ def failure_problem(
             running.QUERY_CODE_FAILED.at(line or sink.position, sink=sink.name, error=raised), error
         )
     says = sentence_of(error)
-    if any(condition in stack for condition in _ROW_CONDITIONS):
+    malformed = [cause for cause in causes_of(error) if condition_of(cause).startswith(_ROW_CONDITIONS)]
+    if malformed:
+        # The outer error names the file, the inner one the row.
+        says = says if malformed[0] is error else f"{_lower(sentence_of(malformed[0]))} ({_lower(says)})"
         return _detailed(running.MALFORMED_ROW.at(sink.position, sink=sink.name, says=says), error)
     if condition_of(error).startswith(_FILE_CONDITIONS):
         return _detailed(running.FILE_GONE.at(sink.position, sink=sink.name, says=says), error)
@@ -117,22 +124,22 @@ def failure_problem(
 
 def full_text(error: BaseException) -> str:
     """Everything an exception says, for the log file and for `--verbose`."""
-    stack = getattr(error, "_stackTrace", None) or ""
-    return "".join(traceback.format_exception(error)) + (f"\n{stack}" if stack else "")
+    stacks = [getattr(each, "_stackTrace", None) for each in (error, getattr(error, "_cause", None))]
+    return "\n".join(["".join(traceback.format_exception(error)), *(stack for stack in stacks if stack)])
 
 
 def _generic(error: Exception, where: str, place: Position | None) -> Problem:
-    condition, parameters = condition_of(error), parameters_of(error)
+    condition, parameters, subject = condition_of(error), parameters_of(error), _upper(where)
     if condition.startswith("UNRESOLVED_COLUMN"):
         proposal = parameters.get("proposal", "")
         hint = f"It has {proposal}." if proposal else "Check what the table that it reads returns."
         column = parameters.get("objectName", "")
-        return _detailed(running.UNKNOWN_COLUMN.at(place, where=where, column=column, hint=hint), error)
+        return _detailed(running.UNKNOWN_COLUMN.at(place, where=subject, column=column, hint=hint), error)
     if condition.startswith("UNRESOLVED_ROUTINE"):
         function = parameters.get("routineName", "")
-        return _detailed(running.UNKNOWN_FUNCTION.at(place, where=where, function=function), error)
+        return _detailed(running.UNKNOWN_FUNCTION.at(place, where=subject, function=function), error)
     if condition.startswith("DATATYPE_MISMATCH"):
-        return _detailed(running.TYPE_MISMATCH.at(place, where=where, says=sentence_of(error)), error)
+        return _detailed(running.TYPE_MISMATCH.at(place, where=subject, says=sentence_of(error)), error)
     return _detailed(running.SPARK_REFUSES.at(place, where=where, says=sentence_of(error)), error)
 
 
@@ -160,3 +167,7 @@ def _action(error: Exception, root: Path) -> str:
 
 def _lower(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:]
+
+
+def _upper(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -58,9 +58,10 @@ def _ship_plain(root: Path, context: PyFileTaker) -> None:
 
     def compiled() -> Iterator[tuple[str, CodeType]]:
         for module in modules:
-            if module.source is not None:
-                path = module.found.name.replace(".", "/") + ("/__init__" if module.found.package else "")
-                yield path, compile(module.source.tree, str(module.found.file), "exec", dont_inherit=True)
+            path = module.found.name.replace(".", "/") + ("/__init__" if module.found.package else "")
+            # A folder without `__init__.py` gets an empty one: inside an archive Python would not find it.
+            code = module.source.tree if module.source else ""
+            yield path, compile(code, str(module.found.file), "exec", dont_inherit=True)
 
     ship_archive(context, name, lambda folder: write_archive(folder, name, compiled(), package=""))
 

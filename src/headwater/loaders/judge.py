@@ -10,11 +10,17 @@ from typing import Any
 from headwater.connectors import all_connectors
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import UNKNOWN_CONNECTOR
-from headwater.errors.catalogue.pipelines import BAD_NAME, MISSING_KEY, TABLE_FORM, WRONG_VALUE
+from headwater.errors.catalogue.pipelines import (
+    BAD_NAME,
+    MISSING_KEY,
+    SECRET_NOT_HERE,
+    TABLE_FORM,
+    WRONG_VALUE,
+)
 from headwater.loaders.declaration import Declaration, Route
 from headwater.loaders.functions import with_parameters
 from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys
-from headwater.loaders.validation import known_keys, unknown_keys, validated
+from headwater.loaders.validation import known_keys, unknown_keys, upper, validated
 from headwater.loaders.whole import whole_problems
 from headwater.spec import (
     PipelineSpec,
@@ -25,7 +31,7 @@ from headwater.spec import (
     TableSpec,
 )
 from headwater.spec.paths import absolute
-from headwater.values import nearest
+from headwater.values import Secret, nearest
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 RESERVED = ("spark",)
@@ -129,13 +135,15 @@ class _Judge:
         text_route: Route = route if isinstance(written, str) else (*route, "sql")
         if isinstance(written, str):
             written = {"sql": written}
-        if not self._is_mapping(written, route, where, "SQL text or a mapping"):
+        if not self._is_mapping(
+            written, route, where, f"Write `{name}: SELECT …`, or keys such as `sql:` below it."
+        ):
             return None
         self.problems += unknown_keys(written, known_keys(TableKeys), self.declaration, route, where)
         keys = self._checked(TableKeys, written, route, where)
         if not isinstance(keys, TableKeys):
             return None
-        has = [key for key in ("sql", "python") if getattr(keys, key)]
+        has = [key for key in ("sql", "python") if str(getattr(keys, key) or "").strip()]
         if len(has) != 1:
             problem = TABLE_FORM.at(self.places.of_key(route), name=name, has=" and ".join(has) or "neither")
             self.problems.append(problem)
@@ -160,12 +168,15 @@ class _Judge:
         self, model: Any, side: str, written: Any, route: Route, where: str
     ) -> tuple[Any, SourceOptions | SinkOptions | None]:
         """The common keys, and the connector's own."""
-        if not self._is_mapping(written, route, where, "a mapping with `connector:`"):
+        if not self._is_mapping(written, route, where, "Write keys such as `connector:` below it."):
             return None, None
         connector = self._connector(side, written, route, where)
         common = known_keys(model)
         if connector is None:
-            self._checked(model, {**written, "connector": written.get("connector", "?")}, route, where)
+            named = isinstance(written.get("connector", ""), str)
+            # What is wrong with the connector has been told, unless it is no text at all.
+            told = {**written, "connector": "?"} if named or written["connector"] is None else written
+            self._checked(model, told, route, where)
             return None, None
         own = known_keys(connector.options)
         self.problems += unknown_keys(written, (*common, *own), self.declaration, route, where)
@@ -188,10 +199,9 @@ class _Judge:
                 MISSING_KEY.at(self.places.of_key(route), where=where, key="connector", example=example)
             )
             return None
-        if not isinstance(name, str) or name not in fitting:
-            self.problems.append(self._unknown_connector(side, str(name), fitting, route))
-            return None
-        return fitting[name]
+        if isinstance(name, str) and name not in fitting:
+            self.problems.append(self._unknown_connector(side, name, fitting, route))
+        return fitting.get(name) if isinstance(name, str) else None
 
     def _unknown_connector(self, side: str, name: str, fitting: Iterable[str], route: Route) -> Problem:
         meant = nearest(name, tuple(fitting))
@@ -207,12 +217,16 @@ class _Judge:
             return None
         return result
 
-    def _is_mapping(self, written: Any, route: Route, where: str, wanted: str) -> bool:
+    def _is_mapping(self, written: Any, route: Route, where: str, hint: str) -> bool:
         if isinstance(written, Mapping):
             return True
-        says = f"{wanted} is wanted here" if written is not None else f"it is empty; {wanted} is wanted here"
-        place = self.places.of_key(route)
-        self.problems.append(WRONG_VALUE.at(place, where=f"`{route[0]}`", key=str(route[-1]), says=says))
+        if isinstance(written, Secret):
+            problem = SECRET_NOT_HERE.at(self.places.of_value(route), what=upper(where))
+        else:
+            says = "it is empty" if written is None else "keys with values are wanted here"
+            place = self.places.of_key(route)
+            problem = WRONG_VALUE.at(place, what=upper(where), says=says, hint=hint)
+        self.problems.append(problem)
         return False
 
     def _bad_name(self, name: str, route: Route, where: str, *, value: bool = False) -> None:

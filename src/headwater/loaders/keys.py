@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -9,20 +10,22 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from headwater.spec import Mode, Watermark, WatermarkPolicy
 from headwater.spec.functions import FunctionField
-from headwater.values import Duration, TriggerField, Unpaced
+from headwater.values import Duration, Secret, TriggerField, Unpaced
 
 
 class Keys(BaseModel):
     """What may stand at one level of a pipeline file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True)
 
 
 def _watermark(written: object) -> object:
     """Python declarations may write `("shown_at", "2 hours")`."""
     if isinstance(written, tuple) and len(written) == 2:
         return {"column": written[0], "delay": written[1]}
-    return written
+    if isinstance(written, Mapping | WatermarkKeys | Secret | None):
+        return written
+    raise ValueError("a column and a delay are wanted here; write `{column: shown_at, delay: 10 minutes}`")
 
 
 class WatermarkKeys(Keys):
@@ -46,6 +49,12 @@ def _timezone(name: str) -> str:
     return name
 
 
+def _folder(path: str) -> str:
+    if not path.strip():
+        raise ValueError("a folder is wanted here; leave the key out for `.headwater` beside the file")
+    return path
+
+
 def _setting(value: object) -> object:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -63,7 +72,7 @@ class PipelineKeys(Keys):
     timezone: Annotated[str, AfterValidator(_timezone)] = Field(
         default="UTC", description="The time zone in which times without one are read and shown."
     )
-    folder: str = Field(
+    folder: Annotated[str, AfterValidator(_folder)] = Field(
         default=".headwater",
         description="The run folder: checkpoints, facts, logs. Relative to the pipeline file.",
     )

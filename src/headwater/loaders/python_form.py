@@ -15,7 +15,6 @@ from headwater.loaders.constructors import ConnectorCall
 from headwater.loaders.declaration import Declaration, Route
 from headwater.loaders.judge import judge
 from headwater.spec import PipelineSpec
-from headwater.spec.functions import function_of
 from headwater.values import Position, TextPosition
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -111,8 +110,7 @@ class Declarations:
         if sql is not None or python is not None:
             if not isinstance(declared, str):
                 raise UsageProblem(TABLE_CALL.at(caller()))
-            written = function_of(python) if callable(python) else python
-            return self._table(declared, watermark, sql=sql.strip() if sql else None, python=written)
+            return self._table(declared, watermark, sql=sql.strip() if sql else None, python=python)
         if callable(declared):
             return self._decorated(declared, declared.__name__, watermark)
         return lambda function: self._decorated(function, declared or function.__name__, watermark)
@@ -134,7 +132,7 @@ class Declarations:
         return TextPosition(self.of_key(route), exact=False)
 
     def _decorated(self, function: Function, name: str, watermark: Any) -> Function:
-        self._table(name, watermark, python=function_of(function))
+        self._table(name, watermark, python=function)
         return function
 
     def _table(self, name: str, watermark: Any, **form: Any) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,12 +18,30 @@ from headwater.values import Secret, nearest
 Model = TypeVar("Model", bound=BaseModel)
 
 PLACEHOLDERS = {
+    "column": "shown_at",
     "connector": "files",
-    "path": "data/",
+    "delay": "10 minutes",
     "format": "json",
-    "reads": "a_table",
+    "function": '"out.py:write"',
     "name": "my_pipeline",
+    "path": "data/",
+    "reads": "a_table",
+    "rows_per_batch": "10",
 }
+# What is wanted, in the words of these pages and not of the library that looked.
+_WANTED = {
+    "bool": "true or false",
+    "datetime": "a time such as 2026-01-31 12:00:00",
+    "dict": "keys with values",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "model": "keys with values",
+    "string": "text",
+    "tuple": "text or a list",
+}
+LOOK_UP = "Mend the value; the reference page of the docs and `headwater schema` say what it takes."
+_ADVICE = re.compile(r"(.*)[;:] ((?:did you mean|give|leave|write) .*?[.?]?)$", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -52,64 +70,134 @@ def validated(
     """The model, or all that is wrong with what was written for it."""
     known = known_keys(model)
     values = {key: value for key, value in written.items() if key in known}
+    loose = [_loose(key, wanted, values[key]) for key, wanted in _strict_keys(model) if key in values]
+    found = [details for details in loose if details]
     try:
-        return model.model_validate(values, context={"root": declaration.root})
+        made = model.model_validate(values, context={"root": declaration.root})
     except ValidationError as error:
-        # A value that fits no member of a union is reported once for each member: the first one will do.
-        first: dict[Route, ErrorDetails] = {}
-        for details in error.errors(include_url=False):
-            first.setdefault(_real_location(details["loc"], written), details)
-        return [_problem(details, declaration, route, where, written) for details in first.values()]
+        found += error.errors(include_url=False)
+    else:
+        if not found:
+            return made
+    # A value that fits no member of a union is reported once for each member: the first one will do.
+    first: dict[Route, ErrorDetails] = {}
+    for details in found:
+        first.setdefault(_real_location(details, written), details)
+    return [_problem(details, declaration, route, where, written) for details in first.values()]
+
+
+def _strict_keys(model: type[BaseModel]) -> Iterator[tuple[str, type]]:
+    """The keys that take a truth value or a number, and nothing that is only nearly one."""
+    for name, field in model.model_fields.items():
+        wanted = {field.annotation, *get_args(field.annotation)} - {type(None)}
+        if len(wanted & {bool, int}) == 1:
+            yield field.alias or name, (wanted & {bool, int}).pop()
+
+
+def _loose(key: str, wanted: type, value: object) -> ErrorDetails | None:
+    """Pydantic takes `yes` for true and true for 1; YAML 1.2 and the JSON Schema do not."""
+    if isinstance(value, str if wanted is bool else bool):
+        return ErrorDetails(type=f"{wanted.__name__}_type", loc=(key,), msg="", input=value)
+    return None
 
 
 def _problem(
     details: ErrorDetails, declaration: Declaration, route: Route, where: str, written: Mapping[str, Any]
 ) -> Problem:
-    location = _real_location(details["loc"], written)
-    key = ".".join(str(part) for part in location)
-    full = (*route, *location)
+    location = _real_location(details, written)
+    key, full, places = ".".join(map(str, location)), (*route, *location), declaration.places
     if details["type"] == "missing":
         last = str(location[-1])
         example = f"`{last}: {PLACEHOLDERS.get(last, '…')}`"
-        return MISSING_KEY.at(declaration.places.of_key(full[:-1]), where=where, key=key, example=example)
+        return MISSING_KEY.at(places.of_key(full[:-1]), where=where, key=key, example=example)
     if details["type"] == "extra_forbidden":
-        return UNKNOWN_KEY.at(declaration.places.of_key(full), where=where, key=key, hint="Take it out.")
+        return UNKNOWN_KEY.at(places.of_key(full), where=where, key=key, hint="Take it out.")
+    what = f"{_shown(location)} of {where}" if location else upper(where)
     if isinstance(details["input"], Secret):
-        return SECRET_NOT_HERE.at(declaration.places.of_value(full), where=where, key=key)
-    place = declaration.places.of_value(full) if location else declaration.places.of_key(route)
+        return SECRET_NOT_HERE.at(places.of_value(full), what=what)
+    # An empty value stands nowhere: YAML says that it begins where the next thing does.
+    at_value = location and details["input"] is not None
+    says, hint = _says(details)
     return WRONG_VALUE.at(
-        place, where=where, key=key or str(route[-1] if route else "file"), says=_says(details)
+        places.of_value(full) if at_value else places.of_key(full), what=what, says=says, hint=hint
     )
 
 
-def _real_location(location: tuple[int | str, ...], written: Any) -> Route:
-    """The location without pydantic's own words for the members of a union."""
+def upper(where: str) -> str:
+    """The same words at the beginning of a sentence."""
+    return where[:1].upper() + where[1:]
+
+
+def _shown(location: Route) -> str:
+    """The way to a value as a user would name it."""
+    *outer, last = location
+    if isinstance(last, int) and outer:
+        return f"Item {last + 1} of {_shown(tuple(outer))}"
+    return f"`{last}`" if "." in str(last) else f"`{'.'.join(str(part) for part in location)}`"
+
+
+def _real_location(details: ErrorDetails, written: Any) -> Route:
+    """The way to the value without pydantic's own words for the members of a union."""
     real: list[int | str] = []
-    for index, part in enumerate(location):
-        inside = isinstance(written, Mapping) and part in written
-        inside = inside or (
-            isinstance(written, list | tuple) and isinstance(part, int) and part < len(written)
-        )
+    for part in details["loc"]:
+        listed = isinstance(written, list | tuple) and isinstance(part, int)
+        inside = part in written if isinstance(written, Mapping) else listed
         if inside:
             written = written[part]
-        elif index and index < len(location) and not isinstance(written, Mapping):
-            continue
-        real.append(part)
+        if inside or details["type"] == "missing":
+            real.append(part)
     return tuple(real)
 
 
-def _says(details: ErrorDetails) -> str:
-    message = details["msg"]
-    if details["type"] == "value_error":
-        return message.removeprefix("Value error, ").rstrip(".?")
-    says = message[0].lower() + message[1:].rstrip(".")
-    value = details["input"]
-    if isinstance(value, str | int | float | bool):
-        says += f", not `{value}`"
-    if isinstance(value, str) and details["type"] in ("literal_error", "enum"):
-        meant = nearest(value, _QUOTED.findall(message))
-        says += f"; did you mean `{meant}`" if meant else ""
-    return says.replace("input should", "it should")
+def _says(details: ErrorDetails) -> tuple[str, str]:
+    """What is wrong, and what to do about it."""
+    message, kind, value = details["msg"], details["type"], details["input"]
+    if kind == "value_error":
+        return _in_two(message.removeprefix("Value error, "))
+    if kind in ("literal_error", "enum"):
+        return _choice(_QUOTED.findall(message), value)
+    says = _wanted(details)
+    if value is None:
+        return f"it is empty; {says}", LOOK_UP
+    says = f"{says}, not `{_as_written(value)}`" if isinstance(value, str | int | float) else says
+    return says, 'Quote it: `"…"`.' if "text is" in says and isinstance(value, int | float) else LOOK_UP
+
+
+def _in_two(message: str) -> tuple[str, str]:
+    """Our own messages end with what to do, after a colon or a semicolon."""
+    parts = _ADVICE.match(message)
+    if parts is None:
+        return message.rstrip("."), LOOK_UP
+    advice = upper(parts[2])
+    if not advice.endswith((".", "?")):
+        advice += "?" if advice.startswith("Did") else "."
+    return parts[1], advice
+
+
+def _wanted(details: ErrorDetails) -> str:
+    kind, context = details["type"], details.get("ctx", {})
+    if kind in ("too_short", "string_too_short"):
+        return "at least one value is wanted here" if kind == "too_short" else "a longer text is wanted here"
+    if kind == "greater_than":
+        return f"a number greater than {context['gt']} is wanted here"
+    word = _WANTED.get(kind.partition("_")[0], "")
+    if word and (kind == "string_type" or not kind.startswith("string_")):
+        return f"{word} {'are' if word.endswith('values') else 'is'} wanted here"
+    message = details["msg"].rstrip(".").replace(" after validation", "")
+    return re.sub(r"^\w+ should", "it should", message)
+
+
+def _choice(choices: list[str], value: object) -> tuple[str, str]:
+    says = f"one of {', '.join(choices)} is wanted here"
+    if value is None:
+        return f"it is empty; {says}", f"Write one of them, for instance `{choices[0]}`."
+    meant = nearest(value, choices) if isinstance(value, str) else None
+    hint = f"Did you mean `{meant}`?" if meant else f"Write one of them, for instance `{choices[0]}`."
+    return (f"{says}, not `{_as_written(value)}`" if isinstance(value, str | int | float) else says), hint
+
+
+def _as_written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _key_hint(key: str, known: tuple[str, ...]) -> str:

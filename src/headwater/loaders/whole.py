@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import glob
+import os
+import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Problem
@@ -12,8 +14,10 @@ from headwater.errors.catalogue.pipelines import (
     NAME_TAKEN,
     NO_SINKS,
     NO_SUCH_PATH,
+    REMOTE_FOLDER,
     SAME_PLACE,
     SPARK_SETTING_FIXED,
+    SPARK_SETTING_NAME,
     STATIC_NOT_BATCH,
     WRITES_SOURCE,
 )
@@ -26,7 +30,7 @@ FIXED_SETTINGS = {
     "spark.sql.session.timeZone": "Write `timezone:` at the top level of the file.",
     "spark.sql.streaming.multipleWatermarkPolicy": "Write `watermark_policy:` at the top level of the file.",
     "spark.sql.streaming.checkpointLocation": "Write `folder:` at the top level of the file.",
-    "spark.scheduler.mode": "Each query has a fair pool of its own.",
+    "spark.scheduler.mode": "Take it out: each query has a fair pool of its own.",
 }
 
 
@@ -35,13 +39,24 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
     yield from _names(spec)
     yield from _sources(spec, declaration)
     yield from _places(spec)
-    for key in spec.spark:
-        if key in FIXED_SETTINGS:
-            place = declaration.places.of_key(("spark", key))
-            yield SPARK_SETTING_FIXED.at(place, key=key, hint=FIXED_SETTINGS[key])
+    yield from _settings(spec, declaration)
+    folder = str(declaration.values.get("folder", ""))
+    if is_uri(folder):
+        yield REMOTE_FOLDER.at(declaration.places.of_value(("folder",)), folder=folder)
     if not declaration.values.get("sinks"):
         table = (*spec.names, "a_table")[0]
         yield NO_SINKS.at(spec.position, name=spec.name, table=table)
+
+
+def _settings(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
+    for key in spec.spark:
+        place = declaration.places.of_key(("spark", key))
+        if key in FIXED_SETTINGS:
+            yield SPARK_SETTING_FIXED.at(place, key=key, hint=FIXED_SETTINGS[key])
+        elif not key.startswith("spark."):
+            hadoop = key.startswith(("fs.", "dfs.", "hadoop.", "parquet.", "hive."))
+            meant = f"spark.hadoop.{key}" if hadoop else f"spark.{key}"
+            yield SPARK_SETTING_NAME.at(place, key=key, hint=f"Did you mean `{meant}`?")
 
 
 def _names(spec: PipelineSpec) -> Iterator[Problem]:
@@ -66,9 +81,10 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
         side = source_side(source.connector)
         if source.static and not side.batch:
             yield STATIC_NOT_BATCH.at(source.position, name=source.name, connector=source.connector)
-        for path in side.places(source.options):
-            if not is_uri(path) and not glob.has_magic(path) and not Path(path).exists():
-                place = declaration.places.of_value(("sources", source.name, "path"))
+        for index, path in enumerate(side.places(source.options)):
+            # A place that is no absolute path is an address, and nothing to look for on the disk.
+            if os.path.isabs(path) and not glob.has_magic(path) and not Path(path).exists():
+                place = declaration.places.of_value(("sources", source.name, "path", index))
                 yield NO_SUCH_PATH.at(place, name=source.name, path=path, hint=_path_hint(Path(path)))
 
 
@@ -82,15 +98,31 @@ def _path_hint(path: Path) -> str:
 
 def _places(spec: PipelineSpec) -> Iterator[Problem]:
     written: dict[str, str] = {}
-    read = {
-        place: source.name
+    read = [
+        (place, source.name)
         for source in spec.sources
         for place in source_side(source.connector).places(source.options)
-    }
+    ]
     for sink in spec.sinks:
         for place in sink_side(sink.connector).places(sink.options):
-            if place in written:
-                yield SAME_PLACE.at(sink.position, first=written[place], second=sink.name, place=place)
-            if place in read:
-                yield WRITES_SOURCE.at(sink.position, sink=sink.name, source=read[place], place=place)
-            written.setdefault(place, sink.name)
+            first = written.setdefault(_spelt_once(place), sink.name)
+            if first != sink.name:
+                yield SAME_PLACE.at(sink.position, first=first, second=sink.name, place=place)
+            for other, source in read:
+                if _lies_in(place, other):
+                    yield WRITES_SOURCE.at(
+                        sink.position, sink=sink.name, source=source, place=place, read=other
+                    )
+                    break
+
+
+def _spelt_once(place: str) -> str:
+    """One place has one spelling, whatever links and `file:` say."""
+    local = re.sub(r"^file:/+", "/", place)
+    return os.path.realpath(local) if os.path.isabs(local) else local.rstrip("/")
+
+
+def _lies_in(place: str, read: str) -> bool:
+    """Whether a place is what a source reads or is inside: Spark looks into folders below, too."""
+    inner, outer = PurePath(_spelt_once(place)), PurePath(_spelt_once(read))
+    return any(outer == each or each.match(str(outer)) for each in (inner, *inner.parents))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.errors import PipelineError
+from headwater.errors import PipelineError, Place, Problem
+from headwater.errors.catalogue.pipelines import NO_SINKS, UNKNOWN_KEY
 from headwater.loaders.declaration import Declaration, Route
 from headwater.loaders.interpolation import interpolate
 from headwater.loaders.judge import in_order, judge
-from headwater.loaders.yaml_nodes import Node, ScalarNode
+from headwater.loaders.yaml_nodes import MappingNode, Node, Pair, ScalarNode, SequenceNode
 from headwater.loaders.yaml_tree import read_tree
 from headwater.spec import PipelineSpec
 from headwater.values import Position, TextPosition
@@ -41,7 +42,34 @@ def load_yaml(file: Path, environ: Mapping[str, str] = os.environ) -> PipelineSp
     try:
         spec = judge(Declaration(tree.value, TreePlaces(tree), root, str(file)))
     except PipelineError as error:
-        raise PipelineError.of(in_order([*problems, *error.problems])) from None
+        others = _not_following(problems, error.problems, tree)
+        raise PipelineError.of(in_order([*problems, *others])) from None
     if problems:
         raise PipelineError.of(problems)
     return spec
+
+
+def _not_following(first: list[Problem], others: Iterable[Problem], tree: Node) -> list[Problem]:
+    """What is wrong besides: a value that could not be substituted is not judged a second time."""
+    missed = {problem.place for problem in first}
+    spoilt: set[Place | None] = {pair.key_position for pair in _pairs(tree) if pair.key_position in missed}
+    for pair in _pairs(tree):
+        values = pair.node.children if isinstance(pair.node, SequenceNode) else (pair.node,)
+        for value in values:
+            if isinstance(value, ScalarNode) and missed & {value.position, *value.substitutions}:
+                spoilt |= {value.position, pair.key_position}
+    return [
+        problem
+        for problem in others
+        if problem.place not in spoilt or problem.entry in (UNKNOWN_KEY, NO_SINKS)
+    ]
+
+
+def _pairs(node: Node) -> Iterator[Pair]:
+    if isinstance(node, MappingNode):
+        for pair in node.pairs:
+            yield pair
+            yield from _pairs(pair.node)
+    elif isinstance(node, SequenceNode):
+        for child in node.children:
+            yield from _pairs(child)

@@ -30,7 +30,10 @@ class QueryFacts:
     root: str
     timezone: str
     sources: tuple[SourceFacts, ...]
-    output_schema: str
+    output_schema: Mapping[str, str]
+    """Columns and types that the sink gets."""
+    held_schema: Mapping[str, str] = field(default_factory=dict)
+    """Columns and types that the sink's place holds already, where that can be told."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What froze at the first start."""
     passed_over: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +48,8 @@ class QueryFacts:
     def from_json(cls, text: str) -> QueryFacts:
         """Facts as they were stored; ValueError for a version that this Headwater does not know."""
         stored: dict[str, Any] = json.loads(text)
+        if not isinstance(stored, dict):
+            raise ValueError("these are no facts")
         if stored.get("version") != VERSION:
             raise ValueError(f"version {stored.get('version')}")
         sources = tuple(

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from headwater.errors import Problem
-from headwater.errors.catalogue.pipelines import CYCLE, UNKNOWN_TABLE
-from headwater.plan.sql_references import Reference, sql_references
+from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue.pipelines import CYCLE, SQL_NOT_A_QUERY, UNKNOWN_TABLE
+from headwater.plan.sql_references import NotAQuery, Reference, sql_references
 from headwater.spec import PipelineSpec, SinkSpec, TableSpec
 from headwater.values import Position, nearest
 
@@ -22,7 +22,10 @@ def offline_references(table: TableSpec) -> tuple[Reference, ...] | None:
     """What a table reads, as far as it can be told without Spark."""
     if table.function:
         return tuple(Reference(name) for name in table.function.parameters if name != SESSION_PARAMETER)
-    return sql_references(table.sql or "")
+    try:
+        return sql_references(table.sql or "")
+    except NotAQuery as error:
+        raise PipelineError(SQL_NOT_A_QUERY.at(table.position, name=table.name, kind=str(error))) from None
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,16 @@ class Graph:
 
     @classmethod
     def of(cls, spec: PipelineSpec, references: References = offline_references) -> Graph:
-        """The graph, with every problem found on the way: unknown tables and circles."""
+        """The graph, with every problem found on the way: no queries, unknown tables, circles."""
         names = {name.lower(): name for name in spec.names}
         reads: dict[str, tuple[str, ...] | None] = {source.name: () for source in spec.sources}
         problems: list[Problem] = []
         for table in spec.tables:
-            found = references(table)
+            try:
+                found = references(table)
+            except PipelineError as error:
+                problems += error.problems
+                found = ()
             if found is None:
                 reads[table.name] = None
                 continue

@@ -16,6 +16,17 @@ from sqlglot.tokenizer_core import TokenType
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
+_STATEMENTS = (
+    exp.Alter, exp.Analyze, exp.Cache, exp.Command, exp.Create, exp.Declare, exp.Delete, exp.Describe,
+    exp.Drop, exp.Grant, exp.Insert, exp.LoadData, exp.Merge, exp.Refresh, exp.Set, exp.TruncateTable,
+    exp.Update, exp.Use,
+)  # fmt: skip
+
+
+class NotAQuery(Exception):
+    """The text is certainly no query; its message says what it is."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """One table that a SQL text reads, and where in the text (from 1)."""
@@ -28,18 +39,22 @@ class Reference:
 def sql_references(sql: str) -> tuple[Reference, ...] | None:
     """The tables read by name, in order of appearance; None where the text can't be read offline.
 
-    Names in several parts (`catalog.database.table`) belong to Spark's catalog and are left out.
+    Names in several parts (`catalog.database.table`) belong to Spark's catalog and are left out. NotAQuery
+    is raised for statements that do something, several statements, or none.
     """
     try:
+        query = _query(sql)
         tables = [
             source
-            for scope in traverse_scope(_parse(sql))
+            for scope in traverse_scope(query)
             for source in scope.sources.values()
             if isinstance(source, exp.Table)
         ]
     except (SqlglotError, RecursionError, ValueError, KeyError):
         return None
     found: dict[str, Reference] = {}
+    if any(_reads_more_than_it_says(table) for table in tables):
+        return None
     for table in tables:
         if table.name and not table.db and isinstance(table.this, exp.Identifier):
             reference = _reference(table)
@@ -49,8 +64,8 @@ def sql_references(sql: str) -> tuple[Reference, ...] | None:
     return tuple(sorted(found.values(), key=lambda reference: (reference.line, reference.column)))
 
 
-def _parse(sql: str) -> exp.Expr:
-    """The tree of one statement.
+def _query(sql: str) -> exp.Query:
+    """The tree of one query.
 
     sqlglot takes `GROUP BY window(…)` for a WINDOW clause, so the word is made an ordinary name there.
     """
@@ -59,10 +74,23 @@ def _parse(sql: str) -> exp.Expr:
     for token, following in pairwise(tokens):
         if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
             token.token_type = TokenType.VAR
-    trees = dialect.parser().parse(tokens, sql)
-    if len(trees) != 1 or trees[0] is None:
-        raise ValueError("one statement is wanted")
-    return trees[0]
+    trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
+    if len(trees) != 1:
+        raise NotAQuery(f"{len(trees)} statements" if trees else "it holds no statement")
+    (tree,) = trees
+    if isinstance(tree, _STATEMENTS):
+        first = tokens[0].text.upper()
+        raise NotAQuery(tree.key.upper() if first == "WITH" else first)
+    if not isinstance(tree, exp.Query):
+        raise ValueError("what this is can't be told")
+    return tree
+
+
+def _reads_more_than_it_says(table: exp.Table) -> bool:
+    """Whether a function hides what is read; sqlglot also takes `STREAM t` for a table with another name."""
+    if isinstance(table.this, exp.Anonymous):
+        return str(table.this.this).lower() != "range"
+    return table.name.upper() == "STREAM" and bool(table.alias) and not table.this.quoted
 
 
 def _reference(table: exp.Table) -> Reference:
@@ -70,4 +98,5 @@ def _reference(table: exp.Table) -> Reference:
     line, end = meta.get("line"), meta.get("col")
     if line is None or end is None:
         return Reference(table.name)
-    return Reference(table.name, line, max(1, end - len(table.name) + 1))
+    width = len(table.name) + (2 if table.this.quoted else 0)
+    return Reference(table.name, line, max(1, end - width + 1))

@@ -124,9 +124,18 @@ class Run:
         return self._supervisor.wait(lambda: self._supervisor.all_idle, timeout)
 
     def stop(self, timeout: float | None = None) -> None:
-        """Let the running batches commit, then stop; the next start goes on from there."""
+        """Let the running batches commit, then stop; the next start goes on from there.
+
+        A batch that takes longer than `timeout` seconds is interrupted. Where even that can't be done (Python
+        code that hangs) this returns all the same, and `is_stuck` is true.
+        """
         self._supervisor.stop(None, timeout)
-        self.wait()
+        self._supervisor.wait(lambda: self._supervisor.closed or self._supervisor.stuck, None)
+
+    @property
+    def is_stuck(self) -> bool:
+        """A batch could neither be finished nor interrupted; it ends with this process."""
+        return self._supervisor.stuck and not self._supervisor.closed
 
     def force(self) -> None:
         """Wait no longer for running batches; they are repeated at the next start."""

@@ -60,3 +60,6 @@ class RunLocks:
                 except Held as held:
                     lost(held)
                     return
+                except CheckpointError:
+                    # The disk did not answer; nobody can take over meanwhile, and the next beat tries again.
+                    continue

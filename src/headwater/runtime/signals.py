@@ -10,6 +10,10 @@ from types import FrameType
 from typing import Any, Self
 
 
+class StopAsked(Exception):
+    """A signal asked for the end before the run had begun."""
+
+
 class Signals:
     """Catches the signals of a foreground run; a context manager that puts the old handlers back."""
 
@@ -33,6 +37,11 @@ class Signals:
         if self.stop and number == signal.SIGINT:
             self.forced = True
         self.stop = self.stop or f"Stopping ({signal.Signals(number).name})"
+
+    def go_on(self) -> None:
+        """Raise StopAsked when a stop is wished for."""
+        if self.stop:
+            raise StopAsked(self.stop)
 
     @staticmethod
     def seconds_from_now(seconds: float) -> Callable[[], bool]:

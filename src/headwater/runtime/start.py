@@ -46,27 +46,38 @@ def start(
     emit: Callable[[Event], None],
     stdout: Callable[[str], None],
     found: Callable[[list[Finding]], None] = lambda findings: None,
+    go_on: Callable[[], None] = lambda: None,
 ) -> tuple[Run, PipelineSession]:
-    """Start every sink of a pipeline, after a full check; PipelineError or Held if that can't be."""
+    """Start every sink of a pipeline, after a full check; PipelineError or Held if that can't be.
+
+    `go_on` is called between the steps and may raise, to end the start there.
+    """
     _refuse_missing_secrets(spec)
     run_id = uuid.uuid4().hex[:12]
     folder = RunFolder.of(spec)
     # The locks come before the JVM: a second run is refused in a moment, and a dead run's JVM is gone
     # before ours can write.
     locks = RunLocks([folder.checkpoint(sink.name) for sink in spec.sinks], run_id)
+    session = None
     try:
         for owner in locks.taken_over:
             emit(Said(text=f"The run before this one is dead ({owner}); its place was taken."))
+        go_on()
         session = open_session(
             spec, master=options.master, conf=options.conf, spark_ui=options.spark_ui, stdout=stdout
         )
         locks.name_jvm(session.jvm.pid, session.jvm.start_time)
         folder.claim(spec)
+        go_on()
         prepared = prepare(session, spec, keep=True)
         plan = _planned(prepared, spec, folder, found)
+        go_on()
         supervisor = _supervisor(spec, run_id, options, emit, locks)
         _start_queries(prepared, spec, folder, plan, options, supervisor, run_id, emit)
     except BaseException:
+        # Nothing of this start may be left to write when the locks are free.
+        if session is not None:
+            session.jvm.stop()
         locks.release()
         raise
     locks.keep_alive(lambda held: _lost(held, supervisor, emit))
@@ -175,7 +186,7 @@ def _start_queries(
             supervisor.adopt(query)
     except BaseException:
         for query in started:
-            query.handle.stop()
+            query.stop()
         raise
     supervisor.watch(started)
 
@@ -193,5 +204,5 @@ def _lost(held: Held, supervisor: Supervisor, emit: Callable[[Event], None]) -> 
     """Another run has the checkpoint: end at once, since whatever is written now may meet the other's."""
     for problem in held.problems:
         emit(Said(text=f"{problem.sentence} {problem.remedy}"))
-    supervisor.force()
+    supervisor.force(held.problems[0])
     supervisor.stop()

@@ -11,7 +11,7 @@ from typing import Any
 
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
-from headwater.errors.catalogue.running import NOT_STOPPED_IN_TIME, STOPPED_BY_FAILURE
+from headwater.errors.catalogue.running import FORCED, NOT_STOPPED_IN_TIME, STOPPED_BY_FAILURE
 from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded, Said
 
 ENDED = (QueryStatus.FINISHED, QueryStatus.STOPPED, QueryStatus.FAILED)
@@ -64,6 +64,7 @@ class Supervisor:
         self.run_id = run_id
         self.tracks: dict[str, Track] = {}
         self.closed = False
+        self.stuck = False
         self._emit = emit
         self._explain = explain
         self._fail_fast = fail_fast
@@ -138,12 +139,20 @@ class Supervisor:
             track.query.begin_no_further_batch()
         limit = self._stop_seconds if timeout is None else timeout
         deadline = time.monotonic() + limit
-        for track in active:
-            if not track.query.stop_after_batch(deadline, self._forced.is_set):
+        late = [each for each in active if not each.query.finish_batch(deadline, self._forced.is_set)]
+        if not self._forced.is_set():
+            for track in late:
                 self._interrupted(track, limit)
+        stopped = [track.query.stop() for track in active]
+        if not all(stopped):
+            self._hangs()
 
-    def force(self) -> None:
+    def force(self, why: Problem | None = None) -> None:
         """Wait no longer for running batches."""
+        with self._changed:
+            for track in self.tracks.values():
+                if not track.ended:
+                    track.problem = track.problem or why or FORCED.at(None)
         self._forced.set()
 
     def _interrupted(self, track: Track, limit: float) -> None:
@@ -151,6 +160,12 @@ class Supervisor:
         with self._changed:
             track.problem = problem
         self._emit(Said(text=f"{problem.sentence} {problem.remedy}"))
+
+    def _hangs(self) -> None:
+        """A batch can neither end nor be interrupted: only the end of the JVM stops it."""
+        with self._changed:
+            self.stuck = True
+            self._changed.notify_all()
 
     def _progressed(self, track: Track, event: QueryProgress) -> None:
         track.recent.append(event.progress)
@@ -181,7 +196,7 @@ class Supervisor:
         self._close()
 
     def _is_over(self, track: Track) -> bool:
-        if track.name in self._over:
+        if track.name in self._over or track.query.is_gone:
             return True
         if track.query.is_active:
             return False
@@ -191,7 +206,8 @@ class Supervisor:
     def _end(self, track: Track) -> None:
         failure = track.query.failure()
         problem = track.problem or (self._explain(track.name, failure) if failure else None)
-        if failure:
+        # A batch that had to be interrupted may say so in its own way; the reason is known better here.
+        if failure and not track.problem:
             status = QueryStatus.FAILED
         else:
             status = QueryStatus.STOPPED if track.stopping else QueryStatus.FINISHED
@@ -199,7 +215,7 @@ class Supervisor:
             track.problem, track.status = problem, status
             self._changed.notify_all()
         self._emit(QueryEnded(query=track.name, status=status, problem=problem))
-        if failure and self._fail_fast:
+        if status is QueryStatus.FAILED and self._fail_fast:
             self._stop_others(track)
 
     def _stop_others(self, failed: Track) -> None:

@@ -80,6 +80,8 @@ class SinkSide:
     batch: bool = True
     stores: bool = False
     """Rows stay where it writes, so `run --batch` must not write beside the stream without `--into`."""
+    passes_over: bool = False
+    """A batch that it has already is not computed a second time; its spark module has a `forget_batch`."""
     places: Callable[[Any], tuple[str, ...]] = field(default=_no_places)
     """The places it writes; two sinks on one place are refused."""
     functions: Callable[[Any], tuple[FunctionRef, ...]] = field(default=_no_functions)

@@ -17,7 +17,7 @@ class Declared(BaseModel):
     Where it was declared is no part of what it is: the YAML and the Python form of one pipeline are equal.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
     where_only: ClassVar[frozenset[str]] = frozenset({"position"})
     """Fields that tell where something stands, and no more."""

@@ -31,9 +31,17 @@ def function_of(function: Callable[..., Any]) -> FunctionRef:
     """The reference to a function that is at hand."""
     plain = inspect.unwrap(function)
     if not inspect.isfunction(plain):
-        raise ValueError(f"{function!r} is not a function")
-    parameters = tuple(inspect.signature(plain).parameters)
-    return FunctionRef(os.path.abspath(plain.__code__.co_filename), plain.__qualname__, parameters, function)
+        name = getattr(function, "__name__", type(function).__name__)
+        raise ValueError(f"`{name}` is not a function with a `def`; write one that calls it")
+    parameters = inspect.signature(plain).parameters.values()
+    for each in parameters:
+        if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+            raise ValueError(
+                f"`{plain.__name__}` takes `{each}`, but every parameter has to be passed by its name; "
+                "write its parameters out"
+            )
+    names = tuple(each.name for each in parameters)
+    return FunctionRef(os.path.abspath(plain.__code__.co_filename), plain.__qualname__, names, function)
 
 
 FunctionField = Annotated[

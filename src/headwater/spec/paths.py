@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, ValidationInfo
 
+_MAGIC = re.compile(r"([\\{}\[\]*?])")
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -34,6 +35,12 @@ def _plain(path: Path) -> Path:
         elif part not in (".", ".."):
             parts.append(part)
     return Path(*parts)
+
+
+def as_glob(path: str, root: Path) -> str:
+    """The path as Hadoop's globs read it: only what stands below the root can be a pattern."""
+    inside = path.removeprefix(str(root))
+    return _MAGIC.sub(r"\\\1", str(root)) + inside if inside != path else path
 
 
 def project_root(info: ValidationInfo) -> Path:

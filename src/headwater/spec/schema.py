@@ -93,7 +93,9 @@ def _nested(name: str, written: object) -> str:
         return f"struct<{','.join(fields)}>"
     if isinstance(written, list) and len(written) == 1:
         return f"array<{_nested(name, written[0])}>"
-    raise ValueError(f"the type of `{name}` is a type, a mapping (struct) or a list of one type (array)")
+    raise ValueError(
+        f"`{name}` has no type; write one such as string, a mapping (struct) or a list of one type (array)"
+    )
 
 
 def _json_column(field: dict[str, Any]) -> Column:

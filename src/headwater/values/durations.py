@@ -90,7 +90,7 @@ class Duration:
             return value
         if isinstance(value, str):
             return cls.parse(value)
-        raise ValueError(f"{value!r} is not a duration: {_ACCEPTED}.")
+        raise ValueError(f"a duration needs a unit: {_ACCEPTED}.")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

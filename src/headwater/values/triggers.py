@@ -92,7 +92,7 @@ class _TriggerSchema:
             return parse_trigger(value)
         if isinstance(value, Every | Once | AvailableNow | Unpaced):
             return value
-        raise ValueError(f"{value!r} is not a trigger: {_ACCEPTED}.")
+        raise ValueError(f"a trigger is text: {_ACCEPTED}.")
 
     @staticmethod
     def serialize(value: Trigger) -> str | None:

@@ -96,13 +96,16 @@ class FilesSource(SourceOptions):
         default=False,
         description="Work the schema out from the files that are there at the first start, and keep it.",
     )
-    max_files_per_batch: int | None = Field(default=None, gt=0, description="Most new files in one batch.")
+    max_files_per_batch: int | None = Field(
+        default=None, gt=0, description="Most new files in one batch, of each path."
+    )
     max_bytes_per_batch: Size | None = Field(
-        default=None, description="Most bytes of new files in one batch, such as 512 MB."
+        default=None, description="Most bytes of new files in one batch, of each path, such as 512 MB."
     )
     latest_first: bool = Field(default=False, description="Read the newest files first.")
     max_file_age: Duration | None = Field(
-        default=None, description="Files older than the newest one by more than this are passed over."
+        default=None,
+        description="After the first batch, files older than the newest by more than this are passed over.",
     )
     file_name_only: bool = Field(
         default=False, description="Tell files apart by name alone: a/x.json and b/x.json are one file."
@@ -183,6 +186,7 @@ CONNECTOR = Connector(
         modes=frozenset({"append"}),
         delivery=Delivery.IDEMPOTENT,
         stores=True,
+        passes_over=True,
         places=_written_places,
     ),
 )

@@ -22,3 +22,23 @@ FILES_NOT_INFERRED = Entry(
     "The schema of source `{name}` can't be inferred: no readable file is there yet ({paths}).",
     "Put a first file there, or write `schema:` instead of `infer_schema: true`.",
 )
+FILES_PARTITION_COLUMN = Entry(
+    "HW-FILES-PARTITION-COLUMN",
+    "The sink `{name}` is partitioned by `{column}`, which its rows do not have.",
+    "Its columns are: {known}.",
+)
+FILES_NO_COLUMNS = Entry(
+    "HW-FILES-NO-COLUMNS",
+    "All columns of the sink `{name}` are partition columns, so its files would be empty.",
+    "Leave at least one column out of `partition_by`.",
+)
+FILES_TEXT_COLUMN = Entry(
+    "HW-FILES-TEXT-COLUMN",
+    "Text files hold one column of text, and the sink `{name}` gets: {columns}.",
+    "Make one column of them, for instance `SELECT to_json(struct(*)) AS value`, or choose another format.",
+)
+FILES_CSV_COLUMN = Entry(
+    "HW-FILES-CSV-COLUMN",
+    "A csv file can't hold the column `{column}` ({type}) of the sink `{name}`.",
+    "Turn it into text, for instance `to_json({column}) AS {column}`, or choose another format.",
+)

@@ -4,18 +4,18 @@ from headwater.errors.problems import Entry
 
 UNKNOWN_KEY = Entry(
     "HW-UNKNOWN-KEY",
-    "{where} has no key `{key}`.",
+    "There is no key `{key}` in {where}.",
     "{hint}",
 )
 MISSING_KEY = Entry(
     "HW-MISSING-KEY",
-    "{where} lacks the key `{key}`.",
+    "The key `{key}` is missing in {where}.",
     "Add it: {example}.",
 )
 WRONG_VALUE = Entry(
     "HW-WRONG-VALUE",
-    "`{key}` of {where} is not right: {says}.",
-    "Mend the value; the reference page of the docs and `headwater schema` say what it takes.",
+    "{what} is not right: {says}.",
+    "{hint}",
 )
 BAD_NAME = Entry(
     "HW-BAD-NAME",
@@ -24,12 +24,12 @@ BAD_NAME = Entry(
 )
 NAME_TAKEN = Entry(
     "HW-NAME-TAKEN",
-    "The name `{name}` is declared twice: {first} and {second}; sources and tables share one name space.",
-    "Rename one of them.",
+    "The name `{name}` is declared twice: {first} and {second}.",
+    "Rename one of them: sources and tables share one name space, and upper and lower case are the same.",
 )
 UNKNOWN_TABLE = Entry(
     "HW-UNKNOWN-TABLE",
-    "{where} reads `{name}`, which is no source and no table of this pipeline.",
+    "`{name}`, which {where} reads, is no source and no table of this pipeline.",
     "{hint}",
 )
 CYCLE = Entry(
@@ -44,8 +44,8 @@ SAME_PLACE = Entry(
 )
 WRITES_SOURCE = Entry(
     "HW-WRITES-SOURCE",
-    "The sink `{sink}` writes to {place}, which the source `{source}` of this pipeline reads.",
-    "Give the sink another folder; else the pipeline feeds itself.",
+    "The sink `{sink}` writes to {place}, which is or lies in what the source `{source}` reads ({read}).",
+    "Give the sink a folder outside; else the pipeline feeds itself.",
 )
 NO_SINKS = Entry(
     "HW-NO-SINKS",
@@ -59,7 +59,7 @@ TABLE_FORM = Entry(
 )
 SECRET_NOT_HERE = Entry(
     "HW-SECRET-NOT-HERE",
-    "`{key}` of {where} can't take a secret: it would be shown in plans, logs or Spark's settings.",
+    "{what} can't take a secret: it would be shown in plans, logs or Spark's settings.",
     "Secrets go into `options:` or into keys made for them; use `${{NAME}}` for a plain value.",
 )
 NO_PIPELINE = Entry(
@@ -92,8 +92,18 @@ SQL_NOT_A_QUERY = Entry(
     "The SQL of the table `{name}` is no query ({kind}).",
     "A table is a SELECT; statements that change something have no place in a pipeline.",
 )
+SPARK_SETTING_NAME = Entry(
+    "HW-SPARK-SETTING-NAME",
+    "`{key}` under `spark:` is no setting of Spark: their names begin with `spark.`, and others are ignored.",
+    "{hint}",
+)
 SPARK_SETTING_FIXED = Entry(
     "HW-SPARK-SETTING-FIXED",
     "`{key}` under `spark:` is set by Headwater.",
     "{hint}",
+)
+REMOTE_FOLDER = Entry(
+    "HW-REMOTE-FOLDER",
+    "The run folder {folder} is not on a local file system.",
+    "Name a local folder under `folder:`.",
 )

@@ -102,6 +102,12 @@ QUERY_FAILED = Entry(
     "The query `{sink}` failed: {says}.",
     "The full text is in the log file of the run folder ({log}); start again once the cause is mended.",
 )
+SPARK_GONE = Entry(
+    "HW-SPARK-GONE",
+    "Spark's process ended while the query `{sink}` ran: it was killed, or it had too little memory.",
+    "Look at the end of {log}, then start again; the batch is repeated from its checkpoint.",
+    retry=True,
+)
 STOPPED_BY_FAILURE = Entry(
     "HW-STOPPED-BY-FAILURE",
     "The query `{sink}` was stopped because another one failed (`--fail-fast`).",
@@ -137,11 +143,6 @@ FACTS_UNREADABLE = Entry(
     "{file} can't be read ({says}).",
     "It was written by another version of Headwater or cut short; move it away to start without it.",
 )
-REMOTE_FOLDER = Entry(
-    "HW-REMOTE-FOLDER",
-    "The run folder {folder} is not on a local file system.",
-    "Name a local folder under `folder:`.",
-)
 UNUSED = Entry(
     "HW-UNUSED",
     "The {kind} `{name}` is read by no sink.",
@@ -156,6 +157,16 @@ SQL_UNKNOWN_OFFLINE = Entry(
     "HW-NOT-KNOWN-OFFLINE",
     "The SQL of the table `{name}` can't be read without Spark.",
     "Nothing to do: the full check (`headwater check`) reads it.",
+)
+OUTPUT_TYPE_CHANGED = Entry(
+    "HW-OUTPUT-TYPE-CHANGED",
+    "The sink `{sink}` would write other types than its folder holds: {says}.",
+    "Cast them back, or write to another folder.",
+)
+OUTPUT_COLUMNS_CHANGED = Entry(
+    "HW-OUTPUT-COLUMNS-CHANGED",
+    "The sink `{sink}` would write other columns than its folder holds: {says}.",
+    "Readers see nulls where a file lacks a column; write to another folder if that is not meant.",
 )
 SETTING_KEPT = Entry(
     "HW-SETTING-KEPT",

@@ -17,11 +17,6 @@ BAD_DURATION = Entry(
     "`{option} {text}` is not a length of time: {says}.",
     "Write for instance `{option} 60s` or `{option} '10 minutes'`.",
 )
-UNKNOWN_SINK = Entry(
-    "HW-UNKNOWN-SINK",
-    "There is no sink `{name}` in this pipeline.",
-    "{hint}",
-)
 FOLDER_NOT_EMPTY = Entry(
     "HW-FOLDER-NOT-EMPTY",
     "`{path}` is there already and is not empty.",

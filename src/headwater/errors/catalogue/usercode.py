@@ -44,6 +44,12 @@ CODE_FAILED = Entry(
     "Correct it, then run `headwater check` again; `--verbose` shows the whole traceback.",
 )
 
+CODE_NEEDS_SPARK = Entry(
+    "HW-CODE-NEEDS-SPARK",
+    "This line needs a running Spark, and none runs yet while the file of a pipeline is loaded.",
+    'Name types as objects, `@udf(DoubleType())` and not `@udf("double")`; move the rest into a function.',
+)
+
 CODE_NOT_INSTALLED = Entry(
     "HW-CODE-NOT-INSTALLED",
     "This line imports {module}, which is neither installed nor a module beside the pipeline file.",

@@ -1,0 +1,126 @@
+"""The demo: feeds orders into work/arrivals/ and runs pipeline.yml on them, until Ctrl-C.
+
+Everything on the command line goes to `headwater run`, for instance `--for=60s`. What a file of orders holds
+is worked out from its number alone, and files appear whole; so after a stop or a crash of any kind the feed
+goes on with the next number, without a gap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from headwater.cli.main import main as headwater
+
+HERE = Path(__file__).resolve().parent
+ARRIVALS = HERE / "work" / "arrivals"
+
+SEED = 2026
+START = datetime(2026, 1, 1, 8, tzinfo=UTC)
+SPAN = timedelta(seconds=20)  # of event time in one file
+LATE = timedelta(seconds=20)
+PAUSE_SECONDS = 1.0  # between two files: event time runs twenty times as fast as the clock
+ORDERS = 100
+TOO_LATE_FROM, TOO_LATE_EVERY = 15, 5
+
+NUMBERED = re.compile(r"orders-(\d{7})\.json")
+
+
+def arrivals(number: int) -> list[dict[str, Any]]:
+    """The rows of one file: new orders, some seen before, and now and then one from the day before."""
+    chance = random.Random(f"{SEED} arrivals {number}")
+    rows = new_orders(number)
+    if number:
+        rows += chance.sample(new_orders(number - 1), chance.randint(1, 5))
+    rows += chance.sample(rows, 3)
+    if number >= TOO_LATE_FROM and number % TOO_LATE_EVERY == 0:
+        rows.append(_order(f"{number:07}-late", START + number * SPAN - timedelta(days=1), chance))
+    chance.shuffle(rows)
+    return rows
+
+
+def new_orders(number: int) -> list[dict[str, Any]]:
+    """The orders that a file is the first to hold; one in ten was made a while before the others."""
+    chance = random.Random(f"{SEED} orders {number}")
+    return [
+        _order(f"{number:07}-{place:03}", START + number * SPAN + _moment(chance), chance)
+        for place in range(ORDERS)
+    ]
+
+
+def _moment(chance: random.Random) -> timedelta:
+    moment = chance.random() * SPAN
+    return moment - chance.random() * LATE if chance.random() < 0.1 else moment
+
+
+def _order(name: str, at: datetime, chance: random.Random) -> dict[str, Any]:
+    moment = at.isoformat(timespec="milliseconds")
+    return {
+        "order_id": name,
+        "at": moment,
+        "product_id": chance.randint(1, 10),
+        "quantity": chance.randint(1, 4),
+    }
+
+
+def write(folder: Path, number: int) -> None:
+    """Write one file so that it appears whole: Spark reads a file as soon as it sees it, and only once."""
+    name = f"orders-{number:07}.json"
+    part = folder / f".{name}.part"
+    part.write_text("".join(json.dumps(row) + "\n" for row in arrivals(number)), encoding="utf-8")
+    os.replace(part, folder / name)
+
+
+def numbers(folder: Path) -> Iterator[int]:
+    """The numbers of the files that are there."""
+    for file in folder.iterdir():
+        match = NUMBERED.fullmatch(file.name)
+        if match:
+            yield int(match[1])
+
+
+class Feeder:
+    """A thread that writes a file each second; it ends with the process, however that ends."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.first = max(numbers(folder), default=-1) + 1
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
+
+    def __enter__(self) -> Feeder:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _feed(self) -> None:
+        number = self.first
+        while not self._done.is_set():
+            write(self.folder, number)
+            number += 1
+            self._done.wait(PAUSE_SECONDS)
+
+
+def main() -> None:
+    """Feed and run."""
+    with Feeder(ARRIVALS) as feeder:
+        print(f"Orders arrive in {os.path.relpath(ARRIVALS)}, from file {feeder.first} on; Ctrl-C stops.")
+        print(f"Results: {os.path.relpath(HERE / 'work')}/priced and /revenue. Starting Spark …", flush=True)
+        sys.argv = ["headwater", "run", str(HERE / "pipeline.yml"), *sys.argv[1:]]
+        headwater()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Compares what the demo wrote with the same computed at once, by plain PySpark, over the files it has read.
+
+Which files a query has read, and which minutes are closed, is taken from its checkpoint. A row that came
+later than the watermark allows is left out; the rule below knows which rows those are without knowing the
+batches. The demo must not be running.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from headwater.checkpoint import Checkpoint, LocalStore, SinkLog
+from headwater.engine.java import find_java
+from headwater.engine.jvm import start_context
+
+HERE = Path(__file__).resolve().parent
+ARRIVAL = "order_id string, at timestamp, product_id int, quantity int"
+PRODUCT = "product_id int, product string, category string, price decimal(8,2)"
+PRICED = "order_id string, at timestamp, product string, category string, quantity int, amount decimal(19,2)"
+REVENUE = "minute timestamp, category string, orders bigint, revenue decimal(29,2)"
+
+DELAY = timedelta(minutes=2)
+AHEAD = 2
+"""A file may be read in an earlier batch than at most so many files of smaller numbers."""
+BEHIND = 2 * 5 + AHEAD
+"""Rows are held against the watermark of the batch before theirs, and a batch reads five files at most: so
+that watermark has seen every file that is so many numbers behind."""
+
+Rows = Counter[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a query stands: the files it has read, and the watermark that its last batch worked with."""
+
+    files: tuple[str, ...]
+    watermark: datetime
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a sink holds against what it should hold."""
+
+    query: str
+    found: Rows
+    expected: Rows
+    says: str
+
+    @property
+    def equal(self) -> bool:
+        return self.found == self.expected
+
+    def __str__(self) -> str:
+        if self.equal:
+            return f"{self.query}: {self.found.total()} rows, equal to the batch result; {self.says}"
+        more, less = self.found - self.expected, self.expected - self.found
+        return f"{self.query}: DIFFERENT; {more.total()} rows too many {more}, {less.total()} missing {less}"
+
+
+def standing(work: Path, query: str) -> Standing:
+    """The standing of a query, from its checkpoint and the log of its sink."""
+    checkpoint = Checkpoint(LocalStore(work / "run" / "checkpoints" / query))
+    # The sink's last batch and not the last commit: after a crash the sink may be one batch ahead.
+    batch = SinkLog(LocalStore(work / query)).last_batch
+    entry = next(entry for entry in checkpoint.offsets() if entry.batch_id == batch)
+    last = entry.sources["0"]["logOffset"]
+    files = [file.path for file in checkpoint.source_files(0) if file.batch_id <= last]
+    return Standing(tuple(files), datetime.fromtimestamp((entry.watermark_ms or 0) / 1000, UTC))
+
+
+def in_time(spark: SparkSession, files: tuple[str, ...]) -> tuple[DataFrame, int]:
+    """The rows that were not too late, and how many were; ValueError if that depends on the batches."""
+    paths = [unquote(urlparse(file).path) for file in files]
+    rows = spark.read.schema(ARRIVAL).json(paths).withColumn("file", F.col("_metadata.file_name"))
+    newest = sorted((row[0], row[1]) for row in rows.groupBy("file").agg(F.max("at")).collect())
+    highest = list(accumulate((at for _, at in newest), max))
+    padded = [*[None] * BEHIND, *highest, *highest[-1:] * AHEAD]
+    bounds = [(file, padded[place], padded[place + BEHIND + AHEAD]) for place, (file, _) in enumerate(newest)]
+    bound = spark.createDataFrame(bounds, "file string, seen timestamp, perhaps_seen timestamp")
+    judged = rows.join(F.broadcast(bound), "file")
+    late, kept = _behind("seen"), ~_behind("perhaps_seen")
+    unclear = judged.where(~late & ~kept).count()
+    if unclear:
+        raise ValueError(f"{unclear} rows are late or not depending on the batches; nothing can be compared")
+    return judged.where(kept).select("order_id", "at", "product_id", "quantity"), judged.where(late).count()
+
+
+def _behind(seen: str) -> Column:
+    return F.coalesce(F.col("at") <= F.col(seen) - F.expr(f"INTERVAL {DELAY.seconds} SECONDS"), F.lit(False))
+
+
+def priced(spark: SparkSession, orders: DataFrame, products: Path) -> DataFrame:
+    """Every order once, with its price."""
+    table = spark.read.schema(PRODUCT).csv(str(products), header=True)
+    amount = (F.col("quantity") * F.col("price")).alias("amount")
+    joined = orders.distinct().join(table, "product_id")
+    return joined.select("order_id", "at", "product", "category", "quantity", amount)
+
+
+def closed_revenue(orders: DataFrame, watermark: datetime) -> DataFrame:
+    """The revenue of the minutes that the watermark has passed."""
+    grouped = orders.groupBy(F.date_trunc("minute", "at").alias("minute"), "category")
+    revenue = grouped.agg(F.count("*").alias("orders"), F.sum("amount").alias("revenue"))
+    return revenue.where(F.col("minute") + F.expr("INTERVAL 1 MINUTE") <= F.lit(watermark))
+
+
+def rows_of(frame: DataFrame) -> Rows:
+    """The rows as a multiset."""
+    return Counter(tuple(row) for row in frame.collect())
+
+
+def verdicts(spark: SparkSession, demo: Path) -> Iterator[Verdict]:
+    """One verdict for each query of the demo in a folder."""
+    work, products = demo / "work", demo / "products.csv"
+    for query, schema in (("priced", PRICED), ("revenue", REVENUE)):
+        stands = standing(work, query)
+        orders, late = in_time(spark, stands.files)
+        expected = priced(spark, orders, products)
+        if query == "revenue":
+            expected = closed_revenue(expected, stands.watermark)
+        found = spark.read.schema(schema).json(str(work / query))
+        says = f"{len(stands.files)} files read, {late} rows too late, watermark {stands.watermark:%F %T}"
+        yield Verdict(query, rows_of(found), rows_of(expected), says)
+
+
+def main() -> int:
+    """Compare, say so, and tell by the exit code."""
+    with tempfile.TemporaryDirectory() as logs:
+        settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": "4"}
+        settings["spark.sql.session.timeZone"] = "UTC"
+        jvm = start_context(settings, java=find_java(), log_folder=Path(logs), stdout=print)
+        try:
+            found = list(verdicts(SparkSession(jvm.context), HERE))
+        finally:
+            jvm.stop()
+    for verdict in found:
+        print(verdict)
+    return 0 if all(verdict.equal for verdict in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""One JVM for all Spark tests of a process: every api call below finds it and uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from headwater.engine.java import find_java
+from headwater.engine.jvm import start_context
+
+
+@contextmanager
+def shared_context(folder: Path, stdout: Callable[[str], None]) -> Iterator[SparkContext]:
+    """The process's Spark context, on two cores; `stdout` gets what the JVM prints."""
+    settings = {
+        "spark.master": "local[2]",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.memory": "2g",
+        # Short tests are over before the second compiler pays.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    jvm = start_context(settings, java=find_java(), log_folder=folder, stdout=stdout)
+    try:
+        yield jvm.context
+    finally:
+        jvm.stop()

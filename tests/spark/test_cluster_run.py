@@ -1,0 +1,152 @@
+"""Pipelines whose functions import modules beside them: on a real cluster, and beside each other."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.cluster import Cluster, standalone_cluster
+from tests.pipelines import feed, rows_of, run_until_idle, write
+from tests.processes import headwater, program
+
+RULES = "LIMIT = {limit}\n\n\ndef over(number):\n    return number > LIMIT\n"
+
+ALERTS = """
+import os
+
+from pyspark.sql.functions import udf
+
+import lib.rules
+
+
+@udf("boolean")
+def over(number):
+    return lib.rules.over(number)
+
+
+@udf("string")
+def place(number):
+    from lib.rules import LIMIT
+
+    return f"{LIMIT} {os.getcwd()}"
+
+
+def alerts(numbers):
+    return numbers.where(over("id")).select("id", place("id").alias("place"))
+"""
+
+YAML = """
+name: alerts
+sources:
+  numbers: {connector: files, path: in, format: json, schema: {id: int}}
+tables:
+  alerts: {python: "alerts.py:alerts"}
+sinks:
+  alerts: {reads: alerts, connector: files, path: out, format: json}
+"""
+
+PYTHON = """
+import os
+
+import headwater as hw
+from pyspark.sql.functions import udf
+from pyspark.sql.types import BooleanType, StringType
+
+from lib import rules
+
+p = hw.Pipeline("alerts", folder="of_python")
+p.source("numbers", hw.files(path="in", format="json", schema="id int"))
+p.sink("alerts", hw.files(path="out", format="json"), reads="alerts")
+
+
+@udf(BooleanType())
+def over(number):
+    return rules.over(number)
+
+
+@udf(StringType())
+def place(number):
+    from lib.rules import LIMIT
+
+    return f"{LIMIT} {os.getcwd()}"
+
+
+@p.table
+def alerts(numbers):
+    return numbers.where(over("id")).select("id", place("id").alias("place"))
+
+
+if __name__ == "__main__":
+    with p.start(master="local[2]", until_idle=True) as run:
+        assert run.wait_idle(60)
+    run.raise_failures()
+"""
+
+SCHEMA = "id int, place string"
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.cores.max": "2",
+}
+
+
+def project(folder: Path, limit: int, form: str) -> Path:
+    """A pipeline file, with the code that it needs beside it and the numbers 0 to 5 in two files."""
+    write(folder / "lib", RULES.format(limit=limit), "rules.py")
+    feed(folder / "in", "1", [{"id": number} for number in range(3)])
+    feed(folder / "in", "2", [{"id": number} for number in range(3, 6)])
+    if form == "python":
+        return write(folder, PYTHON, "pipeline.py")
+    write(folder, ALERTS, "alerts.py")
+    return write(folder, YAML)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:  # type: ignore[misc]
+    with standalone_cluster(tmp_path_factory.mktemp("cluster") / "processes") as running:
+        yield running
+
+
+@pytest.mark.feature("C1.3")
+@pytest.mark.parametrize("form", ["yaml", "python"])
+def test_on_two_workers(cluster: Cluster, spark: SparkSession, tmp_path: Path, form: str) -> None:
+    file = project(tmp_path, 2, form)
+    conf = [word for key, value in SETTINGS.items() for word in ("--conf", f"{key}={value}")]
+    command = ["run", file.name, "--master", cluster.master, "--until-idle", *conf]
+    with headwater(tmp_path, *command, PYSPARK_PYTHON=sys.executable) as run:
+        assert run.wait() == 0, run.told
+    rows = rows_of(spark, tmp_path / "out", schema=SCHEMA)
+    assert Counter(number for number, _ in rows.elements()) == Counter([3, 4, 5])
+    for _, place in rows:
+        limit, _, folder = place.partition(" ")
+        assert limit == "2"
+        assert Path(folder).relative_to(cluster.folder).parts[0] in ("worker-1", "worker-2")
+
+
+@pytest.mark.feature("C1.3", part="a script of one's own")
+def test_a_script_that_starts_its_pipeline(spark: SparkSession, tmp_path: Path) -> None:
+    script = project(tmp_path, 3, "python")
+    # From another folder, so that no worker finds the modules by where it happens to be.
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with program(elsewhere, sys.executable, script) as run:
+        assert run.wait() == 0, run.told
+    rows = rows_of(spark, tmp_path / "out", schema=SCHEMA)
+    assert Counter((number, place.split()[0]) for number, place in rows.elements()) == Counter(
+        [(4, "3"), (5, "3")]
+    )
+
+
+@pytest.mark.feature("C1.3", part="two projects with a module of one name in one process")
+@pytest.mark.parametrize("form", ["yaml", "python"])
+def test_two_projects_in_one_process(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    for name, limit in (("one", 2), ("two", 4), ("three", 3)):
+        assert run_until_idle(project(tmp_path / name, limit, form)).exit_code == 0
+        rows = rows_of(spark, tmp_path / name / "out", schema=SCHEMA)
+        expected = Counter((number, str(limit)) for number in range(6) if number > limit)
+        assert Counter((number, place.split()[0]) for number, place in rows.elements()) == expected

@@ -1,0 +1,343 @@
+"""Tables: SQL and Python read each other, several sources, stateless functions, aggregates and windows."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.api.explaining import explain
+from headwater.api.loading import load
+from headwater.cli.render import show_explained
+from headwater.plan import Graph
+from tests.pipelines import capture, captured, feed, run_until_idle, write
+
+TABLES = {
+    "large": "SELECT id, cost FROM orders WHERE cost > 10",
+    "taxed": '{python: "tables.py:taxed"}',
+    "rounded": "SELECT id, CAST(round(total) AS int) AS total FROM taxed",
+    "both": '{python: "tables.py:both"}',
+}
+FUNCTIONS = """
+from pyspark.sql.functions import col
+
+
+def taxed(large):
+    return large.select("id", (col("cost") * 1.5).alias("total"))
+
+
+def both(rounded, large):
+    return rounded.unionByName(large.select("id", col("cost").cast("int").alias("total")))
+"""
+
+
+def chain(tables: Iterable[str]) -> str:
+    """A pipeline whose tables read each other, declared in this order."""
+    lines = [
+        "name: chain",
+        "sources:",
+        "  orders: {connector: files, path: in, format: json, schema: {id: int, cost: double}}",
+        "tables:",
+        *(f"  {table}: {TABLES[table]}" for table in tables),
+        "sinks:",
+        '  both: {reads: both, connector: foreach_batch, function: "capture.py:both"}',
+    ]
+    return "\n".join(lines)
+
+
+@pytest.mark.feature("A4")
+@pytest.mark.parametrize("order", [tuple(TABLES), tuple(reversed(TABLES))], ids=["forwards", "backwards"])
+def test_sql_and_python_tables_read_each_other_in_any_order(
+    spark: SparkSession, tmp_path: Path, order: Sequence[str]
+) -> None:
+    feed(tmp_path / "in", "1", [{"id": 1, "cost": 5.0}, {"id": 2, "cost": 20.0}, {"id": 3, "cost": 30.0}])
+    write(tmp_path, FUNCTIONS, "tables.py")
+    capture(tmp_path, "both")
+    file = write(tmp_path, chain(order))
+    run_until_idle(file)
+
+    assert captured(tmp_path, "both") == [Counter({(2, 30): 1, (3, 45): 1, (2, 20): 1, (3, 30): 1})]
+    spec = load(file)
+    for other in permutations(TABLES):
+        again = load(write(tmp_path, chain(other), "other.yml"))
+        assert again == spec
+        assert Graph.of(again).upstream("both") == ("orders", "large", "taxed", "rounded", "both")
+
+
+KINDS = """
+def renamed(cheap):
+    return cheap.withColumnRenamed("product", "name")
+
+
+def last(priced):
+    return priced
+"""
+STATIC_AND_STREAMING = """
+name: kinds
+sources:
+  orders: {connector: files, path: orders, format: json, schema: {id: int, product: string}}
+  products: {connector: files, path: products, format: json, schema: "product string, price int",
+             static: true}
+tables:
+  cheap: SELECT product, price FROM products WHERE price < 10
+  renamed: {python: "tables.py:renamed"}
+  priced: SELECT o.id, c.name, c.price FROM orders o JOIN renamed c ON o.product = c.name
+  last: {python: "tables.py:last"}
+sinks:
+  last: {reads: last, connector: noop}
+"""
+
+
+@pytest.mark.feature("A6")
+def test_which_tables_stream_follows_from_the_sources_and_is_shown(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "products").mkdir()
+    write(tmp_path, KINDS, "tables.py")
+
+    explained = explain(write(tmp_path, STATIC_AND_STREAMING))
+    assert {table.name: table.streaming for table in explained.tables} == {
+        "orders": True,
+        "products": False,
+        "cheap": False,
+        "renamed": False,
+        "priced": True,
+        "last": True,
+    }
+    show_explained(explained, plans=False)
+    lines = capsys.readouterr().out.splitlines()
+    shown = {
+        name: word for line in lines for name, word in re.findall(r"─ (\w+)  .*(streaming|static)", line)
+    }
+    assert shown == {table.name: "streaming" if table.streaming else "static" for table in explained.tables}
+
+
+SEVERAL = """
+name: several
+spark: {spark.sql.shuffle.partitions: 1}
+sources:
+  web: {connector: files, path: web, format: json, schema: {id: int, product: string}}
+  shop: {connector: files, path: shop, format: json, schema: {id: int, product: string}}
+  paid: {connector: files, path: paid, format: json, schema: {order_id: int, euros: int}}
+  products: {connector: files, path: kinds, format: json, schema: "product string, kind string", static: true}
+tables:
+  orders: SELECT 'web' AS way, * FROM web UNION ALL SELECT 'shop' AS way, * FROM shop
+  settled: |
+    SELECT o.way, o.id, p.kind, paid.euros
+    FROM orders o JOIN products p USING (product) JOIN paid ON o.id = paid.order_id
+sinks:
+  settled: {reads: settled, connector: foreach_batch, function: "capture.py:settled"}
+"""
+
+
+@pytest.mark.feature("B9.1")
+def test_several_sources_are_united_and_joined(spark: SparkSession, tmp_path: Path) -> None:
+    feed(tmp_path / "web", "1", [{"id": 1, "product": "tea"}, {"id": 2, "product": "cup"}])
+    feed(tmp_path / "shop", "1", [{"id": 3, "product": "tea"}, {"id": 4, "product": "tea"}])
+    feed(tmp_path / "kinds", "1", [{"product": "tea", "kind": "food"}, {"product": "cup", "kind": "ware"}])
+    feed(tmp_path / "paid", "1", [{"order_id": 2, "euros": 7}])
+    capture(tmp_path, "settled")
+    file = write(tmp_path, SEVERAL)
+    run_until_idle(file)
+    feed(tmp_path / "paid", "2", [{"order_id": 1, "euros": 3}, {"order_id": 4, "euros": 5}])
+    run_until_idle(file)
+
+    assert captured(tmp_path, "settled") == [
+        Counter({("web", 2, "ware", 7): 1}),
+        Counter({("web", 1, "food", 3): 1, ("shop", 4, "food", 5): 1}),
+    ]
+
+
+STATELESS = """
+name: stateless
+sources:
+  lines: {connector: files, path: in, format: json, schema: {id: int, line: string}}
+tables:
+  words: |
+    SELECT id, position, upper(word) AS word, length(word) AS letters
+    FROM lines LATERAL VIEW posexplode(split(line, ' ')) AS position, word
+    WHERE id > 1
+  short: {python: "tables.py:short"}
+sinks:
+  words: {reads: words, connector: foreach_batch, function: "capture.py:words"}
+  short: {reads: short, connector: foreach_batch, function: "capture.py:short"}
+"""
+SHORT = """
+from pyspark.sql.functions import coalesce, col, explode, lit, reverse, split
+
+
+def short(lines):
+    words = lines.select("id", explode(split("line", " ")).alias("word"))
+    return words.where("length(word) <= 3").select(reverse("word"), coalesce(col("id"), lit(0)))
+"""
+
+
+@pytest.mark.feature("C1.1")
+def test_select_where_explode_and_functions(spark: SparkSession, tmp_path: Path) -> None:
+    lines = ((1, "a bee"), (2, "one two three"), (None, "no"))
+    feed(tmp_path / "in", "1", [{"id": id_, "line": line} for id_, line in lines])
+    write(tmp_path, SHORT, "tables.py")
+    capture(tmp_path, "words", "short")
+    run_until_idle(write(tmp_path, STATELESS))
+
+    assert captured(tmp_path, "words") == [
+        Counter({(2, 0, "ONE", 3): 1, (2, 1, "TWO", 3): 1, (2, 2, "THREE", 5): 1})
+    ]
+    assert captured(tmp_path, "short") == [
+        Counter({("a", 1): 1, ("eeb", 1): 1, ("eno", 2): 1, ("owt", 2): 1, ("on", 0): 1})
+    ]
+
+
+PYTHON_FUNCTIONS = """
+name: functions
+sources:
+  numbers: {connector: files, path: in, format: json, schema: {x: bigint}}
+tables:
+  scalars: {python: "tables.py:scalars"}
+  mapped: {python: "tables.py:mapped"}
+sinks:
+  mapped: {reads: mapped, connector: foreach_batch, function: "capture.py:mapped"}
+"""
+SCALARS = """
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.functions import arrow_udf, pandas_udf, udf
+
+
+@udf("bigint")
+def plus_one(x):
+    return x + 1
+
+
+@pandas_udf("bigint")
+def doubled(x: pd.Series) -> pd.Series:
+    return x * 2
+
+
+@arrow_udf("bigint")
+def squared(x: pa.Array) -> pa.Array:
+    return pc.multiply(x, x)
+
+
+def scalars(numbers):
+    return numbers.select("x", plus_one("x").alias("p"), doubled("x").alias("d"), squared("x").alias("s"))
+
+
+def odd(frames):
+    for frame in frames:
+        yield frame[frame.x % 2 == 1]
+
+
+def twice(batches):
+    for batch in batches:
+        yield batch
+        yield batch
+
+
+def mapped(scalars):
+    schema = "x bigint, p bigint, d bigint, s bigint"
+    return scalars.mapInPandas(odd, schema).mapInArrow(twice, schema)
+"""
+
+
+@pytest.mark.feature("C1.2")
+def test_python_functions_of_every_kind(spark: SparkSession, tmp_path: Path) -> None:
+    feed(tmp_path / "in", "1", [{"x": x} for x in range(1, 6)])
+    write(tmp_path, SCALARS, "tables.py")
+    capture(tmp_path, "mapped")
+    run_until_idle(write(tmp_path, PYTHON_FUNCTIONS))
+
+    assert captured(tmp_path, "mapped") == [Counter({(1, 2, 2, 1): 2, (3, 4, 6, 9): 2, (5, 6, 10, 25): 2})]
+
+
+AGGREGATES = (
+    "count(*), sum(x), mean(x), round(stddev(x), 9), min(x), max(x), sort_array(collect_set(x)), "
+    "approx_count_distinct(x)"
+)
+AGGREGATED = f"""
+name: aggregates
+spark: {{spark.sql.shuffle.partitions: 1}}
+sources:
+  numbers: {{connector: files, path: in, format: json, schema: {{k: string, x: int}}, max_files_per_batch: 1}}
+tables:
+  overall: SELECT {AGGREGATES} FROM numbers
+  grouped: SELECT k, {AGGREGATES} FROM numbers GROUP BY k
+sinks:
+  overall: {{reads: overall, connector: foreach_batch, function: "capture.py:overall", mode: complete}}
+  grouped: {{reads: grouped, connector: foreach_batch, function: "capture.py:grouped", mode: complete}}
+"""
+NUMBERS = ((("a", 1), ("a", 2), ("b", 4)), (("a", 2), ("b", 8), ("b", 9)))
+
+
+def aggregates(values: Sequence[int]) -> tuple[Any, ...]:
+    """The row of aggregates, worked out in Python."""
+    spread = round(statistics.stdev(values), 9) if len(values) > 1 else None
+    distinct = tuple(sorted(set(values)))
+    mean = statistics.fmean(values)
+    return (len(values), sum(values), mean, spread, min(values), max(values), distinct, len(distinct))
+
+
+@pytest.mark.feature("C2.1", part="without a JVM function from a jar")
+def test_running_aggregates_global_and_grouped(spark: SparkSession, tmp_path: Path) -> None:
+    for number, rows in enumerate(NUMBERS):
+        feed(tmp_path / "in", str(number), [{"k": k, "x": x} for k, x in rows], at=1000 + number)
+    capture(tmp_path, "overall", "grouped")
+    run_until_idle(write(tmp_path, AGGREGATED))
+
+    prefixes = [list(NUMBERS[0]), [*NUMBERS[0], *NUMBERS[1]]]
+    assert captured(tmp_path, "overall") == [
+        Counter([aggregates([x for _, x in prefix])]) for prefix in prefixes
+    ]
+    assert captured(tmp_path, "grouped") == [
+        Counter((key, *aggregates([x for k, x in prefix if k == key])) for key in "ab") for prefix in prefixes
+    ]
+
+
+def windows(name: str, *arguments: str) -> str:
+    edges = "date_format(window.start, 'HH:mm'), date_format(window.end, 'HH:mm')"
+    lengths = ", ".join(f"'{argument}'" for argument in arguments)
+    return f"  {name}: SELECT {edges}, count(*) FROM events GROUP BY window(at, {lengths})"
+
+
+CAPTURE = "capture.py"
+WINDOWED = "\n".join(
+    [
+        "name: windows",
+        "spark: {spark.sql.shuffle.partitions: 1}",
+        "sources:",
+        "  events: {connector: files, path: in, format: json, schema: {at: timestamp}}",
+        "tables:",
+        windows("tumbling", "10 minutes"),
+        windows("sliding", "10 minutes", "5 minutes"),
+        windows("offset", "10 minutes", "10 minutes", "3 minutes"),
+        "sinks:",
+        *(
+            f"  {each}: {{reads: {each}, mode: update, connector: foreach_batch, function: {CAPTURE}:{each}}}"
+            for each in ("tumbling", "sliding", "offset")
+        ),
+    ]
+)
+
+
+@pytest.mark.feature("C3.1")
+def test_tumbling_sliding_and_offset_windows(spark: SparkSession, tmp_path: Path) -> None:
+    times = ("12:07:00", "12:10:00", "12:12:59")
+    feed(tmp_path / "in", "1", [{"at": f"2026-01-01T{time}Z"} for time in times])
+    capture(tmp_path, "tumbling", "sliding", "offset")
+    run_until_idle(write(tmp_path, WINDOWED))
+
+    assert captured(tmp_path, "tumbling") == [Counter({("12:00", "12:10", 1): 1, ("12:10", "12:20", 2): 1})]
+    # 12:07 counts in 12:00–12:10 and in 12:05–12:15.
+    assert captured(tmp_path, "sliding") == [
+        Counter({("12:00", "12:10", 1): 1, ("12:05", "12:15", 3): 1, ("12:10", "12:20", 2): 1})
+    ]
+    assert captured(tmp_path, "offset") == [Counter({("12:03", "12:13", 3): 1})]

@@ -1,0 +1,52 @@
+"""The doctor's result."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.api import doctor as module
+from headwater.api.doctor import DoctorResult, doctor
+from headwater.engine.doctor import Check
+
+OK = Check("java", "ok", "Java 17")
+WARNING = Check("memory", "warning", "Little is free.", "Close something.", "HW-MEMORY-LOW")
+ERROR = Check("spark", "error", "It is missing.", "Install it.", "HW-PACKAGE-MISSING")
+
+
+@pytest.mark.parametrize(("checks", "code"), [((OK,), 0), ((OK, WARNING), 0), ((OK, WARNING, ERROR), 5)])
+def test_only_an_error_makes_the_exit_code(checks: tuple[Check, ...], code: int) -> None:
+    result = DoctorResult(checks)
+    assert result.exit_code == code
+    assert result.to_json()["ok"] is (code == 0)
+
+
+def test_the_json_form_has_every_field() -> None:
+    assert DoctorResult((ERROR,)).to_json() == {
+        "ok": False,
+        "checks": [
+            {
+                "name": "spark",
+                "status": "error",
+                "says": "It is missing.",
+                "remedy": "Install it.",
+                "code": "HW-PACKAGE-MISSING",
+            }
+        ],
+    }
+
+
+def test_the_run_folder_of_the_project_is_examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[Path] = []
+
+    def examine(folder: Path) -> list[Check]:
+        asked.append(folder)
+        return [OK]
+
+    monkeypatch.setattr(module, "examine", examine)
+    assert doctor(tmp_path) == DoctorResult((OK,))
+    assert asked == [tmp_path / ".headwater"]
+
+
+def test_nothing_is_made(tmp_path: Path) -> None:
+    assert "folder" in [check.name for check in doctor(tmp_path).checks]
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,198 @@
+"""Parsing, exit codes and output of the commands that need no Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.api import batch, checking, running
+from headwater.errors import CheckpointError, EnvironmentProblem, Interrupted, QueryFailed
+from headwater.errors.catalogue.running import FORCED
+from tests.unit.cli.conftest import Headwater
+
+COMMANDS = ("init", "doctor", "check", "explain", "schema", "run")
+GOOD = """
+name: p
+sources: {clicks: {connector: rate}}
+sinks: {out: {reads: clicks, connector: noop}}
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    file = tmp_path / "good.yml"
+    file.write_text(GOOD, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    file = tmp_path / "bad.yml"
+    file.write_text(GOOD.replace("rate", "rat").replace("noop", "nop"), encoding="utf-8")
+    return file
+
+
+def test_help_names_every_command(headwater: Headwater) -> None:
+    answer = headwater("--help")
+    assert (answer.code, answer.err) == (0, "")
+    assert [name for name in COMMANDS if f"\n  {name} " not in answer.out] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(headwater: Headwater, command: str) -> None:
+    answer = headwater(command, "--help")
+    assert answer.code == 0
+    assert "--json" in answer.out
+
+
+@pytest.mark.parametrize(
+    "arguments", [("chek",), ("check",), ("check", "a", "b"), ("run", "a", "--no-such-option")]
+)
+def test_a_command_line_that_makes_no_sense(headwater: Headwater, arguments: tuple[str, ...]) -> None:
+    answer = headwater(*arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert "--help" in answer.err
+
+
+def test_a_good_pipeline(headwater: Headwater, good: Path) -> None:
+    answer = headwater("check", "--offline", good)
+    assert (answer.code, answer.out, answer.err) == (0, f"{good}: offline check passed, 0 finding(s).\n", "")
+
+
+def test_a_bad_pipeline(headwater: Headwater, bad: Path) -> None:
+    answer = headwater("check", "--offline", bad)
+    assert (answer.code, answer.out) == (
+        3,
+        f"{bad}: offline check found 2 error(s), 0 other finding(s).\n",
+    )
+    heads = [line for line in answer.err.splitlines() if not line.startswith("  ")]
+    assert heads == [
+        f"{bad}:3:31: error HW-UNKNOWN-CONNECTOR",
+        f"{bad}:4:41: error HW-UNKNOWN-CONNECTOR",
+    ]
+    assert answer.err.count("Did you mean") == 2
+
+
+def test_a_good_pipeline_as_json(headwater: Headwater, good: Path) -> None:
+    answer = headwater("check", "--offline", "--json", good)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.json == {"file": str(good), "pipeline": "p", "offline": True, "ok": True, "findings": []}
+
+
+def test_a_bad_pipeline_as_json(headwater: Headwater, bad: Path) -> None:
+    answer = headwater("check", "--offline", "--json", bad)
+    assert (answer.code, answer.err, answer.json["ok"], answer.json["pipeline"]) == (3, "", False, None)
+    first = answer.json["findings"][0]
+    assert set(first) == {
+        "severity", "sink", "code", "sentence", "remedy", "retry", "file", "line", "column",
+    }  # fmt: skip
+    assert (first["severity"], first["code"], first["file"], first["line"], first["column"]) == (
+        "error",
+        "HW-UNKNOWN-CONNECTOR",
+        str(bad),
+        3,
+        31,
+    )
+
+
+def test_a_warning_does_not_fail(headwater: Headwater, good: Path) -> None:
+    good.write_text(GOOD + "tables: {unread: SELECT 1 AS one}\n", encoding="utf-8")
+    answer = headwater("check", "--offline", good)
+    assert (answer.code, "warning HW-UNUSED" in answer.err) == (0, True)
+    assert "offline check passed, 1 finding(s)" in answer.out
+
+
+@pytest.mark.parametrize(("command", "code"), [("run", 3), ("explain", 3), ("check", 3)])
+def test_no_file(headwater: Headwater, tmp_path: Path, command: str, code: int) -> None:
+    answer = headwater(command, tmp_path / "none.yml")
+    assert (answer.code, "error HW-FILE-NOT-THERE" in answer.err) == (code, True)
+
+
+def test_a_refusal_as_json(headwater: Headwater, bad: Path) -> None:
+    answer = headwater("run", bad, "--json")
+    assert (answer.code, answer.err, answer.json["ok"]) == (3, "", False)
+    assert [problem["code"] for problem in answer.json["problems"]] == ["HW-UNKNOWN-CONNECTOR"] * 2
+
+
+def test_what_is_no_pipeline_file(headwater: Headwater, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    answer = headwater("check", "--offline", tmp_path / "notes.txt")
+    assert (answer.code, "HW-NOT-A-PIPELINE" in answer.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--conf", "a"), "HW-BAD-CONF"),
+        (("--conf", "=a"), "HW-BAD-CONF"),
+        (("--for", "3"), "HW-BAD-DURATION"),
+        (("--stop-timeout", "soon"), "HW-BAD-DURATION"),
+    ],
+)
+def test_options_that_are_wrong(
+    headwater: Headwater, good: Path, arguments: tuple[str, str], code: str
+) -> None:
+    answer = headwater("run", good, *arguments)
+    assert (answer.code, f"error {code}" in answer.err) == (2, True)
+
+
+def test_the_schema(headwater: Headwater) -> None:
+    answer = headwater("schema")
+    assert (answer.code, answer.err, answer.json["title"]) == (0, "", "Headwater pipeline")
+
+
+def test_init_and_its_json(headwater: Headwater, tmp_path: Path) -> None:
+    answer = headwater("init", tmp_path / "new", "--json")
+    assert (answer.code, set(answer.json)) == (0, {"files", "next_command"})
+    again = headwater("init", tmp_path / "new")
+    assert (again.code, "HW-FOLDER-NOT-EMPTY" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(QueryFailed, 1), (CheckpointError, 4), (EnvironmentProblem, 5), (Interrupted, 130)],
+)
+def test_every_kind_of_error_has_its_exit_code(
+    headwater: Headwater, good: Path, monkeypatch: pytest.MonkeyPatch, error: type, code: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error(FORCED.at(None))
+
+    monkeypatch.setattr(checking, "load", fail)
+    answer = headwater("check", "--offline", good)
+    assert (answer.code, "error HW-FORCED" in answer.err, "Traceback" in answer.err) == (code, True, False)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of Headwater's own."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("first line\nsecond line")
+
+    for module in (checking, running, batch):
+        monkeypatch.setattr(module, "load", fail)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_fault_of_our_own_is_one_sentence_with_a_way_on(headwater: Headwater, good: Path) -> None:
+    answer = headwater("check", "--offline", good)
+    assert (answer.code, answer.out) == (70, "")
+    assert "error HW-INTERNAL" in answer.err
+    assert "RuntimeError: first line" in answer.err
+    assert "--verbose" in answer.err
+    assert "Traceback" not in answer.err
+    assert "second line" not in answer.err
+
+
+@pytest.mark.usefixtures("broken")
+def test_verbose_shows_the_traceback_behind_a_fault(headwater: Headwater, good: Path) -> None:
+    answer = headwater("check", "--offline", good, "--verbose")
+    assert (answer.code, "Traceback" in answer.err) == (70, True)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_fault_as_json(headwater: Headwater, good: Path) -> None:
+    answer = headwater("check", "--offline", good, "--json")
+    assert (answer.code, answer.err, answer.json["problems"][0]["code"]) == (70, "", "HW-INTERNAL")

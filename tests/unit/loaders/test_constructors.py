@@ -1,0 +1,55 @@
+"""Typed constructors and the connectors' models say the same."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import headwater
+from headwater.connectors import all_connectors
+from headwater.loaders import constructors
+from headwater.loaders.constructors import ConnectorCall
+from headwater.loaders.validation import known_keys
+from headwater.spec import Connector
+
+BUILT_IN = sorted(name for name, each in all_connectors().items() if each.spark.startswith("headwater."))
+
+
+def sides(connector: Connector) -> list[Any]:
+    return [side.options for side in (connector.source, connector.sink) if side]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_constructor_takes_exactly_the_keys_of_the_connector(name: str) -> None:
+    function = getattr(constructors, name)
+    keys = {key for model in sides(all_connectors()[name]) for key in known_keys(model)}
+    assert set(inspect.signature(function).parameters) == keys
+    assert getattr(headwater, name) is function
+    assert function.__doc__
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_constructor_wants_what_every_side_wants(name: str) -> None:
+    parameters = inspect.signature(getattr(constructors, name)).parameters.values()
+    wanted = {each.name for each in parameters if each.default is inspect.Parameter.empty}
+    required = [
+        {field.alias or key for key, field in model.model_fields.items() if field.is_required()}
+        for model in sides(all_connectors()[name])
+    ]
+    assert wanted == set.intersection(*required)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_key_is_given_by_its_name(name: str) -> None:
+    parameters = inspect.signature(getattr(constructors, name)).parameters.values()
+    assert {each.kind for each in parameters} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_what_is_not_given_is_not_there() -> None:
+    call = headwater.files(path="in", format="csv", header=False, options={"a": 1})
+    assert call == ConnectorCall(
+        "files", {"path": "in", "format": "csv", "header": False, "options": {"a": 1}}
+    )
+    assert headwater.connector("mine", name="x", other=None) == ConnectorCall("mine", {"name": "x"})

@@ -1,0 +1,152 @@
+"""Pipelines declared in Python become the same specs as those in YAML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headwater as hw
+from headwater.errors import PipelineError, Problem, UsageProblem
+from headwater.loaders.python_form import Declarations
+from tests.unit.specs import spec_of
+
+HERE = Path(__file__)
+YAML = """
+    name: shop
+    timezone: Europe/Berlin
+    folder: runs
+    watermark_policy: fastest
+    spark: {spark.ui.enabled: false}
+    sources:
+      clicks:
+        connector: rate
+        rows_per_second: 5
+        options: {key: "${secret:KEY}"}
+        watermark: {column: timestamp, delay: 120s}
+      ads: {connector: files, path: "s3://a/b", format: csv, schema: {id: int, name: string}, static: true}
+    tables:
+      few: SELECT * FROM clicks
+      more: {sql: SELECT * FROM few, watermark: {column: at, delay: 1 hour}}
+    sinks:
+      show: {reads: few, connector: console, mode: update, trigger: every 10 seconds, rows: 5}
+      keep: {reads: more, connector: files, path: out, format: json, partition_by: [a, b]}
+"""
+
+
+def shop() -> Declarations:
+    p = Declarations(
+        "shop",
+        timezone="Europe/Berlin",
+        folder="runs",
+        watermark_policy="fastest",
+        spark={"spark.ui.enabled": False},
+    )
+    clicks = hw.rate(rows_per_second=5, options={"key": hw.secret("KEY")})
+    p.source("clicks", clicks, watermark=("timestamp", "2 minutes"))
+    ads = hw.files(path="s3://a/b", format="csv", schema="id int, name string")
+    p.source("ads", ads, static=True)
+    p.table("few", sql="SELECT * FROM clicks")
+    p.table("more", sql="SELECT * FROM few", watermark=("at", "1 hour"))
+    p.sink("keep", hw.files(path="./out", format="json", partition_by=("a", "b")), reads="more")
+    p.sink("show", hw.console(rows=5), reads="few", mode="update", trigger="every 10s")
+    return p
+
+
+def problems(p: Declarations) -> list[Problem]:
+    with pytest.raises(PipelineError) as error:
+        p.spec()
+    return list(error.value.problems)
+
+
+def test_both_forms_give_one_spec() -> None:
+    assert shop().spec() == spec_of(YAML, HERE.parent)
+
+
+def test_a_function_is_a_table_that_reads_its_parameters() -> None:
+    p = Declarations("p")
+
+    @p.table
+    def few(clicks: Any, spark: Any) -> Any: ...
+
+    @p.table("more", watermark=("at", "1s"))
+    def other(few: Any) -> Any: ...
+
+    p.table("last", python=few)
+    p.source("clicks", hw.rate())
+    p.sink("out", hw.noop(), reads="more")
+    tables = {table.name: table for table in p.spec().tables}
+    assert [table.function.parameters for table in tables.values() if table.function] == [
+        ("clicks", "spark"),
+        ("few",),
+        ("clicks", "spark"),
+    ]
+    assert tables["few"].function is not None
+    assert tables["few"].function.function is few
+    assert tables["more"].watermark is not None
+
+
+def test_a_problem_is_told_at_the_line_of_the_call() -> None:
+    p = Declarations("p")
+    p.source("clicks", hw.connector("rat"))
+    p.sink("out", hw.noop(), reads="nothing", mode="apend")
+    told = problems(p)
+    assert [problem.code for problem in told] == ["HW-UNKNOWN-CONNECTOR", "HW-WRONG-VALUE"]
+    assert {problem.place.file for problem in told if problem.place} == {str(HERE)}
+    lines = [problem.place.line for problem in told if problem.place]
+    assert lines[1] == lines[0] + 1
+
+
+def test_a_name_twice_in_one_file_is_refused_at_the_second() -> None:
+    p = Declarations("p")
+    p.source("clicks", hw.rate())
+    with pytest.raises(PipelineError) as error:
+        p.source("clicks", hw.rate())
+    assert [problem.code for problem in error.value.problems] == ["HW-NAME-TAKEN"]
+
+
+def test_a_cell_that_runs_again_declares_again() -> None:
+    p = Declarations("p")
+    for rows in (1, 2):
+        exec(
+            compile(f"p.source('clicks', hw.rate(rows_per_second={rows}))", "<cell>", "exec"),
+            {"p": p, "hw": hw},
+        )
+    p.sink("out", hw.noop(), reads="clicks")
+    (clicks,) = p.spec().sources
+    assert clicks.options.model_dump()["rows_per_second"] == 2
+
+
+@pytest.mark.parametrize("call", [{"sql": "SELECT 1"}, {"python": print}])
+def test_a_table_without_a_name(call: dict[str, Any]) -> None:
+    with pytest.raises(UsageProblem) as error:
+        Declarations("p").table(**call)
+    assert [problem.code for problem in error.value.problems] == ["HW-TABLE-CALL"]
+
+
+def star(*tables: Any) -> Any: ...
+
+
+class Callable:
+    def __call__(self, clicks: Any) -> Any: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [(print, "`print` is not a function"), (Callable(), "`Callable` is not"), (star, "`*tables: ")],
+)
+def test_what_is_no_function_for_a_table(function: Any, says: str) -> None:
+    p = Declarations("p")
+    p.source("clicks", hw.rate())
+    p.table("few", python=function)
+    p.sink("out", hw.noop(), reads="clicks")
+    (problem,) = problems(p)
+    assert (problem.code, says in problem.sentence) == ("HW-WRONG-VALUE", True)
+
+
+def test_a_folder_as_a_path() -> None:
+    p = Declarations("p", folder=Path("/somewhere"))
+    p.source("clicks", hw.rate())
+    p.sink("out", hw.noop(), reads="clicks")
+    assert p.spec().folder == Path("/somewhere")

@@ -1,0 +1,57 @@
+"""Facts are stored with a version and read back as they were."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from headwater.plan import QueryFacts, SourceFacts
+
+FACTS = QueryFacts(
+    sink="revenue",
+    connector="files",
+    mode="append",
+    root="/project",
+    timezone="UTC",
+    sources=(SourceFacts("clicks", "files", ("/project/in", "/project/more")), SourceFacts("t", "rate")),
+    output_schema={"id": "int"},
+    held_schema={"id": "bigint"},
+    settings={"spark.sql.shuffle.partitions": "2"},
+    passed_over={"spark.sql.shuffle.partitions": "4"},
+    spark_version="4.1.4",
+)
+# What version 1 wrote, as it stands on disk: it stays readable.
+VERSION_1 = """{
+  "connector": "files", "held_schema": {"id": "bigint"}, "mode": "append",
+  "output_schema": {"id": "int"}, "passed_over": {"spark.sql.shuffle.partitions": "4"},
+  "root": "/project", "settings": {"spark.sql.shuffle.partitions": "2"}, "sink": "revenue",
+  "sources": [
+    {"connector": "files", "name": "clicks", "places": ["/project/in", "/project/more"], "streaming": true},
+    {"connector": "rate", "name": "t", "places": [], "streaming": true}
+  ],
+  "spark_version": "4.1.4", "timezone": "UTC", "version": 1
+}
+"""
+
+
+def test_facts_come_back_as_they_were() -> None:
+    assert QueryFacts.from_json(FACTS.to_json()) == FACTS
+
+
+def test_facts_of_version_1_are_read() -> None:
+    assert QueryFacts.from_json(VERSION_1) == FACTS
+
+
+@pytest.mark.parametrize("version", [0, 2, None, "1"])
+def test_another_version_is_refused(version: object) -> None:
+    text = json.dumps({**json.loads(FACTS.to_json()), "version": version})
+    with pytest.raises(ValueError) as error:
+        QueryFacts.from_json(text)
+    assert str(error.value) == f"version {version}"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "null", '{"version": 1'])
+def test_what_is_no_facts_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        QueryFacts.from_json(text)

@@ -1,0 +1,94 @@
+"""Spark's type names, read without Spark."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.spec.types import SIMPLE, canonical_type, parse_columns, quoted
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [
+        ("INT", "int"),
+        ("integer", "int"),
+        ("long", "bigint"),
+        ("timestamp_ltz", "timestamp"),
+        ("timestamp_ntz", "timestamp_ntz"),
+        ("decimal", "decimal(10,0)"),
+        ("dec(5)", "decimal(5,0)"),
+        ("numeric( 10 , 2 )", "decimal(10,2)"),
+        ("varchar(10)", "varchar(10)"),
+        ("char(1)", "char(1)"),
+        ("array<LONG>", "array<bigint>"),
+        ("map<string, array<int>>", "map<string,array<int>>"),
+        ("struct<a: int, b string>", "struct<a:int,b:string>"),
+        ("struct<`a b`: int not null>", "struct<`a b`:int not null>"),
+        ("array<struct<a: map<string, int>>>", "array<struct<a:map<string,int>>>"),
+        ("variant", "variant"),
+    ],
+)
+def test_a_type_has_one_spelling(written: str, canonical: str) -> None:
+    assert canonical_type(written) == canonical
+    assert canonical_type(canonical) == canonical
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("", "lacks a type"),
+        ("integr", "did you mean `integer`"),
+        ("text", "types are array, bigint"),
+        ("varchar", "lacks a length"),
+        ("decimal(1,2,3)", "too many numbers"),
+        ("decimal(x)", "should be a number"),
+        ("array", "lacks a `<`"),
+        ("array<int", "lacks a `>`"),
+        ("map<string>", "lacks a `,`"),
+        ("struct<>", "lacks a column name"),
+        ("struct<a>", "lacks a type"),
+        ("int int", "does not belong here"),
+        ("int;", "unexpected `;`"),
+    ],
+)
+def test_what_is_no_type_is_told(written: str, says: str) -> None:
+    with pytest.raises(ValueError) as error:
+        canonical_type(written)
+    assert says in str(error.value)
+
+
+def test_columns_of_a_ddl_text() -> None:
+    assert parse_columns("a int, `b c` string not null, d: array<int>") == [
+        ("a", "int", True),
+        ("b c", "string", False),
+        ("d", "array<int>", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "ddl"), [("a_1", "a_1"), ("a b", "`a b`"), ("1a", "`1a`"), ("a`b", "`a``b`")]
+)
+def test_a_name_is_quoted_where_it_must_be(name: str, ddl: str) -> None:
+    assert quoted(name) == ddl
+    assert parse_columns(f"{ddl} int") == [(name, "int", True)]
+
+
+LEAVES = st.sampled_from(sorted(SIMPLE)) | st.just("decimal(3,1)")
+TYPES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        inner.map(lambda t: f"array<{t}>"),
+        st.tuples(LEAVES, inner).map(lambda kv: f"map<{kv[0]},{kv[1]}>"),
+        st.lists(inner, min_size=1, max_size=3).map(
+            lambda ts: f"struct<{','.join(f'f{i}: {t}' for i, t in enumerate(ts))}>"
+        ),
+    ),
+)
+
+
+@given(TYPES)
+def test_every_type_that_is_written_is_read(written: str) -> None:
+    canonical = canonical_type(written)
+    assert canonical_type(canonical) == canonical
