@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,23 @@ from headwater.api.loading import load
 from headwater.api.results import BatchResult
 from headwater.connectors import sink_side, source_side
 from headwater.engine.build import SPARK_ERRORS, spark_module
-from headwater.engine.prepare import Prepared, prepare, settings_of
+from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
-from headwater.engine.translate import failure_problem
+from headwater.engine.translate import code_problem, failure_problem
 from headwater.errors import PipelineError, Problem, QueryFailed
-from headwater.errors.catalogue.running import BATCH_NEEDS_INTO, INTO_STREAM_FOLDER, NO_BATCH_FORM
+from headwater.errors.catalogue.running import (
+    BATCH_NEEDS_INTO,
+    INTO_DECLARED_PLACE,
+    INTO_NOT_EMPTY,
+    INTO_STREAM_FOLDER,
+    NO_BATCH_FORM,
+)
 from headwater.runtime import RunOptions
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec
 from headwater.spec.paths import is_uri
+
+BATCH_MARKER = "_headwater_batch"
+"""A file that says: a batch run wrote this folder, and the next one may replace it. Spark passes it over."""
 
 
 def run_batch(
@@ -38,7 +48,6 @@ def run_batch_spec(
         spec, master=options.master, conf=options.conf, spark_ui=options.spark_ui, stdout=stdout
     )
     try:
-        session.apply(settings_of(session, spec))
         prepared = prepare(session, spec, batch=True)
         if prepared.problems:
             raise PipelineError.of(problem for _, problem in prepared.problems)
@@ -61,8 +70,27 @@ def _problems(spec: PipelineSpec, into: Path | None) -> Iterator[Problem]:
         elif side.stores and into is None:
             place = ", ".join(side.places(sink.options))
             yield BATCH_NEEDS_INTO.at(sink.position, sink=sink.name, place=place)
-        elif side.stores and into is not None and (_place(into, sink) / "_spark_metadata").exists():
-            yield INTO_STREAM_FOLDER.at(sink.position, place=str(_place(into, sink)))
+        elif side.stores and into is not None:
+            yield from _place_problems(spec, sink, _place(into, sink))
+
+
+def _place_problems(spec: PipelineSpec, sink: SinkSpec, place: Path) -> Iterator[Problem]:
+    """Why a batch run must not replace what is in a folder: only its own results may go."""
+    if (place / "_spark_metadata").exists():
+        yield INTO_STREAM_FOLDER.at(sink.position, place=str(place))
+        return
+    declared = [p for each in spec.sources for p in source_side(each.connector).places(each.options)]
+    declared += [p for each in spec.sinks for p in sink_side(each.connector).places(each.options)]
+    touched = next((other for other in declared if _meet(place, Path(other))), None)
+    if touched:
+        yield INTO_DECLARED_PLACE.at(sink.position, place=str(place), other=touched)
+    elif place.is_dir() and any(place.iterdir()) and not (place / BATCH_MARKER).exists():
+        yield INTO_NOT_EMPTY.at(sink.position, place=str(place))
+
+
+def _meet(one: Path, other: Path) -> bool:
+    real, second = Path(os.path.realpath(one)), Path(os.path.realpath(other))
+    return real.is_relative_to(second) or second.is_relative_to(real)
 
 
 def _place(into: Path, sink: SinkSpec) -> Path:
@@ -84,5 +112,9 @@ def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, into: Path | 
     except SPARK_ERRORS as error:
         log = spec.folder / "logs" / "spark.log"
         raise QueryFailed(failure_problem(error, sink, spec.tables, spec.root, log)) from error
+    except Exception as error:  # the user's own code: whatever it raises is told at the user's line
+        raise QueryFailed(code_problem(error, sink, spec.root)) from error
+    if into is not None and sink_side(sink.connector).stores:
+        (_place(into, sink) / BATCH_MARKER).touch()
     places = sink_side(sink.connector).places(options)
     return ", ".join(place if is_uri(place) else str(place) for place in places)

@@ -34,7 +34,7 @@ class PlaceChanged(Rule):
         changed = [
             source
             for source in now.sources
-            if source.name in before and set(before[source.name].places) != set(source.places)
+            if source.name in before and before[source.name].places != source.places
         ]
         if changed and then.root != now.root and all(_moved_along(then, now, s.name) for s in changed):
             yield Finding(MOVED.at(spec.position, sink=now.sink, old=then.root, new=now.root), sink=now.sink)
@@ -111,4 +111,4 @@ def _moved_along(then: QueryFacts, now: QueryFacts, name: str) -> bool:
     """Whether a source's places are the old ones seen from the new root."""
     old = next(source.places for source in then.sources if source.name == name)
     new = next(source.places for source in now.sources if source.name == name)
-    return {place.replace(then.root, now.root, 1) for place in old} == set(new)
+    return tuple(place.replace(then.root, now.root, 1) for place in old) == new

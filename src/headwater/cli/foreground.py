@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import typer
@@ -37,7 +38,9 @@ def run_stream(
 
 def run_batch(file: str, options: RunOptions, into: Path | None, *, as_json: bool) -> int:
     """Run the tables once over finished data."""
-    result = batch_command(file, options, into=into, stdout=_to_stdout)
+    # With --json stdout holds one document; the console sink's tables go beside it.
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        result = batch_command(file, options, into=into, stdout=_to_stdout)
     if as_json:
         print_json(result.to_json())
     else:

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from headwater.cli.options import Conf, File, Json, Master, Verbose, duration, settings
+from headwater.errors import UsageProblem
+from headwater.errors.catalogue.usage import BATCH_HAS_AN_END, INTO_WITHOUT_BATCH
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,6 +41,7 @@ def run(
     from headwater.cli.foreground import run_batch, run_stream
     from headwater.runtime import RunOptions
 
+    _refuse_mixed(batch=batch, into=into, streaming=until_idle or limit is not None or fail_fast)
     wait = duration("--stop-timeout", stop_timeout)
     options = RunOptions(
         master=master,
@@ -51,3 +54,11 @@ def run(
     if batch:
         raise typer.Exit(run_batch(file, options, into, as_json=as_json))
     raise typer.Exit(run_stream(file, options, duration("--for", limit), as_json=as_json, verbose=verbose))
+
+
+def _refuse_mixed(*, batch: bool, into: Path | None, streaming: bool) -> None:
+    """Options that would be passed over in silence; a forgotten `--batch` would start the real stream."""
+    if into is not None and not batch:
+        raise UsageProblem(INTO_WITHOUT_BATCH.at(None))
+    if batch and streaming:
+        raise UsageProblem(BATCH_HAS_AN_END.at(None))

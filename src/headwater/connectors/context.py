@@ -15,7 +15,7 @@ from headwater.spec import FunctionRef
 class Context:
     """The declared thing's name and place, the run folder, and the way to the user's functions.
 
-    `keep` is true for a real start: only then may anything be written into the run folder.
+    Nothing is written while a pipeline is looked at; `keep` is the way to leave something for a start.
     """
 
     name: str
@@ -25,4 +25,5 @@ class Context:
     folder: Path
     """The run folder."""
     load: Callable[[FunctionRef], Callable[..., Any]]
-    keep: bool = False
+    keep: Callable[[Path, str], None]
+    """Leaves a text for the run folder; it is written only if the run really starts."""

@@ -39,8 +39,8 @@ class Builder:
     code: ProjectCode | None
     batch: bool = False
     """Read every source as a finished data set."""
-    keep: bool = False
-    """A real start: what is worked out now (an inferred schema) is kept."""
+    kept: dict[Path, str] = field(default_factory=dict)
+    """Texts for the run folder (an inferred schema), written when the run really starts."""
     frames: dict[str, DataFrame] = field(default_factory=dict)
 
     def graph(self) -> Graph:
@@ -71,7 +71,12 @@ class Builder:
     def context(self, declared: Any) -> Context:
         """What a connector's spark module gets to know."""
         return Context(
-            declared.name, declared.position, self.spec.root, self.spec.folder, self.load, self.keep
+            declared.name,
+            declared.position,
+            self.spec.root,
+            self.spec.folder,
+            self.load,
+            self.kept.__setitem__,
         )
 
     def _references(self, table: TableSpec) -> tuple[Reference, ...] | None:

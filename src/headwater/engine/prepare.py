@@ -31,12 +31,12 @@ class Prepared:
     """Problems with the name of the sink that they stop; an empty name for the whole pipeline."""
 
 
-def prepare(
-    session: PipelineSession, spec: PipelineSpec, *, keep: bool = False, batch: bool = False
-) -> Prepared:
+def prepare(session: PipelineSession, spec: PipelineSpec, *, batch: bool = False) -> Prepared:
     """Ship the user's code, build every sink's DataFrame, and ask Spark about each."""
+    # Spark binds the time zone and other settings while it analyses, not only while it runs.
+    session.apply(settings_of(session, spec))
     code = ship_user_code(spec, session.spark.sparkContext)
-    builder = Builder(session.spark, spec, code, batch=batch, keep=keep)
+    builder = Builder(session.spark, spec, code, batch=batch)
     try:
         graph = builder.graph()
     except PipelineError as error:

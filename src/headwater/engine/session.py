@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 from headwater.engine.java import find_java
 from headwater.engine.jvm import Jvm, start_context
 from headwater.engine.settings import MASTER, Setting, cores_of, master_of
-from headwater.errors import EnvironmentProblem
+from headwater.errors import EnvironmentProblem, PipelineError
+from headwater.errors.catalogue.pipelines import SPARK_SETTING_FIXED
 from headwater.errors.catalogue.running import SETTING_NEEDS_NEW_PROCESS
+from headwater.loaders.whole import FIXED_SETTINGS
 from headwater.spec import PipelineSpec
 from headwater.values import Secret
 
@@ -58,6 +60,7 @@ def open_session(
 ) -> PipelineSession:
     """The pipeline's session; the JVM is started by the first one in the process."""
     given = {**spec.spark, **(conf or {})}
+    _refuse_fixed_settings(given)
     wanted = master_of(master, spec)
     jvm = start_context(
         _context_settings(spec, given, wanted, spark_ui),
@@ -105,6 +108,15 @@ def _hide_secret_options(spark: SparkSession, spec: PipelineSpec) -> None:
     if secret:
         before = spark.conf.get(REDACTED_OPTIONS) or ""
         spark.conf.set(REDACTED_OPTIONS, "|".join((before, *map(re.escape, sorted(secret)))).lstrip("|"))
+
+
+def _refuse_fixed_settings(given: Mapping[str, str]) -> None:
+    """Settings that have a key of their own in the pipeline file, given with `--conf`."""
+    fixed = [key for key in given if key in FIXED_SETTINGS]
+    if fixed:
+        raise PipelineError.of(
+            SPARK_SETTING_FIXED.at(None, key=key, hint=FIXED_SETTINGS[key]) for key in fixed
+        )
 
 
 def _refuse_late_settings(spark: SparkSession, given: Mapping[str, str], spec: PipelineSpec) -> None:

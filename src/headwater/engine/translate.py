@@ -23,7 +23,7 @@ from headwater.engine.spark_errors import (
 from headwater.errors import Problem
 from headwater.errors.catalogue import running
 from headwater.spec import Mode, SinkSpec, SourceSpec, TableSpec
-from headwater.values import Position
+from headwater.values import Position, scrub
 
 _STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
 _ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
@@ -122,6 +122,13 @@ def failure_problem(
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
 
 
+def code_problem(error: Exception, sink: SinkSpec, root: Path) -> Problem:
+    """What the user's own function raised on the driver, at the user's own line."""
+    raised = f"{type(error).__name__}: {error}".rstrip(". ")
+    place = user_line(error.__traceback__, root) or sink.position
+    return _detailed(running.QUERY_CODE_FAILED.at(place, sink=sink.name, error=raised), error)
+
+
 def full_text(error: BaseException) -> str:
     """Everything an exception says, for the log file and for `--verbose`."""
     stacks = [getattr(each, "_stackTrace", None) for each in (error, getattr(error, "_cause", None))]
@@ -144,7 +151,9 @@ def _generic(error: Exception, where: str, place: Position | None) -> Problem:
 
 
 def _detailed(problem: Problem, error: Exception) -> Problem:
-    return replace(problem, detail=full_text(error))
+    """The problem with all that is behind it; Spark may quote an option, so secrets are taken out here."""
+    params = {key: scrub(value) if isinstance(value, str) else value for key, value in problem.params.items()}
+    return replace(problem, params=params, detail=scrub(full_text(error)))
 
 
 def _hint(says: str, mode: Mode) -> str:

@@ -83,6 +83,13 @@ class QueryProgress(Event):
         return int(self.progress["numInputRows"])
 
     @property
+    def moved(self) -> bool:
+        """Whether any source went on, even over files without a row."""
+        return any(
+            source.get("startOffset") != source.get("endOffset") for source in self.progress["sources"]
+        )
+
+    @property
     def watermark(self) -> str | None:
         found = (self.progress.get("eventTime") or {}).get("watermark")
         # Spark shows the beginning of time where no watermark has been reached yet.

@@ -125,4 +125,6 @@ def _spelt_once(place: str) -> str:
 def _lies_in(place: str, read: str) -> bool:
     """Whether a place is what a source reads or is inside: Spark looks into folders below, too."""
     inner, outer = PurePath(_spelt_once(place)), PurePath(_spelt_once(read))
-    return any(outer == each or each.match(str(outer)) for each in (inner, *inner.parents))
+    # A glob over files names no folder, so a file that the sink would write is tried.
+    written = inner / f"part-00000{outer.suffix}"
+    return any(outer == each or each.match(str(outer)) for each in (written, inner, *inner.parents))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,8 +17,10 @@ class FailureLog:
         self.file = folder / "failures.log"
 
     def write(self, query: str, problem: Problem) -> None:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         text = f"{now} {query} {problem}\n{problem.detail}\n\n"
-        with self.file.open("a", encoding="utf-8") as stream:
-            stream.write(scrub(text))
+        # A full disk must not keep the run from ending; the problem itself is told all the same.
+        with suppress(OSError):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with self.file.open("a", encoding="utf-8") as stream:
+                stream.write(scrub(text))

@@ -44,6 +44,11 @@ class RunLocks:
         self._thread = threading.Thread(target=self._beat, args=(lost,), daemon=True, name="headwater locks")
         self._thread.start()
 
+    def confirm(self) -> None:
+        """Say once more that this run is alive; `Held` if a checkpoint has become another's meanwhile."""
+        for lock in self._locks:
+            lock.heartbeat()
+
     def release(self) -> None:
         """Give every lock back."""
         self._done.set()

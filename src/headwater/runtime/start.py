@@ -20,7 +20,7 @@ from headwater.plan import QueryFacts
 from headwater.runtime.failures import FailureLog
 from headwater.runtime.handles import Run
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.run_folder import RunFolder
+from headwater.runtime.run_folder import RunFolder, write_whole
 from headwater.runtime.supervisor import STOP_SECONDS, Supervisor
 from headwater.spec import PipelineSpec, SinkSpec
 from headwater.values import AvailableNow, Every, Once, Secret, Trigger, Unpaced
@@ -69,9 +69,11 @@ def start(
         locks.name_jvm(session.jvm.pid, session.jvm.start_time)
         folder.claim(spec)
         go_on()
-        prepared = prepare(session, spec, keep=True)
+        prepared = prepare(session, spec)
         plan = _planned(prepared, spec, folder, found)
         go_on()
+        # A long preparation is silent; on another host the lock may have been taken over meanwhile.
+        locks.confirm()
         supervisor = _supervisor(spec, run_id, options, emit, locks)
         _start_queries(prepared, spec, folder, plan, options, supervisor, run_id, emit)
     except BaseException:
@@ -157,6 +159,9 @@ def _start_queries(
     emit: Callable[[Event], None],
 ) -> None:
     session = prepared.session
+    for file, text in prepared.builder.kept.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(file, text)
     names = tuple(each.sink.name for each in plan)
     emit(
         RunStarted(

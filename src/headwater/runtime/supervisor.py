@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -17,6 +18,7 @@ from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryS
 ENDED = (QueryStatus.FINISHED, QueryStatus.STOPPED, QueryStatus.FAILED)
 STOP_SECONDS = 60.0
 _KEPT = 100
+_LOG = logging.getLogger("headwater")
 _LOOK_SECONDS = 0.2
 _LAST_EVENTS_SECONDS = 5.0
 
@@ -65,7 +67,7 @@ class Supervisor:
         self.tracks: dict[str, Track] = {}
         self.closed = False
         self.stuck = False
-        self._emit = emit
+        self._emit = _unhurt(emit)
         self._explain = explain
         self._fail_fast = fail_fast
         self._stop_seconds = stop_seconds
@@ -177,7 +179,7 @@ class Supervisor:
     @staticmethod
     def _is_quiet(track: Track, event: QueryProgress) -> bool:
         """Batches without data and with the watermark where it was: only time-outs keep the query going."""
-        if event.rows_in:
+        if event.rows_in or event.moved:
             track.quiet_watermark = None
             return False
         mark = event.watermark or "none"
@@ -231,6 +233,18 @@ class Supervisor:
         with self._changed:
             self.closed = True
             self._changed.notify_all()
+
+
+def _unhurt(emit: Callable[[Event], None]) -> Callable[[Event], None]:
+    """An observer that raises must not end the watch: the run would hang with its locks held."""
+
+    def call(event: Event) -> None:
+        try:
+            emit(event)
+        except Exception:  # noqa: BLE001 - an observer is foreign code: whatever it raises is noted
+            _LOG.exception("an observer of the run failed at %s", event.kind)
+
+    return call
 
 
 def summary_of(track: Track) -> dict[str, Any]:

@@ -84,10 +84,12 @@ def test_another_folder_is_refused() -> None:
     assert said(PlaceChanged(), changed(sources=now)) == [("HW-PLACE-CHANGED", Severity.ERROR, 3)]
 
 
-def test_the_order_of_folders_does_not_count() -> None:
+def test_another_order_of_folders_is_refused_as_spark_tells_them_apart_by_it() -> None:
     one, two = ("/project/a", "/project/b"), ("/project/b", "/project/a")
     before = {"sources": (SourceFacts("clicks", "files", one),)}
-    assert said(PlaceChanged(), changed(before, sources=(SourceFacts("clicks", "files", two),))) == []
+    assert said(PlaceChanged(), changed(before, sources=(SourceFacts("clicks", "files", two),))) == [
+        ("HW-PLACE-CHANGED", Severity.ERROR, 3)
+    ]
 
 
 def test_a_static_source_may_move() -> None:

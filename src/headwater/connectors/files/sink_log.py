@@ -14,6 +14,9 @@ def removable(names: Collection[str], batch: int) -> list[str]:
     Every tenth file or so is `N.compact` and repeats all the batches before it. It can go only while what it
     repeats is still there: every file since the last compact one, or since the beginning.
     """
+    numbers = [int(name.removesuffix(_COMPACT)) for name in names if name.removesuffix(_COMPACT).isdigit()]
+    if max(numbers, default=batch) > batch:
+        return []
     if str(batch) in names:
         return [str(batch)]
     if f"{batch}{_COMPACT}" not in names:

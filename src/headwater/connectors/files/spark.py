@@ -23,6 +23,7 @@ from headwater.errors.catalogue.connectors import (
     FILES_NO_COLUMNS,
     FILES_NOT_INFERRED,
     FILES_PARTITION_COLUMN,
+    FILES_STORED_SCHEMA,
     FILES_TEXT_COLUMN,
 )
 from headwater.spec.paths import as_glob
@@ -146,7 +147,10 @@ def _inferred(spark: SparkSession, options: FilesSource, context: Context) -> St
     """The schema worked out at the first start; every later start reads the stored one."""
     stored = context.folder / "schemas" / f"{context.name}.json"
     if stored.exists():
-        return StructType.fromJson(json.loads(stored.read_text(encoding="utf-8"))["schema"])
+        try:
+            return StructType.fromJson(json.loads(stored.read_text(encoding="utf-8"))["schema"])
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise PipelineError(FILES_STORED_SCHEMA.at(context.place, file=str(stored))) from error
     reader = spark.read.format(options.format).options(**_read_options(options), **plain(options))
     if options.format == "csv":
         reader = reader.option("inferSchema", "true")
@@ -155,11 +159,7 @@ def _inferred(spark: SparkSession, options: FilesSource, context: Context) -> St
     except AnalysisException as error:
         paths = ", ".join(options.path)
         raise PipelineError(FILES_NOT_INFERRED.at(context.place, name=context.name, paths=paths)) from error
-    if context.keep:
-        stored.parent.mkdir(parents=True, exist_ok=True)
-        stored.write_text(
-            json.dumps({"version": STORED_VERSION, "schema": schema.jsonValue()}), encoding="utf-8"
-        )
+    context.keep(stored, json.dumps({"version": STORED_VERSION, "schema": schema.jsonValue()}) + "\n")
     return schema
 
 

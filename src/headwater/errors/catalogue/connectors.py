@@ -42,3 +42,8 @@ FILES_CSV_COLUMN = Entry(
     "A csv file can't hold the column `{column}` ({type}) of the sink `{name}`.",
     "Turn it into text, for instance `to_json({column}) AS {column}`, or choose another format.",
 )
+FILES_STORED_SCHEMA = Entry(
+    "HW-FILES-STORED-SCHEMA",
+    "The schema that was inferred at the first start can't be read from {file}.",
+    "Write the columns under `schema:` instead of `infer_schema: true`, or restore the file.",
+)

@@ -82,6 +82,16 @@ INTO_STREAM_FOLDER = Entry(
     "{place} belongs to a streaming sink (it has _spark_metadata): Spark readers would not see the rows.",
     "Name another folder with `--into`.",
 )
+INTO_DECLARED_PLACE = Entry(
+    "HW-INTO-DECLARED-PLACE",
+    "{place} would be replaced, and this pipeline reads or writes {other}.",
+    "Name another folder with `--into`.",
+)
+INTO_NOT_EMPTY = Entry(
+    "HW-INTO-NOT-EMPTY",
+    "{place} holds files that no batch run of Headwater wrote, and they would be replaced.",
+    "Name another folder with `--into`, or empty this one.",
+)
 QUERY_CODE_FAILED = Entry(
     "HW-QUERY-CODE-FAILED",
     "The query `{sink}` failed in your code: {error}.",

@@ -27,3 +27,13 @@ UNKNOWN_QUERY = Entry(
     "This run has no query `{name}`.",
     "Its queries are: {known}.",
 )
+INTO_WITHOUT_BATCH = Entry(
+    "HW-INTO-WITHOUT-BATCH",
+    "`--into` is for batch runs, and `--batch` is not there.",
+    "Add `--batch`, or take `--into` out to start the stream.",
+)
+BATCH_HAS_AN_END = Entry(
+    "HW-BATCH-HAS-AN-END",
+    "`--until-idle`, `--for` and `--fail-fast` mean nothing with `--batch`.",
+    "Take them out: a batch run ends by itself.",
+)
