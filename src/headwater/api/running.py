@@ -59,7 +59,7 @@ def _wait(
             reason = f"{signals.stop}: the running batches are finished first."
         elif deadline is not None and deadline():
             reason = f"{limit} are over."
-        elif options.until_idle and running.wait_idle(0):
+        elif options.until_idle and running.is_idle:
             reason = "Nothing is left to read."
     if not reason:
         return

@@ -119,9 +119,14 @@ class Run:
         """Wait until any query has ended; False if all still run after `timeout` seconds."""
         return self._supervisor.wait(lambda: self._supervisor.any_ended, timeout)
 
+    @property
+    def is_idle(self) -> bool:
+        """Every query, at its last look, found nothing more to read, or has ended."""
+        return self._supervisor.all_idle
+
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until nothing more is there to read; False if that is not so after `timeout` seconds."""
-        return self._supervisor.wait(lambda: self._supervisor.all_idle, timeout)
+        return self._supervisor.wait_idle(timeout)
 
     def stop(self, timeout: float | None = None) -> None:
         """Let the running batches commit, then stop; the next start goes on from there.

@@ -35,6 +35,8 @@ class Track:
     problem: Problem | None = None
     stopping: bool = False
     quiet_watermark: str | None = None
+    looks: int = 0
+    """How often it was seen to be idle."""
     seen_inactive: float | None = None
 
     @property
@@ -97,6 +99,7 @@ class Supervisor:
                     self._progressed(self.tracks[name], event)
                 case QueryIdle(query=name) if name in self.tracks and not self.tracks[name].ended:
                     self.tracks[name].status = QueryStatus.IDLE
+                    self.tracks[name].looks += 1
             self._changed.notify_all()
         self._emit(event)
 
@@ -118,6 +121,19 @@ class Supervisor:
     def all_idle(self) -> bool:
         """Every query has committed what its sources hold, or has ended."""
         return all(track.ended or track.status is QueryStatus.IDLE for track in self.tracks.values())
+
+    def wait_idle(self, timeout: float | None) -> bool:
+        """Wait until every query has looked anew and found nothing.
+
+        The first look that is reported may have begun before this call, so a second one is waited for.
+        """
+        before = {name: track.looks for name, track in self.tracks.items()}
+
+        def idle() -> bool:
+            anew = (t.ended or t.looks >= before[t.name] + 2 for t in self.tracks.values())
+            return self.all_idle and all(anew)
+
+        return self.wait(idle, timeout)
 
     @property
     def exit_code(self) -> int | None:
@@ -174,7 +190,9 @@ class Supervisor:
         track.rows_in += event.rows_in
         track.rows_out += event.rows_out or 0
         if not track.ended:
-            track.status = QueryStatus.IDLE if self._is_quiet(track, event) else QueryStatus.RUNNING
+            quiet = self._is_quiet(track, event)
+            track.status = QueryStatus.IDLE if quiet else QueryStatus.RUNNING
+            track.looks += quiet
 
     @staticmethod
     def _is_quiet(track: Track, event: QueryProgress) -> bool:
