@@ -26,9 +26,6 @@ from headwater.runtime import RunOptions
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec
 from headwater.spec.paths import is_uri
 
-BATCH_MARKER = "_headwater_batch"
-"""A file that says: a batch run wrote this folder, and the next one may replace it. Spark passes it over."""
-
 
 def run_batch(
     file: str | Path, options: RunOptions, *, into: Path | None = None, stdout: Callable[[str], None]
@@ -84,8 +81,13 @@ def _place_problems(spec: PipelineSpec, sink: SinkSpec, place: Path) -> Iterator
     touched = next((other for other in declared if _meet(place, Path(other))), None)
     if touched:
         yield INTO_DECLARED_PLACE.at(sink.position, place=str(place), other=touched)
-    elif place.is_dir() and any(place.iterdir()) and not (place / BATCH_MARKER).exists():
+    elif place.is_dir() and any(place.iterdir()) and not _marker(place).exists():
         yield INTO_NOT_EMPTY.at(sink.position, place=str(place))
+
+
+def _marker(place: Path) -> Path:
+    """A file beside the folder that says: a batch run wrote it, and the next one may replace it."""
+    return place.parent / f".{place.name}.headwater-batch"
 
 
 def _meet(one: Path, other: Path) -> bool:
@@ -115,6 +117,6 @@ def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, into: Path | 
     except Exception as error:  # the user's own code: whatever it raises is told at the user's line
         raise QueryFailed(code_problem(error, sink, spec.root)) from error
     if into is not None and sink_side(sink.connector).stores:
-        (_place(into, sink) / BATCH_MARKER).touch()
+        _marker(_place(into, sink)).touch()
     places = sink_side(sink.connector).places(options)
     return ", ".join(place if is_uri(place) else str(place) for place in places)
