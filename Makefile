@@ -9,7 +9,7 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-verify quick test features soak docs lock clean force
+.PHONY: help setup demo demo-verify quick test features soak reference docs lock clean force
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile

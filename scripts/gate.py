@@ -1,16 +1,20 @@
 """The gate: every check and test folder in its own process, then one table of what they said.
 
-A step that fails does not stop the later ones. With CI=true a skipped test counts against the gate.
+Two steps run side by side; what a step prints is kept in build/gate/ and shown whole when the step ends. A
+step that fails does not stop the later ones. With CI=true a skipped test counts against the gate.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -19,7 +23,9 @@ from scripts.contract import RECORDS, ROOT
 
 REPORTS = ROOT / "build" / "gate"
 QUICK_FOLDERS = ("unit", "architecture")
-FOLDERS = (*QUICK_FOLDERS, "spark", "connectors", "faults", "docs")
+# The longest come first, so that the short ones fill what is left of the time.
+SPARK_FOLDERS = ("spark", "faults", "docs", "connectors")
+LANES = 2
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,16 @@ class Outcome:
     skips: tuple[str, ...] = ()
 
 
+def steps(quick: bool) -> list[Step]:
+    """What to do, in the order in which it begins; `quick` leaves out whatever needs a JVM."""
+    without_jvm = [*tool_steps(), *test_steps(QUICK_FOLDERS)]
+    if quick:
+        return without_jvm
+    # The archive is ready when the first JVM starts, since the checks beside it take longer.
+    archive = Step("class archive", (sys.executable, "-m", "tests.short_lives"))
+    return [archive, *without_jvm, *test_steps(SPARK_FOLDERS)]
+
+
 def tool_steps() -> list[Step]:
     """The checks that are no tests."""
     scripts = Path(sys.executable).parent
@@ -50,6 +66,7 @@ def tool_steps() -> list[Step]:
         Step("ruff format", (f"{scripts}/ruff", "format", "--check", ".")),
         Step("mypy", (f"{scripts}/mypy",)),
         Step("import contracts", (f"{scripts}/lint-imports",)),
+        Step("docs build", (sys.executable, "-m", "zensical", "build", "--clean", "--strict")),
     ]
 
 
@@ -66,14 +83,58 @@ def test_step(folder: str) -> Step:
     return Step(f"tests/{folder}", command, report)
 
 
-def run(step: Step) -> Outcome:
-    """Run one step with its output passed through."""
-    print(f"\n=== {step.name} ===", flush=True)
-    if step.report:
-        step.report.unlink(missing_ok=True)
-    began = time.monotonic()
-    code = subprocess.run(step.command, cwd=ROOT, check=False).returncode
-    seconds = time.monotonic() - began
+class Lanes:
+    """Runs steps side by side: each as soon as a lane is free, in the order given."""
+
+    def __init__(self, count: int) -> None:
+        self._pool = ThreadPoolExecutor(count)
+        self._printing = threading.Lock()
+        self._running: list[subprocess.Popen[bytes]] = []
+        self.interrupted = False
+
+    def run(self, steps: Sequence[Step]) -> list[Outcome]:
+        """The outcomes in the order of the steps; after Ctrl-C, of those that had begun."""
+        REPORTS.mkdir(parents=True, exist_ok=True)
+        began = [self._pool.submit(self._step, step) for step in steps]
+        try:
+            for future in began:
+                future.result()
+        except KeyboardInterrupt:
+            self._interrupt()
+        self._pool.shutdown()
+        return [future.result() for future in began if not future.cancelled()]
+
+    def _interrupt(self) -> None:
+        """Begin nothing more, and pass Ctrl-C on: steps have sessions of their own, so they got none yet."""
+        self.interrupted = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(self._running):
+            process.send_signal(signal.SIGINT)
+
+    def _step(self, step: Step) -> Outcome:
+        self._say(f"--- {step.name} begins")
+        log = REPORTS / f"{Path(step.name).name.replace(' ', '_')}.log"
+        if step.report:
+            step.report.unlink(missing_ok=True)
+        began = time.monotonic()
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                step.command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self._running.append(process)
+        code = process.wait()
+        self._running.remove(process)
+        seconds = time.monotonic() - began
+        self._say(f"\n=== {step.name} ===\n{log.read_text(encoding='utf-8', errors='replace')}")
+        return judge(step, seconds, code)
+
+    def _say(self, text: str) -> None:
+        with self._printing:
+            print(text, flush=True)
+
+
+def judge(step: Step, seconds: float, code: int) -> Outcome:
+    """What a step came to that ended with this exit code."""
     if step.report:
         return judge_tests(step.name, seconds, code, step.report)
     return Outcome(step.name, seconds, passed=int(code == 0), failed=int(code != 0))
@@ -95,12 +156,14 @@ def _skip_line(case: ElementTree.Element) -> str:
     return f"{case.get('classname')}::{case.get('name')}: {reason}"
 
 
-def summary(outcomes: Sequence[Outcome], strict: bool) -> Iterator[str]:
+def summary(outcomes: Sequence[Outcome], strict: bool, wall: float | None = None) -> Iterator[str]:
     """The closing lines: the table, every skip with its reason, the totals."""
     yield f"\n{'step':<22}{'seconds':>9}{'passed':>9}{'failed':>9}{'skipped':>9}"
     for outcome in outcomes:
         counts = f"{outcome.passed:>9}{outcome.failed:>9}{len(outcome.skips):>9}"
         yield f"{outcome.step:<22}{outcome.seconds:>9.1f}{counts}"
+    if wall is not None:
+        yield f"{'side by side':<22}{wall:>9.1f}"
     skips = [skip for outcome in outcomes for skip in outcome.skips]
     if skips:
         yield "\nskipped" + (" (each counts against the gate, because CI=true)" if strict else "")
@@ -121,16 +184,11 @@ def main(arguments: Sequence[str]) -> int:
     if not quick:
         # Results of a step that no longer exists must not speak for the contract.
         shutil.rmtree(RECORDS, ignore_errors=True)
-    outcomes: list[Outcome] = []
-    interrupted = False
-    try:
-        for step in [*tool_steps(), *test_steps(QUICK_FOLDERS if quick else FOLDERS)]:
-            outcomes.append(run(step))
-    except KeyboardInterrupt:
-        interrupted = True
-    for line in summary(outcomes, strict):
+    began, lanes = time.monotonic(), Lanes(LANES)
+    outcomes = lanes.run(steps(quick))
+    for line in summary(outcomes, strict, time.monotonic() - began):
         print(line)
-    return 130 if interrupted else int(not good(outcomes, strict))
+    return 130 if lanes.interrupted else int(not good(outcomes, strict))
 
 
 if __name__ == "__main__":

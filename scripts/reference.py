@@ -24,9 +24,10 @@ from headwater.cli.main import app
 from headwater.connectors import all_connectors
 from headwater.errors import Entry, HeadwaterError, catalogue
 from headwater.loaders.json_schema import VARIABLE, keys_of
-from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys, WatermarkKeys
+from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys, WatermarkKeys
 from headwater.spec import Connector, FunctionRef, Mode, Schema, SinkSide, SourceSide
 from headwater.values import Duration
+from headwater.values.refresh import EveryBatch
 from headwater.values.triggers import Every
 from scripts.contract import ROOT
 from scripts.reference_python import python_page
@@ -39,6 +40,7 @@ KINDS = {
     Duration: "duration such as `10 minutes`",
     datetime: "time such as `2026-01-31T12:00:00Z`",
     FunctionRef: 'function such as `"out.py:write"`',
+    EveryBatch: "text such as `every batch`",
     Every: "trigger such as `every 10 seconds`",
     Schema: "mapping of columns to types, or text",
     WatermarkKeys: "mapping; see [watermarks](#watermarks)",
@@ -52,7 +54,7 @@ TYPES = {
 }
 
 
-NAMED_THINGS = {part: f"mapping of names to {part}" for part in ("sources", "tables", "sinks")}
+NAMED_THINGS = {part: f"mapping of names to {part}" for part in ("functions", "sources", "tables", "sinks")}
 
 
 def pages() -> dict[str, str]:
@@ -142,11 +144,20 @@ def pipeline_page() -> Iterator[str]:
     yield from ("", "```yaml", (TEMPLATE / "pipeline.yml").read_text(encoding="utf-8").rstrip(), "```", "")
     yield from ("## Top level", "", *keys_table(PipelineKeys, **NAMED_THINGS))
     yield "Names of sources, tables and sinks are letters, digits and `_`, and don't begin with a digit."
-    yield from ("Sources and tables share one name space.", "", "## Sources", "")
+    yield from ("Sources and tables share one name space.", "", "## Functions", "")
+    yield "A function that SQL can call by its name; it has exactly one of `python` and `class`. See"
+    yield from (
+        "[functions for SQL](../guides/functions.md).",
+        "",
+        *keys_table(FunctionKeys),
+        "## Sources",
+        "",
+    )
     yield "Every source has these keys, and those of its [connector](connectors.md) beside them."
     yield from ("", *keys_table(SourceKeys, connector=one_of("source")), "## Tables", "")
-    yield "A table is SQL text (`name: SELECT …`), or a mapping with exactly one of `sql` and `python`. The"
-    yield from ("parameters of a Python function name the tables and sources it reads.", "")
+    yield "A table is SQL text (`name: SELECT …`), or a mapping with exactly one of `sql`, `python` and"
+    yield "`distinct`. The parameters of a Python function name the tables and sources it reads; one with a"
+    yield from ("default that is named like none of them keeps it.", "")
     yield from (*keys_table(TableKeys), "## Sinks", "")
     yield "Every sink has these keys, and those of its [connector](connectors.md) beside them. Each sink is a"
     yield "query of its own; see [independent queries](../concepts/independent-queries.md),"
@@ -220,8 +231,6 @@ def source_lines(side: SourceSide) -> Iterator[str]:
     yield f"- After a crash a batch is read again {again}."
     form = "can be read as a finished table" if side.batch else "can't be read as a finished table"
     yield f"- What it holds now {form} (`static: true`, `run --batch`)."
-    if not side.streaming:
-        yield "- It can't be read as a stream."
     yield from ("", *keys_table(side.options))
 
 
@@ -242,6 +251,7 @@ def first_line(thing: object) -> str:
 def commands_page() -> Iterator[str]:
     group: Any = typer.main.get_command(app)
     yield from ("# Commands", "", text(group.help), "")
+    yield from table(("option", "default", "meaning"), (option_row(each) for each in group.params))
     yield from table(
         ("command", "what it does"),
         ((f"[`{name}`](#headwater-{name})", text(each.help)) for name, each in group.commands.items()),

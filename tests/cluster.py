@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.short_lives import PLAIN, java_options
+
 WORKERS = 2
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
@@ -28,6 +30,17 @@ class Cluster:
 
     master: str
     folder: Path
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What an application sets to work on all of the cluster from this machine."""
+        return {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": java_options(),
+            "spark.cores.max": "2",
+        }
 
 
 @contextmanager
@@ -88,7 +101,8 @@ def _environment(home: Path) -> dict[str, str]:
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_JAVA_OPTS": java_options(),
+        "SPARK_LAUNCHER_OPTS": PLAIN,
         "PYSPARK_PYTHON": sys.executable,
     }
 

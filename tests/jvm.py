@@ -10,6 +10,7 @@ from pyspark import SparkContext
 
 from headwater.engine.java import find_java
 from headwater.engine.jvm import start_context
+from tests.short_lives import java_options
 
 
 @contextmanager
@@ -20,8 +21,7 @@ def shared_context(folder: Path, stdout: Callable[[str], None]) -> Iterator[Spar
         "spark.scheduler.mode": "FAIR",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.memory": "2g",
-        # Short tests are over before the second compiler pays.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": java_options(),
     }
     jvm = start_context(settings, java=find_java(), log_folder=folder, stdout=stdout)
     try:

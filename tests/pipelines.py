@@ -14,6 +14,7 @@ from headwater.api.batch import run_batch
 from headwater.api.loading import load
 from headwater.api.results import RunResult
 from headwater.api.running import run
+from headwater.engine.class_path import add_to, artifacts_of, jar_store
 from headwater.events import Event, QueryProgress
 from headwater.runtime import Run, RunOptions, start
 from headwater.values import Duration
@@ -109,6 +110,12 @@ def rows_of(
     reader = spark.read.format(format)
     frame = (reader.schema(schema) if schema else reader).load(str(folder))
     return Counter(tuple(row) for row in frame.collect())
+
+
+def with_avro(spark: Any) -> None:
+    """Let a test's own session read and write avro."""
+    store = jar_store()
+    add_to(spark, tuple(str(store.take(artifact).path) for artifact in artifacts_of("avro")))
 
 
 CAPTURE = """

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from headwater.checkpoint.owner import Owner, Process
+from tests import short_lives
 
 COMMAND = Path(sys.executable).with_name("headwater")
 START_SECONDS = 120.0
 STOP_SECONDS = 15.0
 _LOOK_SECONDS = 0.005
 _MARK = "HEADWATER_TEST_PROCESS"
-# A JVM that lives for seconds spends most of its time on compiling for a long life.
-_SHORT_LIVED = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def program(folder: Path, *command: str | Path, **environment: str) -> Iterator[
         process = subprocess.Popen(
             [str(word) for word in command],
             cwd=folder,
-            env={**os.environ, **_SHORT_LIVED, **environment, _MARK: mark},
+            env={**os.environ, **short_lives.environment(), **environment, _MARK: mark},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

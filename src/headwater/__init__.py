@@ -10,13 +10,18 @@ if TYPE_CHECKING:
     from headwater.api.pipeline import Pipeline
     from headwater.errors import HeadwaterError
     from headwater.loaders.constructors import (
+        catalog,
         connector,
         console,
         files,
+        foreach,
         foreach_batch,
+        memory,
         noop,
+        python,
         rate,
         rate_per_batch,
+        socket,
     )
     from headwater.runtime import Run
     from headwater.values import secret
@@ -25,28 +30,38 @@ _NAMES = {
     "HeadwaterError": "headwater.errors",
     "Pipeline": "headwater.api.pipeline",
     "Run": "headwater.runtime",
+    "catalog": "headwater.loaders.constructors",
     "connector": "headwater.loaders.constructors",
     "console": "headwater.loaders.constructors",
     "files": "headwater.loaders.constructors",
+    "foreach": "headwater.loaders.constructors",
     "foreach_batch": "headwater.loaders.constructors",
+    "memory": "headwater.loaders.constructors",
     "noop": "headwater.loaders.constructors",
+    "python": "headwater.loaders.constructors",
     "rate": "headwater.loaders.constructors",
     "rate_per_batch": "headwater.loaders.constructors",
     "secret": "headwater.values",
+    "socket": "headwater.loaders.constructors",
 }
 
 __all__ = [
     "HeadwaterError",
     "Pipeline",
     "Run",
+    "catalog",
     "connector",
     "console",
     "files",
+    "foreach",
     "foreach_batch",
+    "memory",
     "noop",
+    "python",
     "rate",
     "rate_per_batch",
     "secret",
+    "socket",
 ]
 
 

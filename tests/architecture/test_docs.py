@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
+import pytest
 from ruamel.yaml import YAML
+
+from headwater.spec import SinkSide, SourceSide
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -40,3 +44,12 @@ def test_every_link_leads_to_a_file() -> None:
     ]
     assert links
     assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).is_file()] == []
+
+
+@pytest.mark.parametrize("side", [SourceSide, SinkSide])
+def test_a_connector_can_be_written_from_its_page(side: type[SourceSide] | type[SinkSide]) -> None:
+    page = (DOCS / "connectors" / "writing.md").read_text(encoding="utf-8")
+    rows = page.partition(f"| `{side.__name__}` | meaning |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)) == sorted(
+        each.name for each in fields(side)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from scripts.contract import ROOT, Result, Row, read_results, read_rows, state_of, write_results
 from scripts.features import report
-from scripts.gate import Outcome, good, judge_tests, summary
+from scripts.gate import Outcome, good, judge_tests, steps, summary
 
 ROWS = [Row("A1.1", "first", "A. Model"), Row("A2", "second", "A. Model"), Row("B1", "third", "B. Sources")]
 
@@ -142,3 +143,15 @@ def test_the_summary_ends_with_the_totals() -> None:
     assert lines[1].split() == ["mypy", "1.0", "1", "0", "0"]
     assert "  t::a: no server" in lines
     assert lines[-1].strip() == "6 passed, 2 failed, 1 skipped"
+
+
+def test_the_gate_builds_the_docs_also_without_a_jvm() -> None:
+    for quick in (True, False):
+        (command,) = [step.command for step in steps(quick) if step.name == "docs build"]
+        assert command[1:] == ("-m", "zensical", "build", "--clean", "--strict")
+
+
+def test_every_target_that_makes_no_file_is_phony() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert set(re.findall(r"^([a-z-]+):.*##", text, re.MULTILINE)) <= set(phony.split())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+from tests import short_lives
 from tests.docs.pages import DOCS, blocks
 
 PAGE = DOCS / "connectors" / "writing.md"
@@ -55,7 +56,12 @@ def python(code: str, site: Path, folder: Path, *arguments: str) -> subprocess.C
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            **short_lives.environment(),
+            "PYTHONPATH": str(site),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.main import main as headwater
+from tests import short_lives
 from tests.docs.pages import ANY, INTERRUPTED, KILLED, Command, differences
 
 HOME = "/home/ada"
@@ -93,7 +94,10 @@ class Terminal:
         program = str(Path(sys.executable).parent / words[0])
         output = self.home.parent / "output"
         with output.open("w+", encoding="utf-8") as out:
-            process = subprocess.Popen([program, *words[1:]], stdout=out, stderr=subprocess.STDOUT)
+            environment = {**os.environ, **short_lives.environment()}
+            process = subprocess.Popen(
+                [program, *words[1:]], env=environment, stdout=out, stderr=subprocess.STDOUT
+            )
             try:
                 deadline = time.monotonic() + LONGEST_SECONDS
                 while differences(before, self._shown(output.read_text(encoding="utf-8"))):

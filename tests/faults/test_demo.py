@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -16,19 +17,24 @@ import pytest
 
 from demo.run import arrivals, numbers
 from headwater.checkpoint import Checkpoint, LocalStore, SinkLog
+from tests import short_lives
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST_SECONDS = 120.0
+ENVIRONMENT = {**os.environ, **short_lives.environment()}
 
 
 def run(script: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(script), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
+    return subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+    )
 
 
 def run_and_send(demo: Path, until: Callable[[], bool], number: signal.Signals) -> tuple[int, str]:
     """Run the demo until something has come about, send it a signal; its exit code and its output."""
-    process = subprocess.Popen([sys.executable, str(demo / "run.py")], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, str(demo / "run.py")]
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + LONGEST_SECONDS
         while not until():

@@ -25,6 +25,7 @@ tables:
     FROM visits GROUP BY window(at, '5 minutes'), page
 sinks:
   shown: {reads: counted, connector: console, mode: update}
+  first: {reads: visits, connector: console, rows: 1, truncate: false}
 """
 
 PROGRESS = {
@@ -47,9 +48,11 @@ SOURCE = {
 
 
 @pytest.mark.feature("G1", part="JSON")
+@pytest.mark.feature("D6", part="console: rows and truncate")
 def test_every_line_is_an_object_and_progress_is_whole(tmp_path: Path) -> None:
     write(tmp_path, PIPELINE)
-    visits = [{"at": "2026-01-01T12:00:00Z", "page": "/"}, {"at": "2026-01-01T12:03:00Z", "page": "/"}]
+    page = "/a-page-with-a-long-name"
+    visits = [{"at": f"2026-01-01T12:0{minute}:00Z", "page": page} for minute in (0, 3)]
     feed(tmp_path / "in", "1", visits)
     with headwater(tmp_path, "run", "pipeline.yml", "--json", "--for", "5s") as run:
         assert run.wait() == 0, run.told
@@ -57,12 +60,17 @@ def test_every_line_is_an_object_and_progress_is_whole(tmp_path: Path) -> None:
     events = [json.loads(line) for line in run.stdout.splitlines()]
     assert all(isinstance(event, dict) for event in events)
     # The console sink's rows are not lost: they are no events, so they stand beside them.
-    assert "|2026-01-01 12:00:00|   /|     2|" in run.stderr
+    lines = run.stderr.splitlines()
+    assert "|2026-01-01 12:00:00|/a-page-with-a-lo...|     2|" in lines
+    whole = lines.index(f"|2026-01-01 12:00:00|{page}|")
+    assert lines[whole + 2] == "only showing top 1 row"
+    assert f"|2026-01-01 12:03:00|{page}|" not in lines
     kinds = [event["event"] for event in events if event["event"] != "query_idle"]
-    assert kinds[:2] == ["run_started", "query_started"]
+    assert kinds[:3] == ["spark_starting", "run_started", "query_started"]
     assert kinds[-2:] == ["query_ended", "run_ended"]
 
-    progress = next(event["progress"] for event in events if event["event"] == "query_progress")
+    told = [event for event in events if event["event"] == "query_progress" and event["query"] == "shown"]
+    progress = told[0]["progress"]
     assert set(progress) == PROGRESS
     assert set(progress["durationMs"]) >= DURATIONS
     assert set(progress["eventTime"]) == {"avg", "max", "min", "watermark"}

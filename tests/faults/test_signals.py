@@ -154,3 +154,43 @@ def test_a_signal_during_start_up(tmp_path: Path) -> None:
     assert project.calls == Counter()
     assert project.committed(batch) == [False, False]
     assert run.stderr == ""
+
+
+HANGING = """
+import time
+from pathlib import Path
+
+
+def slept(numbers):
+    turns = 0
+    while True:
+        turns += 1
+        Path(__file__).with_name("turns").write_text(str(turns))
+        time.sleep(0.02)
+"""
+
+
+@pytest.mark.feature("F4", part="a second SIGINT ends a start that hangs in user code")
+def test_a_second_interrupt_ends_a_start_that_hangs(tmp_path: Path) -> None:
+    write(tmp_path, PIPELINE.replace("steps.py:call", "calls.py:call"))
+    write(tmp_path, "def call(batch, batch_id):\n    pass\n", "calls.py")
+    write(tmp_path, HANGING, "steps.py")
+    feed(tmp_path / "in", "0", [{"id": 0}])
+
+    def turns() -> int:
+        file = tmp_path / "turns"
+        return int(file.read_text() or 0) if file.exists() else 0
+
+    with headwater(tmp_path, "run", "pipeline.yml") as run:
+        run.until(turns)
+        jvm = jvm_of(tmp_path, "called")
+        run.signal(signal.SIGINT, group=True)
+        # Two signals at once would be one: the first is noted before the code goes on.
+        before = turns()
+        run.until(lambda: turns() > before + 2)
+        run.signal(signal.SIGINT, group=True)
+        assert run.wait(STOP_SECONDS) == 130, run.told
+        assert not jvm.alive
+        assert lock_of(tmp_path, "called") is None
+    assert "HW-START-FORCED" in run.stderr
+    assert "Traceback" not in run.stderr + run.stdout

@@ -8,6 +8,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from tests.cluster import Cluster, standalone_cluster
 from tests.jvm import shared_context
 
 
@@ -22,3 +23,10 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
 def spark(context: SparkContext) -> SparkSession:
     """A session of its own for one test."""
     return SparkSession(context).newSession()
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster that the tests use one after another, each with all of its cores."""
+    with standalone_cluster(tmp_path_factory.mktemp("cluster") / "processes") as running:
+        yield running

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.errors import PipelineError
 from headwater.events import Event
 from tests.pipelines import (
     batches,
@@ -129,3 +130,66 @@ def test_the_stream_and_the_batch_give_the_same_rows(spark: SparkSession, tmp_pa
         ]
     )
     assert last_of_city == Counter([("Ulm", 52), ("Bonn", 41), (None, 65)])
+
+
+STREAMS_ONLY = """
+name: streams_only
+sources:
+  ticks: {connector: rate}
+  counted: {connector: rate_per_batch, rows_per_batch: 1}
+  lines: {connector: socket, host: localhost, port: 9}
+sinks:
+  ticks: {reads: ticks, connector: noop}
+  counted: {reads: counted, connector: noop}
+  lines: {reads: lines, connector: noop}
+"""
+STATEFUL = """
+name: stateful
+sources:
+  events:
+    connector: files
+    path: in
+    format: json
+    schema: {at: timestamp, user: string}
+    watermark: {column: at, delay: 20 minutes}
+tables:
+  unique: {reads: events, distinct: user, within: watermark}
+  users: SELECT user FROM unique
+  seen: {python: "tables.py:seen"}
+sinks:
+  users: {reads: users, connector: noop}
+  seen: {reads: seen, connector: noop}
+"""
+SEEN = """
+def remember(key, batches, state):
+    for batch in batches:
+        yield batch[["user"]]
+
+
+def seen(events):
+    grouped = events.select("user").groupBy("user")
+    return grouped.applyInPandasWithState(remember, "user string", "n int", "append", "NoTimeout")
+"""
+
+
+@pytest.mark.feature("A1.2")
+@pytest.mark.usefixtures("spark")
+def test_what_has_no_batch_form_is_refused_by_name(tmp_path: Path) -> None:
+    feed(tmp_path / "in", "1", [{"at": "2026-01-01T12:00:00Z", "user": "ann"}])
+    write(tmp_path, SEEN, "tables.py")
+
+    def refused(text: str) -> list[tuple[object, ...]]:
+        with pytest.raises(PipelineError) as error:
+            run_as_batch(write(tmp_path, text), tmp_path / "batch")
+        told = [(p.code, p.params["name"], p.params["connector"], p.place) for p in error.value.problems]
+        return [(code, name, form, place and place.line) for code, name, form, place in told]
+
+    assert refused(STREAMS_ONLY) == [
+        ("HW-NO-BATCH-FORM", "ticks", "rate", 4),
+        ("HW-NO-BATCH-FORM", "counted", "rate_per_batch", 5),
+        ("HW-NO-BATCH-FORM", "lines", "socket", 6),
+    ]
+    assert refused(STATEFUL) == [
+        ("HW-NO-BATCH-FORM", "unique", "dropDuplicatesWithinWatermark", 11),
+        ("HW-NO-BATCH-FORM", "seen", "applyInPandasWithState", 13),
+    ]

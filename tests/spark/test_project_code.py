@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater.errors
 from headwater.engine.project_code import ProjectCode
-from tests.cluster import standalone_cluster
+from tests import short_lives
+from tests.cluster import Cluster
 
 # PySpark leaves the sockets that results come through to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -166,13 +167,10 @@ from headwater.engine.project_code import ProjectCode
 
 root, master = Path(sys.argv[1]), sys.argv[2]
 settings = {
+    **json.loads(sys.argv[3]),
     "spark.ui.enabled": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.executor.memory": "512m",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
-    "spark.cores.max": "2",
     "spark.locality.wait": "0s",
 }
 spark = SparkSession.builder.master(master).config(map=settings).getOrCreate()
@@ -202,22 +200,22 @@ print(json.dumps(told))
 
 
 @pytest.mark.feature("C1.3", part="on a real two-worker cluster")
-def test_a_cluster_of_two_workers(tmp_path: Path) -> None:
+def test_a_cluster_of_two_workers(cluster: Cluster, tmp_path: Path) -> None:
     root = write(tmp_path / "project", PROJECT)
-    with standalone_cluster(tmp_path / "cluster") as cluster:
-        done = subprocess.run(
-            [sys.executable, "-c", DRIVER, str(root), cluster.master],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(SOURCE), "PYSPARK_PYTHON": sys.executable},
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
+    environment = {**os.environ, **short_lives.environment(), "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(root), cluster.master, json.dumps(cluster.settings)],
+        cwd=tmp_path,
+        env={**environment, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     executors, package = told.pop("executors"), told.pop("package")
     assert told == EXPECTED
-    folders = {Path(folder).relative_to(tmp_path / "cluster").parts[0] for folder, _, _ in executors}
+    folders = {Path(folder).relative_to(cluster.folder).parts[0] for folder, _, _ in executors}
     assert folders == {"worker-1", "worker-2"}
     for _, module, has_headwater in executors:
         assert module == f"./{package}.zip/{package}/lib/rules.pyc"

@@ -127,7 +127,8 @@ def test_many_queries_in_one_application(context: SparkContext, tmp_path: Path) 
         assert run.query("two").id == run.queries["two"].id
         with pytest.raises(UsageProblem) as unknown:
             run.query("four")
-        assert unknown.value.problems[0].params == {"name": "four", "known": "one, two, three"}
+        params = unknown.value.problems[0].params
+        assert (params["name"], params["known"]) == ("four", "one, two, three")
         assert run.wait_idle(SECONDS)
         assert beside.wait_idle(SECONDS)
         assert pools == {name: f"orders.{name}" for name in names}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,10 @@ from headwater.api.checking import check
 from headwater.api.explaining import explain
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checks import Severity
+from headwater.errors import EnvironmentProblem
+from headwater.values import Position
 from tests.pipelines import feed, run_until_idle, write
+from tests.processes import headwater
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -108,3 +113,48 @@ def test_good_choices_are_made_shown_settable_and_kept(spark: SparkSession, tmp_
     assert run_until_idle(chosen).exit_code == 0
     assert frozen(tmp_path / "chosen") == ({PARTITIONS: "2", PROVIDER: ROCKSDB}, 2)
     assert state_files(tmp_path / "chosen") == ({"0", "1"}, {".changelog"})
+
+
+@pytest.mark.feature("J1", part="what only a new JVM takes")
+def test_a_jvm_that_runs_already_keeps_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    file = pipeline(tmp_path, "spark.master: local[7]")
+    with pytest.raises(EnvironmentProblem) as caught:
+        check(file)
+    (problem,) = caught.value.problems
+    assert problem.code == "HW-SETTING-NEEDS-NEW-PROCESS"
+    assert problem.params == {"key": "spark.master", "value": "local[7]", "now": "local[2]"}
+    assert problem.place == Position(str(file), 4, 17)
+    assert check(file, conf={"spark.master": "local[2]"}).exit_code == 0
+    assert check(file, master="local[2]").exit_code == 0
+
+
+TOLD = """
+import json
+from pathlib import Path
+
+
+def counts(words):
+    settings = dict(words.sparkSession.sparkContext.getConf().getAll())
+    Path(__file__).with_name("told.json").write_text(json.dumps(settings))
+    return words.groupBy("word").count()
+"""
+
+
+def test_the_command_line_wins_in_a_new_jvm(tmp_path: Path) -> None:
+    for name in ("a.jar", "b.jar"):
+        zipfile.ZipFile(tmp_path / name, "w").close()
+    given = (f"spark.jars: {tmp_path}/a.jar", "spark.master: local[1]", "spark.ui.enabled: false")
+    file = pipeline(tmp_path, *given, "spark.ui.port: 0")
+    text = file.read_text(encoding="utf-8")
+    text = text.replace("SELECT word, count(*) AS n FROM words GROUP BY word", '{python: "told.py:counts"}')
+    write(tmp_path, f"jars: [b.jar]\n{text}")
+    write(tmp_path, TOLD, "told.py")
+    options = ("--conf", "spark.master=local[2]", "--spark-ui")
+    with headwater(tmp_path, "run", file.name, "--until-idle", *options) as run:
+        assert run.wait() == 0, run.told
+    told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
+    assert {key: told[key] for key in ("spark.master", "spark.ui.enabled", "spark.jars")} == {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "true",
+        "spark.jars": f"{tmp_path}/a.jar,{tmp_path}/b.jar",
+    }

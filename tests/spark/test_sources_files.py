@@ -16,7 +16,7 @@ from headwater.api.loading import load
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.errors import PipelineError
 from headwater.events import Event
-from tests.pipelines import batches, capture, captured, feed, put, rows_of, run_until_idle, write
+from tests.pipelines import batches, capture, captured, feed, put, rows_of, run_until_idle, with_avro, write
 
 FORMATS = """
 name: formats
@@ -59,6 +59,12 @@ sources:
     format: orc
     schema: {id: int, name: string}
     options: {pathGlobFilter: "*.orc"}
+  records:
+    connector: files
+    path: avro
+    format: avro
+    schema: {id: int, name: string}
+    options: {mode: PERMISSIVE}
 tables:
   all_rows: |
     SELECT 'text' AS format, NULL AS id, value AS shown FROM lines
@@ -67,12 +73,13 @@ tables:
     UNION ALL SELECT 'xml', `@id`, name FROM marked
     UNION ALL SELECT 'parquet', id, name FROM columns
     UNION ALL SELECT 'orc', id, name FROM stripes
+    UNION ALL SELECT 'avro', id, name FROM records
 sinks:
   all_rows: {reads: all_rows, connector: foreach_batch, function: "capture.py:all_rows"}
 """
 
 
-@pytest.mark.feature("B1.1", part="without avro")
+@pytest.mark.feature("B1.1")
 def test_every_format_with_typed_keys_and_options(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path / "text" / "1.txt", "owl;a finch")
     put(tmp_path / "json" / "1.json", '[{"id": 3, /* noon */\n"at": "02.01.2026 12:00"}]')
@@ -85,6 +92,8 @@ def test_every_format_with_typed_keys_and_options(spark: SparkSession, tmp_path:
     birds.write.parquet(str(tmp_path / "parquet" / "deeper"))
     birds.write.orc(str(tmp_path / "orc"))
     put(tmp_path / "orc" / "notes.txt", "not an orc file")
+    with_avro(spark)
+    birds.write.format("avro").save(str(tmp_path / "avro"))
     capture(tmp_path, "all_rows")
     run_until_idle(write(tmp_path, FORMATS))
 
@@ -99,11 +108,12 @@ def test_every_format_with_typed_keys_and_options(spark: SparkSession, tmp_path:
             ("xml", 4, "heron"),
             ("parquet", 5, "wren"),
             ("orc", 5, "wren"),
+            ("avro", 5, "wren"),
         ]
     )
 
 
-ORDERS = "id int, tags array<string>, at struct<city: string, zip: int>"
+ORDERS = "id int, tags array<string>, at struct<city: string, `zip-code`: int>"
 SCHEMAS = f"""
 name: schemas
 sources:
@@ -111,16 +121,16 @@ sources:
     connector: files
     path: in
     format: json
-    schema: {{id: int, tags: [string], at: {{city: string, zip: int}}}}
+    schema: {{id: int, tags: [string], at: {{city: string, zip-code: int}}}}
   ddl: {{connector: files, path: in, format: json, schema: "{ORDERS}"}}
   ddl_file: {{connector: files, path: in, format: json, schema: orders.ddl}}
   json_file: {{connector: files, path: in, format: json, schema: orders.json}}
 tables:
   all_rows: |
-    SELECT 1 AS n, id, tags[1], at.city, at.zip FROM mapping
-    UNION ALL SELECT 2, id, tags[1], at.city, at.zip FROM ddl
-    UNION ALL SELECT 3, id, tags[1], at.city, at.zip FROM ddl_file
-    UNION ALL SELECT 4, id, tags[1], at.city, at.zip FROM json_file
+    SELECT 1 AS n, id, tags[1], at.city, at.`zip-code` FROM mapping
+    UNION ALL SELECT 2, id, tags[1], at.city, at.`zip-code` FROM ddl
+    UNION ALL SELECT 3, id, tags[1], at.city, at.`zip-code` FROM ddl_file
+    UNION ALL SELECT 4, id, tags[1], at.city, at.`zip-code` FROM json_file
 sinks:
   all_rows: {{reads: all_rows, connector: foreach_batch, function: "capture.py:all_rows"}}
 """
@@ -137,7 +147,7 @@ sinks:
 @pytest.mark.feature("B1.2")
 def test_a_schema_is_given_in_some_way_or_inferred_once(spark: SparkSession, tmp_path: Path) -> None:
     capture(tmp_path, "all_rows", "birds")
-    feed(tmp_path / "in", "1", [{"id": 1, "tags": ["a", "b"], "at": {"city": "Ulm", "zip": 89073}}])
+    feed(tmp_path / "in", "1", [{"id": 1, "tags": ["a", "b"], "at": {"city": "Ulm", "zip-code": 89073}}])
     write(tmp_path, ORDERS, "orders.ddl")
     write(tmp_path, StructType.fromDDL(ORDERS).json(), "orders.json")
     file = write(tmp_path, SCHEMAS)
@@ -164,6 +174,14 @@ def test_a_schema_is_given_in_some_way_or_inferred_once(spark: SparkSession, tmp
         {"id": "bigint", "name": "string"},
         {"id": "bigint", "loud": "boolean", "name": "string"},
     ]
+
+    # Below a pattern folders are columns too.
+    days = tmp_path / "days"
+    capture(days, "birds")
+    feed(days / "birds" / "day=3", "1", [{"id": 1}])
+    folders = INFERRED.replace("FOLDER", "kept").replace("path: birds", 'path: "birds/day=*"')
+    run_until_idle(write(days, folders))
+    assert captured(days, "birds") == [Counter([(1, 3)])]
 
 
 PATHS = """
@@ -195,7 +213,8 @@ def test_paths_are_globs_and_lists_relative_to_the_file_and_a_moved_project_is_r
         run_until_idle(moved / "pipeline.yml")
     (problem,) = refused.value.problems
     assert problem.code == "HW-MOVED"
-    assert problem.params == {"sink": "orders", "old": str(project), "new": str(moved)}
+    says = "would read every file again"
+    assert problem.params == {"sink": "orders", "old": str(project), "new": str(moved), "says": says}
     assert len(Checkpoint(LocalStore(moved / ".headwater" / "checkpoints" / "orders")).offsets()) == 1
 
     shutil.move(moved, project)

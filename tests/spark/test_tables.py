@@ -17,6 +17,7 @@ from headwater.api.explaining import explain
 from headwater.api.loading import load
 from headwater.cli.render import show_explained
 from headwater.plan import Graph
+from tests.java_classes import GEO_MEAN, make_jar
 from tests.pipelines import capture, captured, feed, run_until_idle, write
 
 TABLES = {
@@ -261,11 +262,14 @@ def test_python_functions_of_every_kind(spark: SparkSession, tmp_path: Path) -> 
 
 AGGREGATES = (
     "count(*), sum(x), mean(x), round(stddev(x), 9), min(x), max(x), sort_array(collect_set(x)), "
-    "approx_count_distinct(x)"
+    "approx_count_distinct(x), round(geo_mean(cast(x AS double)), 9)"
 )
 AGGREGATED = f"""
 name: aggregates
 spark: {{spark.sql.shuffle.partitions: 1}}
+jars: [lib/means.jar]
+functions:
+  geo_mean: {{class: example.GeoMean}}
 sources:
   numbers: {{connector: files, path: in, format: json, schema: {{k: string, x: int}}, max_files_per_batch: 1}}
 tables:
@@ -282,15 +286,20 @@ def aggregates(values: Sequence[int]) -> tuple[Any, ...]:
     """The row of aggregates, worked out in Python."""
     spread = round(statistics.stdev(values), 9) if len(values) > 1 else None
     distinct = tuple(sorted(set(values)))
-    mean = statistics.fmean(values)
-    return (len(values), sum(values), mean, spread, min(values), max(values), distinct, len(distinct))
+    means = statistics.fmean(values), round(statistics.geometric_mean(values), 9)
+    return (
+        *(len(values), sum(values), means[0], spread, min(values), max(values)),
+        *(distinct, len(distinct), means[1]),
+    )
 
 
-@pytest.mark.feature("C2.1", part="without a JVM function from a jar")
+@pytest.mark.feature("C2.1")
 def test_running_aggregates_global_and_grouped(spark: SparkSession, tmp_path: Path) -> None:
     for number, rows in enumerate(NUMBERS):
         feed(tmp_path / "in", str(number), [{"k": k, "x": x} for k, x in rows], at=1000 + number)
     capture(tmp_path, "overall", "grouped")
+    (tmp_path / "lib").mkdir()
+    make_jar(tmp_path / "lib" / "means.jar", {"GeoMean.java": GEO_MEAN})
     run_until_idle(write(tmp_path, AGGREGATED))
 
     prefixes = [list(NUMBERS[0]), [*NUMBERS[0], *NUMBERS[1]]]

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from headwater.api.loading import load
 from headwater.api.results import BatchResult
+from headwater.checkpoint import SINK_LOG
+from headwater.checks.declared import secret_problems
 from headwater.connectors import sink_side, source_side
-from headwater.engine.build import SPARK_ERRORS, spark_module
+from headwater.engine.build import SPARK_ERRORS
+from headwater.engine.connector_code import active, spark_module
+from headwater.engine.counted import counted
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
 from headwater.engine.translate import code_problem, failure_problem
-from headwater.errors import PipelineError, Problem, QueryFailed
+from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
 from headwater.errors.catalogue.running import (
     BATCH_NEEDS_INTO,
     INTO_DECLARED_PLACE,
@@ -22,38 +25,62 @@ from headwater.errors.catalogue.running import (
     INTO_STREAM_FOLDER,
     NO_BATCH_FORM,
 )
+from headwater.events import BatchEnded, Event, Said, SinkBegun, SinkWritten, SparkStarting
 from headwater.runtime import RunOptions
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec
-from headwater.spec.paths import is_uri
+from headwater.spec.paths import fixed_folder, lies_in
 
 
 def run_batch(
-    file: str | Path, options: RunOptions, *, into: Path | None = None, stdout: Callable[[str], None]
+    file: str | Path,
+    options: RunOptions,
+    *,
+    into: Path | None = None,
+    stdout: Callable[[str], None],
+    emit: Callable[[Event], None] = lambda event: None,
 ) -> BatchResult:
     """Run every sink's table once over finished data and hand the rows to the sink."""
-    return run_batch_spec(load(file), options, into=into, stdout=stdout)
+    return run_batch_spec(load(file), options, into=into, stdout=stdout, emit=emit)
 
 
 def run_batch_spec(
-    spec: PipelineSpec, options: RunOptions, *, into: Path | None = None, stdout: Callable[[str], None]
+    spec: PipelineSpec,
+    options: RunOptions,
+    *,
+    into: Path | None = None,
+    stdout: Callable[[str], None],
+    emit: Callable[[Event], None] = lambda event: None,
 ) -> BatchResult:
     """Run a loaded pipeline as a batch."""
     problems = list(_problems(spec, into))
     if problems:
         raise PipelineError.of(problems)
+    emit(SparkStarting())
     session = open_session(
-        spec, master=options.master, conf=options.conf, spark_ui=options.spark_ui, stdout=stdout
+        spec,
+        master=options.master,
+        conf=options.conf,
+        spark_ui=options.spark_ui,
+        stdout=stdout,
+        say=lambda text: emit(Said(text=text)),
     )
     try:
         prepared = prepare(session, spec, batch=True)
         if prepared.problems:
             raise PipelineError.of(problem for _, problem in prepared.problems)
-        return BatchResult({sink.name: _write(prepared, spec, sink, into) for sink in spec.sinks})
+        written = [_written(prepared, spec, sink, into, emit) for sink in spec.sinks]
     finally:
         session.jvm.stop()
+    places = {each.sink: each.place for each in written}
+    rows = {each.sink: each.rows for each in written}
+    emit(BatchEnded(written=places, rows=rows))
+    return BatchResult(places, rows)
 
 
 def _problems(spec: PipelineSpec, into: Path | None) -> Iterator[Problem]:
+    # Also those of sinks that come late: what the earlier ones hold would be replaced already.
+    for thing in spec.connected:
+        yield from secret_problems(thing)
     for source in spec.sources:
         if not source_side(source.connector).batch:
             yield NO_BATCH_FORM.at(
@@ -73,26 +100,26 @@ def _problems(spec: PipelineSpec, into: Path | None) -> Iterator[Problem]:
 
 def _place_problems(spec: PipelineSpec, sink: SinkSpec, place: Path) -> Iterator[Problem]:
     """Why a batch run must not replace what is in a folder: only its own results may go."""
-    if (place / "_spark_metadata").exists():
+    if (place / SINK_LOG).exists():
         yield INTO_STREAM_FOLDER.at(sink.position, place=str(place))
         return
     declared = [p for each in spec.sources for p in source_side(each.connector).places(each.options)]
     declared += [p for each in spec.sinks for p in sink_side(each.connector).places(each.options)]
-    touched = next((other for other in declared if _meet(place, Path(other))), None)
+    touched = next((other for other in declared if _touches(str(place), other, spec.root)), None)
     if touched:
         yield INTO_DECLARED_PLACE.at(sink.position, place=str(place), other=touched)
     elif place.is_dir() and any(place.iterdir()) and not _marker(place).exists():
         yield INTO_NOT_EMPTY.at(sink.position, place=str(place))
 
 
+def _touches(place: str, declared: str, root: Path) -> bool:
+    """Whether one of two places lies in the other; what is declared may be a glob."""
+    return lies_in(place, declared) or lies_in(fixed_folder(declared, root), place)
+
+
 def _marker(place: Path) -> Path:
     """A file beside the folder that says: a batch run wrote it, and the next one may replace it."""
     return place.parent / f".{place.name}.headwater-batch"
-
-
-def _meet(one: Path, other: Path) -> bool:
-    real, second = Path(os.path.realpath(one)), Path(os.path.realpath(other))
-    return real.is_relative_to(second) or second.is_relative_to(real)
 
 
 def _place(into: Path, sink: SinkSpec) -> Path:
@@ -106,17 +133,36 @@ def _options(sink: SinkSpec, into: Path | None) -> SinkOptions:
     return sink.options.model_copy(update={"path": str(_place(into, sink))})
 
 
-def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, into: Path | None) -> str:
-    options: Any = _options(sink, into)
-    module = spark_module(sink.connector)
+def _written(
+    prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, into: Path | None, emit: Callable[[Event], None]
+) -> SinkWritten:
+    """Write one sink, and say so before and after."""
+    emit(SinkBegun(sink=sink.name))
+    options, side = _options(sink, into), sink_side(sink.connector)
+    # Only what stores every row once is counted: a console shows a few, and a function may do anything.
+    frame, rows = (
+        counted(prepared.frames[sink.name]) if side.stores else (prepared.frames[sink.name], _unknown)
+    )
+    _write(prepared, spec, sink, options, frame)
+    if into is not None and side.stores:
+        _marker(_place(into, sink)).touch()
+    event = SinkWritten(sink=sink.name, place=", ".join(side.places(options)), rows=rows())
+    emit(event)
+    return event
+
+
+def _unknown() -> None:
+    return None
+
+
+def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, options: Any, frame: Any) -> None:
     try:
-        module.write_batch(prepared.frames[sink.name], options, prepared.builder.context(sink))
+        with active(prepared.session.spark):
+            spark_module(sink.connector).write_batch(frame, options, prepared.builder.context(sink))
+    except HeadwaterError:
+        raise
     except SPARK_ERRORS as error:
         log = spec.folder / "logs" / "spark.log"
         raise QueryFailed(failure_problem(error, sink, spec.tables, spec.root, log)) from error
     except Exception as error:  # the user's own code: whatever it raises is told at the user's line
         raise QueryFailed(code_problem(error, sink, spec.root)) from error
-    if into is not None and sink_side(sink.connector).stores:
-        _marker(_place(into, sink)).touch()
-    places = sink_side(sink.connector).places(options)
-    return ", ".join(place if is_uri(place) else str(place) for place in places)

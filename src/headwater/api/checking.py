@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headwater.api.loading import load
 from headwater.api.results import CheckResult
-from headwater.checks import Finding, Severity, Situation, examine
-from headwater.errors import PipelineError, Problem
+from headwater.checks import Finding, Severity, Situation, examine, together
+from headwater.errors import EnvironmentProblem, PipelineError
+from headwater.events import Event, SparkStarting
 from headwater.plan import Graph
 from headwater.spec import PipelineSpec
-
-_ORDER = (Severity.ERROR, Severity.WARNING, Severity.ADVICE)
 
 
 def check(
@@ -21,13 +20,14 @@ def check(
     offline: bool = False,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
+    emit: Callable[[Event], None] = lambda event: None,
 ) -> CheckResult:
     """Check a pipeline file; offline no JVM is started."""
     try:
         spec = load(file)
     except PipelineError as error:
         return _result(str(file), None, offline, [Finding(problem) for problem in error.problems])
-    findings = check_spec(spec, offline=offline, master=master, conf=conf)
+    findings = check_spec(spec, offline=offline, master=master, conf=conf, emit=emit)
     return _result(str(file), spec.name, offline, findings)
 
 
@@ -37,24 +37,25 @@ def check_spec(
     offline: bool = False,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
+    emit: Callable[[Event], None] = lambda event: None,
 ) -> list[Finding]:
     """Check a loaded pipeline."""
     graph = Graph.of(spec)
-    if graph.problems:
-        return [Finding(problem) for problem in graph.problems]
+    found = together(map(Finding, graph.problems), examine(Situation(spec, graph)))
     if offline:
-        return examine(Situation(spec, graph))
+        return found
     # Loaded only here, so that an offline check stays free of PySpark.
     from headwater.api.full_check import check_with_spark
 
-    return check_with_spark(spec, master, conf)
+    emit(SparkStarting())
+    try:
+        return check_with_spark(spec, master, conf)
+    except EnvironmentProblem as error:
+        # What is known without Spark is told all the same, if the pipeline would not start anyway.
+        if all(finding.severity is not Severity.ERROR for finding in found):
+            raise
+        return together(map(Finding, error.problems), found)
 
 
 def _result(file: str, pipeline: str | None, offline: bool, findings: list[Finding]) -> CheckResult:
-    ordered = sorted(findings, key=lambda each: (_ORDER.index(each.severity), *_place(each.problem)))
-    return CheckResult(file, pipeline, offline, tuple(ordered))
-
-
-def _place(problem: Problem) -> tuple[str, int, int]:
-    """What concerns no line of the user's comes first."""
-    return (problem.place.file, problem.place.line, problem.place.column) if problem.place else ("", 0, 0)
+    return CheckResult(file, pipeline, offline, tuple(together(findings)))

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.engine.doctor import Check, examine
+from headwater.engine.doctor import Check, examine, examine_jars
 from headwater.errors import EnvironmentProblem
 from headwater.loaders.keys import PipelineKeys
 
@@ -28,6 +28,6 @@ class DoctorResult:
         return {"ok": self.exit_code == 0, "checks": [asdict(check) for check in self.checks]}
 
 
-def doctor(folder: Path) -> DoctorResult:
-    """Examine the machine for a project in `folder`; nothing is started and nothing is made."""
-    return DoctorResult(tuple(examine(folder / RUN_FOLDER)))
+def doctor(folder: Path, *, jars: bool = False) -> DoctorResult:
+    """Examine the machine for a project in `folder`; nothing is started and nothing is made or fetched."""
+    return DoctorResult((*examine(folder / RUN_FOLDER), *(examine_jars() if jars else ())))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headwater.api.loading import load
 from headwater.api.results import ExplainResult, SinkExplained, TableExplained
+from headwater.connectors import sink_side
 from headwater.engine.analysis import physical_plan
 from headwater.engine.prepare import Prepared, prepare, settings_of
 from headwater.engine.session import open_session
+from headwater.engine.verdict import kept_settings
 from headwater.errors import PipelineError
+from headwater.events import Event, SparkStarting
 from headwater.plan import Graph
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
@@ -19,21 +22,30 @@ from headwater.values import scrub
 
 
 def explain(
-    file: str | Path, *, master: str | None = None, conf: Mapping[str, str] | None = None
+    file: str | Path,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    emit: Callable[[Event], None] = lambda event: None,
 ) -> ExplainResult:
     """Graph, schemas, settings and plans; PipelineError if Spark would refuse the pipeline."""
-    return explain_spec(load(file), master=master, conf=conf)
+    return explain_spec(load(file), master=master, conf=conf, emit=emit)
 
 
 def explain_spec(
-    spec: PipelineSpec, *, master: str | None = None, conf: Mapping[str, str] | None = None
+    spec: PipelineSpec,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    emit: Callable[[Event], None] = lambda event: None,
 ) -> ExplainResult:
     """Explain a loaded pipeline."""
+    emit(SparkStarting())
     with tempfile.TemporaryDirectory(prefix="headwater-explain-") as logs:
         session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
         try:
             prepared = prepare(session, spec)
-            if prepared.problems or prepared.graph is None:
+            if prepared.problems:
                 raise PipelineError.of(problem for _, problem in prepared.problems)
             return ExplainResult(
                 pipeline=spec.name,
@@ -47,7 +59,8 @@ def explain_spec(
 
 def _tables(prepared: Prepared, graph: Graph, spec: PipelineSpec) -> tuple[TableExplained, ...]:
     kinds = {source.name: f"source ({source.connector})" for source in spec.sources}
-    kinds |= {table.name: "table (sql)" if table.sql else "table (python)" for table in spec.tables}
+    statics = {source.name: source for source in spec.sources if source.static}
+    kinds |= {table.name: f"table ({table.form})" for table in spec.tables}
     return tuple(
         TableExplained(
             name=name,
@@ -55,6 +68,8 @@ def _tables(prepared: Prepared, graph: Graph, spec: PipelineSpec) -> tuple[Table
             streaming=frame.isStreaming,
             reads=graph.reads[name] or (),
             schema={field.name: field.dataType.simpleString() for field in frame.schema.fields},
+            refresh=str(statics[name].refresh) if name in statics else None,
+            cache=name in statics and statics[name].cache,
         )
         for name, frame in prepared.builder.frames.items()
     )
@@ -62,10 +77,10 @@ def _tables(prepared: Prepared, graph: Graph, spec: PipelineSpec) -> tuple[Table
 
 def _sinks(prepared: Prepared, spec: PipelineSpec) -> tuple[SinkExplained, ...]:
     folder = RunFolder.of(spec)
-    stored = folder.stored(spec)
+    kept = kept_settings(folder.stored(spec), folder.reached(spec))
     explained = []
     for sink in spec.sinks:
-        settings = settings_of(prepared.session, spec, stored.get(sink.name))
+        settings = settings_of(prepared.session, spec, kept.get(sink.name))
         prepared.session.apply(settings)
         explained.append(
             SinkExplained(
@@ -74,6 +89,7 @@ def _sinks(prepared: Prepared, spec: PipelineSpec) -> tuple[SinkExplained, ...]:
                 connector=sink.connector,
                 mode=sink.mode.value,
                 trigger=str(sink.trigger),
+                delivery=sink_side(sink.connector).delivery.value,
                 checkpoint=str(folder.checkpoint(sink.name)),
                 settings=tuple(
                     {"key": setting.key, "value": setting.value, "origin": setting.origin}

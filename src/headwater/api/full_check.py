@@ -6,9 +6,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from headwater.checks import Finding, Situation, examine
-from headwater.engine.prepare import facts_of, prepare, settings_of
+from headwater.checks import Finding
+from headwater.engine.prepare import prepare
 from headwater.engine.session import open_session
+from headwater.engine.verdict import verdict
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
 
@@ -18,15 +19,7 @@ def check_with_spark(spec: PipelineSpec, master: str | None, conf: Mapping[str, 
     with tempfile.TemporaryDirectory(prefix="headwater-check-") as logs:
         session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
         try:
-            prepared = prepare(session, spec)
-            findings = [Finding(problem, sink=sink) for sink, problem in prepared.problems]
-            if findings or prepared.graph is None:
-                return findings
-            stored = RunFolder.of(spec).stored(spec)
-            facts = {
-                sink.name: facts_of(prepared, spec, sink, settings_of(session, spec, stored.get(sink.name)))
-                for sink in spec.sinks
-            }
-            return examine(Situation(spec, prepared.graph, facts, stored))
+            prepared, folder = prepare(session, spec), RunFolder.of(spec)
+            return verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec)).findings
         finally:
             session.jvm.stop()

@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from headwater.checks import Severity, Situation, examine
 from headwater.engine.project_code import ProjectCode
-from headwater.errors import PipelineError, UsageProblem
+from headwater.errors import PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue.pipelines import NO_PIPELINE, NOT_A_PIPELINE, SEVERAL_PIPELINES
+from headwater.loaders.declaration import Refused
+from headwater.loaders.judge import in_order
 from headwater.loaders.python_form import Declarations
 from headwater.loaders.yaml_form import load_yaml
+from headwater.plan import Graph
 from headwater.spec import PipelineSpec
 
 
 def load(file: str | Path) -> PipelineSpec:
-    """The spec of a .yml, .yaml or .py file; `pipeline.py:name` picks one of several in a Python file."""
+    """The spec of a .yml, .yaml or .py file; `pipeline.py:name` picks one of several in a Python file.
+
+    PipelineError carries all that is wrong with its form, and what is wrong besides with the sound parts.
+    """
+    try:
+        return _load(file)
+    except Refused as refused:
+        if refused.sound is None:
+            raise
+        raise PipelineError.of(in_order([*refused.problems, *_wrong_besides(refused)])) from None
+
+
+def _wrong_besides(refused: Refused) -> Iterator[Problem]:
+    assert refused.sound is not None, "some parts are sound"
+    graph = Graph.of(refused.sound, besides=refused.besides)
+    yield from graph.problems
+    for finding in examine(Situation(refused.sound, graph, whole=False)):
+        if finding.severity is Severity.ERROR:
+            yield finding.problem
+
+
+def _load(file: str | Path) -> PipelineSpec:
     text = str(file)
     name = ""
     if ".py:" in text:

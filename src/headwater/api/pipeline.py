@@ -30,36 +30,54 @@ class Pipeline(Declarations):
         conf: Mapping[str, str] | None = None,
         fail_fast: bool = False,
         until_idle: bool = False,
+        spark_ui: bool = False,
+        stop_timeout: float | None = None,
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> Run:
         """Start every sink after a full check, and return at once.
 
         With `until_idle` the queries don't wait for their intervals, so that `run.wait_idle()` comes soon.
+        `stop_timeout` is for stops that name no time of their own: the seconds (60 if not said) that running
+        batches get.
         """
         from headwater.runtime import RunOptions, start
 
-        options = RunOptions(master=master, conf=conf or {}, fail_fast=fail_fast, until_idle=until_idle)
+        options = RunOptions(
+            master=master,
+            conf=conf or {},
+            fail_fast=fail_fast,
+            until_idle=until_idle,
+            spark_ui=spark_ui,
+            stop_seconds=RunOptions.stop_seconds if stop_timeout is None else stop_timeout,
+        )
         run, _ = start(self.spec(), options, on_event, _to_stdout)
         return run
 
-    def check(self, *, offline: bool = False, conf: Mapping[str, str] | None = None) -> list[Finding]:
+    def check(
+        self, *, offline: bool = False, master: str | None = None, conf: Mapping[str, str] | None = None
+    ) -> list[Finding]:
         """What can be said before a start."""
-        return check_spec(self.spec(), offline=offline, conf=conf)
+        return check_spec(self.spec(), offline=offline, master=master, conf=conf)
 
-    def explain(self, *, conf: Mapping[str, str] | None = None) -> ExplainResult:
+    def explain(self, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> ExplainResult:
         """What Spark will do."""
         from headwater.api.explaining import explain_spec
 
-        return explain_spec(self.spec(), conf=conf)
+        return explain_spec(self.spec(), master=master, conf=conf)
 
     def run_batch(
-        self, *, into: str | Path | None = None, conf: Mapping[str, str] | None = None
+        self,
+        *,
+        into: str | Path | None = None,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        spark_ui: bool = False,
     ) -> BatchResult:
         """Run the same tables over what the sources hold now."""
         from headwater.api.batch import run_batch_spec
         from headwater.runtime import RunOptions
 
-        options = RunOptions(conf=conf or {})
+        options = RunOptions(master=master, conf=conf or {}, spark_ui=spark_ui)
         return run_batch_spec(self.spec(), options, into=Path(into) if into else None, stdout=_to_stdout)
 
 

@@ -45,6 +45,9 @@ class TableExplained:
     streaming: bool
     reads: tuple[str, ...]
     schema: Mapping[str, str]
+    refresh: str | None = None
+    """When a static source looks for changed files; None for whatever is no static source."""
+    cache: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class SinkExplained:
     connector: str
     mode: str
     trigger: str
+    delivery: str
+    """What the sink does with a batch that comes a second time."""
     checkpoint: str
     settings: tuple[Mapping[str, str], ...]
     plan: str
@@ -84,9 +89,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What a batch run wrote, by sink."""
+    """What a batch run wrote, by sink: the place, and the rows where they are known."""
 
     written: Mapping[str, str]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"written": dict(self.written)}
+    rows: Mapping[str, int | None]

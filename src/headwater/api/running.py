@@ -7,12 +7,15 @@ from pathlib import Path
 
 from headwater.api.loading import load
 from headwater.api.results import RunResult
-from headwater.checks import Finding
+from headwater.checks import Finding, together
+from headwater.checks.declared import unqueried
+from headwater.engine.session import PipelineSession
 from headwater.errors import Interrupted
-from headwater.errors.catalogue.running import FORCED
+from headwater.errors.catalogue.running import FORCED, START_FORCED
 from headwater.events import Event, Said
 from headwater.runtime import Run, RunOptions, start
 from headwater.runtime.signals import Signals, StopAsked
+from headwater.spec import PipelineSpec
 from headwater.values import Duration
 
 _LOOK_SECONDS = 0.2
@@ -31,10 +34,12 @@ def run(
     """Run until every query has ended, a signal comes, the time is over, or nothing is left to read."""
     with Signals() as signals:
         try:
-            running, session = start(load(file), options, emit, stdout, found, signals.go_on)
+            running, session = _started(file, options, emit, stdout, found, signals)
         except StopAsked as asked:
             emit(Said(text=f"{asked}: no query had started."))
             return RunResult(0)
+        except KeyboardInterrupt:
+            raise Interrupted(START_FORCED.at(None)) from None
         try:
             _wait(running, signals, options, limit, emit)
         finally:
@@ -43,10 +48,32 @@ def run(
                 running.wait(_KILLED_SECONDS)
             else:
                 session.jvm.stop()
-        if signals.forced:
+        # A second interrupt that came when all queries had ended interrupted nothing.
+        if signals.forced and running.exit_code in (None, Interrupted.exit_code):
             raise Interrupted(FORCED.at(None))
         queries = {name: _summary(running, name) for name in running.queries}
         return RunResult(1 if running.exit_code is None else running.exit_code, queries)
+
+
+def _started(
+    file: str | Path,
+    options: RunOptions,
+    emit: Callable[[Event], None],
+    stdout: Callable[[str], None],
+    found: Callable[[list[Finding]], None],
+    signals: Signals,
+) -> tuple[Run, PipelineSession]:
+    """The queries of a file, at work; whatever hangs on the way is ended by a second interrupt."""
+    with signals.interruptible():
+        spec = load(file)
+        return start(
+            spec, options, emit, stdout, lambda heard: found(_with_unqueried(spec, heard)), signals.go_on
+        )
+
+
+def _with_unqueried(spec: PipelineSpec, findings: list[Finding]) -> list[Finding]:
+    """What the check found, and what it could not know: that a command runs the pipeline."""
+    return together(findings, unqueried(spec))
 
 
 def _wait(
@@ -59,7 +86,7 @@ def _wait(
             reason = f"{signals.stop}: the running batches are finished first."
         elif deadline is not None and deadline():
             reason = f"{limit} are over."
-        elif options.until_idle and running.is_idle:
+        elif options.until_idle and running.is_idle and running.is_active:
             reason = "Nothing is left to read."
     if not reason:
         return

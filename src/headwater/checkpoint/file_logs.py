@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from headwater.checkpoint.batches import (
@@ -24,6 +25,8 @@ from headwater.errors import CheckpointError
 from headwater.errors.catalogue import checkpoints as catalogue
 
 T = TypeVar("T")
+SINK_LOG = "_spark_metadata"
+"""The folder in which Spark's file sink keeps its log, inside its output folder."""
 
 _COMPACTIBLE_BATCH = re.compile(r"(\d+)(\.compact)?", re.ASCII)
 
@@ -67,17 +70,25 @@ class SinkLog:
     """
 
     def __init__(self, output: Store) -> None:
-        self._log = Batches(output, "_spark_metadata", 1, catalogue.FILE_LOG_DAMAGED, _sink_actions)
+        self._log = Batches(output, SINK_LOG, 1, catalogue.FILE_LOG_DAMAGED, _sink_actions)
 
     @property
     def last_batch(self) -> int | None:
         """The newest batch that the sink has committed."""
         return max((batch_id for batch_id, _ in _compactible(self._log)), default=None)
 
-    def files(self) -> tuple[SinkFile, ...]:
-        """The files that readers of the folder see, in the order in which they were committed."""
+    @property
+    def last_compact(self) -> int | None:
+        """The newest batch whose file stands for all before it too."""
+        return max((batch_id for batch_id, compacted in _compactible(self._log) if compacted), default=None)
+
+    def files(self, up_to: int | None = None) -> tuple[SinkFile, ...]:
+        """The files that readers of the folder see, in the order in which they were committed.
+
+        With `up_to` those that they saw when this was the newest batch.
+        """
         files: dict[str, SinkFile] = {}
-        for _, compacted, actions in _since_compaction(self._log):
+        for _, compacted, actions in _since_compaction(self._log, up_to=up_to):
             for action, file in actions:
                 # Old Sparks took files back with "delete"; those we support only ever write "add".
                 if action == "delete":
@@ -111,12 +122,15 @@ def _compactible(log: Batches[T]) -> list[tuple[int, bool]]:
     return sorted((int(match[1]), match[2] is not None) for match in matches if match)
 
 
-def _since_compaction(log: Batches[T]) -> Iterator[tuple[int, bool, T]]:
-    """The newest compact file and what came after it: together the whole log.
+def _since_compaction(
+    log: Batches[T], after: int = -1, up_to: int | None = None
+) -> Iterator[tuple[int, bool, T]]:
+    """The newest compact file and what came after it: together the whole log, or what came `after` a batch
+    and not later than `up_to`.
 
     The files before it say nothing new and Spark deletes them in its own time, so they are not looked at.
     """
-    batches = _compactible(log)
+    batches = [each for each in _compactible(log) if after < each[0] and (up_to is None or each[0] <= up_to)]
     newest = max((batch_id for batch_id, compacted in batches if compacted), default=-1)
     for batch_id, compacted in batches:
         if batch_id > newest or (batch_id == newest and compacted):
@@ -129,14 +143,22 @@ def _since_compaction(log: Batches[T]) -> Iterator[tuple[int, bool, T]]:
             yield batch_id, compacted, log.decode(batch_id, name, data)
 
 
-def source_files(checkpoint: Store, source: int) -> tuple[SourceFile, ...]:
-    """The files that a file source of a checkpoint has handed out so far, oldest first."""
-    log = _SourceLog(checkpoint, f"sources/{source}", 1, catalogue.FILE_LOG_DAMAGED, _source_files)
-    return tuple(file for _, _, files in _since_compaction(log) for file in files)
+def source_files(checkpoint: Store, source: int, after: int = -1) -> tuple[SourceFile, ...]:
+    """The files that a file source of a checkpoint has handed out after a batch of its own, oldest first."""
+    read = partial(_source_files, after)
+    log = _SourceLog(checkpoint, f"sources/{source}", 1, catalogue.FILE_LOG_DAMAGED, read)
+    return tuple(file for _, _, files in _since_compaction(log, after) for file in files)
 
 
-def _source_files(batch_id: int, version: int, lines: list[str]) -> list[SourceFile]:
-    return [_source_file(json_value(line)) for line in lines]
+def _source_files(after: int, batch_id: int, version: int, lines: list[str]) -> list[SourceFile]:
+    files: list[SourceFile] = []
+    # A compact file repeats all that ever was, the newest last.
+    for line in reversed(lines):
+        file = _source_file(json_value(line))
+        if file.batch_id <= after:
+            break
+        files.append(file)
+    return files[::-1]
 
 
 def _source_file(entry: Any) -> SourceFile:

@@ -24,6 +24,8 @@ from headwater.checkpoint.store import Store
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue import checkpoints as catalogue
 
+STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+
 
 @dataclass(frozen=True)
 class OffsetEntry:
@@ -116,6 +118,11 @@ class Checkpoint:
         """The newest planned batch; no other file is read."""
         return next(self._offsets.entries(newest_first=True), None)
 
+    def offset(self, batch_id: int) -> OffsetEntry | None:
+        """What a batch near the end was to read; only that file and newer ones are read."""
+        newest = self._offsets.entries(newest_first=True)
+        return next((entry for entry in newest if entry.batch_id == batch_id), None)
+
     def commits(self) -> tuple[CommitEntry, ...]:
         """All finished batches that are kept, oldest first."""
         return tuple(self._commits.entries())
@@ -124,6 +131,14 @@ class Checkpoint:
     def last_commit(self) -> CommitEntry | None:
         """The newest finished batch; no other file is read."""
         return next(self._commits.entries(newest_first=True), None)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What froze at the first start, as far as Spark wrote it down."""
+        planned, done = self.last_offset, self.last_commit
+        # Spark leaves the state format out of the settings; the commits are in the version of that number.
+        by_version = {STATE_FORMAT: str(done.version)} if done else {}
+        return {**(planned.conf if planned else {}), **by_version}
 
     @property
     def unfinished(self) -> int | None:
@@ -139,9 +154,12 @@ class Checkpoint:
         names = listed(self._store, "sources")
         return tuple(sorted(int(name) for name in names if NUMBER.fullmatch(name)))
 
-    def source_files(self, source: int) -> tuple[SourceFile, ...]:
-        """The files that a file source has handed out so far, oldest first; none if it keeps no log."""
-        return source_files(self._store, source)
+    def source_files(self, source: int, after: int = -1) -> tuple[SourceFile, ...]:
+        """The files that a file source has handed out so far, oldest first; none if it keeps no log.
+
+        With `after`, only those of later batches of the source.
+        """
+        return source_files(self._store, source, after)
 
 
 def _offset_entry(batch_id: int, version: int, lines: list[str]) -> OffsetEntry:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
-from headwater.connectors import sink_side
+from headwater.connectors import all_connectors, sink_side
+from headwater.errors.catalogue.memory import SINK_KIND_CHANGED
 from headwater.errors.catalogue.running import (
     MOVED,
     OUTPUT_COLUMNS_CHANGED,
@@ -15,12 +16,15 @@ from headwater.errors.catalogue.running import (
     SETTING_KEPT,
     TIMEZONE_CHANGED,
 )
-from headwater.plan import QueryFacts
+from headwater.plan import QueryFacts, SourceFacts
 from headwater.spec import PipelineSpec
 
 
 class PlaceChanged(Rule):
-    """A checkpoint remembers the files it has read by their full paths: elsewhere it would read all again."""
+    """A checkpoint remembers the files it has read by their full paths, and a folder those that were written:
+    elsewhere a query would read all again, or go on apart from its earlier rows."""
+
+    asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for sink, now in situation.facts.items():
@@ -31,15 +35,13 @@ class PlaceChanged(Rule):
     def _compare(self, spec: PipelineSpec, then: QueryFacts, now: QueryFacts) -> Iterator[Finding]:
         positions = {source.name: source.position for source in spec.sources}
         before = {source.name: source for source in then.sources if source.streaming}
-        changed = [
-            source
-            for source in now.sources
-            if source.name in before and before[source.name].places != source.places
-        ]
-        if changed and then.root != now.root and all(_moved_along(then, now, s.name) for s in changed):
-            yield Finding(MOVED.at(spec.position, sink=now.sink, old=then.root, new=now.root), sink=now.sink)
+        says = moved(then, now)
+        if says:
+            place = next(sink.position for sink in spec.sinks if sink.name == now.sink)
+            problem = MOVED.at(place, sink=now.sink, old=then.root, new=now.root, says=says)
+            yield Finding(problem, sink=now.sink)
             return
-        for source in changed:
+        for source in _changed(then, now):
             old, new = ", ".join(before[source.name].places), ", ".join(source.places)
             problem = PLACE_CHANGED.at(
                 positions.get(source.name), sink=now.sink, source=source.name, old=old, new=new
@@ -47,15 +49,40 @@ class PlaceChanged(Rule):
             yield Finding(problem, sink=now.sink)
 
 
+class SinkKindChanged(Rule):
+    """A table in memory begins anew at each start, and its checkpoint with it; that of others must stay."""
+
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        positions = {sink.name: sink.at("connector") for sink in situation.spec.sinks}
+        for sink, now in situation.facts.items():
+            then = situation.stored.get(sink)
+            if then is None or then.connector == now.connector:
+                continue
+            if _in_process(now.connector):
+                says = "each start of it would remove the checkpoint"
+            elif _in_process(then.connector):
+                says = "it would go on after rows that were only in memory and are gone"
+            else:
+                continue
+            problem = SINK_KIND_CHANGED.at(
+                positions[sink], sink=sink, old=then.connector, new=now.connector, says=says
+            )
+            yield Finding(problem, sink=sink)
+
+
 class TimezoneChanged(Rule):
     """Spark does not freeze the time zone: windows by day would silently change their edges."""
+
+    asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for sink, now in situation.facts.items():
             then = situation.stored.get(sink)
             if then and then.timezone != now.timezone:
                 problem = TIMEZONE_CHANGED.at(
-                    situation.spec.position, sink=sink, old=then.timezone, new=now.timezone
+                    situation.spec.at("timezone"), sink=sink, old=then.timezone, new=now.timezone
                 )
                 yield Finding(problem, sink=sink)
 
@@ -63,24 +90,28 @@ class TimezoneChanged(Rule):
 class SettingKept(Rule):
     """Some settings freeze in the checkpoint at the first start: another value later has no effect."""
 
+    asks_parts = True
+
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for sink, now in situation.facts.items():
             for key, wanted in now.passed_over.items():
-                problem = SETTING_KEPT.at(
-                    situation.spec.position, sink=sink, key=key, kept=now.settings[key], wanted=wanted
-                )
+                place = situation.spec.setting_place(key, wanted)
+                problem = SETTING_KEPT.at(place, sink=sink, key=key, kept=now.settings[key], wanted=wanted)
                 yield Finding(problem, Severity.WARNING, sink)
 
 
 class OutputSchemaChanged(Rule):
     """A folder of files has one schema for its readers; rows of another one are nulls or failures to them."""
 
+    asks_parts = True
+
     def findings(self, situation: Situation) -> Iterator[Finding]:
         positions = {sink.name: sink.position for sink in situation.spec.sinks}
         keeping = {sink.name for sink in situation.spec.sinks if sink_side(sink.connector).stores}
         for sink, now in situation.facts.items():
             then = situation.stored.get(sink)
-            held = now.held_schema or (then.output_schema if then else {})
+            same_place = then and then.places in ((), now.places)
+            held = now.held_schema or (then.output_schema if then and same_place else {})
             if sink not in keeping or not held:
                 continue
             differs = _differences(held, now)
@@ -91,6 +122,12 @@ class OutputSchemaChanged(Rule):
             elif differs:
                 problem = OUTPUT_COLUMNS_CHANGED.at(positions[sink], sink=sink, says=", ".join(differs))
                 yield Finding(problem, Severity.WARNING, sink)
+
+
+def _in_process(connector: str) -> bool:
+    """Whether a sink of this kind keeps its rows in the process; one that is not installed is none."""
+    known = all_connectors().get(connector)
+    return bool(known and known.sink and known.sink.in_process)
 
 
 def _differences(held: Mapping[str, str], now: QueryFacts) -> list[str]:
@@ -107,8 +144,26 @@ def _differences(held: Mapping[str, str], now: QueryFacts) -> list[str]:
     return changed + gone + new
 
 
-def _moved_along(then: QueryFacts, now: QueryFacts, name: str) -> bool:
-    """Whether a source's places are the old ones seen from the new root."""
-    old = next(source.places for source in then.sources if source.name == name)
-    new = next(source.places for source in now.sources if source.name == name)
-    return tuple(place.replace(then.root, now.root, 1) for place in old) == new
+def moved(then: QueryFacts, now: QueryFacts) -> str:
+    """What the move of the whole project does to a query, in words; nothing if it was not moved."""
+    before = {source.name: source.places for source in then.sources}
+    changed = _changed(then, now)
+
+    def along(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+        """Whether the new places are the old ones seen from the new root."""
+        return tuple(place.replace(then.root, now.root, 1) for place in old) == new
+
+    if then.root == now.root or not all(along(before[each.name], each.places) for each in changed):
+        return ""
+    if changed:
+        return "would read every file again"
+    if then.places != now.places and along(then.places, now.places):
+        old, new = ", ".join(then.places), ", ".join(now.places)
+        return f"would write to {new}, and what it wrote before is on record at {old}"
+    return ""
+
+
+def _changed(then: QueryFacts, now: QueryFacts) -> list[SourceFacts]:
+    """The streaming sources that are elsewhere than at the last start."""
+    before = {source.name: source.places for source in then.sources if source.streaming}
+    return [each for each in now.sources if before.get(each.name, each.places) != each.places]

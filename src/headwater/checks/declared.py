@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
-from headwater.errors.catalogue.running import SECRET_NOT_SET, SQL_UNKNOWN_OFFLINE, UNUSED
-from headwater.values import Secret
+from headwater.connectors import sink_side
+from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue.memory import TABLE_NOT_QUERIED
+from headwater.errors.catalogue.running import SECRET_NOT_SET, SINK_MODE, SQL_UNKNOWN_OFFLINE, UNUSED
+from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
+from headwater.values import Position, Secret, secret
+
+
+def mode_problem(sink: SinkSpec) -> Problem | None:
+    """The refusal of a mode that the sink's connector does not take."""
+    modes = sink_side(sink.connector).modes
+    if sink.mode.value in modes:
+        return None
+    return SINK_MODE.at(
+        sink.at("mode"),
+        sink=sink.name,
+        mode=sink.mode.value,
+        connector=sink.connector,
+        modes=", ".join(mode.value for mode in Mode if mode.value in modes),
+    )
+
+
+def missing_secrets(
+    thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
+) -> Iterator[tuple[str, Position | None]]:
+    """The secrets of a thing that have no value here, each with the place of its option."""
+    for key, value in thing.options.options.items():
+        for name in value.missing(environ) if isinstance(value, Secret) else ():
+            yield name, thing.at("options", key)
+
+
+def secret_problems(
+    thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
+) -> Iterator[Problem]:
+    """Why the secrets of a thing can't be had, where they are needed now."""
+    for name, place in missing_secrets(thing, environ):
+        try:
+            secret(name).reveal(environ)
+        except PipelineError as error:
+            yield from (replace(problem, place=place) for problem in error.problems)
 
 
 class UnusedTable(Rule):
@@ -25,18 +65,51 @@ class UnusedTable(Rule):
                 yield Finding(UNUSED.at(thing.position, kind=kind, name=thing.name), Severity.WARNING)
 
 
+class SinkMode(Rule):
+    """A connector takes some modes and no others, whatever the query does."""
+
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink in situation.spec.sinks:
+            problem = mode_problem(sink)
+            if problem:
+                yield Finding(problem, sink=sink.name)
+
+
+def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
+    """A warning for each sink whose rows nobody can query when a command runs the pipeline."""
+    for sink in spec.sinks:
+        if sink_side(sink.connector).in_process:
+            problem = TABLE_NOT_QUERIED.at(sink.at("connector"), sink=sink.name)
+            yield Finding(problem, Severity.WARNING, sink.name)
+
+
+class TableNotQueried(Rule):
+    """A pipeline file of YAML is run by commands only; one of Python may be started by a program."""
+
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        if not situation.spec.declared_in.endswith(".py"):
+            yield from unqueried(situation.spec)
+
+
 class SecretNotSet(Rule):
     """A secret that is not set here may well be set where the pipeline runs; the run itself refuses."""
 
+    asks_parts = True
+
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for thing in situation.spec.connected:
-            for value in thing.options.options.values():
-                for name in value.missing(situation.environ) if isinstance(value, Secret) else ():
-                    yield Finding(SECRET_NOT_SET.at(thing.position, name=name), Severity.WARNING)
+            for name, place in missing_secrets(thing, situation.environ):
+                yield Finding(SECRET_NOT_SET.at(place, name=name), Severity.WARNING)
 
 
 class NotKnownOffline(Rule):
     """SQL that only Spark's own parser reads; without Spark it is unknown, never an error."""
+
+    asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for table in situation.spec.tables:

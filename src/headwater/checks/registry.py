@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 
-from headwater.checks.finding import Finding
+from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
+from headwater.errors import Problem
 
 GROUP = "headwater.rules"
 
@@ -18,5 +20,31 @@ def all_rules() -> dict[str, Rule]:
 
 
 def examine(situation: Situation) -> list[Finding]:
-    """What all rules find."""
-    return [finding for rule in all_rules().values() for finding in rule.findings(situation)]
+    """What all rules find; of a pipeline that is broken somewhere, those are asked that look at parts."""
+    asked = [rule for rule in all_rules().values() if rule.asks_parts or situation.sound]
+    return [finding for rule in asked for finding in rule.findings(situation)]
+
+
+def together(*groups: Iterable[Finding]) -> list[Finding]:
+    """Findings of several origins, the gravest first, each once, in the order of the files.
+
+    A warning is left out where an error says the same.
+    """
+    found = list({str(each.problem): each for group in reversed(groups) for each in group}.values())
+    errors = [each.problem for each in found if each.severity is Severity.ERROR]
+    told = [
+        each
+        for each in found
+        if each.severity is Severity.ERROR or not any(_covers(error, each.problem) for error in errors)
+    ]
+    return sorted(told, key=lambda each: (list(Severity).index(each.severity), *_place(each.problem)))
+
+
+def _covers(error: Problem, other: Problem) -> bool:
+    """Whether an error says all that another problem at the same place says."""
+    return error.place == other.place and other.params.items() <= error.params.items()
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    """What concerns no line of the user's comes first."""
+    return (problem.file, problem.place.line, problem.place.column) if problem.place else ("", 0, 0)

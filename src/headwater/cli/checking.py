@@ -27,8 +27,10 @@ def check(
     """Say what is wrong with a pipeline before it starts."""
     from headwater.api.checking import check as run_check
     from headwater.cli.render import print_json, show_check
+    from headwater.cli.waiting import waiting
 
-    result = run_check(file, offline=offline, master=master, conf=settings(conf))
+    with waiting(as_json=as_json) as emit:
+        result = run_check(file, offline=offline, master=master, conf=settings(conf), emit=emit)
     if as_json:
         print_json(result.to_json())
     else:
@@ -47,8 +49,10 @@ def explain(
     """Show the graph, schemas, settings and Spark's plans."""
     from headwater.api.explaining import explain as run_explain
     from headwater.cli.render import print_json, show_explained
+    from headwater.cli.waiting import waiting
 
-    result = run_explain(file, master=master, conf=settings(conf))
+    with waiting(as_json=as_json) as emit:
+        result = run_explain(file, master=master, conf=settings(conf), emit=emit)
     if as_json:
         print_json(result.to_json())
     else:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
-
-import typer
 
 from headwater.api.batch import run_batch as batch_command
 from headwater.api.running import run as run_command
-from headwater.cli.render import print_json, show_problems
+from headwater.cli.render import show_problems
 from headwater.cli.unread import while_read
 from headwater.cli.views import view_of
 from headwater.runtime import RunOptions
@@ -38,16 +34,8 @@ def run_stream(
 
 def run_batch(file: str, options: RunOptions, into: Path | None, *, as_json: bool) -> int:
     """Run the tables once over finished data."""
-    # With --json stdout holds one document; the console sink's tables go beside it.
-    with redirect_stdout(sys.stderr if as_json else sys.stdout):
-        result = batch_command(file, options, into=into, stdout=_to_stdout)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        for sink, place in result.written.items():
-            typer.echo(f"{sink}: written{f' to {place}' if place else ''}")
+    with view_of(as_json=as_json) as view:
+        # Who reads no more does not end the work: it has an end of its own.
+        shown = while_read(view.event, lost=lambda: None)
+        batch_command(file, options, into=into, stdout=view.line, emit=shown)
     return 0
-
-
-def _to_stdout(line: str) -> None:
-    sys.stdout.write(line + "\n")

@@ -6,6 +6,8 @@ import gc
 import sys
 import traceback
 from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
 
 import typer
 
@@ -16,7 +18,6 @@ from headwater.values import scrub
 
 app = typer.Typer(
     name="headwater",
-    help="Streaming pipelines on Apache Spark: declared once, checked before they start.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,6 +25,35 @@ app = typer.Typer(
 )
 for module in (project, checking, running):
     module.add_to(app)
+
+
+def _show_versions(wanted: bool) -> None:
+    if wanted:
+        for package in ("headwater", "pyspark"):
+            typer.echo(f"{package} {_version(package)}")
+        raise typer.Exit
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "is not installed"
+
+
+@app.callback()
+def options(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_versions,
+            is_eager=True,
+            help="Show the versions of Headwater and Spark.",
+        ),
+    ] = False,
+) -> None:
+    """Streaming pipelines on Apache Spark: declared once, checked before they start."""
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import typer
 
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.usage import BAD_CONF, BAD_DURATION
+from headwater.loaders.settings import setting_problem
 from headwater.values import Duration
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline: a .yml, .yaml or .py file.")]
@@ -29,6 +30,9 @@ def settings(conf: list[str] | None) -> dict[str, str]:
         if not equals or not key.strip():
             raise UsageProblem(BAD_CONF.at(None, text=text))
         found[key.strip()] = value.strip()
+    problems = [problem for problem in map(setting_problem, found) if problem]
+    if problems:
+        raise UsageProblem.of(problems)
     return found
 
 

@@ -36,6 +36,7 @@ def init(
 
 def doctor(
     folder: Annotated[Path, typer.Option("--folder", help="The project to look at.")] = Path(),
+    jars: Annotated[bool, typer.Option("--jars", help="List the jars that connectors may need.")] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -43,7 +44,7 @@ def doctor(
     from headwater.api.doctor import doctor as examine_machine
     from headwater.cli.render import print_json
 
-    result = examine_machine(folder)
+    result = examine_machine(folder, jars=jars)
     if as_json:
         print_json(result.to_json())
         raise typer.Exit(result.exit_code)

@@ -11,20 +11,31 @@ import typer
 from headwater.api.results import CheckResult, ExplainResult, TableExplained
 from headwater.checks import Finding, Severity
 from headwater.errors import Problem
-from headwater.values import scrub
+from headwater.values import scrub, scrub_within
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 
 
 def print_json(value: object) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(scrub(json.dumps(value, indent=2, default=str)) + "\n")
+    sys.stdout.write(json.dumps(scrub_within(value), indent=2) + "\n")
+
+
+def print_json_line(value: object) -> None:
+    """One JSON value in one line of stdout, there at once for who reads along."""
+    sys.stdout.write(json_line(value))
+    sys.stdout.flush()
+
+
+def json_line(value: object) -> str:
+    """A value as a line of JSON."""
+    return json.dumps(scrub_within(value)) + "\n"
 
 
 def show_problems(problems: Iterable[Problem], *, as_json: bool, verbose: bool) -> None:
-    """Problems on stderr, or as JSON on stdout."""
+    """Problems on stderr, or as one line of JSON on stdout, where `run` has a line for each event."""
     if as_json:
-        print_json({"ok": False, "problems": [problem.to_json() for problem in problems]})
+        print_json_line({"ok": False, "problems": [problem.to_json() for problem in problems]})
         return
     for problem in problems:
         _show_problem(problem, Severity.ERROR, verbose=verbose)
@@ -55,7 +66,8 @@ def show_explained(result: ExplainResult, *, plans: bool) -> None:
             typer.echo(line)
     for sink in result.sinks:
         head = f"{sink.connector}, {sink.mode} mode, trigger {sink.trigger}"
-        typer.echo(f"\nsink {_bold(sink.name)} ← {sink.reads}: {head}\n  checkpoint {sink.checkpoint}")
+        typer.echo(f"\nsink {_bold(sink.name)} ← {sink.reads}: {head}\n  {sink.delivery}")
+        typer.echo(f"  checkpoint {sink.checkpoint}")
         for setting in sink.settings:
             typer.echo(f"  {setting['key']} = {setting['value']}  ({setting['origin']})")
         if plans:
@@ -65,6 +77,8 @@ def show_explained(result: ExplainResult, *, plans: bool) -> None:
 def _branch(table: TableExplained, *, last: bool) -> Iterator[str]:
     """A source or table with its columns, as a branch of the tree."""
     flow = "streaming" if table.streaming else "static"
+    flow += f", refresh {table.refresh}" if table.refresh else ""
+    flow += ", cached" if table.cache else ""
     reads = f" ← {', '.join(table.reads)}" if table.reads else ""
     yield f"{'└── ' if last else '├── '}{_bold(table.name)}  {table.kind}, {flow}{reads}"
     columns = [f"{name}: {type_}" for name, type_ in table.schema.items()]

@@ -31,8 +31,8 @@ def run(
     conf: Conf = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop all queries when one fails.")] = False,
     stop_timeout: Annotated[
-        str, typer.Option("--stop-timeout", help="Longest wait for running batches.")
-    ] = "60s",
+        str | None, typer.Option("--stop-timeout", help="Longest wait for running batches: 60s if not said.")
+    ] = None,
     spark_ui: Annotated[bool, typer.Option("--spark-ui", help="Switch Spark's own web page on.")] = False,
     as_json: Json = False,
     verbose: Verbose = False,
@@ -41,7 +41,8 @@ def run(
     from headwater.cli.foreground import run_batch, run_stream
     from headwater.runtime import RunOptions
 
-    _refuse_mixed(batch=batch, into=into, streaming=until_idle or limit is not None or fail_fast)
+    ends = limit is not None or stop_timeout is not None
+    _refuse_mixed(batch=batch, into=into, streaming=until_idle or fail_fast or ends)
     wait = duration("--stop-timeout", stop_timeout)
     options = RunOptions(
         master=master,
@@ -49,7 +50,7 @@ def run(
         fail_fast=fail_fast,
         until_idle=until_idle,
         spark_ui=spark_ui,
-        stop_seconds=wait.seconds if wait else 0.0,
+        stop_seconds=wait.seconds if wait else RunOptions.stop_seconds,
     )
     if batch:
         raise typer.Exit(run_batch(file, options, into, as_json=as_json))

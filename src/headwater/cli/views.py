@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from typing import Any, Literal, Self
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 
 from headwater.checks import Finding, Severity
-from headwater.cli.render import show_findings
+from headwater.cli.render import json_line, show_findings
+from headwater.cli.waiting import STARTING_SPARK
 from headwater.errors import Problem
 from headwater.events import (
     Event,
+    Found,
     QueryEnded,
     QueryIdle,
     QueryProgress,
@@ -26,6 +29,9 @@ from headwater.events import (
     RunEnded,
     RunStarted,
     Said,
+    SinkBegun,
+    SinkWritten,
+    SparkStarting,
 )
 from headwater.values import scrub
 
@@ -63,18 +69,34 @@ class View(ABC):
 
 
 class JsonView(View):
-    """One JSON object per line on stdout, with every field that Spark reports."""
+    """One JSON object per line on stdout, with every field that Spark reports; nothing else goes there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stdout = sys.stdout
+        # What the user's own code prints would stand between the objects.
+        self._beside = redirect_stdout(sys.stderr)
 
     def show(self, event: Event) -> None:
-        sys.stdout.write(scrub(json.dumps(event.to_json(), default=str)) + "\n")
-        sys.stdout.flush()
+        self._write(event.to_json())
 
     def line(self, line: str) -> None:
         sys.stderr.write(line + "\n")
 
     def findings(self, findings: list[Finding]) -> None:
         for finding in findings:
-            sys.stdout.write(scrub(json.dumps({"event": "finding", **finding.to_json()})) + "\n")
+            self._write(Found(finding=finding.to_json()).to_json())
+
+    def __enter__(self) -> Self:
+        self._beside.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._beside.__exit__(None, None, None)
+
+    def _write(self, value: object) -> None:
+        self._stdout.write(json_line(value))
+        self._stdout.flush()
 
 
 class LineView(View):
@@ -92,16 +114,21 @@ class LineView(View):
 
 
 class LiveView(View):
-    """A table that is kept up to date, with everything else above it."""
+    """A table that is kept up to date, or what is going on now, with everything else above it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._console = Console(highlight=False, soft_wrap=True)
         self._rows: dict[str, dict[str, str]] = {}
-        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._table)
+        self._doing: Spinner | None = None
+        self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._picture)
 
     def show(self, event: Event) -> None:
         match event:
+            case SparkStarting():
+                self._doing = Spinner("dots", describe(event))
+            case SinkBegun():
+                self._doing = Spinner("dots", scrub(describe(event)))
             case QueryStarted(query=name):
                 self._rows[name] = {"status": QueryStatus.STARTING.value}
             case QueryProgress(query=name):
@@ -112,7 +139,10 @@ class LiveView(View):
                 self._row(name)["status"] = status.value
                 if problem:
                     self._console.print(scrub(describe(event)), markup=False)
-            case RunStarted() | Said() | RunEnded():
+            case RunStarted() | SinkWritten():
+                self._doing = None
+                self._console.print(scrub(describe(event)), markup=False)
+            case Said() | RunEnded():
                 self._console.print(scrub(describe(event)), markup=False)
 
     def line(self, line: str) -> None:
@@ -123,10 +153,14 @@ class LiveView(View):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._doing = None
         self._live.stop()
 
     def _row(self, name: str) -> dict[str, str]:
         return self._rows.setdefault(name, {})
+
+    def _picture(self) -> RenderableType:
+        return self._doing or (self._table() if self._rows else Group())
 
     def _table(self) -> Table:
         # Eighty columns have to do; where they don't, the name of a query is cut and no number.
@@ -168,6 +202,8 @@ def progress_cells(event: QueryProgress) -> dict[str, str]:
 def describe(event: Event) -> str:
     """An event in one line; idle queries say nothing."""
     match event:
+        case SparkStarting():
+            return STARTING_SPARK
         case RunStarted():
             queries = ", ".join(event.queries)
             return (
@@ -183,10 +219,22 @@ def describe(event: Event) -> str:
             return f"{event.query}: {event.status.value}{_why(event.problem)}"
         case RunEnded():
             return "\n".join(("ended", *(_ended(name, query) for name, query in event.queries.items())))
+        case SinkBegun():
+            return f"{event.sink}: begun"
+        case SinkWritten():
+            return f"{event.sink}: written{_place(event.place)}{_rows(event.rows)}"
         case Said():
             return event.text
         case _:
             return ""
+
+
+def _place(place: str) -> str:
+    return f" to {place}" if place else ""
+
+
+def _rows(rows: int | None) -> str:
+    return "" if rows is None else f", {rows} rows"
 
 
 def _why(problem: Problem | None) -> str:

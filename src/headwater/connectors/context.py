@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from headwater.errors import Place
 from headwater.spec import FunctionRef
@@ -27,3 +27,33 @@ class Context:
     load: Callable[[FunctionRef], Callable[..., Any]]
     keep: Callable[[Path, str], None]
     """Leaves a text for the run folder; it is written only if the run really starts."""
+    at: Callable[..., Place | None]
+    """The place of the value of a key, such as `at("path")`; for errors."""
+    batch: bool
+    """Whether everything is read and written as finished data (`run --batch`)."""
+
+
+class Unreadable(Exception):
+    """A static source can't be read now; the message says why, without a full stop."""
+
+
+class StaticRows(Protocol):
+    """What a run keeps of a static source besides its DataFrame."""
+
+    def start(self) -> None:
+        """The run starts: take in what is there now; Unreadable where that can't be."""
+
+    def again(self, query: str) -> None:
+        """A batch of the query with this id failed over a file that is gone, and will run again."""
+
+    def outdated(self, query: str) -> bool:
+        """Whether what the last batch of this query read was changed under it."""
+
+    def news(self) -> str | None:
+        """What was changed under the run and is read as it is now; told once."""
+
+    def trouble(self, query: str) -> str | None:
+        """Why the source could not be read for a batch of this query; None where it was not the reason."""
+
+    def close(self) -> None:
+        """The run is over."""

@@ -2,51 +2,91 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
+from headwater.checks.declared import mode_problem
+from headwater.checks.replay import passing_sources
 from headwater.connectors import sink_side
-from headwater.engine.build import SPARK_ERRORS, Builder, spark_module
-from headwater.engine.translate import planning_problem, streaming_problem
+from headwater.engine.build import SPARK_ERRORS, Builder, columns_in
+from headwater.engine.connector_code import spark_module
+from headwater.engine.spark_errors import sentence_of
+from headwater.engine.translate import planning_problem, sql_problem, streaming_problem
 from headwater.errors import Problem
-from headwater.errors.catalogue.running import SINK_MODE, STATIC_SINK
+from headwater.errors.catalogue.replay import NOT_REPLAYABLE_TWICE
+from headwater.errors.catalogue.running import NO_BATCH_FORM, STATIC_SINK
 from headwater.spec import Mode, SinkSpec
+
+_STREAM_ONLY = re.compile(r"(unsupported in|not supported with) batch")
 
 
 def sink_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
     """Everything that would keep this sink's query from starting, or kill it in its first batch."""
     spark = builder.spark
-    side = sink_side(sink.connector)
     if not frame.isStreaming:
         yield STATIC_SINK.at(sink.position, sink=sink.name, reads=sink.reads)
         return
-    if sink.mode.value not in side.modes:
-        modes = ", ".join(mode.value for mode in Mode if mode.value in side.modes)
-        yield SINK_MODE.at(
-            sink.position, sink=sink.name, mode=sink.mode.value, connector=sink.connector, modes=modes
-        )
-        return
-    refused = _refused_by_checker(spark, sink, frame)
+    refused = mode_problem(sink) or _refused_by_checker(spark, sink, frame)
     if refused:
         yield refused
         return
-    refuse = getattr(spark_module(sink.connector), "refuse_rows", None)
-    if refuse:
-        yield from refuse(frame.schema, sink.options, builder.context(sink))
+    yield from sink_side(sink.connector).refuses(sink, columns_in(frame))
+    yield from _read_twice(builder, sink, frame)
     try:
         physical_plan(spark, frame)
     except SPARK_ERRORS as error:
-        yield planning_problem(error, sink)
+        yield planning_problem(error, sink, builder.spec.root)
 
 
-def held_schema(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> dict[str, str]:
-    """What the sink's place holds already, where its connector can tell."""
-    held = getattr(spark_module(sink.connector), "held_schema", None)
-    schema = held(spark, sink.options, frame.schema) if held else None
-    return {field.name: field.dataType.simpleString() for field in schema.fields} if schema else {}
+def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
+    """A join of a source with itself reads it twice, as two sources; a union does not."""
+    for source in passing_sources(builder.spec):
+        if source.name in builder.frames:
+            own, read = _leaves(builder.frames[source.name]), _leaves(frame)
+            count = max(sum(bool(leaf.sameResult(one)) for leaf in read) for one in own)
+            if count > 1:
+                yield NOT_REPLAYABLE_TWICE.at(
+                    sink.position, sink=sink.name, name=source.name, connector=source.connector, count=count
+                )
+
+
+def _leaves(frame: DataFrame) -> list[Any]:
+    """What the analysed plan reads, each once."""
+    found: Any = frame._jdf.queryExecution().analyzed().collectLeaves().distinct()
+    return [found.apply(index) for index in range(found.size())]
+
+
+def code_problems(builder: Builder, sink: SinkSpec) -> list[Problem]:
+    """What is wrong with the user's code in the hands of the sink's connector, where that can tell."""
+    ask = getattr(spark_module(sink.connector), "code_problems", None)
+    return list(ask(sink.options, builder.context(sink))) if ask else []
+
+
+def streamed_paths(frame: DataFrame) -> tuple[str, ...]:
+    """The path of each source of a query as Spark has it; empty for what is no folder of files.
+
+    They stand in the order of the plan, by which Spark numbers the sources of a checkpoint.
+    """
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    sources: list[Any] = []
+    for each in (leaves.apply(number) for number in range(leaves.size())):
+        # What is equal shares one source, as when the query starts.
+        if _kind(each) in ("StreamingRelation", "StreamingRelationV2") and each not in sources:
+            sources.append(each)
+    return tuple(_path_of(source) if _kind(source) == "StreamingRelation" else "" for source in sources)
+
+
+def _kind(leaf: Any) -> str:
+    return str(leaf.getClass().getSimpleName())
+
+
+def _path_of(source: Any) -> str:
+    path = source.dataSource().options().get("path")
+    return str(path.get()) if path.isDefined() else ""
 
 
 def physical_plan(spark: SparkSession, frame: DataFrame) -> str:
@@ -59,12 +99,36 @@ def physical_plan(spark: SparkSession, frame: DataFrame) -> str:
     return str(analysed._jdf.queryExecution().explainString(mode))
 
 
+def batch_problems(builder: Builder) -> Iterator[Problem]:
+    """The tables that only a stream can compute; what reads such a table is not blamed as well."""
+    checker, blamed = _checker(builder.spark), set[str]()
+    for table in (table for table in builder.spec.tables if table.name in builder.frames):
+        planned: Any = builder.frames[table.name]._jdf.queryExecution()
+        try:
+            checker.checkForBatch(planned.analyzed())
+            planned.sparkPlan()
+        except SPARK_ERRORS as error:
+            says = sentence_of(error)
+            if not _STREAM_ONLY.search(says):
+                yield sql_problem(error, table)
+            elif says not in blamed:
+                blamed.add(says)
+                # Spark's sentence begins with the call that has no batch form.
+                call = says.partition(" ")[0]
+                yield NO_BATCH_FORM.at(table.position, what="The table", name=table.name, connector=call)
+
+
+def _checker(spark: SparkSession) -> Any:
+    jvm: Any = spark._jvm
+    return getattr(
+        getattr(jvm.org.apache.spark.sql.catalyst.analysis, "UnsupportedOperationChecker$"), "MODULE$"
+    )
+
+
 def _refused_by_checker(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> Problem | None:
     """The verdict of Spark's UnsupportedOperationChecker, which otherwise speaks only at the start."""
     jvm: Any = spark._jvm
-    checker = getattr(
-        getattr(jvm.org.apache.spark.sql.catalyst.analysis, "UnsupportedOperationChecker$"), "MODULE$"
-    )
+    checker = _checker(spark)
     modes = jvm.org.apache.spark.sql.streaming.OutputMode
     mode = {Mode.APPEND: modes.Append, Mode.UPDATE: modes.Update, Mode.COMPLETE: modes.Complete}[sink.mode]()
     try:

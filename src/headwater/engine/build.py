@@ -4,30 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from headwater.connectors import Context, all_connectors
+from headwater.checks.columns import watermark_problem
+from headwater.checks.declared import secret_problems
+from headwater.connectors import Context, source_side
+from headwater.engine.connector_code import spark_module
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.spark_references import parsed_references
-from headwater.engine.translate import function_problem, source_problem, sql_problem
-from headwater.errors import HeadwaterError, PipelineError
+from headwater.engine.static_sources import Kept, StaticSources
+from headwater.engine.translate import function_problem, source_problem, sql_problem, unknown_column
+from headwater.errors import HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
 from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
-from headwater.spec import FunctionRef, PipelineSpec, SourceSpec, TableSpec, Watermark
+from headwater.spec import Distinct, FunctionRef, PipelineSpec, SourceSpec, TableSpec
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 
 
-def spark_module(connector: str) -> Any:
-    """The half of a connector that talks to Spark, loaded by name."""
-    return import_module(all_connectors()[connector].spark)
+def columns_in(frame: DataFrame) -> dict[str, str]:
+    """The columns of a DataFrame by name and type."""
+    return columns_of(frame.schema)
+
+
+def columns_of(schema: StructType) -> dict[str, str]:
+    """The columns of a schema by name and type."""
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
 @dataclass
@@ -42,24 +51,44 @@ class Builder:
     kept: dict[Path, str] = field(default_factory=dict)
     """Texts for the run folder (an inferred schema), written when the run really starts."""
     frames: dict[str, DataFrame] = field(default_factory=dict)
+    statics: StaticSources = field(init=False)
+    broken: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
+    """What can't be built, and why; nothing is said of what only reads it."""
+
+    def __post_init__(self) -> None:
+        self.statics = StaticSources(self.spec.root, self.spec.folder)
 
     def graph(self) -> Graph:
-        """The graph as Spark's own parser sees it; PipelineError with all that is wrong."""
-        graph = Graph.of(self.spec, self._references)
-        if graph.problems:
-            raise PipelineError.of(graph.problems)
-        return graph
+        """The graph as Spark's own parser sees it, with all that is wrong with it."""
+        return Graph.of(self.spec, self._references)
 
     def frame(self, name: str, graph: Graph) -> DataFrame:
-        """The DataFrame of a source or table, after all that it reads."""
+        """The DataFrame of a source or table, after all that it reads; PipelineError with all that is wrong.
+
+        One broken table does not hide another: what does not read it is built all the same.
+        """
+        needed = graph.upstream(name)
+        for each in needed:
+            reads = graph.reads[each] or ()
+            if each in self.frames or each in self.broken:
+                continue
+            if graph.sound(each) and all(other in self.frames for other in reads):
+                self._build(each)
+        problems = [problem for each in needed for problem in self.broken.get(each, ())]
+        if name not in self.frames:
+            raise PipelineError.of(problems)
+        return self.frames[name]
+
+    def _build(self, name: str) -> None:
         sources = {source.name: source for source in self.spec.sources}
         tables = {table.name: table for table in self.spec.tables}
-        for each in graph.upstream(name):
-            if each not in self.frames:
-                built = self._source(sources[each]) if each in sources else self._table(tables[each])
-                built.createOrReplaceTempView(each)
-                self.frames[each] = built
-        return self.frames[name]
+        try:
+            built = self._source(sources[name]) if name in sources else self._table(tables[name])
+        except PipelineError as error:
+            self.broken[name] = error.problems
+            return
+        built.createOrReplaceTempView(name)
+        self.frames[name] = built
 
     def load(self, ref: FunctionRef) -> Callable[..., Any]:
         """The user's function."""
@@ -77,10 +106,12 @@ class Builder:
             self.spec.folder,
             self.load,
             self.kept.__setitem__,
+            at=declared.at,
+            batch=self.batch,
         )
 
     def _references(self, table: TableSpec) -> tuple[Reference, ...] | None:
-        if table.function:
+        if table.sql is None:
             return offline_references(table)
         try:
             return parsed_references(self.spark, table)
@@ -88,20 +119,52 @@ class Builder:
             raise PipelineError(sql_problem(error, table)) from error
 
     def _source(self, source: SourceSpec) -> DataFrame:
-        module = spark_module(source.connector)
-        read = module.read_batch if source.static or self.batch else module.read_stream
+        missing = tuple(secret_problems(source))
+        if missing:
+            raise PipelineError(*missing)
         try:
-            frame: DataFrame = read(self.spark, source.options, self.context(source))
-            return self._watermarked(frame, source.watermark)
+            return self._watermarked(self._read(source), source)
         except SPARK_ERRORS as error:
-            raise PipelineError(source_problem(error, source)) from error
+            raise PipelineError(source_problem(error, source, self.spec.root)) from error
+
+    def _read(self, source: SourceSpec) -> DataFrame:
+        module, context = spark_module(source.connector), self.context(source)
+        frame: DataFrame
+        if not source.static and not self.batch:
+            frame = module.read_stream(self.spark, source.options, context)
+            return frame
+        if self.batch or not source_side(source.connector).refreshes:
+            frame = module.read_batch(self.spark, source.options, context)
+            if source.cache and not self.batch:
+                self.statics.add(source, Kept(frame))
+            return frame
+        frame, rows = module.read_static(
+            self.spark, source.options, context, source.refresh, cache=source.cache
+        )
+        self.statics.add(source, *rows)
+        return frame
 
     def _table(self, table: TableSpec) -> DataFrame:
-        frame = self._sql(table) if table.sql is not None else self._call(table)
         try:
-            return self._watermarked(frame, table.watermark)
+            return self._watermarked(self._rows(table), table)
         except SPARK_ERRORS as error:
             raise PipelineError(sql_problem(error, table)) from error
+
+    def _rows(self, table: TableSpec) -> DataFrame:
+        if table.sql is not None:
+            return self._sql(table)
+        return self._distinct(table, table.distinct) if table.distinct else self._call(table)
+
+    def _distinct(self, table: TableSpec, distinct: Distinct) -> DataFrame:
+        names = {name.lower(): name for name in self.spec.names}
+        frame, columns = self.frames[names[distinct.reads.lower()]], list(distinct.columns)
+        known = {column.lower() for column in frame.columns}
+        unknown = [column for column in columns if column.lower() not in known]
+        if unknown:
+            raise PipelineError.of(unknown_column(table, column, frame.columns) for column in unknown)
+        if distinct.within_watermark:
+            return frame.dropDuplicatesWithinWatermark(columns)
+        return frame.dropDuplicates(columns)
 
     def _sql(self, table: TableSpec) -> DataFrame:
         try:
@@ -125,9 +188,15 @@ class Builder:
             raise PipelineError(function_problem(error, table, self.spec.root)) from error
         if not isinstance(returned, DataFrame):
             says = "nothing" if returned is None else f"a {type(returned).__name__}"
-            raise PipelineError(TABLE_NOT_A_DATAFRAME.at(table.position, name=table.name, returned=says))
+            place = table.function.defined or table.position
+            raise PipelineError(TABLE_NOT_A_DATAFRAME.at(place, name=table.name, returned=says))
         return returned
 
-    def _watermarked(self, frame: DataFrame, watermark: Watermark | None) -> DataFrame:
+    def _watermarked(self, frame: DataFrame, thing: SourceSpec | TableSpec) -> DataFrame:
+        if thing.watermark is None:
+            return frame
+        problem = watermark_problem(thing, columns_in(frame))
+        if problem:
+            raise PipelineError(problem)
         # On static data a watermark changes nothing, and Spark takes it as that.
-        return frame.withWatermark(watermark.column, str(watermark.delay)) if watermark else frame
+        return frame.withWatermark(thing.watermark.column, str(thing.watermark.delay))

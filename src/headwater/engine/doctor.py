@@ -21,6 +21,7 @@ from headwater.engine.java import find_java
 from headwater.engine.machine import count_cores, file_system_of, read_memory
 from headwater.errors import EnvironmentProblem, Problem
 from headwater.errors.catalogue import environment
+from headwater.jars import Artifact, JarStore, Taken, artifacts, needs
 
 OLDEST_PYTHON = (3, 11)
 # Lowest supported and first unsupported version; the same as in the package's own requirements.
@@ -123,6 +124,30 @@ def check_spark(environ: Mapping[str, str]) -> Check:
         problem = environment.SPARK_CLIENT_ONLY.at(path=str(package / "jars"), supported=_range("pyspark"))
         return _bad("spark", problem)
     return Check("spark", "ok", f"PySpark {found}")
+
+
+def examine_jars(environ: Mapping[str, str] = os.environ) -> list[Check]:
+    """The jars that connectors may need with the installed Spark: which are on this machine, and where."""
+    spark = metadata.version("pyspark")
+    wanted = [(need, each) for need in needs(spark) for each in artifacts(need, spark) or ()]
+    try:
+        store = JarStore.of(environ)
+        found = [(need, each, store.find(each)) for need, each in wanted]
+    except EnvironmentProblem as error:
+        return [Check("jars", "error", p.sentence, p.remedy, p.code) for p in error.problems]
+    return [_jar_check(store, need, artifact, taken) for need, artifact, taken in found]
+
+
+def _jar_check(store: JarStore, need: str, artifact: Artifact, taken: Taken | None) -> Check:
+    if taken:
+        return Check(f"jar for {need}", "ok", f"{taken.coordinates} in the {taken.origin} ({taken.path})")
+    wanted = artifact.releases[0]
+    places = f"{store.folder or store.cache}"
+    remedy = (
+        f"It is fetched when a pipeline first needs it; without a network put {artifact.file_name(wanted)} "
+        f"into {places}."
+    )
+    return Check(f"jar for {need}", "warning", f"{artifact.coordinates(wanted)} is not here", remedy)
 
 
 def check_java(environ: Mapping[str, str]) -> Check:

@@ -18,6 +18,7 @@ from typing import Literal
 
 from headwater.errors import EnvironmentProblem, Problem
 from headwater.errors.catalogue import environment
+from headwater.values.user_cache import user_cache
 
 OLDEST = 17
 NEWEST = 23  # on 24 and newer the security manager that Spark's file access asks for is gone
@@ -165,7 +166,7 @@ def _startable_home(runtime: _Runtime, environ: Mapping[str, str]) -> Path:
     where = hashlib.sha256(os.fsencode(runtime.home)).hexdigest()[:8]
     name = f"{runtime.version}-{where}"
     script = _script(runtime.home / "bin" / "java")
-    home = _cache(environ) / "headwater" / "java" / name
+    home = user_cache(environ) / "java" / name
     if _holds(home, script) or _write(home, script):
         return home
     home = Path(tempfile.mkdtemp(prefix="headwater-java-"))
@@ -187,12 +188,6 @@ done
 exec {shlex.quote(str(executable))} "$@"
 """
     return os.fsencode(text)
-
-
-def _cache(environ: Mapping[str, str]) -> Path:
-    named = environ.get("XDG_CACHE_HOME", "")
-    # The standard says that a relative path there is to be ignored.
-    return Path(named) if os.path.isabs(named) else Path(environ.get("HOME") or Path.home()) / ".cache"
 
 
 def _holds(home: Path, script: bytes) -> bool:

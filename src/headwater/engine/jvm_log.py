@@ -1,14 +1,19 @@
-"""Spark's log file: how it is set up, and the line in it that says why the JVM did not start."""
+"""Spark's log file: how it is set up and kept small, and the line that says why the JVM did not start."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue import environment
 
 LOG = "spark.log"
+LARGEST = 10_000_000
+KEPT = 3
 
 _SETUP = "log4j2.properties"
 _PROPERTIES = """\
@@ -41,6 +46,7 @@ def open_log(folder: Path) -> tuple[Path, int]:
     log = folder / LOG
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        keep_small(folder)
         with log.open("ab") as file:
             return log, file.tell()
     except OSError as error:
@@ -48,6 +54,32 @@ def open_log(folder: Path) -> tuple[Path, int]:
         raise EnvironmentProblem(
             environment.FOLDER_NOT_WRITABLE.at(path=str(folder), reason=reason)
         ) from error
+
+
+def keep_small(folder: Path) -> None:
+    """Move what a large log holds to `spark.log.1`; the older ones are counted up, and three are kept.
+
+    The file itself stays and is emptied: JVMs append to it through what they opened at their start, and would
+    go on to write into a file that was only renamed.
+    """
+    log, copy = folder / LOG, folder / f"{LOG}.part"
+    # A disk that is full, or a log that another process moves at this moment: the log stays as it is.
+    with suppress(OSError):
+        if log.stat().st_size <= LARGEST:
+            return
+        try:
+            shutil.copyfile(log, copy)
+            _count_up(folder)
+            copy.replace(folder / f"{LOG}.1")
+            os.truncate(log, 0)
+        finally:
+            copy.unlink(missing_ok=True)
+
+
+def _count_up(folder: Path) -> None:
+    for number in reversed(range(1, KEPT)):
+        with suppress(FileNotFoundError):
+            (folder / f"{LOG}.{number}").replace(folder / f"{LOG}.{number + 1}")
 
 
 def prepare_logging(folder: Path) -> str:

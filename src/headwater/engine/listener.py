@@ -25,10 +25,12 @@ class EventListener(StreamingQueryListener):
         self._emit = emit
         self._ended = ended
         self._names: dict[str, str] = {}
+        self._newest: dict[str, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's name)
         name, run_id = event.name or str(event.id), str(event.runId)
         self._names[run_id] = name
+        self._newest[name] = run_id
         self._emit(QueryStarted(query=name, id=str(event.id), run_id=run_id))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 (Spark's name)
@@ -40,7 +42,10 @@ class EventListener(StreamingQueryListener):
         self._emit(QueryIdle(query=self._names.get(str(event.runId), str(event.id))))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 (Spark's name)
-        self._ended(self._names.get(str(event.runId), str(event.id)))
+        name = self._names.get(str(event.runId), str(event.id))
+        # The end of a query that was started again in the meantime is no news.
+        if self._newest.get(name, str(event.runId)) == str(event.runId):
+            self._ended(name)
 
 
 def _rows_out(progress: dict[str, Any]) -> int | None:

@@ -15,7 +15,8 @@ from pyspark.sql.functions import count, lit
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.engine.build import SPARK_ERRORS, Builder, spark_module
+from headwater.engine.build import SPARK_ERRORS, Builder
+from headwater.engine.connector_code import active, spark_module
 from headwater.engine.session import PipelineSession
 from headwater.engine.settings import Setting
 from headwater.engine.spark_errors import SparkGone
@@ -36,17 +37,24 @@ _NO_ANSWER = (Py4JError, OSError)
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """Files that wait for later batches of one source."""
+
+    path: str
+    files: int
+    at_most: int | None
+    """How many a batch takes; None where it is bounded in another way."""
+
+
+@dataclass(frozen=True)
 class RunningQuery:
     """A started query, seen through Spark's handle."""
 
     name: str
     handle: StreamingQuery
     spark: SparkSession
-
-    @property
-    def id(self) -> str:
-        """The same after each restart."""
-        return str(self.handle.id)
+    id: str
+    """The same after each restart; kept, because a JVM that has ended can't be asked."""
 
     @property
     def run_id(self) -> str:
@@ -85,6 +93,17 @@ class RunningQuery:
             return self.handle.exception()
         except _NO_ANSWER as error:
             return SparkGone(str(error))
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """The files that its sources have seen and left for later batches, where they have a limit.
+
+        Spark keeps these lists to itself; where it can't be asked, nothing is known to wait.
+        """
+        with suppress(*_NO_ANSWER):
+            leaves = self._execution().logicalPlan().collectLeaves()
+            found = (_waiting(leaves.apply(number)) for number in range(leaves.size()))
+            return tuple(each for each in found if each)
+        return ()
 
     def begin_no_further_batch(self) -> None:
         """Let the running batch commit and the query end after it.
@@ -135,21 +154,26 @@ def start_query(
     trigger: Trigger,
 ) -> RunningQuery:
     """Start the query of one sink in a fair pool of its own."""
-    session.apply(settings)
-    if STOP_TIMEOUT not in session.given:
-        session.spark.conf.set(STOP_TIMEOUT, f"{INTERRUPT_SECONDS}s")
-    session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", f"{builder.spec.name}.{sink.name}")
-    counted = frame.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
-    writer = counted.writeStream.queryName(sink.name).outputMode(sink.mode.value)
-    writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger)
+    pool = f"{builder.spec.name}.{sink.name}"
     try:
+        session.apply(settings)
+        if STOP_TIMEOUT not in session.given:
+            session.spark.conf.set(STOP_TIMEOUT, f"{INTERRUPT_SECONDS}s")
+        session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
+        counted = frame.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
+        writer = counted.writeStream.queryName(sink.name).outputMode(sink.mode.value)
+        writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger)
         let_it_run_again(session.spark, sink, checkpoint, settings)
-        written = spark_module(sink.connector).write_stream(writer, sink.options, builder.context(sink))
-        return RunningQuery(sink.name, written.start(), session.spark)
+        with active(session.spark):
+            written = spark_module(sink.connector).write_stream(writer, sink.options, builder.context(sink))
+            handle = written.start()
+        return RunningQuery(sink.name, handle, session.spark, str(handle.id))
     except SPARK_ERRORS as error:
-        raise PipelineError(planning_problem(error, sink)) from error
+        raise PipelineError(planning_problem(error, sink, builder.spec.root)) from error
     finally:
-        session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
+        # Where the JVM is gone, the pool is gone with it.
+        with suppress(*_NO_ANSWER):
+            session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
@@ -162,3 +186,17 @@ def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
             return writer.trigger(availableNow=True)
         case _:
             return writer
+
+
+def _waiting(leaf: Any) -> Waiting | None:
+    if str(leaf.getClass().getSimpleName()) != "StreamingExecutionRelation":
+        return None
+    source = leaf.source()
+    if str(source.getClass().getSimpleName()) != "FileStreamSource":
+        return None
+    unread = source.getClass().getDeclaredField("unreadFiles")
+    unread.setAccessible(True)
+    files, limit = unread.get(source), source.getDefaultReadLimit()
+    by_files = str(limit.getClass().getSimpleName()) == "ReadMaxFiles"
+    path = str(source.toString()).removeprefix("FileStreamSource[").removesuffix("]").removeprefix("file:")
+    return Waiting(path, files.size() if files else 0, limit.maxFiles() if by_files else None)

@@ -12,19 +12,22 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from headwater.engine.class_path import JARS, add_to, jars_of
 from headwater.engine.java import find_java
 from headwater.engine.jvm import Jvm, start_context
-from headwater.engine.settings import MASTER, Setting, cores_of, master_of
+from headwater.engine.settings import MASTER, Setting, cores_of, given_settings
 from headwater.errors import EnvironmentProblem, PipelineError
-from headwater.errors.catalogue.pipelines import SPARK_SETTING_FIXED
 from headwater.errors.catalogue.running import SETTING_NEEDS_NEW_PROCESS
-from headwater.loaders.whole import FIXED_SETTINGS
+from headwater.loaders.settings import setting_problem
 from headwater.spec import PipelineSpec
+from headwater.spec.paths import is_uri
 from headwater.values import Secret
 
 DEFAULT_MASTER = "local[*]"
 FAIR = "spark.scheduler.mode"
+WAREHOUSE = "spark.sql.warehouse.dir"
 REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
+JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
 # PySpark prints every refused SQL text as JSON on stderr; the refusal itself reaches us as an exception.
 # Its own kind of logger has to be the first one under these names: it gets arguments that no other takes.
@@ -39,7 +42,7 @@ class PipelineSession:
     spark: SparkSession
     jvm: Jvm
     given: Mapping[str, str]
-    """The user's settings: of the file and, above them, of the command line."""
+    """The user's settings: of the file and, above them, of the command line; what hides secrets is added."""
     cores: int
 
     def apply(self, settings: tuple[Setting, ...]) -> None:
@@ -57,27 +60,30 @@ def open_session(
     spark_ui: bool = False,
     logs: Path | None = None,
     stdout: Callable[[str], None],
+    say: Callable[[str], None] = lambda text: None,
 ) -> PipelineSession:
     """The pipeline's session; the JVM is started by the first one in the process."""
-    given = {**spec.spark, **(conf or {})}
-    _refuse_fixed_settings(given)
-    wanted = master_of(master, spec)
+    given = given_settings(spec, conf or {}, master=master, spark_ui=spark_ui)
+    _refuse_settings(given)
+    jars = jars_of(spec, say)
     jvm = start_context(
-        _context_settings(spec, given, wanted, spark_ui),
+        {**_context_settings(spec, given), **_class_path(given, jars)},
         java=find_java(),
         log_folder=logs or log_folder(spec),
         stdout=stdout,
     )
     spark = SparkSession(jvm.context).newSession()
-    _refuse_late_settings(spark, given, spec)
-    _hide_secret_options(spark, spec)
+    add_to(spark, jars)
+    if not jvm.owned:
+        _refuse_late_settings(spark, given, spec)
+    widened = _with_secret_options_hidden(spark, spec, given)
     cores = cores_of(
         str(jvm.context.master),
         given,
         machine_cores=os.cpu_count() or 1,
         running_cores=jvm.context.defaultParallelism,
     )
-    return PipelineSession(spark, jvm, given, cores)
+    return PipelineSession(spark, jvm, widened, cores)
 
 
 def log_folder(spec: PipelineSpec) -> Path:
@@ -85,50 +91,66 @@ def log_folder(spec: PipelineSpec) -> Path:
     return spec.folder / "logs"
 
 
-def _context_settings(
-    spec: PipelineSpec, given: Mapping[str, str], master: str | None, spark_ui: bool
-) -> dict[str, str]:
-    settings = {"spark.app.name": f"headwater {spec.name}", **given, FAIR: "FAIR"}
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if master or not submitted:
-        settings[MASTER] = master or DEFAULT_MASTER
-    if spark_ui:
-        settings["spark.ui.enabled"] = "true"
-    return settings
+def _context_settings(spec: PipelineSpec, given: Mapping[str, str]) -> dict[str, str]:
+    # Without a word of the user spark-submit has one.
+    default = {} if "PYSPARK_GATEWAY_PORT" in os.environ else {MASTER: DEFAULT_MASTER}
+    return {"spark.app.name": f"headwater {spec.name}", **default, **given, FAIR: "FAIR"}
 
 
-def _hide_secret_options(spark: SparkSession, spec: PipelineSpec) -> None:
-    """Widen Spark's redaction to every option that holds a secret: its plans then show `***`."""
+def _class_path(given: Mapping[str, str], jars: tuple[str, ...]) -> dict[str, str]:
+    """A JVM's class path is complete when it starts; what the user sets is kept."""
+    return {JARS: ",".join([*filter(None, [given.get(JARS)]), *jars])} if jars else {}
+
+
+def _with_secret_options_hidden(
+    spark: SparkSession, spec: PipelineSpec, given: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Widen Spark's redaction to every option that holds a secret: its plans then show `***`.
+
+    A user's own pattern is widened in the settings too, since each query sets those again.
+    """
     secret = {
         key
         for thing in spec.connected
         for key, value in thing.options.options.items()
         if isinstance(value, Secret)
     }
-    if secret:
-        before = spark.conf.get(REDACTED_OPTIONS) or ""
-        spark.conf.set(REDACTED_OPTIONS, "|".join((before, *map(re.escape, sorted(secret)))).lstrip("|"))
+    if not secret:
+        return given
+    before = given.get(REDACTED_OPTIONS, spark.conf.get(REDACTED_OPTIONS) or "")
+    widened = "|".join((before, *map(re.escape, sorted(secret)))).lstrip("|")
+    spark.conf.set(REDACTED_OPTIONS, widened)
+    return {**given, REDACTED_OPTIONS: widened} if REDACTED_OPTIONS in given else given
 
 
-def _refuse_fixed_settings(given: Mapping[str, str]) -> None:
-    """Settings that have a key of their own in the pipeline file, given with `--conf`."""
-    fixed = [key for key in given if key in FIXED_SETTINGS]
-    if fixed:
-        raise PipelineError.of(
-            SPARK_SETTING_FIXED.at(None, key=key, hint=FIXED_SETTINGS[key]) for key in fixed
-        )
+def _refuse_settings(given: Mapping[str, str]) -> None:
+    """Settings that Spark would pass over, or that have a key of their own in the pipeline file."""
+    problems = [problem for problem in map(setting_problem, given) if problem]
+    if problems:
+        raise PipelineError.of(problems)
 
 
 def _refuse_late_settings(spark: SparkSession, given: Mapping[str, str], spec: PipelineSpec) -> None:
-    """Settings that only a new JVM takes, in a process whose JVM has others already."""
+    """Settings that only a new JVM takes, in a process whose JVM was started by somebody else with others."""
     running = dict(spark.sparkContext.getConf().getAll())
     for key, value in given.items():
-        if running.get(key) != value and not _takes(spark, key):
+        if not _holds(running.get(key), key, value) and not _takes(spark, key):
             raise EnvironmentProblem(
                 SETTING_NEEDS_NEW_PROCESS.at(
-                    spec.position, key=key, value=value, now=running.get(key, "unset")
+                    spec.setting_place(key, value), key=key, value=value, now=running.get(key, "unset")
                 )
             )
+
+
+def _holds(now: str | None, key: str, value: str) -> bool:
+    if key == WAREHOUSE and now is not None and not is_uri(value):
+        # Once Spark runs, the folder of its tables is written as an address.
+        return now.removeprefix("file:") == os.path.abspath(value)
+    if key == JARS:
+        # Those of connectors and of `jars:` stand beside the user's.
+        return set(value.split(",")) <= set((now or "").split(","))
+    # Spark puts options of its own before those of the user.
+    return now == value or (key in JAVA_OPTIONS and (now or "").endswith(f" {value}"))
 
 
 def _takes(spark: SparkSession, key: str) -> bool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from headwater.checkpoint import STATE_FORMAT
 from headwater.spec import PipelineSpec, WatermarkPolicy
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 TIMEZONE = "spark.sql.session.timeZone"
 MASTER = "spark.master"
+SPARK_UI = "spark.ui.enabled"
 
 STATE = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -51,9 +51,14 @@ class Setting:
     """What the user sets now, where the first start decided otherwise."""
 
 
-def master_of(given: str | None, spec: PipelineSpec) -> str | None:
-    """The master of the command line, else of the file; None leaves it to spark-submit or the default."""
-    return given or spec.spark.get(MASTER)
+def given_settings(
+    spec: PipelineSpec, conf: Mapping[str, str], *, master: str | None, spark_ui: bool
+) -> dict[str, str]:
+    """What the user sets: in the file, above it by `--conf`, and above both by an option of its own."""
+    options = {MASTER: master} if master else {}
+    if spark_ui:
+        options[SPARK_UI] = "true"
+    return {**spec.spark, **conf, **options}
 
 
 def cores_of(master: str, settings: Mapping[str, str], machine_cores: int, running_cores: int) -> int:
@@ -77,11 +82,8 @@ def query_settings(
     settings.append(Setting(TIMEZONE, spec.timezone, "set" if spec.timezone != "UTC" else "chosen"))
     policy = "max" if spec.watermark_policy is WatermarkPolicy.FASTEST else "min"
     settings.append(Setting("spark.sql.streaming.multipleWatermarkPolicy", policy, "chosen"))
-    if FILE_MANAGER in given:
-        settings.append(Setting(FILE_MANAGER, given[FILE_MANAGER], "set"))
-    elif isinstance(spec.folder, Path):
-        # It checks and then renames, which is safe only while one process writes: our lock sees to that.
-        settings.append(Setting(FILE_MANAGER, _FASTER_FILE_MANAGER, "chosen"))
+    # It checks and then renames, which is safe only while one process writes: our lock sees to that.
+    settings.append(_setting(FILE_MANAGER, _FASTER_FILE_MANAGER, given, {}))
     settings += [_setting(key, value, given, {}) for key, value in COUNTED.items()]
     named = {setting.key for setting in settings}
     settings += [Setting(key, value, "set") for key, value in sorted(given.items()) if key not in named]

@@ -17,8 +17,13 @@ _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 _STATE = re.compile(r"\s*SQLSTATE: \w+.*", re.DOTALL)
 _PARSE_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _SQL_PLACE = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==\n(.*?)\n(\s*\^+)", re.DOTALL)
+_CALLBACK = "An exception was raised by the Python Proxy"
 _PYTHON_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _PYTHON_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b.*)$", re.MULTILINE)
+
+
+class SparkSaid(Exception):
+    """What Spark said to code of ours that it had called."""
 
 
 class SparkGone(Exception):
@@ -83,6 +88,20 @@ def place_in_tables(error: Exception, tables: Iterable[TableSpec]) -> Position |
         if table.text and line <= len(lines) and quoted[:40].strip() in lines[line - 1]:
             return table.text.at(line, column)
     return None
+
+
+def as_spark_said(error: Exception, root: Path) -> Exception:
+    """The failure of Spark's own that our code on the driver handed on; any other as it is.
+
+    A sink that works through a function on the driver gets Spark's failure there, as an exception of Python.
+    """
+    trace, captured, said = str(error).partition("\npyspark.errors.exceptions.captured.")
+    frames = _PYTHON_FRAME.findall(trace + said)
+    if not captured or _CALLBACK not in trace or any(is_users(file, root) for file, _ in frames):
+        return error
+    plain = SparkSaid(said.partition(": ")[2])
+    plain.__cause__ = error
+    return plain
 
 
 def python_failure(error: Exception, root: Path) -> tuple[str, Position | None] | None:

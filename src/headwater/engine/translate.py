@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from headwater.connectors import sink_side
 from headwater.engine.jvm_log import LOG
 from headwater.engine.spark_errors import (
     SparkGone,
+    as_spark_said,
     causes_of,
     condition_of,
     parameters_of,
@@ -22,32 +24,69 @@ from headwater.engine.spark_errors import (
 )
 from headwater.errors import Problem
 from headwater.errors.catalogue import running
+from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE
 from headwater.spec import Mode, SinkSpec, SourceSpec, TableSpec
-from headwater.values import Position, scrub
+from headwater.values import Position, nearest, scrub
 
 _STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
 _ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
 _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 
+# What the guard of the files source raises; its texts stand in the plan, too, which Spark quotes.
+_WRONG_FOLDER = re.compile(rf"\[USER_RAISED_EXCEPTION\] {FILES_FOLDER.code}(-VALUE)? (\S+) (\S+)")
+
+_NO_CONNECTION = re.compile(r"\bjava\.net\.(Connect|UnknownHost|NoRouteToHost)Exception\b")
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What to do where Spark says a word; with another mode, if the sink's connector takes one that helps."""
+
+    word: str
+    remedy: str
+    modes: tuple[Mode, ...] = ()
+    """Modes in which it works."""
+    by_mode: str = ""
+    """The remedy where the connector takes one of them."""
+
+
 HINTS = (
-    (
+    Hint(
         "sorting",
-        "Sort only after an aggregation in complete mode, or sort inside a `foreach_batch` function.",
+        "Sort inside a `foreach_batch` function.",
+        (Mode.COMPLETE,),
+        "Sort only after an aggregation in {modes} mode, or sort inside a `foreach_batch` function.",
     ),
-    ("limit", "Take the limit out, or use it inside a `foreach_batch` function."),
-    ("distinct aggregation", "Use approx_count_distinct, or collect_set and size."),
-    (
+    Hint("limit", "Take the limit out, or use it inside a `foreach_batch` function."),
+    Hint("distinct aggregation", "Use approx_count_distinct, or collect_set and size."),
+    Hint(
         "outer join",
         "Put the stream on the preserved side, or give both streams a watermark and a time range.",
     ),
-    ("without watermark", "Declare `watermark:` on the source and group by window(…), or use another mode."),
-    ("no streaming aggregation", "Use append or update mode, or aggregate."),
-    ("there are no streaming aggregations", "Use append or update mode, or aggregate."),
+    Hint(
+        "without watermark",
+        "Declare `watermark:` on the source and group by window(…).",
+        (Mode.UPDATE, Mode.COMPLETE),
+        "Declare `watermark:` on the source and group by window(…), or use {modes} mode.",
+    ),
+    Hint(
+        "no streaming aggregation",
+        "Aggregate.",
+        (Mode.APPEND, Mode.UPDATE),
+        "Use {modes} mode, or aggregate.",
+    ),
 )
 
 
-def source_problem(error: Exception, source: SourceSpec) -> Problem:
-    """Why a source can't be read."""
+def source_problem(error: Exception, source: SourceSpec, root: Path) -> Problem:
+    """Why a source can't be read; at the user's own line where its class is to blame."""
+    in_python = python_failure(error, root)
+    if in_python:
+        raised, line = in_python
+        where = f"the source `{source.name}`"
+        return _detailed(
+            running.CLASS_CODE_FAILED.at(line or source.position, where=where, error=raised), error
+        )
     return _generic(error, f"the source `{source.name}`", source.position)
 
 
@@ -85,16 +124,23 @@ def streaming_problem(error: Exception, sink: SinkSpec) -> Problem:
             sink=sink.name,
             mode=sink.mode.value,
             says=_lower(says),
-            hint=_hint(says, sink.mode),
+            hint=_hint(says, sink),
         )
         return _detailed(problem, error)
     where = f"The query of the sink `{sink.name}`"
-    problem = running.NOT_ON_A_STREAM.at(sink.position, where=where, says=says, hint=_hint(says, sink.mode))
+    problem = running.NOT_ON_A_STREAM.at(sink.position, where=where, says=says, hint=_hint(says, sink))
     return _detailed(problem, error)
 
 
-def planning_problem(error: Exception, sink: SinkSpec) -> Problem:
-    """Why Spark can't plan a sink's query."""
+def planning_problem(error: Exception, sink: SinkSpec, root: Path) -> Problem:
+    """Why Spark can't plan a sink's query; at the user's own line where its class is to blame."""
+    in_python = python_failure(error, root)
+    if in_python:
+        raised, line = in_python
+        where = f"the sink `{sink.name}`"
+        return _detailed(
+            running.CLASS_CODE_FAILED.at(line or sink.position, where=where, error=raised), error
+        )
     return _generic(error, f"the query of the sink `{sink.name}`", sink.position)
 
 
@@ -104,6 +150,12 @@ def failure_problem(
     """Why a running query failed, at the user's own line where there is one."""
     if isinstance(error, SparkGone):
         return _detailed(running.SPARK_GONE.at(None, sink=sink.name, log=str(log.with_name(LOG))), error)
+    folder = _WRONG_FOLDER.search(str(error))
+    if folder:
+        entry = FILES_FOLDER_VALUE if folder[1] else FILES_FOLDER
+        params = {"sink": sink.name, "source": folder[2], "path": folder[3]}
+        return _detailed(entry.at(sink.position, **params), error)
+    error = as_spark_said(error, root)
     in_python = python_failure(error, root)
     if in_python:
         raised, line = in_python
@@ -118,6 +170,8 @@ def failure_problem(
         return _detailed(running.MALFORMED_ROW.at(sink.position, sink=sink.name, says=says), error)
     if condition_of(error).startswith(_FILE_CONDITIONS):
         return _detailed(running.FILE_GONE.at(sink.position, sink=sink.name, says=says), error)
+    if _NO_CONNECTION.search(full_text(error)):
+        return _detailed(running.NO_CONNECTION.at(sink.position, sink=sink.name, says=_lower(says)), error)
     place = place_in_tables(error, tables) or sink.position
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
 
@@ -138,9 +192,8 @@ def full_text(error: BaseException) -> str:
 def _generic(error: Exception, where: str, place: Position | None) -> Problem:
     condition, parameters, subject = condition_of(error), parameters_of(error), _upper(where)
     if condition.startswith("UNRESOLVED_COLUMN"):
-        proposal = parameters.get("proposal", "")
-        hint = f"It has {proposal}." if proposal else "Check what the table that it reads returns."
         column = parameters.get("objectName", "")
+        hint = _column_hint(column, parameters.get("proposal", ""))
         return _detailed(running.UNKNOWN_COLUMN.at(place, where=subject, column=column, hint=hint), error)
     if condition.startswith("UNRESOLVED_ROUTINE"):
         function = parameters.get("routineName", "")
@@ -156,13 +209,37 @@ def _detailed(problem: Problem, error: Exception) -> Problem:
     return replace(problem, params=params, detail=scrub(full_text(error)))
 
 
-def _hint(says: str, mode: Mode) -> str:
-    lowered = says.lower()
-    for word, hint in HINTS:
-        if word in lowered:
-            return hint
-    others = ", ".join(each.value for each in Mode if each is not mode)
-    return f"Try another mode ({others}), or change the query."
+def _hint(says: str, sink: SinkSpec) -> str:
+    taken = sink_side(sink.connector).modes
+    others = [mode for mode in Mode if mode is not sink.mode and mode.value in taken]
+    for hint in HINTS:
+        if hint.word in says.lower():
+            helps = " or ".join(mode for mode in hint.modes if mode in others)
+            return hint.by_mode.format(modes=helps) if helps else hint.remedy
+    modes = " or ".join(others)
+    return f"Try {modes} mode, or change the query." if modes else "Change the query."
+
+
+def unknown_column(table: TableSpec, column: str, known: list[str]) -> Problem:
+    """A column that the rows of a `distinct` table don't have."""
+    assert table.distinct is not None, "only such a table names columns"
+    hint = _column_hint(column, ", ".join(f"`{each}`" for each in known))
+    where = f"The table `{table.name}`"
+    return running.UNKNOWN_COLUMN.at(table.distinct.position, where=where, column=f"`{column}`", hint=hint)
+
+
+def _column_hint(column: str, proposal: str) -> str:
+    """The column that was most likely meant, of those that Spark proposes, or else all of these."""
+    names = {_last_part(each): each for each in proposal.split(", ") if each}
+    meant = nearest(_last_part(column), names)
+    if meant:
+        return f"Did you mean {names[meant]}?"
+    return f"It has {proposal}." if proposal else "Check what the table that it reads returns."
+
+
+def _last_part(name: str) -> str:
+    """`amount` of `orders`.`amount`."""
+    return name.rpartition("`.`")[2].strip("`")
 
 
 def _action(error: Exception, root: Path) -> str:

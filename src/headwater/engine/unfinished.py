@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.checkpoint import STATE_FORMAT, Checkpoint, LocalStore
 from headwater.connectors import sink_side
-from headwater.engine.build import spark_module
-from headwater.engine.settings import STATE_FORMAT, Setting
+from headwater.engine.connector_code import spark_module
+from headwater.engine.settings import Setting
 from headwater.spec import SinkSpec
 
 

@@ -37,6 +37,7 @@ def ship_user_code(spec: PipelineSpec, context: PyFileTaker) -> ProjectCode | No
 
 
 def _functions(spec: PipelineSpec) -> Iterator[FunctionRef]:
+    yield from (declared.function for declared in spec.functions if declared.function)
     yield from (table.function for table in spec.tables if table.function)
     for sink in spec.sinks:
         yield from sink_side(sink.connector).functions(sink.options)

@@ -9,6 +9,7 @@ from headwater.errors.tree import (
     Interrupted,
     PipelineError,
     QueryFailed,
+    UnknownQuery,
     UsageProblem,
 )
 
@@ -23,5 +24,6 @@ __all__ = [
     "Place",
     "Problem",
     "QueryFailed",
+    "UnknownQuery",
     "UsageProblem",
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 
@@ -64,11 +66,14 @@ class Problem:
         return self.entry.remedy.format(**self.params)
 
     @property
+    def file(self) -> str:
+        """The file of the place as it is shown, or an empty string."""
+        return _shown(self.place.file) if self.place else ""
+
+    @property
     def where(self) -> str:
         """`file:line:column`, or an empty string where no line of the user's is to blame."""
-        if self.place is None:
-            return ""
-        return f"{self.place.file}:{self.place.line}:{self.place.column}"
+        return f"{self.file}:{self.place.line}:{self.place.column}" if self.place else ""
 
     def __str__(self) -> str:
         head = f"{self.where}: " if self.place else ""
@@ -82,7 +87,17 @@ class Problem:
             "sentence": self.sentence,
             "remedy": self.remedy,
             "retry": self.entry.retry,
-            "file": place.file if place else None,
+            "file": self.file if place else None,
             "line": place.line if place else None,
             "column": place.column if place else None,
         }
+
+
+def _shown(file: str) -> str:
+    """A path from the current folder where it lies below, whichever way it was found out."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        # The folder in which the command was typed may be gone.
+        return file
+    return str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file

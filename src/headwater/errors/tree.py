@@ -2,6 +2,7 @@
 
 HeadwaterError
 ├── UsageProblem         2  the command line or a call makes no sense
+│   └── UnknownQuery        a run has no query of this name; a KeyError too
 ├── PipelineError        3  the pipeline is refused before start
 ├── Held                 4  another run holds the checkpoint
 ├── CheckpointError      4  the checkpoint does not fit or can't be read
@@ -41,6 +42,14 @@ class UsageProblem(HeadwaterError):
     """The command line or a call makes no sense."""
 
     exit_code = 2
+
+
+class UnknownQuery(UsageProblem, KeyError):
+    """A run has no query of this name; a KeyError, too."""
+
+    def __str__(self) -> str:
+        # A KeyError shows its text in quotes, as if it were a key.
+        return "\n".join(str(problem) for problem in self.problems)
 
 
 class PipelineError(HeadwaterError):

@@ -1,7 +1,9 @@
 """What happened in a run, as typed values."""
 
 from headwater.events.kinds import (
+    BatchEnded,
     Event,
+    Found,
     QueryEnded,
     QueryIdle,
     QueryProgress,
@@ -10,10 +12,15 @@ from headwater.events.kinds import (
     RunEnded,
     RunStarted,
     Said,
+    SinkBegun,
+    SinkWritten,
+    SparkStarting,
 )
 
 __all__ = [
+    "BatchEnded",
     "Event",
+    "Found",
     "QueryEnded",
     "QueryIdle",
     "QueryProgress",
@@ -22,4 +29,7 @@ __all__ = [
     "RunEnded",
     "RunStarted",
     "Said",
+    "SinkBegun",
+    "SinkWritten",
+    "SparkStarting",
 ]

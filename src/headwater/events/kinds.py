@@ -44,6 +44,24 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SparkStarting(Event):
+    """Spark is about to start, which takes some seconds; after it the pipeline is checked."""
+
+    kind: ClassVar[str] = "spark_starting"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Event):
+    """The check before the start found something, given in its form as JSON."""
+
+    kind: ClassVar[str] = "finding"
+    finding: Mapping[str, Any]
+
+    def _fields(self) -> dict[str, Any]:
+        return {"at": self.at, **self.finding}
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
     """The run began; its queries are about to start."""
 
@@ -138,6 +156,33 @@ class RunEnded(Event):
     run_id: str
     exit_code: int
     queries: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkBegun(Event):
+    """A batch run begins to write the rows of a sink."""
+
+    kind: ClassVar[str] = "sink_begun"
+    sink: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkWritten(Event):
+    """A batch run has written a sink; `rows` is None where only the sink knows how many it took."""
+
+    kind: ClassVar[str] = "sink_written"
+    sink: str
+    place: str
+    rows: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchEnded(Event):
+    """A batch run has written every sink; the places and the rows by sink."""
+
+    kind: ClassVar[str] = "batch_ended"
+    written: Mapping[str, str]
+    rows: Mapping[str, int | None]
 
 
 @dataclass(frozen=True, kw_only=True)

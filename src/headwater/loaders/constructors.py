@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from headwater.values import Duration, Secret
 
-Format = Literal["csv", "json", "orc", "parquet", "text", "xml"]
+Format = Literal["avro", "csv", "json", "orc", "parquet", "text", "xml"]
 Options = Mapping[str, str | int | float | bool | Secret]
 
 
@@ -37,6 +37,8 @@ def files(
     latest_first: bool | None = None,
     max_file_age: str | Duration | None = None,
     file_name_only: bool | None = None,
+    clean_up: Literal["archive", "delete"] | None = None,
+    archive_to: str | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
     multiline: bool | None = None,
@@ -46,6 +48,10 @@ def files(
     encoding: str | None = None,
     partition_by: str | Sequence[str] | None = None,
     compression: str | None = None,
+    manifest: bool | None = None,
+    compact_after: int | None = None,
+    compact_to: int | str | None = None,
+    keep_compacted: str | Duration | None = None,
     options: Options | None = None,
 ) -> ConnectorCall:
     """Files in a folder, as a source or as a sink."""
@@ -75,6 +81,28 @@ def rate_per_batch(
     return connector("rate_per_batch", **locals())
 
 
+def socket(
+    *, host: str, port: int, arrival_time: bool | None = None, options: Options | None = None
+) -> ConnectorCall:
+    """Lines of text from a socket; for trying things out."""
+    return connector("socket", **locals())
+
+
+def catalog(*, table: str, options: Options | None = None) -> ConnectorCall:
+    """A table of a Spark catalog."""
+    return connector("catalog", **locals())
+
+
+def python(
+    *,
+    class_: str | type,
+    schema: str | Mapping[str, Any] | None = None,
+    options: Options | None = None,
+) -> ConnectorCall:
+    """A class of yours, written for Spark's Python Data Source API, as a source or as a sink."""
+    return connector("python", **{"class": class_, "schema": schema, "options": options})
+
+
 def console(
     *, rows: int | None = None, truncate: bool | None = None, options: Options | None = None
 ) -> ConnectorCall:
@@ -87,8 +115,20 @@ def noop(*, options: Options | None = None) -> ConnectorCall:
     return connector("noop", **locals())
 
 
-def foreach_batch(
-    *, function: str | Callable[[Any, int], Any], options: Options | None = None
+def foreach(
+    *,
+    function: str | Callable[[Any], Any] | None = None,
+    object: str | type | None = None,
 ) -> ConnectorCall:
+    """A function or an object of yours, called with each row on the executors."""
+    return connector("foreach", **locals())
+
+
+def memory() -> ConnectorCall:
+    """A table in the memory of this process, queried with `run.sql`."""
+    return connector("memory", **locals())
+
+
+def foreach_batch(*, function: str | Callable[[Any, int], Any]) -> ConnectorCall:
     """A function of yours, called with each batch and its id."""
     return connector("foreach_batch", **locals())

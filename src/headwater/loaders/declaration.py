@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from headwater.errors import PipelineError, Problem
+from headwater.spec import PipelineSpec
 from headwater.values import Position, TextPosition
 
 Route = tuple[str | int, ...]
@@ -23,6 +25,12 @@ class Places(Protocol):
     def of_text(self, route: Route) -> TextPosition: ...
 
 
+def value_places(places: Places, written: Mapping[str, Any], route: Route) -> dict[Route, Position]:
+    """Where the values of a thing's keys stand, and of the keys one step inside."""
+    inside = [(key, inner) for key, value in written.items() if isinstance(value, Mapping) for inner in value]
+    return {way: places.of_value((*route, *way)) for way in (*((key,) for key in written), *inside)}
+
+
 @dataclass(frozen=True)
 class Declaration:
     """What was written, before it is judged."""
@@ -31,3 +39,16 @@ class Declaration:
     places: Places
     root: Path
     file: str
+
+
+class Refused(PipelineError):
+    """A declaration that is wrong somewhere, with what else can be said: the parts of it that are right."""
+
+    def __init__(
+        self, *problems: Problem, sound: PipelineSpec | None = None, besides: Iterable[str] = ()
+    ) -> None:
+        super().__init__(*problems)
+        self.sound = sound
+        """The sources, tables and sinks with which nothing is wrong; None where names are not certain."""
+        self.besides = tuple(besides)
+        """All names of sources and tables that were declared, rightly or not."""

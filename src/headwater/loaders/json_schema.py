@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from headwater.connectors import all_connectors
 from headwater.loaders.judge import RESERVED
-from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys
+from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys
 from headwater.loaders.validation import known_keys
 from headwater.spec import Connector, Mode, SinkSide, SourceSide
 
@@ -71,13 +71,19 @@ class _Writer:
         }
 
     def _parts(self) -> Iterator[tuple[str, Node]]:
+        yield "functions", self._function()
         yield "sources", self._connected("source", SourceKeys)
         yield "tables", self._table()
         yield "sinks", self._connected("sink", SinkKeys)
 
+    def _function(self) -> Node:
+        keys = _closed(self._properties(FunctionKeys, "function"), ())
+        keys["oneOf"] = [{"required": ["python"]}, {"required": ["class"]}]
+        return self._defined("function", keys)
+
     def _table(self) -> Node:
         keys = _closed(self._properties(TableKeys, "table"), ())
-        keys["oneOf"] = [{"required": ["sql"]}, {"required": ["python"]}]
+        keys["oneOf"] = [{"required": ["sql"]}, {"required": ["python"]}, {"required": ["distinct", "reads"]}]
         sql = {"type": "string", "description": "A SELECT over sources and tables."}
         return self._defined("table", {"anyOf": [sql, keys]})
 

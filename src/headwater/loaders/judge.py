@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,29 @@ from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import UNKNOWN_CONNECTOR
 from headwater.errors.catalogue.pipelines import (
     BAD_NAME,
+    FUNCTION_FORM,
     MISSING_KEY,
+    NO_SINKS,
+    ONLY_WITH_DISTINCT,
     SECRET_NOT_HERE,
     TABLE_FORM,
     WRONG_VALUE,
 )
-from headwater.loaders.declaration import Declaration, Route
-from headwater.loaders.functions import with_parameters
-from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys
-from headwater.loaders.validation import known_keys, unknown_keys, upper, validated
+from headwater.loaders.declaration import Declaration, Refused, Route, value_places
+from headwater.loaders.functions import key_of, reference_problems, table_function, with_parameters
+from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys
+from headwater.loaders.validation import (
+    known_keys,
+    meant_by_others,
+    misspelt_required,
+    unknown_keys,
+    upper,
+    validated,
+)
 from headwater.loaders.whole import whole_problems
 from headwater.spec import (
+    Distinct,
+    FunctionSpec,
     PipelineSpec,
     SinkOptions,
     SinkSpec,
@@ -31,7 +43,7 @@ from headwater.spec import (
     TableSpec,
 )
 from headwater.spec.paths import absolute
-from headwater.values import Secret, nearest
+from headwater.values import Position, Secret, nearest
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 RESERVED = ("spark",)
@@ -39,7 +51,7 @@ RESERVED = ("spark",)
 
 
 def judge(declaration: Declaration) -> PipelineSpec:
-    """The spec, or a PipelineError with all that is wrong, in the order of the file."""
+    """The spec, or what is Refused: all that is wrong, in the order of the file."""
     return _Judge(declaration).spec()
 
 
@@ -50,25 +62,46 @@ class _Judge:
         self.declaration = declaration
         self.places = declaration.places
         self.problems: list[Problem] = []
+        self.names_certain = True
+        """Whether the names of sources and tables are the ones that other parts know."""
 
     def spec(self) -> PipelineSpec:
-        written = self.declaration.values
-        self.problems += unknown_keys(
-            written, known_keys(PipelineKeys), self.declaration, (), "a pipeline file"
-        )
-        keys = self._checked(PipelineKeys, written, (), "the pipeline")
+        written, known = self.declaration.values, known_keys(PipelineKeys)
+        self.problems += unknown_keys(written, known, self.declaration, (), "a pipeline file")
+        misspelt = meant_by_others(written, known)
+        keys = self._checked(PipelineKeys, written, (), "the pipeline", misspelt)
+        functions = self._things("functions", written, self._sql_function)
         sources = self._things("sources", written, self._source)
         tables = self._things("tables", written, self._table)
         sinks = self._things("sinks", written, self._sink)
-        if isinstance(keys, PipelineKeys):
-            spec = self._assembled(keys, sources, tables, sinks)
-            self.problems += whole_problems(spec, self.declaration)
-        if self.problems or not isinstance(keys, PipelineKeys):
-            raise PipelineError.of(in_order(self.problems))
+        right = keys if isinstance(keys, PipelineKeys) else PipelineKeys(name="pipeline")
+        spec = self._assembled(right, functions, sources, tables, sinks)
+        found = whole_problems(spec, self.declaration)
+        # Where the keys at the top are wrong, sinks may be there and not seen.
+        self.problems += [problem for problem in found if right is keys or problem.entry is not NO_SINKS]
+        if self.problems:
+            names = tuple(self._declared_names())
+            sound = spec if self.names_certain else None
+            raise Refused(*in_order(self.problems), sound=sound, besides=names)
         return spec
 
+    def _declared_names(self) -> Iterator[str]:
+        """Every name that a table or sink may read, also of what is wrong or under a misspelt key."""
+        known = known_keys(PipelineKeys)
+        for key, things in self.declaration.values.items():
+            if key in ("sources", "tables") or key not in known:
+                if isinstance(things, Mapping):
+                    yield from (name for name in things if isinstance(name, str))
+                elif things is not None and nearest(key, known) in ("sources", "tables"):
+                    self.names_certain = False
+
     def _assembled(
-        self, keys: PipelineKeys, sources: list[Any], tables: list[Any], sinks: list[Any]
+        self,
+        keys: PipelineKeys,
+        functions: list[Any],
+        sources: list[Any],
+        tables: list[Any],
+        sinks: list[Any],
     ) -> PipelineSpec:
         if not _NAME.match(keys.name.replace("-", "_")):
             self._bad_name(keys.name, ("name",), "a pipeline", value=True)
@@ -80,12 +113,24 @@ class _Judge:
             timezone=keys.timezone,
             spark=keys.spark,
             watermark_policy=keys.watermark_policy,
+            jars=keys.jars,
+            functions=tuple(functions),
             sources=tuple(sources),
             tables=tuple(tables),
             sinks=tuple(sinks),
             declared_in=self.declaration.file,
             position=self.places.of_key(()),
+            places=self._top_places(),
         )
+
+    def _top_places(self) -> dict[Route, Position]:
+        """Where the keys at the top stand that are no things with places of their own."""
+        written = {
+            key: self.declaration.values[key]
+            for key in ("timezone", "spark")
+            if key in self.declaration.values
+        }
+        return value_places(self.places, written, ())
 
     def _things(self, part: str, written: Mapping[str, Any], read: Any) -> list[Any]:
         """Every readable source, table or sink; the rest became problems."""
@@ -97,8 +142,34 @@ class _Judge:
             route = (part, name)
             if not _NAME.match(name) or name.lower() in RESERVED:
                 self._bad_name(name, route, f"a {part[:-1]}")
+                self.names_certain = self.names_certain and part not in ("sources", "tables")
             found.append(read(name, keys, route))
         return [thing for thing in found if thing is not None]
+
+    def _sql_function(self, name: str, written: Any, route: Route) -> FunctionSpec | None:
+        where = f"the function `{name}`"
+        if not self._is_mapping(written, route, where, "Write `python:` or `class:` below it."):
+            return None
+        misspelt = meant_by_others(written, known_keys(FunctionKeys))
+        self.problems += unknown_keys(written, known_keys(FunctionKeys), self.declaration, route, where)
+        keys = self._checked(FunctionKeys, written, route, where, misspelt)
+        if not isinstance(keys, FunctionKeys):
+            return None
+        has = [key for key, value in (("python", keys.python), ("class", keys.java_class)) if value]
+        if not has and misspelt & {"python", "class"}:
+            return None
+        if len(has) != 1:
+            self.problems.append(
+                FUNCTION_FORM.at(self.places.of_key(route), name=name, has=" and ".join(has) or "neither")
+            )
+            return None
+        return FunctionSpec(
+            name=name,
+            function=self._function(keys.python, (*route, "python")) if keys.python else None,
+            java_class=keys.java_class,
+            returns=keys.returns,
+            position=self.places.of_key(route),
+        )
 
     def _source(self, name: str, written: Any, route: Route) -> SourceSpec | None:
         where = f"the source `{name}`"
@@ -110,8 +181,11 @@ class _Judge:
             connector=keys.connector,
             options=options,
             static=keys.static,
+            refresh=keys.refresh,
+            cache=keys.cache,
             watermark=keys.watermark.to_spec() if keys.watermark else None,
             position=self.places.of_key(route),
+            places=value_places(self.places, written, route),
         )
 
     def _sink(self, name: str, written: Any, route: Route) -> SinkSpec | None:
@@ -127,6 +201,7 @@ class _Judge:
             mode=keys.mode,
             trigger=keys.trigger,
             position=self.places.of_key(route),
+            places=value_places(self.places, written, route),
             reads_position=self.places.of_value((*route, "reads")),
         )
 
@@ -139,27 +214,60 @@ class _Judge:
             written, route, where, f"Write `{name}: SELECT …`, or keys such as `sql:` below it."
         ):
             return None
+        misspelt = meant_by_others(written, known_keys(TableKeys))
         self.problems += unknown_keys(written, known_keys(TableKeys), self.declaration, route, where)
-        keys = self._checked(TableKeys, written, route, where)
+        keys = self._checked(TableKeys, written, route, where, misspelt)
         if not isinstance(keys, TableKeys):
             return None
-        has = [key for key in ("sql", "python") if str(getattr(keys, key) or "").strip()]
-        if len(has) != 1:
-            problem = TABLE_FORM.at(self.places.of_key(route), name=name, has=" and ".join(has) or "neither")
-            self.problems.append(problem)
+        if not self._has_one_form(name, keys, misspelt, route):
             return None
         return TableSpec(
             name=name,
             sql=keys.sql.rstrip() if keys.sql else None,
-            function=self._function(keys.python, (*route, "python")) if keys.python else None,
+            function=self._function(keys.python, (*route, "python"), for_table=True) if keys.python else None,
+            distinct=self._distinct(keys, route) if keys.distinct else None,
             watermark=keys.watermark.to_spec() if keys.watermark else None,
             position=self.places.of_key(route),
+            places=value_places(self.places, written, route),
             text=self.places.of_text(text_route) if keys.sql else None,
         )
 
-    def _function(self, ref: Any, route: Route) -> Any:
+    def _has_one_form(self, name: str, keys: TableKeys, misspelt: frozenset[str], route: Route) -> bool:
+        forms = ("sql", "python", "distinct")
+        has = [key for key in forms if str(getattr(keys, key) or "").strip()]
+        if not has and misspelt & set(forms):
+            return False
+        place = self.places.of_key(route)
+        if len(has) != 1:
+            told = " and ".join(has) or "none of them"
+            self.problems.append(TABLE_FORM.at(place, name=name, has=told))
+            return False
+        if has != ["distinct"]:
+            alone = [key for key in ("reads", "within") if getattr(keys, key)]
+            self.problems += [
+                ONLY_WITH_DISTINCT.at(self.places.of_key((*route, key)), name=name, key=key) for key in alone
+            ]
+            return not alone
+        if not keys.reads:
+            where = f"the table `{name}`"
+            self.problems.append(MISSING_KEY.at(place, where=where, key="reads", example="`reads: a_table`"))
+        return bool(keys.reads)
+
+    def _distinct(self, keys: TableKeys, route: Route) -> Distinct:
+        return Distinct(
+            reads=str(keys.reads),
+            columns=keys.distinct,
+            within_watermark=keys.within is not None,
+            position=self.places.of_key((*route, "distinct")),
+            reads_position=self.places.of_value((*route, "reads")),
+        )
+
+    def _function(self, ref: Any, route: Route, *, for_table: bool = False) -> Any:
+        place = self.places.of_value(route)
         try:
-            return with_parameters(ref, self.places.of_value(route))
+            if for_table:
+                return table_function(ref, place, (*RESERVED, *self._declared_names()))
+            return with_parameters(ref, place)
         except PipelineError as error:
             self.problems += error.problems
             return ref
@@ -170,29 +278,51 @@ class _Judge:
         """The common keys, and the connector's own."""
         if not self._is_mapping(written, route, where, "Write keys such as `connector:` below it."):
             return None, None
-        connector = self._connector(side, written, route, where)
-        common = known_keys(model)
+        common, fitting = known_keys(model), _sides(side)
+        misspelt = self._misspelt_common(model, written, fitting.values(), route, where)
+        connector = self._connector(side, written, fitting, route, where, misspelt)
         if connector is None:
             named = isinstance(written.get("connector", ""), str)
             # What is wrong with the connector has been told, unless it is no text at all.
             told = {**written, "connector": "?"} if named or written["connector"] is None else written
-            self._checked(model, told, route, where)
+            self._checked(model, told, route, where, misspelt)
             return None, None
-        own = known_keys(connector.options)
-        self.problems += unknown_keys(written, (*common, *own), self.declaration, route, where)
-        keys = self._checked(model, {k: v for k, v in written.items() if k in common}, route, where)
-        options = self._checked(
-            connector.options, {k: v for k, v in written.items() if k not in common}, route, where
-        )
+        known = (*common, *known_keys(connector.options))
+        self.problems += unknown_keys(written, known, self.declaration, route, where)
+        misspelt = meant_by_others(written, known)
+        shared = {key: value for key, value in written.items() if key in common}
+        own = {key: value for key, value in written.items() if key not in common}
+        keys = self._checked(model, shared, route, where, misspelt)
+        options = self._checked(connector.options, own, route, where, misspelt)
         for ref in connector.functions(options) if options else ():
-            self._function(ref, (*route, "function"))
+            place = self.places.of_value((*route, key_of(options, ref)))
+            self.problems += reference_problems(ref, connector, place)
         return keys, options
 
-    def _connector(self, side: str, written: Mapping[str, Any], route: Route, where: str) -> Any:
+    def _misspelt_common(
+        self, model: Any, written: Mapping[str, Any], sides: Iterable[Any], route: Route, where: str
+    ) -> frozenset[str]:
+        """Required keys for which unknown ones stand, told where the connector and its keys are not known."""
+        name, common = written.get("connector"), known_keys(model)
+        if isinstance(name, str) and name in all_connectors():
+            return frozenset()
+        own = {key for side in sides for key in known_keys(side.options)}
+        typos = misspelt_required(model, written, own)
+        self.problems += unknown_keys(typos, common, self.declaration, route, where)
+        return frozenset(typos.values())
+
+    def _connector(
+        self,
+        side: str,
+        written: Mapping[str, Any],
+        fitting: Mapping[str, Any],
+        route: Route,
+        where: str,
+        misspelt: frozenset[str],
+    ) -> Any:
         name = written.get("connector")
-        fitting = {
-            each.name: part for each in all_connectors().values() if (part := getattr(each, side)) is not None
-        }
+        if name is None and "connector" in misspelt:
+            return None
         if name is None:
             example = f"`connector: {'files' if side == 'source' else 'console'}`"
             self.problems.append(
@@ -210,8 +340,15 @@ class _Judge:
         place = self.places.of_value((*route, "connector"))
         return UNKNOWN_CONNECTOR.at(place, side=side, name=name, hint=hint, known=known)
 
-    def _checked(self, model: Any, written: Mapping[str, Any], route: Route, where: str) -> Any:
-        result = validated(model, written, self.declaration, route, where)
+    def _checked(
+        self,
+        model: Any,
+        written: Mapping[str, Any],
+        route: Route,
+        where: str,
+        misspelt: frozenset[str] = frozenset(),
+    ) -> Any:
+        result = validated(model, written, self.declaration, route, where, misspelt)
         if isinstance(result, list):
             self.problems += result
             return None
@@ -236,6 +373,13 @@ class _Judge:
             suggestion = f"{suggestion}_rows"
         place = self.places.of_value(route) if value else self.places.of_key(route)
         self.problems.append(BAD_NAME.at(place, name=name, where=where, suggestion=suggestion))
+
+
+def _sides(side: str) -> dict[str, Any]:
+    """What every connector can do on one side, of those that have it."""
+    return {
+        each.name: part for each in all_connectors().values() if (part := getattr(each, side)) is not None
+    }
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:

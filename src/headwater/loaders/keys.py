@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from headwater.spec import Mode, Watermark, WatermarkPolicy
 from headwater.spec.functions import FunctionField
-from headwater.values import Duration, Secret, TriggerField, Unpaced
+from headwater.spec.paths import ProjectPath
+from headwater.spec.types import canonical_type
+from headwater.values import Duration, Never, RefreshField, Secret, TriggerField, Unpaced
 
 
 class Keys(BaseModel):
@@ -65,6 +67,15 @@ Setting = Annotated[str, BeforeValidator(_setting)]
 Things = Annotated[dict[str, Any], BeforeValidator(lambda written: {} if written is None else written)]
 
 
+def _listed(written: object) -> object:
+    return [written] if isinstance(written, str) else written
+
+
+_ONE_OR_MORE = WithJsonSchema(
+    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}], "default": []}
+)
+
+
 class PipelineKeys(Keys):
     """The top level of a pipeline file."""
 
@@ -80,9 +91,33 @@ class PipelineKeys(Keys):
     watermark_policy: WatermarkPolicy = Field(
         default=WatermarkPolicy.SLOWEST, description="Which of several watermarks in one query counts."
     )
+    jars: Annotated[tuple[ProjectPath, ...], BeforeValidator(_listed), _ONE_OR_MORE] = Field(
+        default=(), description="Jars of your own, with functions or data sources. Relative to the file."
+    )
+    functions: Things = Field(default_factory=dict, description="Functions that SQL can call by name.")
     sources: Things = Field(default_factory=dict, description="Where rows come from.")
     tables: Things = Field(default_factory=dict, description="Rows worked out from sources and other tables.")
     sinks: Things = Field(default_factory=dict, description="Where the rows of a table go.")
+
+
+def _type(text: str) -> str:
+    return canonical_type(text)
+
+
+class FunctionKeys(Keys):
+    """Keys of a function for SQL."""
+
+    python: FunctionField | None = Field(
+        default=None, description='A UDF or a plain function of yours, as `"file.py:function"`.'
+    )
+    java_class: str | None = Field(
+        default=None,
+        alias="class",
+        description="A class in one of the `jars`: a UDF0 … UDF22 or an Aggregator.",
+    )
+    returns: Annotated[str, AfterValidator(_type)] | None = Field(
+        default=None, description="The type that a plain Python function returns, such as `bigint`."
+    )
 
 
 class SourceKeys(Keys):
@@ -90,6 +125,11 @@ class SourceKeys(Keys):
 
     connector: str = Field(description="What kind of source it is.")
     static: bool = Field(default=False, description="Read it as a finished table, not as a stream.")
+    refresh: Annotated[RefreshField, WithJsonSchema({"type": "string"})] = Field(
+        default=Never(),
+        description="static: when to look for changed files: `never`, `every batch`, `every 10 minutes`.",
+    )
+    cache: bool = Field(default=False, description="static: keep the rows in Spark; read once per refresh.")
     watermark: WatermarkField = Field(default=None, description="The event-time column and its delay.")
 
 
@@ -99,6 +139,15 @@ class TableKeys(Keys):
     sql: str | None = Field(default=None, description="A SELECT over sources and tables.")
     python: FunctionField | None = Field(
         default=None, description='A function from DataFrames to a DataFrame, as `"file.py:function"`.'
+    )
+    distinct: Annotated[tuple[str, ...], BeforeValidator(_listed), _ONE_OR_MORE] = Field(
+        default=(), description="Columns; one row of each combination is kept, the first that comes."
+    )
+    reads: str | None = Field(default=None, description="With `distinct`: the source or table that it reads.")
+    within: Literal["watermark"] | None = Field(
+        default=None,
+        description="With `distinct`: a repeat is dropped only while it is not later than the watermark's "
+        "delay. Else for ever; with the event-time column among the columns, until the watermark passes it.",
     )
     watermark: WatermarkField = Field(default=None, description="An event-time column made by this table.")
 

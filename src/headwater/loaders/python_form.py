@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from headwater.errors import PipelineError, UsageProblem
 from headwater.errors.catalogue.pipelines import NAME_TAKEN
@@ -19,7 +20,8 @@ from headwater.values import Position, TextPosition
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# With the separator: a neighbour such as `headwater_jsonl` is somebody else's.
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 def caller() -> Position:
@@ -42,6 +44,7 @@ class Declarations:
         folder: str | Path | None = None,
         spark: Mapping[str, str | int | float | bool] | None = None,
         watermark_policy: str | None = None,
+        jars: Sequence[str | Path] = (),
     ) -> None:
         self.name = name
         self._position = caller()
@@ -51,8 +54,9 @@ class Declarations:
             "folder": str(folder) if folder is not None else None,
             "spark": dict(spark) if spark else None,
             "watermark_policy": watermark_policy,
+            "jars": [str(jar) for jar in jars] or None,
         }
-        self._things: dict[str, dict[str, Any]] = {"sources": {}, "tables": {}, "sinks": {}}
+        self._things: dict[str, dict[str, Any]] = {"functions": {}, "sources": {}, "tables": {}, "sinks": {}}
         self._positions: dict[Route, Position] = {}
 
     def source(
@@ -61,10 +65,17 @@ class Declarations:
         connector: ConnectorCall,
         *,
         static: bool = False,
+        refresh: str | None = None,
+        cache: bool = False,
         watermark: tuple[str, str] | None = None,
     ) -> None:
         """Declare where rows come from."""
-        keys = {"static": static or None, "watermark": watermark}
+        keys = {
+            "static": static or None,
+            "refresh": refresh,
+            "cache": cache or None,
+            "watermark": watermark,
+        }
         self._declare("sources", name, _connected(connector, keys))
 
     def sink(
@@ -80,6 +91,18 @@ class Declarations:
         self._declare(
             "sinks", name, _connected(connector, {"reads": reads, "mode": mode, "trigger": trigger})
         )
+
+    def function(
+        self,
+        name: str,
+        *,
+        python: str | Callable[..., Any] | None = None,
+        java_class: str | None = None,
+        returns: str | None = None,
+    ) -> None:
+        """Declare a function that SQL can call: one of yours, or a class in one of the jars."""
+        keys = {"python": python, "class": java_class, "returns": returns}
+        self._declare("functions", name, {key: value for key, value in keys.items() if value is not None})
 
     @overload
     def table(self, declared: Function, /) -> Function: ...
@@ -97,20 +120,27 @@ class Declarations:
         self, declared: str, /, *, python: str | Callable[..., Any], watermark: tuple[str, str] | None = None
     ) -> None: ...
 
+    @overload
     def table(
         self,
-        declared: Any = None,
+        declared: str,
         /,
         *,
-        sql: str | None = None,
-        python: str | Callable[..., Any] | None = None,
+        reads: str,
+        distinct: str | Sequence[str],
+        within: Literal["watermark"] | None = None,
         watermark: tuple[str, str] | None = None,
-    ) -> Any:
-        """Declare a table: as a decorator over a function, or by name with `sql=` or `python=`."""
-        if sql is not None or python is not None:
+    ) -> None: ...
+
+    def table(self, declared: Any = None, /, *, watermark: tuple[str, str] | None = None, **form: Any) -> Any:
+        """Declare a table: as a decorator of a function, or by name with `sql=`, `python=`, `distinct=`."""
+        given = {key: value for key, value in form.items() if value is not None}
+        if given:
             if not isinstance(declared, str):
                 raise UsageProblem(TABLE_CALL.at(caller()))
-            return self._table(declared, watermark, sql=sql.strip() if sql else None, python=python)
+            if "sql" in given:
+                given["sql"] = inspect.cleandoc(given["sql"])
+            return self._table(declared, watermark, **given)
         if callable(declared):
             return self._decorated(declared, declared.__name__, watermark)
         return lambda function: self._decorated(function, declared or function.__name__, watermark)

@@ -33,24 +33,64 @@ class DeclaredFunction:
     name: str
     parameters: tuple[str, ...]
     position: Position
-
-
-def function_parameters(file: Path, name: str, place: Position | None = None) -> tuple[str, ...]:
-    """The names of the function's parameters, in order; `place` is where the user refers to it."""
-    return declared_function(file, name, place).parameters
+    optional: frozenset[str] = frozenset()
+    """The parameters that have a default."""
+    unnamed: str | None = None
+    """The first parameter that can't be passed by its name, in words."""
 
 
 def declared_function(file: Path, name: str, place: Position | None = None) -> DeclaredFunction:
     """The function with this (dotted) name; `place` is where the user refers to it."""
-    tree = read_source(file, place).tree
-    found = _find(tree, name)
+    found = _found(file, name, place)
     if isinstance(found, ast.FunctionDef):
-        position = Position(str(file), found.lineno, found.col_offset + 1)
-        return DeclaredFunction(name, _parameters(found, name, position), position)
-    at = place or Position(str(file), getattr(found, "lineno", 1))
-    if found is not None:
-        raise PipelineError(usercode.FUNCTION_NOT_DEFINED_HERE.at(at, function=name, file=str(file)))
-    raise PipelineError(function_missing(at, file, name, _function_names(tree)))
+        named = tuple(arg.arg for arg in (*found.args.args, *found.args.kwonlyargs))
+        position, optional, unnamed = _position(file, found), _optional(found.args), _unnamed(found.args)
+        return DeclaredFunction(name, named, position, optional, unnamed)
+    at = place or Position(str(file), found.lineno)
+    raise PipelineError(usercode.FUNCTION_NOT_DEFINED_HERE.at(at, function=name, file=str(file)))
+
+
+def called_function(
+    file: Path, name: str, passed: tuple[str, ...], place: Position | None = None
+) -> Position | None:
+    """Where the `def` of a function stands that is called with `passed`, by place.
+
+    None for a name that gets its value in another way, such as an import: what it takes is not told here.
+    """
+    found = _found(file, name, place)
+    if not isinstance(found, ast.FunctionDef):
+        return None
+    position, given = _position(file, found), found.args
+    places = [*given.posonlyargs, *given.args]
+    needed = len(places) - len(given.defaults)
+    named = any(default is None for default in given.kw_defaults)
+    decorated = bool(found.decorator_list) or "." in name
+    fits = needed <= len(passed) and (given.vararg is not None or len(places) >= len(passed)) and not named
+    # What a decorator makes of a function can take something else.
+    if not fits and not decorated:
+        raise PipelineError(arguments_problem(position, name, ast.unparse(given), passed))
+    return position
+
+
+def arguments_problem(place: Position | None, name: str, takes: str, passed: tuple[str, ...]) -> Problem:
+    """The problem of a function that can't take what it is called with."""
+    return usercode.FUNCTION_ARGUMENTS.at(
+        place, function=name, takes=takes, count=len(passed), passed=", ".join(passed)
+    )
+
+
+def _found(file: Path, name: str, place: Position | None) -> ast.stmt:
+    """The statement that gives the name its value."""
+    tree = read_source(file, place).tree
+    found = find_statement(tree, name)
+    if found is None:
+        at = place or Position(str(file), 1)
+        raise PipelineError(function_missing(at, file, name, _function_names(tree)))
+    return found
+
+
+def _position(file: Path, found: ast.FunctionDef) -> Position:
+    return Position(str(file), found.lineno, found.col_offset + 1)
 
 
 def function_missing(place: Position, file: Path, name: str, known: Iterable[str]) -> Problem:
@@ -115,26 +155,26 @@ def _syntax_problem(file: Path, error: SyntaxError | ValueError) -> Problem:
     return usercode.CODE_SYNTAX.at(position, file=str(file), reason=error.msg)
 
 
-def _find(tree: ast.Module, name: str) -> ast.stmt | None:
+def find_statement(tree: ast.Module, name: str) -> ast.stmt | None:
     """The last statement that gives the (dotted) name its value, as at run time."""
     *outer, last = name.split(".")
     body: list[ast.stmt] = tree.body
     for part in outer:
-        classes = [node for node in _statements(body) if isinstance(node, ast.ClassDef) and node.name == part]
+        classes = [node for node in statements(body) if isinstance(node, ast.ClassDef) and node.name == part]
         if not classes:
             return None
         body = classes[-1].body
-    return next((node for node in reversed(list(_statements(body))) if last in _bound_names(node)), None)
+    return next((node for node in reversed(list(statements(body))) if last in _bound_names(node)), None)
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of one scope, also those under `if`, `try` and `with`."""
     for node in body:
         yield node
         if isinstance(node, ast.If | ast.Try | ast.TryStar | ast.With):
             handlers = [handler.body for handler in getattr(node, "handlers", [])]
             for part in (node.body, *handlers, getattr(node, "orelse", []), getattr(node, "finalbody", [])):
-                yield from _statements(part)
+                yield from statements(part)
 
 
 def _bound_names(node: ast.stmt) -> list[str]:
@@ -151,16 +191,18 @@ def _bound_names(node: ast.stmt) -> list[str]:
 
 
 def _function_names(tree: ast.Module) -> list[str]:
-    return [node.name for node in _statements(tree.body) if isinstance(node, ast.FunctionDef)]
+    return [node.name for node in statements(tree.body) if isinstance(node, ast.FunctionDef)]
 
 
-def _parameters(function: ast.FunctionDef, name: str, position: Position) -> tuple[str, ...]:
-    given = function.args
-    refused = [f"`{arg.arg}` by its place only" for arg in given.posonlyargs]
-    refused += [f"`*{given.vararg.arg}`"] if given.vararg else []
-    refused += [f"`**{given.kwarg.arg}`"] if given.kwarg else []
-    if refused:
-        raise PipelineError(
-            usercode.FUNCTION_PARAMETER_KINDS.at(position, function=name, parameter=refused[0])
-        )
-    return tuple(arg.arg for arg in (*given.args, *given.kwonlyargs))
+def _optional(given: ast.arguments) -> frozenset[str]:
+    places = [*given.posonlyargs, *given.args]
+    defaulted = places[len(places) - len(given.defaults) :]
+    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return frozenset(arg.arg for arg in (*defaulted, *(arg for arg, default in named if default is not None)))
+
+
+def _unnamed(given: ast.arguments) -> str | None:
+    unnamed = [f"`{arg.arg}` by its place only" for arg in given.posonlyargs]
+    unnamed += [f"`*{given.vararg.arg}`"] if given.vararg else []
+    unnamed += [f"`**{given.kwarg.arg}`"] if given.kwarg else []
+    return unnamed[0] if unnamed else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -12,21 +12,25 @@ from pydantic_core import ErrorDetails
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import MISSING_KEY, SECRET_NOT_HERE, UNKNOWN_KEY, WRONG_VALUE
 from headwater.loaders.declaration import Declaration, Route
-from headwater.spec import Declared
+from headwater.spec import ConnectorOptions, Declared
 from headwater.values import Secret, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
 
 PLACEHOLDERS = {
+    "class": '"feeds.py:Tickers"',
     "column": "shown_at",
     "connector": "files",
     "delay": "10 minutes",
     "format": "json",
     "function": '"out.py:write"',
+    "host": "localhost",
     "name": "my_pipeline",
     "path": "data/",
+    "port": "9999",
     "reads": "a_table",
     "rows_per_batch": "10",
+    "table": "shop.orders",
 }
 # What is wanted, in the words of these pages and not of the library that looked.
 _WANTED = {
@@ -48,6 +52,8 @@ _QUOTED = re.compile(r"'([^']*)'")
 def known_keys(model: type[BaseModel]) -> tuple[str, ...]:
     """The keys a user can write for a model."""
     hidden = model.where_only if issubclass(model, Declared) else frozenset()
+    if issubclass(model, ConnectorOptions) and not model.takes_options:
+        hidden |= {"options"}
     return tuple(field.alias or name for name, field in model.model_fields.items() if name not in hidden)
 
 
@@ -64,10 +70,34 @@ def unknown_keys(
     ]
 
 
+def meant_by_others(written: Mapping[str, Any], known: tuple[str, ...]) -> frozenset[str]:
+    """The known keys that are not there, and for which unknown ones most likely stand."""
+    meant = (nearest(key, known) for key in written if key not in known)
+    return frozenset(key for key in meant if key and key not in written)
+
+
+def misspelt_required(
+    model: type[BaseModel], written: Mapping[str, Any], others: Collection[str]
+) -> dict[str, str]:
+    """Keys that stand for missing required ones; `others` may be right although the model lacks them."""
+    known = known_keys(model)
+    wanted = {name for name, field in model.model_fields.items() if field.is_required()} - written.keys()
+    likely = {key: nearest(key, known) for key in written if key not in others}
+    return {key: meant for key, meant in likely.items() if meant in wanted}
+
+
 def validated(
-    model: type[Model], written: Mapping[str, Any], declaration: Declaration, route: Route, where: str
+    model: type[Model],
+    written: Mapping[str, Any],
+    declaration: Declaration,
+    route: Route,
+    where: str,
+    misspelt: frozenset[str] = frozenset(),
 ) -> Model | list[Problem]:
-    """The model, or all that is wrong with what was written for it."""
+    """The model, or all that is wrong with what was written for it.
+
+    Keys that are `misspelt` have been told as unknown ones, and are not told again as missing.
+    """
     known = known_keys(model)
     values = {key: value for key, value in written.items() if key in known}
     loose = [_loose(key, wanted, values[key]) for key, wanted in _strict_keys(model) if key in values]
@@ -83,7 +113,40 @@ def validated(
     first: dict[Route, ErrorDetails] = {}
     for details in found:
         first.setdefault(_real_location(details, written), details)
-    return [_problem(details, declaration, route, where, written) for details in first.values()]
+    inner = {location: _known_at(model, location[:-1]) for location in first}
+    told: set[Route] = {(key,) for key in misspelt} | {
+        (*location[:-1], meant)
+        for location, details in first.items()
+        if details["type"] == "extra_forbidden" and (meant := nearest(str(location[-1]), inner[location]))
+    }
+    return [
+        _problem(details, declaration, route, where, written, inner[location])
+        for location, details in first.items()
+        if not _is_told(location, details, told)
+    ]
+
+
+def _is_told(location: Route, details: ErrorDetails, misspelt: Collection[Route]) -> bool:
+    """Whether this only follows from a misspelt key: one is missing, or the model as a whole wants one."""
+    if details["type"] == "missing":
+        return location in misspelt
+    return not location and any(f"`{key}" in details["msg"] for (key, *inner) in misspelt if not inner)
+
+
+def _known_at(model: Any, location: Route) -> tuple[str, ...]:
+    """The keys of the model that stands at a place inside another; none where no model stands."""
+    for part in location:
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        inside = fields[str(part)].annotation if str(part) in fields else None
+        models = [each for each in (inside, *get_args(inside)) if _is_model(each)]
+        if not models:
+            return ()
+        model = models[0]
+    return known_keys(model)
+
+
+def _is_model(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _strict_keys(model: type[BaseModel]) -> Iterator[tuple[str, type]]:
@@ -102,7 +165,12 @@ def _loose(key: str, wanted: type, value: object) -> ErrorDetails | None:
 
 
 def _problem(
-    details: ErrorDetails, declaration: Declaration, route: Route, where: str, written: Mapping[str, Any]
+    details: ErrorDetails,
+    declaration: Declaration,
+    route: Route,
+    where: str,
+    written: Mapping[str, Any],
+    known: tuple[str, ...],
 ) -> Problem:
     location = _real_location(details, written)
     key, full, places = ".".join(map(str, location)), (*route, *location), declaration.places
@@ -111,7 +179,8 @@ def _problem(
         example = f"`{last}: {PLACEHOLDERS.get(last, '…')}`"
         return MISSING_KEY.at(places.of_key(full[:-1]), where=where, key=key, example=example)
     if details["type"] == "extra_forbidden":
-        return UNKNOWN_KEY.at(places.of_key(full), where=where, key=key, hint="Take it out.")
+        hint = _key_hint(str(location[-1]), known) if known else "Take it out."
+        return UNKNOWN_KEY.at(places.of_key(full), where=where, key=key, hint=hint)
     what = f"{_shown(location)} of {where}" if location else upper(where)
     if isinstance(details["input"], Secret):
         return SECRET_NOT_HERE.at(places.of_value(full), what=what)

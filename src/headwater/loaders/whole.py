@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Problem
+from headwater.errors.catalogue import static
 from headwater.errors.catalogue.pipelines import (
     NAME_TAKEN,
     NO_SINKS,
+    NO_SUCH_JAR,
     NO_SUCH_PATH,
     REMOTE_FOLDER,
     SAME_PLACE,
-    SPARK_SETTING_FIXED,
-    SPARK_SETTING_NAME,
     STATIC_NOT_BATCH,
     WRITES_SOURCE,
 )
 from headwater.loaders.declaration import Declaration
-from headwater.spec import Named, PipelineSpec
-from headwater.spec.paths import is_uri
-from headwater.values import nearest
-
-FIXED_SETTINGS = {
-    "spark.sql.session.timeZone": "Write `timezone:` at the top level of the file.",
-    "spark.sql.streaming.multipleWatermarkPolicy": "Write `watermark_policy:` at the top level of the file.",
-    "spark.sql.streaming.checkpointLocation": "Write `folder:` at the top level of the file.",
-    "spark.scheduler.mode": "Take it out: each query has a fair pool of its own.",
-}
+from headwater.loaders.settings import setting_problem
+from headwater.spec import Named, PipelineSpec, SourceSpec
+from headwater.spec.globs import is_pattern
+from headwater.spec.paths import as_glob, in_project, is_uri, lies_in, spelt_once
+from headwater.values import EveryBatch, Never, nearest
 
 
 def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
@@ -40,6 +33,7 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
     yield from _sources(spec, declaration)
     yield from _places(spec)
     yield from _settings(spec, declaration)
+    yield from _jars(spec, declaration)
     folder = str(declaration.values.get("folder", ""))
     if is_uri(folder):
         yield REMOTE_FOLDER.at(declaration.places.of_value(("folder",)), folder=folder)
@@ -49,18 +43,21 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
 
 
 def _settings(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
-    for key in spec.spark:
-        place = declaration.places.of_key(("spark", key))
-        if key in FIXED_SETTINGS:
-            yield SPARK_SETTING_FIXED.at(place, key=key, hint=FIXED_SETTINGS[key])
-        elif not key.startswith("spark."):
-            hadoop = key.startswith(("fs.", "dfs.", "hadoop.", "parquet.", "hive."))
-            meant = f"spark.hadoop.{key}" if hadoop else f"spark.{key}"
-            yield SPARK_SETTING_NAME.at(place, key=key, hint=f"Did you mean `{meant}`?")
+    found = (setting_problem(key, declaration.places.of_key(("spark", key))) for key in spec.spark)
+    yield from filter(None, found)
+
+
+def _jars(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
+    for index, path in enumerate(spec.jars):
+        if not is_uri(path) and not Path(path).is_file():
+            meant = nearest(Path(path).name, [each.name for each in Path(path).parent.glob("*.jar")])
+            there = "Put it there, or name another one; a path is relative to the pipeline file."
+            hint = f"Did you mean `{meant}`?" if meant else there
+            yield NO_SUCH_JAR.at(declaration.places.of_value(("jars", index)), path=path, hint=hint)
 
 
 def _names(spec: PipelineSpec) -> Iterator[Problem]:
-    parts: tuple[tuple[Named, ...], ...] = (spec.readable, spec.sinks)
+    parts: tuple[tuple[Named, ...], ...] = (spec.functions, spec.readable, spec.sinks)
     for things in parts:
         seen: dict[str, Named] = {}
         for thing in things:
@@ -81,11 +78,28 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
         side = source_side(source.connector)
         if source.static and not side.batch:
             yield STATIC_NOT_BATCH.at(source.position, name=source.name, connector=source.connector)
+        yield from _refresh(source, refreshes=side.refreshes)
+        for key in side.stream_keys if source.static else ():
+            if (key,) in source.places:
+                yield static.STREAM_KEY.at(source.at(key), name=source.name, key=key)
         for index, path in enumerate(side.places(source.options)):
             # A place that is no absolute path is an address, and nothing to look for on the disk.
-            if os.path.isabs(path) and not glob.has_magic(path) and not Path(path).exists():
+            written = in_project(path, spec.root)
+            if os.path.isabs(path) and not is_pattern(written) and not Path(path).exists():
                 place = declaration.places.of_value(("sources", source.name, "path", index))
                 yield NO_SUCH_PATH.at(place, name=source.name, path=path, hint=_path_hint(Path(path)))
+
+
+def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
+    """Keys of static sources where they would do nothing, or not what they say."""
+    if not source.static:
+        for key in ("refresh", "cache"):
+            if (key,) in source.places:
+                yield static.STATIC_KEY.at(source.at(key), name=source.name, key=key)
+    elif source.cache and isinstance(source.refresh, EveryBatch):
+        yield static.CACHE_EVERY_BATCH.at(source.at("cache"), name=source.name)
+    elif not refreshes and not isinstance(source.refresh, Never):
+        yield static.NO_REFRESH.at(source.at("refresh"), name=source.name, connector=source.connector)
 
 
 def _path_hint(path: Path) -> str:
@@ -105,26 +119,12 @@ def _places(spec: PipelineSpec) -> Iterator[Problem]:
     ]
     for sink in spec.sinks:
         for place in sink_side(sink.connector).places(sink.options):
-            first = written.setdefault(_spelt_once(place), sink.name)
+            first = written.setdefault(spelt_once(place), sink.name)
             if first != sink.name:
                 yield SAME_PLACE.at(sink.position, first=first, second=sink.name, place=place)
             for other, source in read:
-                if _lies_in(place, other):
+                if lies_in(place, as_glob(other, spec.root)):
                     yield WRITES_SOURCE.at(
                         sink.position, sink=sink.name, source=source, place=place, read=other
                     )
                     break
-
-
-def _spelt_once(place: str) -> str:
-    """One place has one spelling, whatever links and `file:` say."""
-    local = re.sub(r"^file:/+", "/", place)
-    return os.path.realpath(local) if os.path.isabs(local) else local.rstrip("/")
-
-
-def _lies_in(place: str, read: str) -> bool:
-    """Whether a place is what a source reads or is inside: Spark looks into folders below, too."""
-    inner, outer = PurePath(_spelt_once(place)), PurePath(_spelt_once(read))
-    # A glob over files names no folder, so a file that the sink would write is tried.
-    written = inner / f"part-00000{outer.suffix}"
-    return any(outer == each or each.match(str(outer)) for each in (written, inner, *inner.parents))

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.errors import PipelineError, Place, Problem
+from headwater.errors import Place, Problem
+from headwater.errors.catalogue.documents import VARIABLE_IN_KEY
 from headwater.errors.catalogue.pipelines import NO_SINKS, UNKNOWN_KEY
-from headwater.loaders.declaration import Declaration, Route
+from headwater.loaders.declaration import Declaration, Refused, Route
 from headwater.loaders.interpolation import interpolate
 from headwater.loaders.judge import in_order, judge
 from headwater.loaders.yaml_nodes import MappingNode, Node, Pair, ScalarNode, SequenceNode
@@ -36,17 +37,45 @@ class TreePlaces:
 
 
 def load_yaml(file: Path, environ: Mapping[str, str] = os.environ) -> PipelineSpec:
-    """The spec of a YAML file; PipelineError with everything that is wrong with it."""
+    """The spec of a YAML file; what is Refused says everything that is wrong with it."""
     tree, problems = interpolate(read_tree(file), environ)
     root = Path(os.path.abspath(file)).parent
     try:
         spec = judge(Declaration(tree.value, TreePlaces(tree), root, str(file)))
-    except PipelineError as error:
+    except Refused as error:
         others = _not_following(problems, error.problems, tree)
-        raise PipelineError.of(in_order([*problems, *others])) from None
+        sound = _unspoilt(error.sound, problems, tree) if error.sound else None
+        raise Refused(*in_order([*problems, *others]), sound=sound, besides=error.besides) from None
     if problems:
-        raise PipelineError.of(problems)
+        raise Refused(*problems, sound=_unspoilt(spec, problems, tree), besides=spec.names)
     return spec
+
+
+def _unspoilt(spec: PipelineSpec, problems: list[Problem], tree: Node) -> PipelineSpec | None:
+    """The spec without what lacks a substitution; None where a name may lack one."""
+    if any(problem.entry is VARIABLE_IN_KEY for problem in problems):
+        return None
+    missed = {problem.place for problem in problems}
+    kept = {
+        part: tuple(
+            thing for thing in getattr(spec, part) if not missed & _places_in(tree.find((part, thing.name)))
+        )
+        for part in ("sources", "tables", "sinks")
+    }
+    return spec.model_copy(update=kept)
+
+
+def _places_in(node: Node) -> set[Place | None]:
+    """The places at which a value below the node may lack a substitution."""
+    match node:
+        case MappingNode():
+            return {place for pair in node.pairs for place in _places_in(pair.node)}
+        case SequenceNode():
+            return {place for child in node.children for place in _places_in(child)}
+        case ScalarNode():
+            return {node.position, *node.substitutions}
+        case _:
+            return {node.position}
 
 
 def _not_following(first: list[Problem], others: Iterable[Problem], tree: Node) -> list[Problem]:

@@ -32,8 +32,16 @@ class QueryFacts:
     sources: tuple[SourceFacts, ...]
     output_schema: Mapping[str, str]
     """Columns and types that the sink gets."""
+    places: tuple[str, ...] = ()
+    """The places that the sink writes; secrets never get here."""
     held_schema: Mapping[str, str] = field(default_factory=dict)
     """Columns and types that the sink's place holds already, where that can be told."""
+    held_batch: int | None = None
+    """The newest batch that the sink's place has noted: it passes over this one and all before it."""
+    held_outside: str = ""
+    """A file elsewhere that the sink's place names as its own, as it does after a move."""
+    held_unreadable: str = ""
+    """Why it can't be told what the sink's place holds."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What froze at the first start."""
     passed_over: Mapping[str, str] = field(default_factory=dict)
@@ -55,4 +63,5 @@ class QueryFacts:
         sources = tuple(
             SourceFacts(**{**source, "places": tuple(source["places"])}) for source in stored.pop("sources")
         )
-        return cls(sources=sources, **stored)
+        places = tuple(stored.pop("places", ()))
+        return cls(sources=sources, places=places, **stored)

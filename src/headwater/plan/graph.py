@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from graphlib import TopologicalSorter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import CYCLE, SQL_NOT_A_QUERY, UNKNOWN_TABLE
@@ -20,6 +19,8 @@ SESSION_PARAMETER = "spark"
 
 def offline_references(table: TableSpec) -> tuple[Reference, ...] | None:
     """What a table reads, as far as it can be told without Spark."""
+    if table.distinct:
+        return (Reference(table.distinct.reads),)
     if table.function:
         return tuple(Reference(name) for name in table.function.parameters if name != SESSION_PARAMETER)
     try:
@@ -35,38 +36,49 @@ class Graph:
     spec: PipelineSpec
     reads: Mapping[str, tuple[str, ...] | None]
     problems: tuple[Problem, ...] = ()
+    faulty: frozenset[str] = frozenset()
+    """Tables that can't be built, by themselves: what reads them is not listed."""
 
     @classmethod
-    def of(cls, spec: PipelineSpec, references: References = offline_references) -> Graph:
-        """The graph, with every problem found on the way: no queries, unknown tables, circles."""
-        names = {name.lower(): name for name in spec.names}
-        reads: dict[str, tuple[str, ...] | None] = {source.name: () for source in spec.sources}
-        problems: list[Problem] = []
+    def of(
+        cls,
+        spec: PipelineSpec,
+        references: References = offline_references,
+        besides: Iterable[str] = (),
+    ) -> Graph:
+        """The graph, with every problem found on the way: no queries, unknown tables, circles.
+
+        `besides` are names that were declared, too, and are not in the spec because they are wrong.
+        """
+        found = _Found(spec, {name.lower(): name for name in (*besides, *spec.names)})
         for table in spec.tables:
-            try:
-                found = references(table)
-            except PipelineError as error:
-                problems += error.problems
-                found = ()
-            if found is None:
-                reads[table.name] = None
-                continue
-            reads[table.name] = tuple(names[r.name.lower()] for r in found if r.name.lower() in names)
-            problems += [_unknown(spec, table, r) for r in found if r.name.lower() not in names]
-        problems += [_unknown_sink(spec, sink) for sink in spec.sinks if sink.reads.lower() not in names]
-        graph = cls(spec, reads)
-        return cls(spec, reads, (*problems, *graph._circles()))
+            found.table(table, references)
+        for sink in spec.sinks:
+            found.sink(sink)
+        graph = cls(spec, found.reads)
+        circles = dict(graph._circles())
+        faulty = found.faulty.union(*circles)
+        return replace(graph, problems=(*found.problems, *circles.values()), faulty=faulty)
 
     def upstream(self, *names: str) -> tuple[str, ...]:
         """The sources and tables that `names` need, themselves too, each after all that it reads."""
-        needed: dict[str, tuple[str, ...]] = {}
-        waiting = list(names)
+        order: dict[str, None] = {}
+        begun: set[str] = set()
+        waiting = [(name, False) for name in reversed(names)]
         while waiting:
-            name = waiting.pop()
-            if name not in needed:
-                needed[name] = self.reads.get(name) or ()
-                waiting += needed[name]
-        return tuple(TopologicalSorter(needed).static_order())
+            name, done = waiting.pop()
+            if done:
+                order[name] = None
+            elif name not in begun:
+                begun.add(name)
+                waiting.append((name, True))
+                waiting += [(other, False) for other in reversed(self.reads.get(name) or ())]
+        return tuple(order)
+
+    def sound(self, name: str) -> bool:
+        """Whether a source or table, and all that it needs, can be built as far as the graph tells."""
+        declared = next((each for each in self.reads if each.lower() == name.lower()), None)
+        return declared is not None and self.faulty.isdisjoint(self.upstream(declared))
 
     def streaming(self, name: str) -> bool | None:
         """Whether a source or table streams: it does when anything that it reads does."""
@@ -76,14 +88,14 @@ class Graph:
                 answers[each] = _any(self.reads.get(each), answers)
         return answers[name]
 
-    def _circles(self) -> Iterator[Problem]:
+    def _circles(self) -> Iterator[tuple[frozenset[str], Problem]]:
         places = {table.name: table.position for table in self.spec.tables}
         reported: set[frozenset[str]] = set()
         for name in places:
             circle = self._circle_from(name)
             if circle and frozenset(circle) not in reported:
                 reported.add(frozenset(circle))
-                yield CYCLE.at(places[name], cycle=" → ".join((*circle, circle[0])))
+                yield frozenset(circle), CYCLE.at(places[name], cycle=" → ".join((*circle, circle[0])))
 
     def _circle_from(self, start: str) -> tuple[str, ...] | None:
         """The shortest way from a table back to itself."""
@@ -100,35 +112,70 @@ class Graph:
         return None
 
 
+class _Found:
+    """What is read while a graph is made, and what is wrong with it."""
+
+    def __init__(self, spec: PipelineSpec, names: Mapping[str, str]) -> None:
+        self.names = names
+        self.built = {name.lower() for name in spec.names}
+        self.reads: dict[str, tuple[str, ...] | None] = {source.name: () for source in spec.sources}
+        self.problems: list[Problem] = []
+        self.faulty: frozenset[str] = frozenset()
+
+    def table(self, table: TableSpec, references: References) -> None:
+        try:
+            found = references(table)
+        except PipelineError as error:
+            self.problems += error.problems
+            self.faulty |= {table.name}
+            found = ()
+        if found is None:
+            self.reads[table.name] = None
+            return
+        lowered = [reference.name.lower() for reference in found]
+        self.reads[table.name] = tuple(self.names[name] for name in lowered if name in self.built)
+        self.problems += [_unknown(self.names, table, r) for r in found if r.name.lower() not in self.names]
+        if not self.built.issuperset(lowered):
+            self.faulty |= {table.name}
+
+    def sink(self, sink: SinkSpec) -> None:
+        if sink.reads.lower() not in self.names:
+            self.problems.append(_unknown_sink(self.names, sink))
+
+
 def _any(read: tuple[str, ...] | None, answers: Mapping[str, bool | None]) -> bool | None:
     if read is None:
         return None
-    found = [answers[name] for name in read]
+    found = [answers.get(name) for name in read]
     if True in found:
         return True
     return None if None in found else False
 
 
-def _unknown(spec: PipelineSpec, table: TableSpec, reference: Reference) -> Problem:
+def _unknown(names: Mapping[str, str], table: TableSpec, reference: Reference) -> Problem:
     place: Position | None = table.position
     if table.sql is not None and table.text is not None:
         place = table.text.at(reference.line, reference.column)
+    elif table.function is not None:
+        place = table.function.defined or place
+    elif table.distinct is not None:
+        place = table.distinct.reads_position or place
     return UNKNOWN_TABLE.at(
-        place, where=f"the table `{table.name}`", name=reference.name, hint=_hint(spec, reference.name)
+        place, where=f"the table `{table.name}`", name=reference.name, hint=_hint(names, reference.name)
     )
 
 
-def _unknown_sink(spec: PipelineSpec, sink: SinkSpec) -> Problem:
+def _unknown_sink(names: Mapping[str, str], sink: SinkSpec) -> Problem:
     return UNKNOWN_TABLE.at(
         sink.reads_position or sink.position,
         where=f"the sink `{sink.name}`",
         name=sink.reads,
-        hint=_hint(spec, sink.reads),
+        hint=_hint(names, sink.reads),
     )
 
 
-def _hint(spec: PipelineSpec, name: str) -> str:
-    meant = nearest(name, spec.names)
+def _hint(names: Mapping[str, str], name: str) -> str:
+    meant = nearest(name, names.values())
     if meant:
         return f"Did you mean `{meant}`?"
-    return f"Declared are: {', '.join(sorted(spec.names)) or 'none'}."
+    return f"Declared are: {', '.join(sorted(names.values())) or 'none'}."

@@ -43,7 +43,7 @@ def sql_references(sql: str) -> tuple[Reference, ...] | None:
     is raised for statements that do something, several statements, or none.
     """
     try:
-        query = _query(sql)
+        query = _with_small_names(_query(sql))
         tables = [
             source
             for scope in traverse_scope(query)
@@ -84,6 +84,20 @@ def _query(sql: str) -> exp.Query:
     if not isinstance(tree, exp.Query):
         raise ValueError("what this is can't be told")
     return tree
+
+
+def _with_small_names(query: exp.Query) -> exp.Query:
+    """The names of WITH in small letters where they are given and where they may be read.
+
+    Spark passes over case in them, and sqlglot does not. Which of them are in scope is sqlglot's to tell.
+    """
+    named = [cte.args["alias"].this for cte in query.find_all(exp.CTE)]
+    small = {name.name.lower() for name in named}
+    tables = [table.this for table in query.find_all(exp.Table) if not table.db]
+    read = [name for name in tables if isinstance(name, exp.Identifier) and name.name.lower() in small]
+    for name in (*named, *read):
+        name.set("this", name.name.lower())
+    return query
 
 
 def _reads_more_than_it_says(table: exp.Table) -> bool:

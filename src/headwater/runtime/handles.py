@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.errors import Problem, QueryFailed, UsageProblem
+from headwater.engine.memory_tables import DataFrame, MemoryTables
+from headwater.errors import Problem, QueryFailed, UnknownQuery
 from headwater.errors.catalogue.usage import UNKNOWN_QUERY
 from headwater.events import QueryStatus
 from headwater.runtime.supervisor import Supervisor, Track
+from headwater.values import nearest, scrub
 
 
 class Query:
@@ -66,7 +68,7 @@ class Query:
 
     def plan(self) -> str:
         """Spark's plan of the last batch."""
-        return self._track.query.plan()
+        return scrub(self._track.query.plan())
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until this query has ended; False if it still runs after `timeout` seconds."""
@@ -80,11 +82,21 @@ class Query:
         return f"<Query {self.name}: {self.status.value}, {self.rows_in} rows in, {self.rows_out} out>"
 
 
+class Queries(dict[str, Query]):
+    """The queries of a run by name; a name that is not there is told with those that are."""
+
+    def __missing__(self, name: str) -> Query:
+        meant = nearest(name, self)
+        hint = f"Did you mean `{meant}`?" if meant else "Look at its spelling."
+        raise UnknownQuery(UNKNOWN_QUERY.at(None, name=name, known=", ".join(self), hint=hint))
+
+
 class Run:
     """A running pipeline. Starting one does not block; every query is independent of the others."""
 
-    def __init__(self, supervisor: Supervisor) -> None:
+    def __init__(self, supervisor: Supervisor, tables: MemoryTables) -> None:
         self._supervisor = supervisor
+        self._tables = tables
 
     @property
     def id(self) -> str:
@@ -93,14 +105,14 @@ class Run:
     @property
     def queries(self) -> Mapping[str, Query]:
         """The queries by the name of their sink."""
-        return {track.name: Query(track, self._supervisor) for track in self._supervisor.tracks.values()}
+        tracks = self._supervisor.tracks.values()
+        return Queries({track.name: Query(track, self._supervisor) for track in tracks})
 
     def query(self, name_or_id: str) -> Query:
         """A query by its name or its id."""
-        for query in self.queries.values():
-            if name_or_id in (query.name, query.id):
-                return query
-        raise UsageProblem(UNKNOWN_QUERY.at(None, name=name_or_id, known=", ".join(self.queries)))
+        queries = self.queries
+        by_id = {query.id: query for query in queries.values()}
+        return by_id.get(name_or_id) or queries[name_or_id]
 
     @property
     def is_active(self) -> bool:
@@ -108,7 +120,7 @@ class Run:
 
     @property
     def exit_code(self) -> int | None:
-        """0 when every query ended well, 1 when one failed; None while the run goes on."""
+        """0 when every query ended well, 1 when one failed, 130 when forced; None while the run goes on."""
         return self._supervisor.exit_code
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -145,6 +157,13 @@ class Run:
     def force(self) -> None:
         """Wait no longer for running batches; they are repeated at the next start."""
         self._supervisor.force()
+
+    def sql(self, query: str) -> DataFrame:
+        """The result of a query over the tables of `memory` sinks, each named after its sink.
+
+        It holds what was committed when its first action runs; ask again for what came later.
+        """
+        return self._tables.query(query)
 
     def raise_failures(self) -> None:
         """Raise QueryFailed when a query failed."""

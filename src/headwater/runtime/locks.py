@@ -1,4 +1,4 @@
-"""The locks of a run: one per checkpoint, taken together, kept alive, given back together."""
+"""The locks of a run: one per checkpoint and one for all, taken together, kept alive, given back together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class RunLocks:
     def __init__(self, checkpoints: Iterable[Path], run_id: str) -> None:
         self._locks: list[CheckpointLock] = []
         self._done = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._turn = threading.Lock()
+        self._held: Held | None = None
+        self._when_lost: Callable[[Held], None] | None = None
+        self._thread = threading.Thread(target=self._beat, daemon=True, name="headwater locks")
         try:
             for checkpoint in checkpoints:
                 self._locks.append(CheckpointLock.acquire(checkpoint, run_id))
@@ -30,8 +33,8 @@ class RunLocks:
     @property
     def taken_over(self) -> list[str]:
         """Dead owners whose place this run took, in words."""
-        owners = {lock.took_over for lock in self._locks if lock.took_over}
-        return sorted(f"process {owner.process.pid} on {owner.place.host}" for owner in owners)
+        owners = [lock.took_over for lock in self._locks if lock.took_over]
+        return sorted({f"process {owner.process.pid} on {owner.place.host}" for owner in owners})
 
     def name_jvm(self, pid: int | None, start_time: str | None) -> None:
         """Write down which JVM will write; before any query starts."""
@@ -39,13 +42,26 @@ class RunLocks:
             for lock in self._locks:
                 lock.name_jvm(pid, start_time)
 
-    def keep_alive(self, lost: Callable[[Held], None]) -> None:
-        """Renew the locks until release; `lost` is called when one has become another's."""
-        self._thread = threading.Thread(target=self._beat, args=(lost,), daemon=True, name="headwater locks")
+    def keep_alive(self) -> None:
+        """Renew the locks until release, from now on: a start may be at work for many minutes."""
         self._thread.start()
+
+    def when_lost(self, lost: Callable[[Held], None]) -> None:
+        """Call `lost` when a lock has become another's; at once if that has happened already."""
+        with self._turn:
+            self._when_lost = lost
+            held = self._held
+        if held:
+            lost(held)
+
+    def refuse_if_lost(self) -> None:
+        """Raise `Held` if a lock was seen to have become another's."""
+        if self._held:
+            raise self._held
 
     def confirm(self) -> None:
         """Say once more that this run is alive; `Held` if a checkpoint has become another's meanwhile."""
+        self.refuse_if_lost()
         for lock in self._locks:
             lock.heartbeat()
 
@@ -57,14 +73,22 @@ class RunLocks:
             with suppress(CheckpointError):
                 lock.release()
 
-    def _beat(self, lost: Callable[[Held], None]) -> None:
+    def _beat(self) -> None:
         while not self._done.wait(BEAT_SECONDS):
             for lock in self._locks:
                 try:
                     lock.heartbeat()
                 except Held as held:
-                    lost(held)
+                    self._lose(held)
                     return
                 except CheckpointError:
                     # The disk did not answer; nobody can take over meanwhile, and the next beat tries again.
                     continue
+
+    def _lose(self, held: Held) -> None:
+        # Either this call or `when_lost` sees the other's word, so it is told exactly once.
+        with self._turn:
+            self._held = held
+            lost = self._when_lost
+        if lost:
+            lost(held)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.checks import Reached
+from headwater.connectors import sink_side
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue import running
 from headwater.plan import QueryFacts
@@ -24,8 +26,10 @@ class RunFolder:
       pipeline.json          whose folder it is
       checkpoints/<sink>/    Spark's record of steps, one per query
       checkpoints/<sink>.lock
+      checkpoints.lock       which run uses the folder
       facts/<sink>.json      what the query was at its last start
       schemas/<source>.json  inferred at the first start
+      static/<source>/       copies of a static source's files, while a run uses them
       logs/                  the full text of what went wrong
     """
 
@@ -53,6 +57,14 @@ class RunFolder:
     def checkpoint(self, sink: str) -> Path:
         return self.path / "checkpoints" / sink
 
+    def locked(self, spec: PipelineSpec) -> list[Path]:
+        """What a run locks: each checkpoint, and all of them together.
+
+        Sinks may have got other names since a run began that still goes on; without the last lock a start
+        would meet it in what belongs to no sink.
+        """
+        return [*(self.checkpoint(sink.name) for sink in spec.sinks), self.path / "checkpoints"]
+
     def stored_facts(self, sink: str) -> QueryFacts | None:
         """What the query was at its last start, if it ever started."""
         file = self._facts(sink)
@@ -70,8 +82,26 @@ class RunFolder:
         found: dict[str, QueryFacts] = {}
         for sink in spec.sinks:
             checkpoint, facts = self.checkpoint(sink.name), self.stored_facts(sink.name)
-            if facts and checkpoint.is_dir() and Checkpoint(LocalStore(checkpoint)).exists:
+            if facts is None or not checkpoint.is_dir():
+                continue
+            # What begins anew at each start is bound by nothing of the last one.
+            anew = facts.connector == sink.connector and sink_side(sink.connector).in_process
+            if not anew and Checkpoint(LocalStore(checkpoint)).exists:
                 found[sink.name] = facts
+        return found
+
+    def reached(self, spec: PipelineSpec) -> dict[str, Reached]:
+        """How far each query has come that does not begin anew at each start."""
+        found: dict[str, Reached] = {}
+        for sink in spec.sinks:
+            folder = self.checkpoint(sink.name)
+            if sink_side(sink.connector).in_process or not folder.is_dir():
+                continue
+            checkpoint = Checkpoint(LocalStore(folder))
+            newest = checkpoint.last_offset
+            if newest:
+                offsets = tuple(newest.sources.values())
+                found[sink.name] = Reached(str(folder), offsets, newest.batch_id, checkpoint.settings)
         return found
 
     def store_facts(self, facts: QueryFacts) -> None:

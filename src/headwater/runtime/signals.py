@@ -1,11 +1,12 @@
-"""SIGTERM and SIGINT as wishes: the first asks for a clean stop, a second SIGINT forces it."""
+"""SIGTERM, SIGINT and SIGHUP as wishes: the first asks for a clean stop, a second SIGINT forces it."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
 
@@ -20,11 +21,15 @@ class Signals:
     def __init__(self) -> None:
         self.stop = ""
         self.forced = False
+        self._interruptible = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                # `nohup` asks for just this: that a closed terminal means nothing.
+                if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                    continue
                 self._before[number] = signal.signal(number, self._caught)
         return self
 
@@ -33,10 +38,23 @@ class Signals:
             signal.signal(number, handler)
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        # A handler only takes note: the work is done by the loop that waits, never inside a signal.
-        if self.stop and number == signal.SIGINT:
-            self.forced = True
+        # A handler only takes note: the work is done by the loop that waits, never inside a signal. Only what
+        # may hang before there is such a loop is interrupted, and that once: the way out must not be.
+        forces = bool(self.stop) and number == signal.SIGINT
+        interrupts = forces and self._interruptible and not self.forced
+        self.forced = self.forced or forces
         self.stop = self.stop or f"Stopping ({signal.Signals(number).name})"
+        if interrupts:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Here a second SIGINT raises KeyboardInterrupt: user code or Spark may hang for ever."""
+        self._interruptible = True
+        try:
+            yield
+        finally:
+            self._interruptible = False
 
     def go_on(self) -> None:
         """Raise StopAsked when a stop is wished for."""

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from headwater.checks import Finding, Severity, Situation, examine
+from headwater.checks import Finding, Severity
+from headwater.checks.declared import secret_problems
+from headwater.engine.jvm_log import keep_small
 from headwater.engine.listener import EventListener
-from headwater.engine.prepare import Prepared, facts_of, prepare, settings_of
+from headwater.engine.memory_tables import MemoryTables
+from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.query import RunningQuery, start_query
 from headwater.engine.session import PipelineSession, log_folder, open_session
 from headwater.engine.settings import Setting
 from headwater.engine.translate import failure_problem
+from headwater.engine.verdict import verdict
 from headwater.errors import Held, PipelineError, Problem
-from headwater.errors.catalogue.documents import SECRET_MISSING
-from headwater.events import Event, RunStarted, Said
+from headwater.errors.catalogue.static import STATIC_FILE_GONE
+from headwater.events import Event, RunStarted, Said, SparkStarting
 from headwater.plan import QueryFacts
+from headwater.runtime.backlog import BacklogWatch
+from headwater.runtime.beginning import begin_anew
 from headwater.runtime.failures import FailureLog
 from headwater.runtime.handles import Run
 from headwater.runtime.locks import RunLocks
+from headwater.runtime.observers import guarded
 from headwater.runtime.run_folder import RunFolder, write_whole
-from headwater.runtime.supervisor import STOP_SECONDS, Supervisor
+from headwater.runtime.supervisor import STOP_SECONDS, Supervisor, Track
+from headwater.runtime.upkeep import Upkeep, tasks_of
 from headwater.spec import PipelineSpec, SinkSpec
-from headwater.values import AvailableNow, Every, Once, Secret, Trigger, Unpaced
+from headwater.values import AvailableNow, Every, Once, Trigger, Unpaced
 
 IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
 
@@ -52,29 +60,29 @@ def start(
 
     `go_on` is called between the steps and may raise, to end the start there.
     """
+    emit = guarded(emit)
     _refuse_missing_secrets(spec)
     run_id = uuid.uuid4().hex[:12]
     folder = RunFolder.of(spec)
     # The locks come before the JVM: a second run is refused in a moment, and a dead run's JVM is gone
     # before ours can write.
-    locks = RunLocks([folder.checkpoint(sink.name) for sink in spec.sinks], run_id)
+    locks = RunLocks(folder.locked(spec), run_id)
     session = None
     try:
+        locks.keep_alive()
         for owner in locks.taken_over:
             emit(Said(text=f"The run before this one is dead ({owner}); its place was taken."))
-        go_on()
-        session = open_session(
-            spec, master=options.master, conf=options.conf, spark_ui=options.spark_ui, stdout=stdout
-        )
+        _next_step(locks, go_on)
+        session = _opened(spec, options, emit, stdout)
         locks.name_jvm(session.jvm.pid, session.jvm.start_time)
         folder.claim(spec)
-        go_on()
+        _next_step(locks, go_on)
         prepared = prepare(session, spec)
         plan = _planned(prepared, spec, folder, found)
-        go_on()
-        # A long preparation is silent; on another host the lock may have been taken over meanwhile.
+        _next_step(locks, go_on)
+        # A machine that slept meanwhile gave no sign of life, so another host may have taken over.
         locks.confirm()
-        supervisor = _supervisor(spec, run_id, options, emit, locks)
+        supervisor = _supervisor(prepared, spec, folder, plan, run_id, options, emit, locks)
         _start_queries(prepared, spec, folder, plan, options, supervisor, run_id, emit)
     except BaseException:
         # Nothing of this start may be left to write when the locks are free.
@@ -82,18 +90,31 @@ def start(
             session.jvm.stop()
         locks.release()
         raise
-    locks.keep_alive(lambda held: _lost(held, supervisor, emit))
-    return Run(supervisor), session
+    locks.when_lost(lambda held: _lost(held, supervisor, emit))
+    return Run(supervisor, MemoryTables(session.spark, spec)), session
+
+
+def _next_step(locks: RunLocks, go_on: Callable[[], None]) -> None:
+    locks.refuse_if_lost()
+    go_on()
+
+
+def _opened(
+    spec: PipelineSpec, options: RunOptions, emit: Callable[[Event], None], stdout: Callable[[str], None]
+) -> PipelineSession:
+    emit(SparkStarting())
+    return open_session(
+        spec,
+        master=options.master,
+        conf=options.conf,
+        spark_ui=options.spark_ui,
+        stdout=stdout,
+        say=lambda text: emit(Said(text=text)),
+    )
 
 
 def _refuse_missing_secrets(spec: PipelineSpec) -> None:
-    problems = [
-        SECRET_MISSING.at(thing.position, name=name)
-        for thing in spec.connected
-        for value in thing.options.options.values()
-        if isinstance(value, Secret)
-        for name in value.missing()
-    ]
+    problems = [problem for thing in spec.connected for problem in secret_problems(thing)]
     if problems:
         raise PipelineError.of(problems)
 
@@ -111,40 +132,98 @@ def _planned(
     prepared: Prepared, spec: PipelineSpec, folder: RunFolder, found: Callable[[list[Finding]], None]
 ) -> list[_Planned]:
     """Every sink with its settings; PipelineError if any check is against the start."""
-    findings = [Finding(problem, sink=sink) for sink, problem in prepared.problems]
-    planned: list[_Planned] = []
-    if not findings and prepared.graph is not None:
-        stored = folder.stored(spec)
-        for sink in spec.sinks:
-            settings = settings_of(prepared.session, spec, stored.get(sink.name))
-            planned.append(_Planned(sink, settings, facts_of(prepared, spec, sink, settings)))
-        facts = {each.sink.name: each.facts for each in planned}
-        findings += examine(Situation(spec, prepared.graph, facts, stored))
-    found(findings)
-    errors = [finding.problem for finding in findings if finding.severity is Severity.ERROR]
+    heard = verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
+    found(heard.findings)
+    errors = [finding.problem for finding in heard.findings if finding.severity is Severity.ERROR]
     if errors:
         raise PipelineError.of(errors)
-    return planned
+    return [_Planned(sink, heard.settings[sink.name], heard.facts[sink.name]) for sink in spec.sinks]
 
 
 def _supervisor(
-    spec: PipelineSpec, run_id: str, options: RunOptions, emit: Callable[[Event], None], locks: RunLocks
+    prepared: Prepared,
+    spec: PipelineSpec,
+    folder: RunFolder,
+    plan: list[_Planned],
+    run_id: str,
+    options: RunOptions,
+    emit: Callable[[Event], None],
+    locks: RunLocks,
 ) -> Supervisor:
-    log = FailureLog(log_folder(spec))
+    log, statics = FailureLog(log_folder(spec)), prepared.builder.statics
     sinks = {sink.name: sink for sink in spec.sinks}
 
     def explain(name: str, error: Exception) -> Problem:
         problem = failure_problem(error, sinks[name], spec.tables, spec.root, log.file)
+        unreadable = statics.problem(supervisor.tracks[name].query.id)
+        problem = replace(unreadable, detail=problem.detail) if unreadable else problem
         log.write(name, problem)
         return problem
 
-    return Supervisor(
+    def say(problem: Problem) -> None:
+        log.write("between batches", problem)
+        emit(_said(problem))
+
+    def look() -> None:
+        keep_small(log_folder(spec))
+        for problem in statics.news():
+            say(problem)
+
+    def close() -> None:
+        try:
+            statics.close()
+        finally:
+            locks.release()
+
+    behind = BacklogWatch(lambda name: supervisor.tracks[name].query.waiting(), lambda p: emit(_said(p)))
+
+    supervisor = Supervisor(
         run_id,
         emit,
         explain,
         fail_fast=options.fail_fast,
         stop_seconds=options.stop_seconds,
-        on_close=locks.release,
+        on_close=close,
+        again=_again(prepared, folder, plan, options, emit),
+        at_looks=look,
+        upkeep=Upkeep((*tasks_of(prepared, spec, folder, options.stop_seconds), behind), say),
+    )
+    return supervisor
+
+
+def _said(problem: Problem) -> Said:
+    return Said(text=f"{problem.code} {problem.sentence} {problem.remedy}")
+
+
+def _again(
+    prepared: Prepared,
+    folder: RunFolder,
+    plan: list[_Planned],
+    options: RunOptions,
+    emit: Callable[[Event], None],
+) -> Callable[[Track, Exception], RunningQuery | None]:
+    """The way to start a query again when a file of a static source was gone; its batch runs once more."""
+    planned = {each.sink.name: each for each in plan}
+
+    def again(track: Track, failure: Exception) -> RunningQuery | None:
+        if not prepared.builder.statics.again(track.query.id, failure):
+            return None
+        problem = STATIC_FILE_GONE.at(None, sink=track.name)
+        emit(Said(text=f"{problem.sentence} {problem.remedy}"))
+        return _begun(prepared, folder, planned[track.name], options)
+
+    return again
+
+
+def _begun(prepared: Prepared, folder: RunFolder, each: _Planned, options: RunOptions) -> RunningQuery:
+    return start_query(
+        prepared.session,
+        prepared.builder,
+        each.sink,
+        prepared.frames[each.sink.name],
+        checkpoint=folder.checkpoint(each.sink.name),
+        settings=each.settings,
+        trigger=_trigger(each.sink.trigger, until_idle=options.until_idle),
     )
 
 
@@ -176,22 +255,19 @@ def _start_queries(
     session.spark.streams.addListener(EventListener(supervisor.handle, supervisor.over))
     started: list[RunningQuery] = []
     try:
+        prepared.builder.statics.start()
         for each in plan:
+            begun = begin_anew(folder, each.sink)
+            if begun:
+                emit(Said(text=begun))
             folder.store_facts(each.facts)
-            query = start_query(
-                session,
-                prepared.builder,
-                each.sink,
-                prepared.frames[each.sink.name],
-                checkpoint=folder.checkpoint(each.sink.name),
-                settings=each.settings,
-                trigger=_trigger(each.sink.trigger, until_idle=options.until_idle),
-            )
+            query = _begun(prepared, folder, each, options)
             started.append(query)
             supervisor.adopt(query)
     except BaseException:
         for query in started:
             query.stop()
+        prepared.builder.statics.close()
         raise
     supervisor.watch(started)
 
@@ -207,7 +283,7 @@ def _trigger(trigger: Trigger, *, until_idle: bool) -> Trigger:
 
 def _lost(held: Held, supervisor: Supervisor, emit: Callable[[Event], None]) -> None:
     """Another run has the checkpoint: end at once, since whatever is written now may meet the other's."""
+    supervisor.force(held.problems[0])
     for problem in held.problems:
         emit(Said(text=f"{problem.sentence} {problem.remedy}"))
-    supervisor.force(held.problems[0])
     supervisor.stop()

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headwater.connectors.upkeep import Moment
 from headwater.engine.query import RunningQuery
-from headwater.errors import Problem
-from headwater.errors.catalogue.running import FORCED, NOT_STOPPED_IN_TIME, STOPPED_BY_FAILURE
+from headwater.errors import Interrupted, Problem
+from headwater.errors.catalogue.running import (
+    FORCED,
+    NOT_STOPPED_IN_TIME,
+    STOPPED_BY_FAILURE,
+    WATCH_FAILED,
+)
 from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded, Said
+from headwater.runtime.observers import shown
+from headwater.values import scrub
 
 ENDED = (QueryStatus.FINISHED, QueryStatus.STOPPED, QueryStatus.FAILED)
 STOP_SECONDS = 60.0
 _KEPT = 100
-_LOG = logging.getLogger("headwater")
 _LOOK_SECONDS = 0.2
 _LAST_EVENTS_SECONDS = 5.0
+_RESTARTS = 3
 
 
 @dataclass
@@ -38,6 +46,8 @@ class Track:
     looks: int = 0
     """How often it was seen to be idle."""
     seen_inactive: float | None = None
+    restarts: int = 0
+    """How often it was started again since its last progress."""
 
     @property
     def name(self) -> str:
@@ -64,17 +74,25 @@ class Supervisor:
         fail_fast: bool = False,
         stop_seconds: float = STOP_SECONDS,
         on_close: Callable[[], None] = lambda: None,
+        at_looks: Callable[[], None] = lambda: None,
+        upkeep: Callable[[Moment], None] = lambda moment: None,
+        again: Callable[[Track, Exception], RunningQuery | None] = lambda track, failure: None,
     ) -> None:
         self.run_id = run_id
         self.tracks: dict[str, Track] = {}
         self.closed = False
         self.stuck = False
-        self._emit = _unhurt(emit)
+        self._emit = emit
         self._explain = explain
         self._fail_fast = fail_fast
         self._stop_seconds = stop_seconds
         self._on_close = on_close
+        self._at_looks = at_looks
+        self._upkeep = upkeep
+        self._again = again
+        self._committed: set[str] = set()
         self._forced = threading.Event()
+        self._interrupted_by_user = False
         self._changed = threading.Condition(threading.RLock())
         self._over: set[str] = set()
         self._thread = threading.Thread(target=self._watch, name=f"headwater run {run_id}", daemon=True)
@@ -84,6 +102,8 @@ class Supervisor:
         with self._changed:
             for query in queries:
                 self.tracks.setdefault(query.name, Track(query))
+            # What a crash left undone is done at the first look.
+            self._committed |= self.tracks.keys()
         self._thread.start()
 
     def adopt(self, query: RunningQuery) -> None:
@@ -139,6 +159,8 @@ class Supervisor:
     def exit_code(self) -> int | None:
         if not self.all_ended:
             return None
+        if self._interrupted_by_user:
+            return Interrupted.exit_code
         return 1 if any(track.problem for track in self.tracks.values()) else 0
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> bool:
@@ -166,11 +188,12 @@ class Supervisor:
             self._hangs()
 
     def force(self, why: Problem | None = None) -> None:
-        """Wait no longer for running batches."""
+        """Wait no longer for running batches, because of `why` or because the user wants it so."""
         with self._changed:
             for track in self.tracks.values():
                 if not track.ended:
                     track.problem = track.problem or why or FORCED.at(None)
+                    self._interrupted_by_user |= why is None
         self._forced.set()
 
     def _interrupted(self, track: Track, limit: float) -> None:
@@ -186,7 +209,10 @@ class Supervisor:
             self._changed.notify_all()
 
     def _progressed(self, track: Track, event: QueryProgress) -> None:
-        track.recent.append(event.progress)
+        self._committed.add(track.name)
+        track.restarts = 0
+        # What is decided here is decided by what Spark said; what others see of it holds no secret.
+        track.recent.append(shown(event.progress))
         track.rows_in += event.rows_in
         track.rows_out += event.rows_out or 0
         if not track.ended:
@@ -206,14 +232,42 @@ class Supervisor:
         return quiet
 
     def _watch(self) -> None:
-        while not self.all_ended:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._over), _LOOK_SECONDS)
-                ended = [track for track in self.tracks.values() if not track.ended and self._is_over(track)]
-                self._over.clear()
-            for track in ended:
-                self._end(track)
-        self._close()
+        try:
+            while not self.all_ended:
+                self._look()
+            self._upkeep(self._last_moment())
+        except BaseException as error:  # noqa: BLE001 - no one else hears it: who waits would wait for ever
+            self._give_up(error)
+        finally:
+            self._close()
+
+    def _look(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._over), _LOOK_SECONDS)
+            ended = [track for track in self.tracks.values() if not track.ended and self._is_over(track)]
+            self._over.clear()
+            committed, self._committed = frozenset(self._committed), set()
+        for track in ended:
+            self._end(track)
+        self._at_looks()
+        self._upkeep(Moment(committed))
+
+    def _give_up(self, error: BaseException) -> None:
+        """End the queries that nobody watches any more, and say why."""
+        says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
+        problem = replace(WATCH_FAILED.at(None, says=says), detail=scrub(traceback.format_exc()))
+        self._emit(Said(text=f"{problem.sentence} {problem.remedy}"))
+        unwatched = [track for track in self.tracks.values() if not track.ended]
+        self.stop()
+        # Nothing may write any more when the locks are free; what can't be stopped ends with its JVM.
+        while any(track.query.is_active for track in unwatched):
+            time.sleep(_LOOK_SECONDS)
+        for track in unwatched:
+            self._ended(track, QueryStatus.FAILED, track.problem or problem)
+
+    def _last_moment(self) -> Moment:
+        failed = any(track.problem for track in self.tracks.values())
+        return Moment(frozenset(self.tracks), last=True, sound=not failed and not self._forced.is_set())
 
     def _is_over(self, track: Track) -> bool:
         if track.name in self._over or track.query.is_gone:
@@ -225,18 +279,44 @@ class Supervisor:
 
     def _end(self, track: Track) -> None:
         failure = track.query.failure()
+        if failure and self._restarted(track, failure):
+            return
         problem = track.problem or (self._explain(track.name, failure) if failure else None)
         # A batch that had to be interrupted may say so in its own way; the reason is known better here.
         if failure and not track.problem:
             status = QueryStatus.FAILED
         else:
             status = QueryStatus.STOPPED if track.stopping else QueryStatus.FINISHED
+        self._ended(track, status, problem)
+        if status is QueryStatus.FAILED and self._fail_fast:
+            self._stop_others(track)
+
+    def _ended(self, track: Track, status: QueryStatus, problem: Problem | None) -> None:
         with self._changed:
             track.problem, track.status = problem, status
             self._changed.notify_all()
         self._emit(QueryEnded(query=track.name, status=status, problem=problem))
-        if status is QueryStatus.FAILED and self._fail_fast:
-            self._stop_others(track)
+
+    def _restarted(self, track: Track, failure: Exception) -> bool:
+        """Whether a query goes on with a new start, because what it failed of passes by itself."""
+        if track.stopping or track.problem or track.restarts >= _RESTARTS:
+            return False
+        try:
+            query = self._again(track, failure)
+        except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the others go on
+            # What the query failed of is told when it ends; this only says why it ends.
+            says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
+            self._emit(Said(text=f"The query `{track.name}` could not be started again ({says})."))
+            return False
+        if query is None:
+            return False
+        with self._changed:
+            track.query, track.status, track.seen_inactive = query, QueryStatus.STARTING, None
+            track.restarts += 1
+        # A stop that was asked for meanwhile has met the old start only.
+        if track.stopping or track.problem:
+            query.stop()
+        return True
 
     def _stop_others(self, failed: Track) -> None:
         others = [track.name for track in self.tracks.values() if not track.ended]
@@ -245,24 +325,20 @@ class Supervisor:
         threading.Thread(target=self.stop, args=(others,), daemon=True, name="headwater stop").start()
 
     def _close(self) -> None:
-        self._on_close()
-        summary = {track.name: summary_of(track) for track in self.tracks.values()}
-        self._emit(RunEnded(run_id=self.run_id, exit_code=self.exit_code or 0, queries=summary))
-        with self._changed:
-            self.closed = True
-            self._changed.notify_all()
-
-
-def _unhurt(emit: Callable[[Event], None]) -> Callable[[Event], None]:
-    """An observer that raises must not end the watch: the run would hang with its locks held."""
-
-    def call(event: Event) -> None:
         try:
-            emit(event)
-        except Exception:  # noqa: BLE001 - an observer is foreign code: whatever it raises is noted
-            _LOG.exception("an observer of the run failed at %s", event.kind)
+            self._on_close()
+        finally:
+            self._tell_the_end()
 
-    return call
+    def _tell_the_end(self) -> None:
+        summary = {track.name: summary_of(track) for track in self.tracks.values()}
+        try:
+            code = 1 if self.exit_code is None else self.exit_code
+            self._emit(RunEnded(run_id=self.run_id, exit_code=code, queries=summary))
+        finally:
+            with self._changed:
+                self.closed = True
+                self._changed.notify_all()
 
 
 def summary_of(track: Track) -> dict[str, Any]:

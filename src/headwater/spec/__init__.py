@@ -1,17 +1,21 @@
 """Immutable models of what was declared; nothing below the loaders knows in which form."""
 
 from headwater.spec.connector import (
+    CleanUp,
     Connector,
     ConnectorOptions,
     Delivery,
+    Method,
     OptionValue,
     SinkOptions,
     SinkSide,
     SourceOptions,
     SourceSide,
 )
-from headwater.spec.declared import Declared, FunctionRef
+from headwater.spec.declared import ClassRef, Declared, FunctionRef
 from headwater.spec.pipeline import (
+    Distinct,
+    FunctionSpec,
     Mode,
     Named,
     PipelineSpec,
@@ -24,12 +28,17 @@ from headwater.spec.pipeline import (
 from headwater.spec.schema import Column, Schema
 
 __all__ = [
+    "ClassRef",
+    "CleanUp",
     "Column",
     "Connector",
     "ConnectorOptions",
     "Declared",
     "Delivery",
+    "Distinct",
     "FunctionRef",
+    "FunctionSpec",
+    "Method",
     "Mode",
     "Named",
     "OptionValue",

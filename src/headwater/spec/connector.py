@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 
+from headwater.errors import Problem
 from headwater.spec.declared import Declared, FunctionRef
+from headwater.spec.schema import Schema
 from headwater.values import Secret
 
 
@@ -25,6 +27,9 @@ OptionValue = Annotated[str | Secret, BeforeValidator(_option_text)]
 
 class ConnectorOptions(Declared):
     """The keys that stand beside `connector:`; `options` goes to Spark word for word."""
+
+    takes_options: ClassVar[bool] = True
+    """Whether Spark does anything with `options`; where it does not, that is no key."""
 
     options: dict[str, OptionValue] = Field(
         default_factory=dict, description="Anything else Spark takes, passed word for word."
@@ -44,15 +49,65 @@ class Delivery(StrEnum):
 
     IDEMPOTENT = "a replayed batch changes nothing"
     REPEATS = "a replayed batch is written again"
-    USER = "depends on the user's function"
+    USER = "a replayed batch is handed to your code again"
 
 
 def _no_places(_: Any) -> tuple[str, ...]:
     return ()
 
 
+def _no_keys(_: Any) -> tuple[str, ...]:
+    return ()
+
+
 def _no_functions(_: Any) -> tuple[FunctionRef, ...]:
     return ()
+
+
+def _no_jars(_: Any) -> tuple[str, ...]:
+    return ()
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+def _never(_: Any) -> bool:
+    return False
+
+
+def _unknown_columns(_: Any) -> Schema | None:
+    return None
+
+
+def _no_objection(_: Any, columns: Mapping[str, str]) -> Iterable[Problem]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method that a connector calls on objects of a user's class."""
+
+    name: str
+    passes: tuple[str, ...] = ()
+    """What it is called with, by place."""
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class CleanUp:
+    """What becomes of finished input: moved to a folder, or deleted where none is named."""
+
+    archive_to: str | None
+
+    @property
+    def done(self) -> str:
+        """The deed, as a word of a sentence."""
+        return "archived" if self.archive_to else "deleted"
+
+
+def _kept(_: Any) -> CleanUp | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -62,12 +117,25 @@ class SourceSide:
     options: type[SourceOptions]
     replayable: bool
     """A batch can be read again with the same rows after a crash."""
-    streaming: bool = True
+    goes_on: Callable[[Any], bool] = field(default=_always)
+    """Whether a start can go on from this offset of a checkpoint, given as Spark stores it."""
     batch: bool = True
     """What it holds now can be read as a finished data set (`static: true`, `run --batch`)."""
+    refreshes: bool = False
+    """A static source can look for changes while a query runs; its spark module has a `read_static`."""
+    stream_keys: tuple[str, ...] = ()
+    """Keys that do nothing for a static source, which is refused with them."""
     places: Callable[[Any], tuple[str, ...]] = field(default=_no_places)
     """The absolute paths or addresses it reads; a change of them does not fit an old checkpoint."""
     functions: Callable[[Any], tuple[FunctionRef, ...]] = field(default=_no_functions)
+    jars: Callable[[Any], tuple[str, ...]] = field(default=_no_jars)
+    """What Spark lacks for it: names of the table in `headwater.jars`, or paths of jars of its own."""
+    columns: Callable[[Any], Schema | None] = field(default=_unknown_columns)
+    """All columns of its rows, told from the options alone; None where only Spark can tell."""
+    clean_up: Callable[[Any], CleanUp | None] = field(default=_kept)
+    """What is done with finished input between batches; its spark module has a `clean_up` then."""
+    passes_by: Callable[[Any], tuple[str, ...]] = field(default=_no_keys)
+    """The keys by which it may leave some of what lies at its places unread for ever."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +153,18 @@ class SinkSide:
     places: Callable[[Any], tuple[str, ...]] = field(default=_no_places)
     """The places it writes; two sinks on one place are refused."""
     functions: Callable[[Any], tuple[FunctionRef, ...]] = field(default=_no_functions)
+    passes: tuple[str, ...] = ()
+    """What its functions are called with, by place."""
+    methods: tuple[Method, ...] = ()
+    """What it calls on objects of its classes, which it makes without arguments."""
+    in_process: bool = False
+    """Its rows live in this process alone: each start begins anew, and only this process can query them."""
+    jars: Callable[[Any], tuple[str, ...]] = field(default=_no_jars)
+    """What Spark lacks for it: names of the table in `headwater.jars`, or paths of jars of its own."""
+    upkeep: Callable[[Any], bool] = field(default=_never)
+    """Whether something is to be done between batches; its spark module has an `upkeep` then."""
+    refuses: Callable[[Any, Mapping[str, str]], Iterable[Problem]] = field(default=_no_objection)
+    """What the SinkSpec has against rows with these columns, by name and type."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,16 @@ class FunctionRef:
     parameters: tuple[str, ...] = field(default=(), compare=False)
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     place: Position | None = field(default=None, compare=False, repr=False)
+    """Where the pipeline names it."""
+    defined: Position | None = field(default=None, compare=False, repr=False)
+    """Where its `def` stands."""
+    optional: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """Those of its parameters that have a default."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.name}"
+
+
+@dataclass(frozen=True)
+class ClassRef(FunctionRef):
+    """A user's Python class, named in the same way; `function` is the class when it is at hand."""

@@ -1,16 +1,19 @@
-"""A user's function as it is named in a pipeline file: `"out.py:write"`."""
+"""A user's function or class as it is named in a pipeline file: `"out.py:write"`, `"out.py:Writer"`."""
 
 from __future__ import annotations
 
 import inspect
+import linecache
 import os
 from collections.abc import Callable
+from types import FunctionType
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
-from headwater.spec.declared import FunctionRef
+from headwater.spec.declared import ClassRef, FunctionRef
 from headwater.spec.paths import absolute, project_root
+from headwater.values import Position
 
 
 def function_ref(written: object, info: ValidationInfo) -> FunctionRef:
@@ -34,18 +37,55 @@ def function_of(function: Callable[..., Any]) -> FunctionRef:
         name = getattr(function, "__name__", type(function).__name__)
         raise ValueError(f"`{name}` is not a function with a `def`; write one that calls it")
     parameters = inspect.signature(plain).parameters.values()
-    for each in parameters:
-        if each.kind not in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
-            raise ValueError(
-                f"`{plain.__name__}` takes `{each}`, but every parameter has to be passed by its name; "
-                "write its parameters out"
-            )
     names = tuple(each.name for each in parameters)
-    return FunctionRef(os.path.abspath(plain.__code__.co_filename), plain.__qualname__, names, function)
+    optional = frozenset(each.name for each in parameters if each.default is not each.empty)
+    file = os.path.abspath(plain.__code__.co_filename)
+    place = _definition(plain, file)
+    return FunctionRef(file, plain.__qualname__, names, function, defined=place, optional=optional)
+
+
+def _definition(function: FunctionType, file: str) -> Position:
+    """The line of the `def`: Python counts from the first decorator."""
+    first = function.__code__.co_firstlineno
+    lines = linecache.getlines(function.__code__.co_filename)[first - 1 :]
+    steps = (step for step, line in enumerate(lines) if line.lstrip().startswith(("def ", "async def ")))
+    return Position(file, first + next(steps, 0))
 
 
 FunctionField = Annotated[
     FunctionRef,
     BeforeValidator(function_ref),
     WithJsonSchema({"type": "string", "examples": ["out.py:write"], "pattern": r"\.py:"}),
+]
+
+
+def class_ref(written: object, info: ValidationInfo) -> ClassRef:
+    """`file.py:Class`, relative to the pipeline file, or the class itself."""
+    if isinstance(written, ClassRef):
+        return written
+    if isinstance(written, type):
+        return class_of(written)
+    if not isinstance(written, str):
+        raise ValueError('a class is named as "file.py:Class"; write its name, or give the class itself')
+    file, colon, name = written.rpartition(":")
+    if not colon or not file.endswith(".py") or not name.replace(".", "").isidentifier():
+        raise ValueError(f'`{written}` does not name a class; write "file.py:Class"')
+    return ClassRef(absolute(file, project_root(info)), name)
+
+
+def class_of(found: type) -> ClassRef:
+    """The reference to a class that is at hand."""
+    try:
+        file = os.path.abspath(inspect.getfile(found))
+        line = inspect.getsourcelines(found)[1]
+    except (OSError, TypeError):
+        # Typed into a shell, where no file holds it.
+        return ClassRef("<input>", found.__qualname__, function=found)
+    return ClassRef(file, found.__qualname__, function=found, defined=Position(file, line))
+
+
+ClassField = Annotated[
+    ClassRef,
+    BeforeValidator(class_ref),
+    WithJsonSchema({"type": "string", "examples": ["out.py:Writer"], "pattern": r"\.py:"}),
 ]

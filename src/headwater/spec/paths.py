@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
+from itertools import takewhile
+from pathlib import Path, PurePath
 from typing import Annotated
+from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, ValidationInfo
 
-_MAGIC = re.compile(r"([\\{}\[\]*?])")
+from headwater.spec.globs import escaped, is_pattern, matcher, split_fixed, without_braces
+
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -37,10 +41,69 @@ def _plain(path: Path) -> Path:
     return Path(*parts)
 
 
+def in_project(path: str, root: Path) -> str:
+    """The part of a path that the user wrote: only there characters can be those of a pattern."""
+    return path.removeprefix(str(root)) if f"{path}/".startswith(f"{root}/") else path
+
+
 def as_glob(path: str, root: Path) -> str:
     """The path as Hadoop's globs read it: only what stands below the root can be a pattern."""
-    inside = path.removeprefix(str(root))
-    return _MAGIC.sub(r"\\\1", str(root)) + inside if inside != path else path
+    inside = in_project(path, root)
+    return escaped(str(root)) + inside if inside != path else path
+
+
+def fixed_folder(path: str, root: Path) -> str:
+    """The folder that a path is below in any case: the path itself, or what stands before a pattern."""
+    inside = in_project(path, root)
+    parts = takewhile(lambda part: not is_pattern(part), inside.split("/"))
+    return path.removesuffix(inside) + "/".join(parts) or "/"
+
+
+def plain_path(place: str) -> str:
+    """A place without the `file:` before it; any other place as it is."""
+    return re.sub(r"^file:/+", "/", place)
+
+
+def local_path(address: str) -> Path | None:
+    """The local path of an address as Spark writes it, with everything odd encoded; None elsewhere."""
+    parts = urlsplit(address)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def spelt_once(place: str) -> str:
+    """One place has one spelling, whatever links and `file:` say."""
+    local = plain_path(place)
+    return os.path.realpath(local) if os.path.isabs(local) else local.rstrip("/")
+
+
+def glob_spelt_once(pattern: str) -> str:
+    """The same for a pattern, as far as a folder stands before what is one in it."""
+    fixed, rest = split_fixed(plain_path(pattern).rstrip("/"))
+    # A file that is a link keeps its own name: it is another one than the file that it leads to.
+    folder, name = os.path.split(fixed) if os.path.isfile(fixed) else (fixed, "")
+    return (escaped(os.path.join(spelt_once(folder), name).rstrip("/")) if fixed else "") + rest
+
+
+def lies_in(place: str, read: str) -> bool:
+    """Whether a place is what a path or glob names, or is inside: Spark looks into folders below, too."""
+    inner = PurePath(spelt_once(place))
+    if not os.path.isabs(read) and not is_uri(read):
+        # An address or the name of a table is no pattern.
+        return str(inner) == read
+    patterns = (PurePath(glob_spelt_once(each)) for each in without_braces(read))
+    return inner.is_relative_to(spelt_once(read)) or any(_is_inside(inner, each) for each in patterns)
+
+
+def _is_inside(inner: PurePath, pattern: PurePath) -> bool:
+    # A glob over files names no folder, so a file that would be written is tried.
+    written = inner / f"part-00000{pattern.suffix}"
+    return any(matcher(str(pattern)).fullmatch(str(each)) for each in (written, inner))
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one of two folders is the other, or lies in it."""
+    first, second = PurePath(spelt_once(one)), PurePath(spelt_once(other))
+    return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 def project_root(info: ValidationInfo) -> Path:

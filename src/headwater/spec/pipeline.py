@@ -10,7 +10,7 @@ from pydantic import Field, SerializeAsAny
 
 from headwater.spec.connector import SinkOptions, SourceOptions
 from headwater.spec.declared import Declared, FunctionRef
-from headwater.values import Duration, Position, TextPosition, TriggerField, Unpaced
+from headwater.values import Duration, Never, Position, RefreshField, TextPosition, TriggerField, Unpaced
 
 
 class Mode(StrEnum):
@@ -38,7 +38,15 @@ class Watermark(Declared):
 class Named(Declared):
     """A declared thing with a name."""
 
+    where_only = frozenset({"position", "places"})
+
     name: str
+    places: dict[tuple[str | int, ...], Position] = Field(default_factory=dict, exclude=True, repr=False)
+    """Where the values of its keys stand, as far as the form of the declaration tells."""
+
+    def at(self, *key: str | int) -> Position | None:
+        """Where the value of a key stands, or else the thing itself."""
+        return self.places.get(key, self.position)
 
 
 class SourceSpec(Named):
@@ -47,24 +55,45 @@ class SourceSpec(Named):
     connector: str
     options: SerializeAsAny[SourceOptions]
     static: bool = False
+    refresh: RefreshField = Never()
+    """When a static source looks for changed files."""
+    cache: bool = False
+    """Spark keeps the rows of a static source between batches."""
     watermark: Watermark | None = None
+
+
+class Distinct(Declared):
+    """One row of each key: of all that ever came, or within the watermark only."""
+
+    where_only = frozenset({"position", "reads_position"})
+
+    reads: str
+    columns: tuple[str, ...]
+    within_watermark: bool = False
+    reads_position: Position | None = Field(default=None, exclude=True, repr=False)
 
 
 class TableSpec(Named):
-    """A table: rows worked out from sources and other tables, by SQL or by a Python function."""
+    """A table: rows worked out from sources and other tables, by SQL, by a Python function or as distinct."""
 
-    where_only = frozenset({"position", "text"})
+    where_only = frozenset({"position", "places", "text"})
 
     sql: str | None = None
     function: FunctionRef | None = None
+    distinct: Distinct | None = None
     watermark: Watermark | None = None
     text: TextPosition | None = Field(default=None, exclude=True, repr=False)
+
+    @property
+    def form(self) -> str:
+        """How it is declared."""
+        return "sql" if self.sql is not None else "distinct" if self.distinct else "python"
 
 
 class SinkSpec(Named):
     """A sink: where the rows of a table go. Running, it is a query with one checkpoint."""
 
-    where_only = frozenset({"position", "reads_position"})
+    where_only = frozenset({"position", "places", "reads_position"})
 
     reads: str
     connector: str
@@ -74,12 +103,20 @@ class SinkSpec(Named):
     reads_position: Position | None = Field(default=None, exclude=True, repr=False)
 
 
-class PipelineSpec(Declared):
+class FunctionSpec(Named):
+    """A function for SQL: a Python function of the project, or a class in a jar."""
+
+    function: FunctionRef | None = None
+    java_class: str | None = None
+    returns: str | None = None
+    """The type that a plain Python function returns; a UDF says it itself."""
+
+
+class PipelineSpec(Named):
     """Everything that was declared, from whichever form."""
 
-    where_only = frozenset({"position", "declared_in"})
+    where_only = frozenset({"position", "places", "declared_in"})
 
-    name: str
     root: Path
     """The project root: the folder of the declaring file. Relative paths start here."""
     folder: Path
@@ -87,6 +124,9 @@ class PipelineSpec(Declared):
     timezone: str = "UTC"
     spark: dict[str, str] = Field(default_factory=dict)
     watermark_policy: WatermarkPolicy = WatermarkPolicy.SLOWEST
+    jars: tuple[str, ...] = ()
+    """The user's own jars, as absolute paths."""
+    functions: tuple[FunctionSpec, ...] = ()
     sources: tuple[SourceSpec, ...] = ()
     tables: tuple[TableSpec, ...] = ()
     sinks: tuple[SinkSpec, ...] = ()
@@ -95,10 +135,14 @@ class PipelineSpec(Declared):
     def _content(self) -> dict[str, Any]:
         content = super()._content()
         # The order of declaration carries no meaning.
-        for part in ("sources", "tables", "sinks"):
+        for part in ("functions", "sources", "tables", "sinks"):
             things: tuple[Named, ...] = content[part]
             content[part] = {thing.name: thing for thing in things}
         return content
+
+    def setting_place(self, key: str, value: str) -> Position | None:
+        """Where a setting of Spark stands; None where the value came from the command line."""
+        return self.at("spark", key) if self.spark.get(key) == value else None
 
     @property
     def names(self) -> tuple[str, ...]:

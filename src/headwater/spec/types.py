@@ -16,10 +16,15 @@ SIMPLE = {
 WITH_LENGTH = ("char", "varchar")
 DECIMALS = ("decimal", "dec", "numeric")
 NESTED = ("array", "map", "struct")
-KNOWN = (*SIMPLE, *WITH_LENGTH, "decimal", *NESTED)
+INTERVALS = (("year", "month"), ("day", "hour", "minute", "second"))
+"""Units of one kind of interval, the longest first; `interval day to second` spans some of them."""
+KNOWN = (*SIMPLE, *WITH_LENGTH, "decimal", "interval", *NESTED)
 
-_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([A-Za-z_0-9][\w$]*)|([<>(),:]))")
-_WORD = re.compile(r"[A-Za-z_]\w*$")
+_QUOTED_NAME = r"`(?:[^`]|``)+`"
+_TEXT = r"'(?:[^'\\]|\\.|'')*'" + r'|"(?:[^"\\]|\\.|"")*"'
+_TOKEN = re.compile(rf"\s*(?:{_QUOTED_NAME}|{_TEXT}|\w[\w$]*|[<>(),:])", re.DOTALL)
+# Other letters need backticks in Spark's own texts, though people write them without.
+_WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
 def quoted(name: str) -> str:
@@ -77,7 +82,7 @@ class _Reader:
 
     def word(self, wanted: str) -> str:
         token = self.next
-        if not token or token in "<>(),:":
+        if not token or token[0] in "<>(),:'\"":
             raise ValueError(f"`{self.text.strip()}` lacks {wanted}{f' before `{token}`' if token else ''}")
         self.at += 1
         return token
@@ -97,10 +102,23 @@ class _Reader:
         if not self.take(":") and separator_wanted and not self.next:
             raise ValueError(f"`{self.text.strip()}`: the field `{name}` lacks a type")
         type_ = self.type()
-        return name, type_, not self.take("not", "null")
+        nullable = not self.take("not", "null")
+        self._pass_comment()
+        return name, type_, nullable
+
+    def _pass_comment(self) -> None:
+        """Step over a comment: it is for people, and says nothing about the rows."""
+        if self.take("comment"):
+            if self.next[:1] not in ("'", '"'):
+                raise ValueError(f"`{self.text.strip()}` lacks a text in quotes after COMMENT")
+            self.at += 1
 
     def type(self) -> str:
         word = self.word("a type").lower()
+        if word == "string":
+            return self._string()
+        if word == "interval":
+            return self._interval()
         if word in SIMPLE:
             return SIMPLE[word]
         if word in DECIMALS:
@@ -112,6 +130,26 @@ class _Reader:
         hint = nearest(word, KNOWN)
         meant = f"; did you mean `{hint}`?" if hint else f"; types are {', '.join(sorted(KNOWN))}"
         raise ValueError(f"`{word}` is not a type of Spark's{meant}")
+
+    def _string(self) -> str:
+        if not self.take("collate"):
+            return "string"
+        name = self.word("the name of a collation")
+        # Spark spells its own in capitals; those of languages (`en_USA_CI`) are left as they are.
+        name = name.upper() if name.lower().startswith(("utf8", "unicode")) else name
+        return "string" if name == "UTF8_BINARY" else f"string collate {name}"
+
+    def _interval(self) -> str:
+        units = next((units for units in INTERVALS if self.next.lower() in units), None)
+        if units is None:
+            return "interval"
+        first = self.word("a unit").lower()
+        if not self.take("to"):
+            return f"interval {first}"
+        last = self.word("a unit").lower()
+        if last not in units[units.index(first) + 1 :]:
+            raise ValueError(f"`{self.text.strip()}`: an interval can't go from {first} to {last}")
+        return f"interval {first} to {last}"
 
     def _numbers(self, default: tuple[int, ...]) -> list[str]:
         if not self.take("("):

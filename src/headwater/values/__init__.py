@@ -3,7 +3,8 @@
 from headwater.values.durations import Duration
 from headwater.values.nearest import nearest
 from headwater.values.positions import Position, TextPosition
-from headwater.values.secrets import Secret, scrub, secret
+from headwater.values.refresh import EveryBatch, Never, Refresh, RefreshField, parse_refresh
+from headwater.values.secrets import Secret, scrub, scrub_within, secret
 from headwater.values.triggers import (
     AvailableNow,
     Every,
@@ -18,15 +19,21 @@ __all__ = [
     "AvailableNow",
     "Duration",
     "Every",
+    "EveryBatch",
+    "Never",
     "Once",
     "Position",
+    "Refresh",
+    "RefreshField",
     "Secret",
     "TextPosition",
     "Trigger",
     "TriggerField",
     "Unpaced",
     "nearest",
+    "parse_refresh",
     "parse_trigger",
     "scrub",
+    "scrub_within",
     "secret",
 ]

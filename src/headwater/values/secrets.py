@@ -113,6 +113,17 @@ def scrub(text: str) -> str:
     return _REVEALED.scrub(text)
 
 
+def scrub_within(value: object) -> object:
+    """A value on its way to JSON, with every text in it scrubbed; numbers stay numbers, whatever they are."""
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, Mapping):
+        return {scrub_within(key): scrub_within(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [scrub_within(each) for each in value]
+    return value if value is None or isinstance(value, int | float) else scrub(str(value))
+
+
 class Revealed:
     """The values that a process has revealed, in every form in which they may turn up in a text."""
 

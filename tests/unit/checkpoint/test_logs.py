@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.checkpoint import Checkpoint, CommitEntry, LocalStore, OffsetEntry
+from headwater.checkpoint import STATE_FORMAT, Checkpoint, CommitEntry, LocalStore, OffsetEntry
 from headwater.errors import CheckpointError, Problem
 
 Write = Callable[[str, str], Path]
@@ -104,6 +104,14 @@ def test_version_2_names_its_sources(checkpoint: Checkpoint, write: Write) -> No
     assert entry is not None
     assert entry.version == 2
     assert entry.sources == {"orders": {"t": {"0": 5}}, "ads": None}
+
+
+def test_the_settings_that_froze(checkpoint: Checkpoint, write: Write) -> None:
+    assert checkpoint.settings == {}
+    write("offsets/0", 'v1\n{"conf":{"spark.sql.shuffle.partitions":"3"}}\n{"logOffset":0}')
+    assert checkpoint.settings == {"spark.sql.shuffle.partitions": "3"}
+    write("commits/0", 'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}')
+    assert checkpoint.settings == {"spark.sql.shuffle.partitions": "3", STATE_FORMAT: "2"}
 
 
 def test_a_continuous_epoch_has_no_metadata(checkpoint: Checkpoint, write: Write) -> None:

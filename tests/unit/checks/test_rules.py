@@ -8,11 +8,21 @@ from typing import Any
 
 import pytest
 
-from headwater.checks import Finding, Rule, Severity, Situation, all_rules, examine
+from headwater.checks import Finding, Rule, Severity, Situation, all_rules, examine, together
 from headwater.checks.changes import OutputSchemaChanged, PlaceChanged, SettingKept, TimezoneChanged
-from headwater.checks.declared import NotKnownOffline, SecretNotSet, UnusedTable
+from headwater.checks.columns import SinkColumns, WatermarkColumn
+from headwater.checks.declared import (
+    NotKnownOffline,
+    SecretNotSet,
+    SinkMode,
+    UnusedTable,
+    secret_problems,
+)
+from headwater.errors.catalogue.documents import SECRET_MISSING
+from headwater.errors.catalogue.running import SECRET_NOT_SET
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.spec import PipelineSpec
+from headwater.values import Position
 from tests.unit.specs import spec_of
 
 PIPELINE = """
@@ -42,10 +52,10 @@ def situation(text: str = PIPELINE, **keys: Any) -> Situation:
     return Situation(spec, Graph.of(spec), **{"environ": {}, **keys})
 
 
-def changed(stored: Mapping[str, Any] | None = None, **now: Any) -> Situation:
+def changed(stored: Mapping[str, Any] | None = None, text: str = PIPELINE, **now: Any) -> Situation:
     """A pipeline whose facts differ from those of its checkpoint."""
     before = replace(FACTS, **(stored or {}))
-    return situation(facts={"out": replace(FACTS, **now)}, stored={"out": before})
+    return situation(text, facts={"out": replace(FACTS, **now)}, stored={"out": before})
 
 
 def said(rule: Rule, situation: Situation) -> list[tuple[str, Severity, int | None]]:
@@ -71,6 +81,63 @@ def test_nothing_is_called_unread_while_some_sql_is_not_known() -> None:
 def test_a_secret_that_is_not_set_is_named_once_for_each_thing() -> None:
     assert said(SecretNotSet(), situation()) == [("HW-SECRET-NOT-SET", Severity.WARNING, 3)]
     assert said(SecretNotSet(), situation(environ={"KEY": "x"})) == []
+
+
+def test_a_secret_is_told_at_its_option() -> None:
+    text = PIPELINE.replace("{key: ", "{other: x, key: ")
+    (finding,) = SecretNotSet().findings(situation(text))
+    assert finding.problem.params == {"name": "KEY"}
+    assert finding.problem.place == Position("pipeline.yml", 3, 54)
+
+
+def test_why_a_secret_can_not_be_had() -> None:
+    (source, _) = spec_of(PIPELINE).sources
+    (missing,) = secret_problems(source, {})
+    (unreadable,) = secret_problems(source, {"KEY_FILE": "/nowhere"})
+    assert (missing.code, missing.params) == ("HW-SECRET-MISSING", {"name": "KEY"})
+    assert (unreadable.code, unreadable.params["file"]) == ("HW-SECRET-FILE", "/nowhere")
+    assert missing.place == unreadable.place == Position("pipeline.yml", 3, 44)
+    assert list(secret_problems(source, {"KEY": "x"})) == []
+
+
+def test_a_mode_that_the_connector_does_not_take() -> None:
+    text = PIPELINE.replace("format: parquet", "format: parquet, mode: update")
+    (finding,) = SinkMode().findings(situation(text))
+    assert (finding.problem.code, finding.severity, finding.sink) == ("HW-SINK-MODE", Severity.ERROR, "out")
+    assert finding.problem.params == {
+        "sink": "out",
+        "mode": "update",
+        "connector": "files",
+        "modes": "append",
+    }
+    assert finding.problem.place == Position("pipeline.yml", 9, 73)
+    assert said(SinkMode(), situation()) == []
+
+
+def test_a_broken_pipeline_is_asked_about_its_parts() -> None:
+    text = PIPELINE.replace("FROM few", "FROM nothing").replace(
+        "format: parquet", "format: orc, mode: update"
+    )
+    broken = situation(text)
+    assert [problem.code for problem in broken.graph.problems] == ["HW-UNKNOWN-TABLE"]
+    assert sorted(finding.problem.code for finding in examine(broken)) == [
+        "HW-SECRET-NOT-SET",
+        "HW-SINK-MODE",
+    ]
+
+
+def test_a_part_of_a_pipeline_is_not_asked_as_a_whole() -> None:
+    assert [finding.problem.code for finding in examine(situation(whole=False))] == ["HW-SECRET-NOT-SET"]
+
+
+def test_findings_are_told_together_in_order_and_once() -> None:
+    here, there = Position("a.yml", 2), Position("a.yml", 3)
+    error = Finding(SECRET_MISSING.at(there, name="KEY"), sink="out")
+    again = Finding(SECRET_MISSING.at(there, name="KEY"))
+    warning = Finding(SECRET_NOT_SET.at(there, name="KEY"), Severity.WARNING)
+    elsewhere = Finding(SECRET_NOT_SET.at(here, name="KEY"), Severity.WARNING)
+    first = Finding(SECRET_MISSING.at(here, name="OTHER"))
+    assert together([error, warning], [elsewhere, again, first]) == [first, error, elsewhere]
 
 
 def test_before_the_first_start_nothing_has_changed() -> None:
@@ -99,7 +166,7 @@ def test_a_static_source_may_move() -> None:
 
 def test_a_moved_project_is_told_as_such() -> None:
     before = {"root": "/old", "sources": (SourceFacts("clicks", "files", ("/old/in",)),)}
-    assert said(PlaceChanged(), changed(before)) == [("HW-MOVED", Severity.ERROR, 1)]
+    assert said(PlaceChanged(), changed(before)) == [("HW-MOVED", Severity.ERROR, 9)]
 
 
 def test_a_moved_project_with_another_folder_is_told_by_the_folder() -> None:
@@ -107,10 +174,29 @@ def test_a_moved_project_with_another_folder_is_told_by_the_folder() -> None:
     assert said(PlaceChanged(), changed(before)) == [("HW-PLACE-CHANGED", Severity.ERROR, 3)]
 
 
+def test_a_moved_project_is_told_by_its_sinks_too() -> None:
+    here = changed({"root": "/old", "places": ("/old/out",)}, places=("/project/out",))
+    (finding,) = PlaceChanged().findings(here)
+    assert finding.problem.code == "HW-MOVED"
+    says = "would write to /project/out, and what it wrote before is on record at /old/out"
+    assert finding.problem.params == {"sink": "out", "old": "/old", "new": "/project", "says": says}
+
+
+@pytest.mark.parametrize(
+    ("root", "places"), [("/old", ()), ("/old", ("/project/out",)), ("/project", ("/project/other",))]
+)
+def test_a_sink_that_was_not_moved_with_its_project(root: str, places: tuple[str, ...]) -> None:
+    now = changed({"root": root, "places": places}, places=("/project/out",))
+    assert said(PlaceChanged(), now) == []
+
+
 def test_another_time_zone_is_refused() -> None:
     assert said(TimezoneChanged(), changed(timezone="Europe/Berlin")) == [
         ("HW-TIMEZONE-CHANGED", Severity.ERROR, 1)
     ]
+    text = PIPELINE.replace("    sources:", "    timezone: Europe/Berlin\n    sources:")
+    (finding,) = TimezoneChanged().findings(changed(text=text, timezone="Europe/Berlin"))
+    assert finding.problem.place == Position("pipeline.yml", 2, 11)
 
 
 def test_a_setting_that_is_not_used_is_named() -> None:
@@ -123,6 +209,17 @@ def test_a_setting_that_is_not_used_is_named() -> None:
         "out",
     )
     assert finding.problem.params == {"sink": "out", "key": key, "kept": "2", "wanted": "4"}
+    assert finding.problem.place is None
+
+
+@pytest.mark.parametrize(("wanted", "place"), [("4", Position("pipeline.yml", 3, 33)), ("5", None)])
+def test_a_setting_of_the_file_is_told_at_its_line_and_one_of_the_command_at_none(
+    wanted: str, place: Position | None
+) -> None:
+    key = "spark.sql.shuffle.partitions"
+    text = PIPELINE.replace("    sources:", f"    spark:\n      {key}: 4\n    sources:")
+    now = changed(text=text, settings={key: "2"}, passed_over={key: wanted})
+    assert [finding.problem.place for finding in SettingKept().findings(now)] == [place]
 
 
 @pytest.mark.parametrize(
@@ -148,9 +245,16 @@ def test_what_the_files_hold_counts_more_than_what_was_stored() -> None:
     assert said(OutputSchemaChanged(), now) == []
 
 
+def test_another_folder_may_get_other_types() -> None:
+    before = {"places": ("/project/old",)}
+    now = changed(before, places=("/project/out",), output_schema={"id": "bigint"})
+    assert said(OutputSchemaChanged(), now) == []
+
+
 def test_every_rule_says_what_it_is_for_and_is_found() -> None:
     rules = all_rules()
     built_in = {UnusedTable, SecretNotSet, NotKnownOffline, PlaceChanged, TimezoneChanged, SettingKept}
+    built_in |= {SinkColumns, SinkMode, WatermarkColumn}
     assert built_in | {OutputSchemaChanged} <= {type(rule) for rule in rules.values()}
     assert [name for name, rule in rules.items() if not type(rule).__doc__] == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,8 @@ def test_a_refusal_as_json(headwater: Headwater, bad: Path) -> None:
     answer = headwater("run", bad, "--json")
     assert (answer.code, answer.err, answer.json["ok"]) == (3, "", False)
     assert [problem["code"] for problem in answer.json["problems"]] == ["HW-UNKNOWN-CONNECTOR"] * 2
+    # Where `run` tells events line by line, so is this.
+    assert answer.out.count("\n") == 1
 
 
 def test_what_is_no_pipeline_file(headwater: Headwater, tmp_path: Path) -> None:
@@ -126,15 +129,35 @@ def test_what_is_no_pipeline_file(headwater: Headwater, tmp_path: Path) -> None:
     [
         (("--conf", "a"), "HW-BAD-CONF"),
         (("--conf", "=a"), "HW-BAD-CONF"),
+        (("--conf", "driver.memory=2g"), "HW-SPARK-SETTING-NAME"),
+        (("--conf", "spark.scheduler.mode=FIFO"), "HW-SPARK-SETTING-FIXED"),
         (("--for", "3"), "HW-BAD-DURATION"),
         (("--stop-timeout", "soon"), "HW-BAD-DURATION"),
+        (("--batch", "--stop-timeout", "5s"), "HW-BATCH-HAS-AN-END"),
+        (("--batch", "--fail-fast"), "HW-BATCH-HAS-AN-END"),
     ],
 )
 def test_options_that_are_wrong(
-    headwater: Headwater, good: Path, arguments: tuple[str, str], code: str
+    headwater: Headwater, good: Path, arguments: tuple[str, ...], code: str
 ) -> None:
     answer = headwater("run", good, *arguments)
     assert (answer.code, f"error {code}" in answer.err) == (2, True)
+
+
+def test_every_wrong_setting_is_told_with_what_was_meant(headwater: Headwater, good: Path) -> None:
+    wrong = ("fs.s3a.endpoint=here", "sprk.driver.memory=2g", "spark.ui.port=1")
+    answer = headwater("check", good, "--offline", "--json", *(f"--conf={each}" for each in wrong))
+    assert (answer.code, answer.err) == (2, "")
+    assert [problem["remedy"] for problem in answer.json["problems"]] == [
+        "Did you mean `spark.hadoop.fs.s3a.endpoint`?",
+        "Did you mean `spark.driver.memory`?",
+    ]
+
+
+def test_the_versions(headwater: Headwater) -> None:
+    answer = headwater("--version")
+    versions = [f"{package} {version(package)}\n" for package in ("headwater", "pyspark")]
+    assert (answer.code, answer.out, answer.err) == (0, "".join(versions), "")
 
 
 def test_the_schema(headwater: Headwater) -> None:

@@ -60,8 +60,9 @@ def test_declaring_connectors_loads_no_spark(folder: Path) -> None:
     assert loaded_after(code, folder) & set(HEAVY) == set()
 
 
-def test_help_loads_no_parser_of_sql_or_yaml(folder: Path) -> None:
-    loaded = loaded_after(CALL.format(arguments=["--help"]), folder)
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_versions_load_no_parser_of_sql_or_yaml(folder: Path, option: str) -> None:
+    loaded = loaded_after(CALL.format(arguments=[option]), folder)
     assert loaded & {*HEAVY, "sqlglot", "ruamel"} == set()
 
 

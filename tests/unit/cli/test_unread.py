@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -12,13 +14,14 @@ import pytest
 from headwater.cli.unread import while_read
 
 
-def test_a_lost_reader_asks_for_a_clean_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.EIO, "a terminal that was closed")])
+def test_a_lost_reader_asks_for_a_clean_stop(error: OSError, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
 
     def show(line: str) -> None:
         if line == "unread":
-            raise BrokenPipeError
+            raise error
 
     shown = while_read(show)
     shown("read")
@@ -48,3 +51,52 @@ for number in range(1000):
         process.stdin.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_any_other_error_is_not_hidden() -> None:
+    def show(line: str) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        while_read(show)("line")
+
+
+def test_a_batch_goes_on_unread() -> None:
+    lost: list[str] = []
+
+    def show(line: str) -> None:
+        raise BrokenPipeError
+
+    while_read(show, lost=lambda: lost.append("unread"))("line")
+    assert lost == ["unread"]
+
+
+def test_a_closed_terminal_leaves_the_process_to_end_in_good_order() -> None:
+    """Both streams are the terminal; what rich puts in their place must not matter."""
+    program = """
+import os, sys, time
+from headwater.cli.unread import while_read
+from headwater.cli.views import LiveView
+from headwater.events import Said
+from headwater.runtime.signals import Signals
+with Signals() as signals, LiveView() as view:
+    os.write(int(sys.argv[1]), b"ready")
+    while not signals.stop:
+        time.sleep(0.01)
+    while_read(view.event)(Said(text="Stopping"))
+print("said to nobody", file=sys.stderr, flush=True)
+sys.exit(7)
+"""
+    told, tell = os.pipe()
+    terminal, its_end = pty.openpty()
+    command = [sys.executable, "-c", program, str(tell)]
+    with subprocess.Popen(
+        command, stdin=its_end, stdout=its_end, stderr=its_end, pass_fds=[tell], start_new_session=True
+    ) as process:
+        try:
+            assert os.read(told, 5) == b"ready"
+        finally:
+            for descriptor in (told, tell, terminal, its_end):
+                os.close(descriptor)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(30) == 7

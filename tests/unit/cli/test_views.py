@@ -1,13 +1,27 @@
-"""The live table on a terminal of ordinary width."""
+"""What a run shows: on a terminal of ordinary width, in lines, as JSON."""
 
 from __future__ import annotations
 
 import io
+import json
+import sys
 
-from rich.console import Console
+import pytest
+from rich.console import Console, RenderableType
 
-from headwater.cli.views import LiveView
-from headwater.events import QueryProgress
+from headwater.checks import Finding, Severity
+from headwater.cli.views import JsonView, LineView, LiveView
+from headwater.errors.catalogue.running import SETTING_KEPT
+from headwater.events import (
+    BatchEnded,
+    Event,
+    QueryProgress,
+    RunStarted,
+    SinkBegun,
+    SinkWritten,
+    SparkStarting,
+)
+from headwater.values.secrets import Revealed
 
 PROGRESS = {
     "batchId": 1570,
@@ -30,3 +44,103 @@ def test_eighty_columns_hold_every_number_and_cut_only_long_names() -> None:
         f"priced {batch}",
         f"revenue_of_al… {batch}",
     ]
+
+
+STARTED = RunStarted(run_id="1", pipeline="p", queries=("out",), folder="/f", spark_version="4")
+BATCH: list[Event] = [
+    SparkStarting(at="T"),
+    SinkBegun(at="T", sink="shown"),
+    SinkWritten(at="T", sink="shown", place="", rows=None),
+    SinkBegun(at="T", sink="kept"),
+    SinkWritten(at="T", sink="kept", place="/results/kept", rows=2),
+    BatchEnded(at="T", written={"shown": "", "kept": "/results/kept"}, rows={"shown": None, "kept": 2}),
+]
+
+
+def drawn(picture: RenderableType) -> str:
+    output = io.StringIO()
+    Console(file=output, width=80).print(picture)
+    return output.getvalue()
+
+
+def test_a_terminal_shows_that_spark_starts_until_the_run_has_started() -> None:
+    view = LiveView()
+    view._console = Console(file=io.StringIO())
+    assert drawn(view._picture()) == ""
+    view.show(SparkStarting())
+    assert "Starting Spark …" in drawn(view._picture())
+    view.show(STARTED)
+    assert drawn(view._picture()) == ""
+    view.show(QueryProgress(query="out", rows_out=1, progress=PROGRESS))
+    assert "out" in drawn(view._picture())
+
+
+def test_a_terminal_shows_which_sink_is_written() -> None:
+    view, output = LiveView(), io.StringIO()
+    view._console = Console(file=output)
+    for event, doing in zip(BATCH[:4], ("Starting Spark", "shown: begun", "", "kept: begun"), strict=True):
+        view.show(event)
+        assert doing in drawn(view._picture())
+        assert bool(doing) == bool(drawn(view._picture()))
+    assert output.getvalue() == "shown: written\n"
+
+
+def test_a_batch_run_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with LineView() as view:
+        for event in BATCH:
+            view.event(event)
+    assert capsys.readouterr().out.splitlines() == [
+        "T Starting Spark …",
+        "T shown: begun",
+        "T shown: written",
+        "T kept: begun",
+        "T kept: written to /results/kept, 2 rows",
+    ]
+
+
+def test_a_batch_run_as_json_leaves_what_others_print_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with JsonView() as view:
+        for event in BATCH:
+            view.event(event)
+        sys.stdout.write("printed by the user's function\n")
+        view.line("printed by Spark")
+    sys.stdout.write("after it\n")
+    captured = capsys.readouterr()
+    *lines, last = captured.out.splitlines()
+    assert [json.loads(line) for line in lines] == [event.to_json() for event in BATCH]
+    assert [json.loads(line)["event"] for line in lines] == [
+        "spark_starting", "sink_begun", "sink_written", "sink_begun", "sink_written", "batch_ended",
+    ]  # fmt: skip
+    assert last == "after it"
+    assert captured.err == "printed by the user's function\nprinted by Spark\n"
+
+
+def test_a_secret_that_is_a_number_leaves_json_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revealed = Revealed()
+    revealed.add("5530", 'a"b')
+    monkeypatch.setattr("headwater.values.secrets._REVEALED", revealed)
+    told = {"numInputRows": 5530, "ok": True, "none": None, "texts": ("key 5530", {'a"b': ['say a"b']})}
+    with JsonView() as view:
+        view.event(QueryProgress(query="out", rows_out=5530, progress=told))
+    event = json.loads(capsys.readouterr().out)
+    assert (event["rows_out"], event["progress"]) == (
+        5530,
+        {"numInputRows": 5530, "ok": True, "none": None, "texts": ["key ***", {"***": ["say ***"]}]},
+    )
+
+
+def test_a_finding_is_an_event_with_version_and_time(capsys: pytest.CaptureFixture[str]) -> None:
+    finding = Finding(SETTING_KEPT.at(sink="out", key="k", kept="1", wanted="2"), Severity.WARNING, "out")
+    with JsonView() as view:
+        view.findings([finding])
+        view.event(BATCH[0])
+    told, event = map(json.loads, capsys.readouterr().out.splitlines())
+    assert list(told)[:3] == list(event)[:3] == ["event", "version", "at"]
+    assert {key: told[key] for key in ("event", "version", "severity", "code")} == {
+        "event": "finding",
+        "version": 1,
+        "severity": "warning",
+        "code": "HW-SETTING-KEPT",
+    }

@@ -11,11 +11,14 @@ from pydantic import BaseModel, ValidationError
 
 from headwater.connectors.console import ConsoleSink
 from headwater.connectors.files import FilesSink, FilesSource
+from headwater.connectors.foreach import ForeachSink
 from headwater.connectors.foreach_batch import ForeachBatchSink
+from headwater.connectors.memory import MemorySink
 from headwater.connectors.noop import NoopSink
 from headwater.connectors.rate import RateSource
 from headwater.connectors.rate_per_batch import RatePerBatchSource
 from headwater.connectors.spark_options import plain
+from headwater.loaders.validation import known_keys
 from headwater.spec import FunctionRef, Schema
 from headwater.values import Duration, secret
 
@@ -42,13 +45,18 @@ def refusal(model: type[BaseModel], **written: Any) -> str:
         (NoopSink, {}),
         (FilesSource, CSV),
         (FilesSink, {"path": "out", "format": "json"}),
-        (ForeachBatchSink, {"function": "out.py:write"}),
     ],
 )
 def test_options_go_to_spark_as_text(model: type[BaseModel], written: dict[str, Any]) -> None:
     options = read(model, **written, options={"a": 1, "b": True, "c": 1.5, "d": "x"})
     assert plain(options) == {"a": "1", "b": "true", "c": "1.5", "d": "x"}
     assert plain(read(model, **written)) == {}
+
+
+@pytest.mark.parametrize("model", [ForeachBatchSink, ForeachSink, MemorySink])
+def test_options_that_spark_would_not_look_at_are_no_key(model: type[BaseModel]) -> None:
+    assert "options" not in known_keys(model)
+    assert {"options"} < set(known_keys(FilesSink))
 
 
 def test_a_secret_stays_hidden_until_it_goes_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,3 +141,44 @@ def test_a_function_by_name_and_at_hand() -> None:
 )
 def test_what_names_no_function(written: object) -> None:
     assert "function" in refusal(ForeachBatchSink, function=written)
+
+
+@pytest.mark.parametrize("limit", ["max_files_per_batch", "max_bytes_per_batch"])
+def test_an_age_that_spark_would_not_look_at_is_refused(limit: str) -> None:
+    keys: dict[str, Any] = {"latest_first": True, "max_file_age": "1 hour", limit: 3}
+    assert f"`max_file_age` does nothing beside `latest_first` and `{limit}`" in refusal(
+        FilesSource, **CSV, **keys
+    )
+    for one in keys:
+        read(FilesSource, **CSV, **{key: value for key, value in keys.items() if key != one})
+
+
+@pytest.mark.parametrize(
+    ("format", "codec"),
+    [
+        ("json", "gzip"),
+        ("csv", "GZIP"),
+        ("text", "org.apache.hadoop.io.compress.GzipCodec"),
+        ("orc", "zlib"),
+        ("parquet", "lz4_raw"),
+        ("avro", "zstandard"),
+    ],
+)
+def test_every_format_has_its_codecs(format: str, codec: str) -> None:
+    assert read(FilesSink, path="out", format=format, compression=codec).compression == codec
+
+
+@pytest.mark.parametrize(
+    ("format", "codec", "says"),
+    [
+        ("json", "zstd", "there are none, uncompressed, bzip2, deflate, gzip, lz4, snappy"),
+        ("xml", "gz", "did you mean `gzip`? There are"),
+        ("parquet", "org.apache.hadoop.io.compress.GzipCodec", "there are none"),
+        ("orc", "gzip", "there are none"),
+        ("avro", "none", "there are uncompressed"),
+        ("avro", "zstd", "did you mean `zstandard`?"),
+    ],
+)
+def test_a_codec_that_a_format_does_not_have_is_refused(format: str, codec: str, says: str) -> None:
+    said = refusal(FilesSink, path="out", format=format, compression=codec)
+    assert f"`compression` is `{codec}`, which {format} files do not have; {says}" in said

@@ -51,11 +51,18 @@ def test_a_connector_says_what_it_is(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "replayable", "batch"),
-    [("files", True, True), ("rate", True, False), ("rate_per_batch", True, False)],
+    [
+        ("catalog", True, True),
+        ("files", True, True),
+        ("python", True, True),
+        ("rate", True, False),
+        ("rate_per_batch", True, False),
+        ("socket", False, False),
+    ],
 )
 def test_what_sources_can_do(name: str, replayable: bool, batch: bool) -> None:
     side = source_side(name)
-    assert (side.replayable, side.batch, side.streaming) == (replayable, batch, True)
+    assert (side.replayable, side.batch) == (replayable, batch)
 
 
 @pytest.mark.parametrize(

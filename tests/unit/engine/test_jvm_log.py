@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
-from headwater.engine.jvm_log import LOG, find_reason, open_log, prepare_logging
+from headwater.engine import jvm_log
+from headwater.engine.jvm_log import LOG, find_reason, keep_small, open_log, prepare_logging
 from headwater.engine.jvm_output import OutputReader
 from headwater.errors import EnvironmentProblem
 
@@ -56,6 +59,59 @@ def test_the_log_is_appended_to(tmp_path: Path) -> None:
     assert (log, began, log.exists()) == (tmp_path / "a" / "b" / LOG, 0, True)
     log.write_text("12345")
     assert open_log(log.parent) == (log, 5)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jvm_log, "LARGEST", 5)
+
+
+def logs(folder: Path) -> dict[str, str]:
+    return {file.name: file.read_text() for file in sorted(folder.iterdir())}
+
+
+@pytest.mark.usefixtures("small")
+def test_a_large_log_makes_room_and_three_are_kept(tmp_path: Path) -> None:
+    log = tmp_path / LOG
+    for text in ("first.", "second", "third.", "fourth", "12345"):
+        log.write_text(text)
+        assert open_log(tmp_path) == (log, 5 if text == "12345" else 0)
+    assert logs(tmp_path) == {
+        LOG: "12345",
+        f"{LOG}.1": "fourth",
+        f"{LOG}.2": "third.",
+        f"{LOG}.3": "second",
+    }
+
+
+@pytest.mark.usefixtures("small")
+def test_a_jvm_goes_on_in_the_same_file(tmp_path: Path) -> None:
+    with (tmp_path / LOG).open("ab", buffering=0) as jvm:
+        jvm.write(b"before")
+        keep_small(tmp_path)
+        jvm.write(b"after")
+    assert logs(tmp_path) == {LOG: "after", f"{LOG}.1": "before"}
+
+
+@pytest.mark.usefixtures("small")
+def test_a_log_that_is_not_there_or_can_not_be_moved_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep_small(tmp_path)
+    assert logs(tmp_path) == {}
+
+    def full(_: Path, copy: Path) -> None:
+        copy.write_text("as much as there was room for")
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    (tmp_path / LOG).write_text("text of a full disk")
+    assert open_log(tmp_path) == (tmp_path / LOG, len("text of a full disk"))
+    assert logs(tmp_path) == {LOG: "text of a full disk"}
+
+
+def test_a_log_of_ten_megabytes_is_large() -> None:
+    assert (jvm_log.LARGEST, jvm_log.KEPT) == (10_000_000, 3)
 
 
 def test_a_log_folder_that_is_a_file(tmp_path: Path) -> None:

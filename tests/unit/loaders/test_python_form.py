@@ -9,7 +9,9 @@ import pytest
 
 import headwater as hw
 from headwater.errors import PipelineError, Problem, UsageProblem
-from headwater.loaders.python_form import Declarations
+from headwater.loaders.python_form import Declarations, caller
+from headwater.plan import Graph
+from headwater.values import Position
 from tests.unit.specs import spec_of
 
 HERE = Path(__file__)
@@ -19,16 +21,19 @@ YAML = """
     folder: runs
     watermark_policy: fastest
     spark: {spark.ui.enabled: false}
+    functions: {mean: {class: org.example.Mean}}
     sources:
       clicks:
         connector: rate
         rows_per_second: 5
         options: {key: "${secret:KEY}"}
         watermark: {column: timestamp, delay: 120s}
-      ads: {connector: files, path: "s3://a/b", format: csv, schema: {id: int, name: string}, static: true}
+      ads: {connector: files, path: "s3://a/b", format: csv, schema: {id: int, name: string}, static: true,
+            refresh: every 10 minutes, cache: true}
     tables:
       few: SELECT * FROM clicks
       more: {sql: SELECT * FROM few, watermark: {column: at, delay: 1 hour}}
+      once: {reads: clicks, distinct: value, within: watermark}
     sinks:
       show: {reads: few, connector: console, mode: update, trigger: every 10 seconds, rows: 5}
       keep: {reads: more, connector: files, path: out, format: json, partition_by: [a, b]}
@@ -46,9 +51,11 @@ def shop() -> Declarations:
     clicks = hw.rate(rows_per_second=5, options={"key": hw.secret("KEY")})
     p.source("clicks", clicks, watermark=("timestamp", "2 minutes"))
     ads = hw.files(path="s3://a/b", format="csv", schema="id int, name string")
-    p.source("ads", ads, static=True)
+    p.source("ads", ads, static=True, refresh="every 600 seconds", cache=True)
     p.table("few", sql="SELECT * FROM clicks")
     p.table("more", sql="SELECT * FROM few", watermark=("at", "1 hour"))
+    p.table("once", reads="clicks", distinct=["value"], within="watermark")
+    p.function("mean", java_class="org.example.Mean")
     p.sink("keep", hw.files(path="./out", format="json", partition_by=("a", "b")), reads="more")
     p.sink("show", hw.console(rows=5), reads="few", mode="update", trigger="every 10s")
     return p
@@ -133,16 +140,44 @@ class Callable:
 
 
 @pytest.mark.parametrize(
-    ("function", "says"),
-    [(print, "`print` is not a function"), (Callable(), "`Callable` is not"), (star, "`*tables: ")],
+    ("function", "code", "says"),
+    [
+        (print, "HW-WRONG-VALUE", "`print` is not a function"),
+        (Callable(), "HW-WRONG-VALUE", "`Callable` is not"),
+        (star, "HW-FUNCTION-PARAMETER-KINDS", "`*tables`"),
+    ],
 )
-def test_what_is_no_function_for_a_table(function: Any, says: str) -> None:
+def test_what_is_no_function_for_a_table(function: Any, code: str, says: str) -> None:
     p = Declarations("p")
     p.source("clicks", hw.rate())
     p.table("few", python=function)
     p.sink("out", hw.noop(), reads="clicks")
     (problem,) = problems(p)
-    assert (problem.code, says in problem.sentence) == ("HW-WRONG-VALUE", True)
+    assert (problem.code, says in problem.sentence) == (code, True)
+
+
+def test_a_sink_calls_its_function_by_place() -> None:
+    def by_place(batch: Any, batch_id: int, /) -> None: ...
+
+    p = Declarations("p")
+    p.source("clicks", hw.rate())
+    p.sink("one", hw.foreach_batch(function=star), reads="clicks")
+    p.sink("two", hw.foreach_batch(function=by_place), reads="clicks")
+    assert len(p.spec().sinks) == 2
+
+
+def test_a_parameter_with_a_default_that_names_no_table_keeps_it() -> None:
+    p = Declarations("p")
+
+    @p.table
+    def few(clicks: Any, limit: int = 5, *, ads: Any = None) -> Any: ...
+
+    p.source("clicks", hw.rate())
+    p.source("ads", hw.rate())
+    p.sink("out", hw.noop(), reads="few")
+    spec = p.spec()
+    assert Graph.of(spec).reads["few"] == ("clicks", "ads")
+    assert Graph.of(spec).problems == ()
 
 
 def test_a_folder_as_a_path() -> None:
@@ -150,3 +185,11 @@ def test_a_folder_as_a_path() -> None:
     p.source("clicks", hw.rate())
     p.sink("out", hw.noop(), reads="clicks")
     assert p.spec().folder == Path("/somewhere")
+
+
+def test_the_caller_may_live_in_a_folder_whose_name_begins_like_ours() -> None:
+    neighbour = str(Path(hw.__file__).parent) + "_jsonl/pipeline.py"
+    code = compile("\nplace = caller()", neighbour, "exec")
+    names: dict[str, Any] = {"caller": caller}
+    exec(code, names)
+    assert names["place"] == Position(neighbour, 2)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwater.errors import PipelineError, Problem
-from headwater.loaders.python_functions import declared_function, function_parameters
+from headwater.loaders.functions import refuse_call, table_function, with_parameters
+from headwater.loaders.python_functions import called_function, declared_function
+from headwater.spec import FunctionRef
+from headwater.spec.functions import function_of
 from headwater.values.positions import Position
 
 PLACE = Position("pipeline.yml", 12, 3)
@@ -47,18 +51,36 @@ def test_parameters_and_line(
     file = file_with(tmp_path, text)
     found = declared_function(file, name)
     assert (found.parameters, found.position.line) == (parameters, line)
-    assert function_parameters(file, name) == parameters
+    assert declared_function(file, name).parameters == parameters
 
 
 @pytest.mark.parametrize(
     ("signature", "parameter"),
-    [("*tables", "`*tables`"), ("a, **tables", "`**tables`"), ("a, /, b", "`a` by its place only")],
+    [("*tables", "`*tables`"), ("a, b, **tables", "`**tables`"), ("a, /, b", "`a` by its place only")],
 )
 def test_parameters_without_a_name(tmp_path: Path, signature: str, parameter: str) -> None:
+    """Both forms refuse them for a table, which is called by names; the rest is called by place."""
     file = file_with(tmp_path, f"\ndef f({signature}): ...\n")
-    found = problem(file, "f")
-    assert (found.code, found.place) == ("HW-FUNCTION-PARAMETER-KINDS", Position(str(file), 2))
-    assert found.params == {"function": "f", "parameter": parameter}
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), names)
+    for ref in (FunctionRef(str(file), "f"), function_of(names["f"])):
+        with pytest.raises(PipelineError) as error:
+            table_function(ref, PLACE, ("a", "b"))
+        (found,) = error.value.problems
+        assert (found.code, found.place) == ("HW-FUNCTION-PARAMETER-KINDS", Position(str(file), 2))
+        assert found.params == {"function": "f", "parameter": parameter}
+        assert with_parameters(ref, PLACE).defined == Position(str(file), 2)
+        refuse_call(ref, ("batch", "batch_id"), PLACE)
+
+
+def test_a_parameter_with_a_default_is_a_table_only_where_one_is_declared(tmp_path: Path) -> None:
+    signature = "a, limit=5, Other=None, spark=None, *, b, last=1"
+    file = file_with(tmp_path, f"def f({signature}): ...\n")
+    names: dict[str, Any] = {}
+    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), names)
+    for ref in (FunctionRef(str(file), "f"), function_of(names["f"])):
+        found = table_function(ref, PLACE, ("spark", "a", "other"))
+        assert found.parameters == ("a", "Other", "spark", "b")
 
 
 @pytest.mark.parametrize(
@@ -96,3 +118,49 @@ def test_a_syntax_error_is_told_at_its_line(tmp_path: Path) -> None:
     file = file_with(tmp_path, "def f(): ...\nif x\n")
     found = problem(file, "f")
     assert (found.code, found.place) == ("HW-CODE-SYNTAX", Position(str(file), 2, 5))
+
+
+@pytest.mark.parametrize(
+    ("takes", "line"),
+    [
+        ("batch, batch_id", 1),
+        ("batch, /, batch_id: int = 0, more=None, *, last=1, **others", 1),
+        ("*arguments", 1),
+        ("batch, *arguments", 1),
+    ],
+)
+def test_a_function_that_can_be_called(takes: str, line: int, tmp_path: Path) -> None:
+    file = file_with(tmp_path, f"def write({takes}): ...\n")
+    assert called_function(file, "write", ("batch", "batch_id"), PLACE) == Position(str(file), line, 1)
+
+
+@pytest.mark.parametrize(
+    "takes", ["", "batch", "batch, *, batch_id", "batch, batch_id, more", "batch, batch_id, *, last", "**all"]
+)
+def test_a_function_that_can_not_be_called(takes: str, tmp_path: Path) -> None:
+    file = file_with(tmp_path, f"import os\ndef write({takes}): ...\n")
+    with pytest.raises(PipelineError) as error:
+        called_function(file, "write", ("batch", "batch_id"), PLACE)
+    (only,) = error.value.problems
+    assert (only.code, only.place) == ("HW-FUNCTION-ARGUMENTS", Position(str(file), 2, 1))
+    assert only.params == {"function": "write", "takes": takes, "count": 2, "passed": "batch, batch_id"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from other import write\n",
+        "write = print\n",
+        "class write: ...\n",
+        "@with_id\ndef write(batch): ...\n",
+    ],
+)
+def test_what_can_not_be_told_of_a_call_is_not_told(text: str, tmp_path: Path) -> None:
+    file = file_with(tmp_path, text)
+    called_function(file, "write", ("batch", "batch_id"), PLACE)
+
+
+def test_a_function_that_is_called_and_missing(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError) as error:
+        called_function(file_with(tmp_path, "def wirte(a, b): ...\n"), "write", ("a", "b"), PLACE)
+    assert [(each.code, each.place) for each in error.value.problems] == [("HW-FUNCTION-MISSING", PLACE)]

@@ -101,6 +101,7 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
         ("code.py:star", "HW-FUNCTION-PARAMETER-KINDS", ("code.py", 10, 1)),
         ("code.py:keys", "HW-FUNCTION-PARAMETER-KINDS", ("code.py", 13, 1)),
         ("broken.py:good", "HW-CODE-SYNTAX", ("broken.py", 1, 17)),
+        ("code.py:unknown", "HW-UNKNOWN-TABLE", ("code.py", 7, 1)),
     ],
 )
 def test_wrong_code_is_told_at_its_own_line(
@@ -128,7 +129,7 @@ def test_a_link_does_not_hide_that_a_sink_writes_what_a_source_reads(tmp_path: P
 
 
 def test_an_address_does_not_hide_that_two_sinks_write_one_place(tmp_path: Path) -> None:
-    sink = "reads: clicks, connector: files, format: text"
+    sink = "reads: clicks, connector: files, format: json"
     file = project(
         tmp_path,
         written(f"sinks:\n  one: {{{sink}, path: out}}\n  two: {{{sink}, path: 'file://{tmp_path}/out'}}"),

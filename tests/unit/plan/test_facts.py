@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -37,6 +38,11 @@ VERSION_1 = """{
 
 def test_facts_come_back_as_they_were() -> None:
     assert QueryFacts.from_json(FACTS.to_json()) == FACTS
+
+
+def test_what_the_sink_holds_comes_back_as_it_was() -> None:
+    facts = replace(FACTS, places=("/out",), held_batch=3, held_outside="/a", held_unreadable="gone")
+    assert QueryFacts.from_json(facts.to_json()) == facts
 
 
 def test_facts_of_version_1_are_read() -> None:

@@ -90,6 +90,38 @@ def test_a_circle_is_told_once_by_its_shortest_way() -> None:
     assert (problem.entry, problem.params["cycle"]) == (CYCLE, "revenue → Priced → revenue")
 
 
+def test_what_reads_itself_or_nothing_known_is_not_sound() -> None:
+    text = SHOP.replace("FROM clicks JOIN ADS USING (value)", "FROM names JOIN revenue")
+    graph = Graph.of(spec_of(text))
+    assert graph.faulty == {"revenue", "Priced"}
+    assert [name for name in graph.reads if graph.sound(name)] == ["clicks", "ads", "names"]
+    assert not graph.sound("nobody")
+    assert graph.upstream("revenue") == ("ads", "names", "Priced", "revenue")
+    assert graph.streaming("revenue") is None
+    unknown = Graph.of(spec_of(SHOP.replace("FROM ads", "FROM adds")))
+    assert unknown.faulty == {"names"}
+    assert unknown.sound("REVENUE")
+
+
+def test_what_is_declared_besides_is_known_and_not_sound() -> None:
+    spec = spec_of(SHOP.replace("FROM priced", "FROM prized JOIN Broken"))
+    graph = Graph.of(spec, besides=("broken", *spec.names))
+    (problem,) = graph.problems
+    assert problem.params["name"] == "prized"
+    assert graph.faulty == {"revenue"}
+    assert graph.reads["revenue"] == ()
+    assert Graph.of(spec, besides=("prized",)).problems[0].params["name"] == "Broken"
+
+
+def test_an_unknown_parameter_is_told_at_the_function() -> None:
+    place = Position("/project/a.py", 3, 1)
+    function = FunctionRef("/project/a.py", "alerts", ("nobody",), defined=place)
+    spec = spec_of(SHOP)
+    table = TableSpec(name="alerts", function=function, position=Position("pipeline.yml", 9))
+    (problem,) = Graph.of(spec.model_copy(update={"tables": (*spec.tables, table)})).problems
+    assert (problem.code, problem.params["name"], problem.place) == ("HW-UNKNOWN-TABLE", "nobody", place)
+
+
 def test_problems_of_other_readers_of_sql_are_collected() -> None:
     failure = PipelineError(CYCLE.at(None, cycle="x"))
 

@@ -31,6 +31,10 @@ from headwater.plan.sql_references import NotAQuery, Reference, sql_references
         ("WITH x AS (SELECT * FROM y), y AS (SELECT 1) SELECT * FROM x", "y"),
         ("SELECT * FROM (WITH x AS (SELECT * FROM a) SELECT * FROM x) JOIN x", "a x"),
         ("WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT * FROM r", ""),
+        # They hide in whatever case; the rest keeps its own.
+        ("WITH Recent AS (SELECT * FROM Clicks) SELECT * FROM recent JOIN `RECENT` r", "Clicks"),
+        ("WITH a AS (SELECT * FROM A), b AS (SELECT 1 FROM A) SELECT * FROM B", "a"),
+        ("SELECT * FROM (WITH X AS (SELECT * FROM a) SELECT * FROM x) JOIN db.X", "a"),
         # An alias is no table.
         ("SELECT b.* FROM a AS b", "a"),
         ("SELECT word FROM a LATERAL VIEW explode(split(value, ' ')) t AS word", "a"),

@@ -28,6 +28,14 @@ from headwater.spec.types import SIMPLE, canonical_type, parse_columns, quoted
         ("struct<`a b`: int not null>", "struct<`a b`:int not null>"),
         ("array<struct<a: map<string, int>>>", "array<struct<a:map<string,int>>>"),
         ("variant", "variant"),
+        ("interval", "interval"),
+        ("INTERVAL Day TO Second", "interval day to second"),
+        ("array<interval year>", "array<interval year>"),
+        ("interval year to month", "interval year to month"),
+        ("string collate unicode_ci", "string collate UNICODE_CI"),
+        ("STRING COLLATE en_USA", "string collate en_USA"),
+        ("string collate utf8_binary", "string"),
+        ("struct<a: int comment 'x', ünit string>", "struct<a:int,`ünit`:string>"),
     ],
 )
 def test_a_type_has_one_spelling(written: str, canonical: str) -> None:
@@ -51,6 +59,14 @@ def test_a_type_has_one_spelling(written: str, canonical: str) -> None:
         ("struct<a>", "lacks a type"),
         ("int int", "does not belong here"),
         ("int;", "unexpected `;`"),
+        ("interval day to day", "can't go from day to day"),
+        ("interval month to year", "can't go from month to year"),
+        ("interval day to month", "can't go from day to month"),
+        ("string collate", "lacks the name of a collation"),
+        ("struct<a: int comment>", "lacks a text in quotes after COMMENT"),
+        ("struct<a: int comment x>", "lacks a text in quotes after COMMENT"),
+        ("struct<'a': int>", "lacks a column name before `'a'`"),
+        ("struct<a: int comment 'x>", "unexpected `'`"),
     ],
 )
 def test_what_is_no_type_is_told(written: str, says: str) -> None:
@@ -67,8 +83,25 @@ def test_columns_of_a_ddl_text() -> None:
     ]
 
 
+def test_comments_are_stepped_over() -> None:
+    text = """id int COMMENT 'it''s, not' , b string not null comment "a \\" b", comment string"""
+    assert parse_columns(text) == [
+        ("id", "int", True),
+        ("b", "string", False),
+        ("comment", "string", True),
+    ]
+
+
 @pytest.mark.parametrize(
-    ("name", "ddl"), [("a_1", "a_1"), ("a b", "`a b`"), ("1a", "`1a`"), ("a`b", "`a``b`")]
+    ("name", "ddl"),
+    [
+        ("a_1", "a_1"),
+        ("ü1", "`ü1`"),
+        ("straße", "`straße`"),
+        ("a b", "`a b`"),
+        ("1a", "`1a`"),
+        ("a`b", "`a``b`"),
+    ],
 )
 def test_a_name_is_quoted_where_it_must_be(name: str, ddl: str) -> None:
     assert quoted(name) == ddl

@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
-from headwater.connectors.files.schema_files import read_schema
-from headwater.spec import Connector, Delivery, Schema, SinkOptions, SinkSide, SourceOptions, SourceSide
-from headwater.spec.paths import ProjectPath
-from headwater.values import Duration
+from headwater.connectors.files.partition_folders import may_add_columns
+from headwater.connectors.schema_files import SchemaField, read_schema
+from headwater.errors import Problem
+from headwater.errors.catalogue.connectors import (
+    FILES_CSV_COLUMN,
+    FILES_NO_COLUMNS,
+    FILES_PARTITION_COLUMN,
+    FILES_TEXT_COLUMN,
+)
+from headwater.spec import (
+    CleanUp,
+    Connector,
+    Delivery,
+    Schema,
+    SinkOptions,
+    SinkSide,
+    SinkSpec,
+    SourceOptions,
+    SourceSide,
+)
+from headwater.spec.paths import ProjectPath, is_uri
+from headwater.values import Duration, nearest
 
-Format = Literal["csv", "json", "orc", "parquet", "text", "xml"]
+Format = Literal["avro", "csv", "json", "orc", "parquet", "text", "xml"]
 
 _SIZE = re.compile(r"(\d+)\s*(b|kb|mb|gb|tb)?$", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
+
+# Options of Spark that choose among the files of a folder.
+_CHOOSING = ("pathglobfilter", "modifiedafter", "modifiedbefore", "maxfileage", "filenameonly")
 
 # Keys that only some formats take; a key that would do nothing is refused.
 READ_FORMATS = {
@@ -33,6 +55,19 @@ WRITE_FORMATS = {
     "row_tag": ("xml",),
     "timestamp_format": ("csv", "json", "xml"),
     "date_format": ("csv", "json", "xml"),
+}
+
+
+# What Spark can write; text formats take the name of a codec's class as well.
+_TEXT_CODECS = ("none", "uncompressed", "bzip2", "deflate", "gzip", "lz4", "snappy")
+CODECS = {
+    "avro": ("uncompressed", "bzip2", "deflate", "snappy", "xz", "zstandard"),
+    "csv": _TEXT_CODECS,
+    "json": _TEXT_CODECS,
+    "orc": ("none", "uncompressed", "brotli", "lz4", "lzo", "snappy", "zlib", "zstd"),
+    "parquet": ("none", "uncompressed", "brotli", "gzip", "lz4", "lz4_raw", "lzo", "snappy", "zstd"),
+    "text": _TEXT_CODECS,
+    "xml": _TEXT_CODECS,
 }
 
 
@@ -68,16 +103,58 @@ Paths = Annotated[
     Field(min_length=1),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
-SchemaField = Annotated[
-    Schema,
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]}),
-]
 
 
 def _only_for(model: SourceOptions | SinkOptions, allowed: dict[str, tuple[str, ...]], format_: str) -> None:
     for key, formats in allowed.items():
         if key in model.model_fields_set and format_ not in formats:
             raise ValueError(f"`{key}` does nothing for {format_} files; it is a key of {', '.join(formats)}")
+
+
+def _known_codec(sink: FilesSink) -> None:
+    codec, known = sink.compression, CODECS[sink.format]
+    is_class = known is _TEXT_CODECS and "." in (codec or "")
+    if codec is None or codec.lower() in known or is_class:
+        return
+    meant = nearest(codec, known)
+    hint = f"did you mean `{meant}`? There are" if meant else "there are"
+    raise ValueError(
+        f"`compression` is `{codec}`, which {sink.format} files do not have; {hint} {', '.join(known)}"
+    )
+
+
+def _only_local(sink: FilesSink) -> None:
+    key = "manifest" if sink.manifest else "compact_after" if sink.compact_after else None
+    if key and is_uri(sink.path):
+        raise ValueError(
+            f"`{key}` needs a folder of the local file system, where a file is replaced in one step, "
+            f"and `path` is {sink.path}; leave it out"
+        )
+
+
+def _only_compactable(sink: FilesSink) -> None:
+    if sink.compact_after is None:
+        for key in {"compact_to", "keep_compacted"} & sink.model_fields_set:
+            raise ValueError(f"`{key}` does nothing without `compact_after`; write how many files are many")
+        return
+    for option in sink.options:
+        if option.lower() == "retention" or (
+            option.lower() in ("encoding", "charset") and sink.format in ("csv", "json", "xml")
+        ):
+            raise ValueError(f"`compact_after` can't go with the option `{option}`; leave one of them out")
+
+
+def _cleanable(source: FilesSource) -> None:
+    for option in source.options:
+        if option.lower() == "cleansource":
+            raise ValueError(
+                f"`{option}` takes files away that another sink has not read yet; write `clean_up` instead"
+            )
+    if (source.clean_up == "archive") != (source.archive_to is not None):
+        raise ValueError("`clean_up: archive` and `archive_to`, the folder to move files to, go together")
+    for path in (*source.path, source.archive_to or "") if source.clean_up else ():
+        if is_uri(path):
+            raise ValueError(f"`clean_up` works in folders of the local file system, and {path} is none")
 
 
 class FilesSource(SourceOptions):
@@ -109,6 +186,13 @@ class FilesSource(SourceOptions):
     )
     file_name_only: bool = Field(
         default=False, description="Tell files apart by name alone: a/x.json and b/x.json are one file."
+    )
+    clean_up: Literal["archive", "delete"] | None = Field(
+        default=None,
+        description="What becomes of a file when every sink that reads it has committed it.",
+    )
+    archive_to: ProjectPath | None = Field(
+        default=None, description="archive: the folder that finished files are moved to."
     )
     header: bool = Field(default=False, description="csv: the first line holds column names.")
     delimiter: str | None = Field(default=None, description="csv: what stands between two values.")
@@ -142,6 +226,13 @@ class FilesSource(SourceOptions):
             raise ValueError(
                 "Spark takes one limit: `max_files_per_batch` or `max_bytes_per_batch`, not both"
             )
+        limit = "max_files_per_batch" if self.max_files_per_batch else "max_bytes_per_batch"
+        if self.latest_first and self.max_file_age and getattr(self, limit):
+            raise ValueError(
+                f"`max_file_age` does nothing beside `latest_first` and `{limit}`: "
+                "Spark then reads old files in later batches; leave one of the three out"
+            )
+        _cleanable(self)
         return self
 
 
@@ -152,7 +243,7 @@ class FilesSink(SinkOptions):
     format: Format = Field(description="The format of the files.")
     partition_by: Names = Field(default=(), description="Columns that become key=value folders.")
     compression: str | None = Field(
-        default=None, description="The codec, such as gzip, snappy, zstd or none."
+        default=None, description="The codec, such as gzip or snappy; each format has its own."
     )
     header: bool = Field(default=False, description="csv: write column names as the first line.")
     delimiter: str | None = Field(default=None, description="csv: what stands between two values.")
@@ -161,26 +252,105 @@ class FilesSink(SinkOptions):
         default=None, description="csv, json, xml: the pattern of timestamps."
     )
     date_format: str | None = Field(default=None, description="csv, json, xml: the pattern of dates.")
+    manifest: bool = Field(
+        default=False,
+        description="Keep a list of the committed files in `_headwater/`, for readers other than Spark.",
+    )
+    compact_after: int | None = Field(
+        default=None,
+        gt=1,
+        description="Rewrite small files as larger ones when so many lie in one folder.",
+    )
+    compact_to: Size | None = Field(
+        default=None, description="About how large a rewritten file is; 128 MB unless told."
+    )
+    keep_compacted: Duration = Field(
+        default=Duration.parse("1 hour"),
+        description="How long files that were rewritten stay, for readers that began before.",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> FilesSink:
         _only_for(self, WRITE_FORMATS, self.format)
+        _known_codec(self)
+        _only_local(self)
+        _only_compactable(self)
         return self
+
+
+STREAM_KEYS = ("max_files_per_batch", "max_bytes_per_batch", "latest_first", "max_file_age", "file_name_only")
 
 
 def _read_places(options: FilesSource) -> tuple[str, ...]:
     return options.path
 
 
+def _clean_up(options: FilesSource) -> CleanUp | None:
+    return CleanUp(options.archive_to) if options.clean_up else None
+
+
+def _passes_by(options: FilesSource) -> tuple[str, ...]:
+    keys = [key for key in ("max_file_age", "file_name_only") if getattr(options, key)]
+    return (*keys, *(option for option in options.options if option.lower() in _CHOOSING))
+
+
 def _written_places(options: FilesSink) -> tuple[str, ...]:
     return (options.path,)
 
 
+def _has_upkeep(options: FilesSink) -> bool:
+    """A manifest that is not wanted any more is taken away, so only other stores have nothing to do."""
+    return not is_uri(options.path)
+
+
+def _jars(options: FilesSource | FilesSink) -> tuple[str, ...]:
+    return ("avro",) if options.format == "avro" else ()
+
+
+def _columns(options: FilesSource) -> Schema | None:
+    """The declared columns; Spark adds those that it finds in the names of folders."""
+    if options.infer_schema or may_add_columns(options.path, options.options):
+        return None
+    return options.columns or Schema.of("value string")
+
+
+def _refuses(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """What Spark would only find out while it writes the first batch."""
+    options = sink.options
+    assert isinstance(options, FilesSink), "a files sink has its own options"
+    partitioned = {column.lower() for column in options.partition_by}
+    known = {name.lower() for name in columns}
+    for column in options.partition_by:
+        if column.lower() not in known:
+            yield FILES_PARTITION_COLUMN.at(
+                sink.at("partition_by"), name=sink.name, column=column, known=", ".join(columns)
+            )
+    rest = {name: type_ for name, type_ in columns.items() if name.lower() not in partitioned}
+    if not rest:
+        yield FILES_NO_COLUMNS.at(sink.at("partition_by"), name=sink.name)
+    if options.format == "text" and list(rest.values()) != ["string"]:
+        shown = ", ".join(f"{name} {type_}" for name, type_ in rest.items())
+        yield FILES_TEXT_COLUMN.at(sink.at("format"), name=sink.name, columns=shown)
+    for name, type_ in rest.items() if options.format == "csv" else ():
+        if type_.startswith(("struct<", "array<", "map<")) or type_ == "binary":
+            yield FILES_CSV_COLUMN.at(sink.at("format"), name=sink.name, column=name, type=type_)
+
+
 CONNECTOR = Connector(
     name="files",
-    summary="Files in a folder: csv, json, orc, parquet, text, xml.",
+    summary="Files in a folder: avro, csv, json, orc, parquet, text, xml.",
     spark="headwater.connectors.files.spark",
-    source=SourceSide(options=FilesSource, replayable=True, places=_read_places),
+    source=SourceSide(
+        options=FilesSource,
+        replayable=True,
+        refreshes=True,
+        stream_keys=STREAM_KEYS,
+        places=_read_places,
+        columns=_columns,
+        jars=_jars,
+        clean_up=_clean_up,
+        passes_by=_passes_by,
+    ),
     sink=SinkSide(
         options=FilesSink,
         modes=frozenset({"append"}),
@@ -188,5 +358,8 @@ CONNECTOR = Connector(
         stores=True,
         passes_over=True,
         places=_written_places,
+        refuses=_refuses,
+        jars=_jars,
+        upkeep=_has_upkeep,
     ),
 )

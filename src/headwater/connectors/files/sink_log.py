@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-LOG = "_spark_metadata"
 _COMPACT = ".compact"
+
+
+def newest(names: Iterable[str]) -> int | None:
+    """The newest batch in the log."""
+    stems = [name.removesuffix(_COMPACT) for name in names]
+    return max((int(stem) for stem in stems if stem.isdigit()), default=None)
 
 
 def removable(names: Collection[str], batch: int) -> list[str]:
@@ -14,8 +19,7 @@ def removable(names: Collection[str], batch: int) -> list[str]:
     Every tenth file or so is `N.compact` and repeats all the batches before it. It can go only while what it
     repeats is still there: every file since the last compact one, or since the beginning.
     """
-    numbers = [int(name.removesuffix(_COMPACT)) for name in names if name.removesuffix(_COMPACT).isdigit()]
-    if max(numbers, default=batch) > batch:
+    if (newest(names) or 0) > batch:
         return []
     if str(batch) in names:
         return [str(batch)]

@@ -11,6 +11,8 @@ from headwater.spec.functions import FunctionField
 class ForeachBatchSink(SinkOptions):
     """Calls `function(batch: DataFrame, batch_id: int)` once for each batch."""
 
+    takes_options = False
+
     function: FunctionField = Field(
         description='The function, as `"out.py:write"`, relative to the pipeline file.'
     )
@@ -29,5 +31,6 @@ CONNECTOR = Connector(
         modes=frozenset({"append", "update", "complete"}),
         delivery=Delivery.USER,
         functions=_functions,
+        passes=("batch", "batch_id"),
     ),
 )

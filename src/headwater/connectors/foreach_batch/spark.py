@@ -10,12 +10,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.context import Context
 from headwater.connectors.foreach_batch.options import ForeachBatchSink
-from headwater.connectors.spark_options import plain
 
 
 def write_stream(writer: DataStreamWriter, options: ForeachBatchSink, context: Context) -> DataStreamWriter:
     """The user's function, called with a batch that is computed once."""
-    return writer.foreachBatch(computed_once(context.load(options.function))).options(**plain(options))
+    return writer.foreachBatch(computed_once(context.load(options.function)))
 
 
 def write_batch(rows: DataFrame, options: ForeachBatchSink, context: Context) -> None:
@@ -32,10 +31,14 @@ def computed_once(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFr
 
     def call(batch: DataFrame, batch_id: int) -> None:
         batch.persist()
+        release = batch.unpersist
+        # Functions that were written for plain Spark persist the batch, and let go of it too early for us.
+        for name in ("persist", "cache", "unpersist"):
+            setattr(batch, name, lambda *_, **__: batch)
         try:
             batch.count()
             function(batch, batch_id)
         finally:
-            batch.unpersist()
+            release()
 
     return call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from headwater.spec import Connector, SourceOptions, SourceSide
+from headwater.spec import Connector, Schema, SourceOptions, SourceSide
 from headwater.values import Duration
 
 
@@ -25,9 +25,13 @@ class RateSource(SourceOptions):
         return ramp_up
 
 
+def _columns(_: RateSource) -> Schema:
+    return Schema.of("timestamp timestamp, value bigint")
+
+
 CONNECTOR = Connector(
     name="rate",
     summary="So many rows per second, made by a clock; for trying things out.",
     spark="headwater.connectors.rate.spark",
-    source=SourceSide(options=RateSource, replayable=True, batch=False),
+    source=SourceSide(options=RateSource, replayable=True, batch=False, columns=_columns),
 )

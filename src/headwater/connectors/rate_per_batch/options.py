@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from pydantic import Field
 
-from headwater.spec import Connector, SourceOptions, SourceSide
+from headwater.spec import Connector, Schema, SourceOptions, SourceSide
 from headwater.values import Duration
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,9 +31,13 @@ class RatePerBatchSource(SourceOptions):
         return round(start.timestamp() * 1000)
 
 
+def _columns(_: RatePerBatchSource) -> Schema:
+    return Schema.of("timestamp timestamp, value bigint")
+
+
 CONNECTOR = Connector(
     name="rate_per_batch",
     summary="A fixed number of rows in each batch, with event time that moves by a fixed step.",
     spark="headwater.connectors.rate_per_batch.spark",
-    source=SourceSide(options=RatePerBatchSource, replayable=True, batch=False),
+    source=SourceSide(options=RatePerBatchSource, replayable=True, batch=False, columns=_columns),
 )

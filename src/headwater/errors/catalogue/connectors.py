@@ -42,6 +42,27 @@ FILES_CSV_COLUMN = Entry(
     "A csv file can't hold the column `{column}` ({type}) of the sink `{name}`.",
     "Turn it into text, for instance `to_json({column}) AS {column}`, or choose another format.",
 )
+PYTHON_NO_DATA_SOURCE = Entry(
+    "HW-PYTHON-NO-DATA-SOURCE",
+    "`{class_name}` of the {side} `{name}` is no data source: it does not derive from Spark's DataSource.",
+    "Write `from pyspark.sql.datasource import DataSource` and `class {class_name}(DataSource):`.",
+)
+PYTHON_METHOD_MISSING = Entry(
+    "HW-PYTHON-METHOD-MISSING",
+    "The {side} `{name}` can't {does}: its class `{class_name}` has no `{method}`.",
+    "{hint}",
+)
+PYTHON_NO_SCHEMA = Entry(
+    "HW-PYTHON-NO-SCHEMA",
+    "The columns of the source `{name}` are not known: its class `{class_name}` has no `schema`.",
+    'Write `schema:` beside `class:`, or a method `def schema(self): return "id int, …"`.',
+)
+CATALOG_NO_TABLE = Entry(
+    "HW-CATALOG-NO-TABLE",
+    "The source `{name}` reads the table {table}, which no catalog of this Spark has.",
+    "{hint} Tables of another process are there only through a catalog that outlives it: "
+    "set one under `spark:`, see the guide on catalog tables.",
+)
 FILES_STORED_SCHEMA = Entry(
     "HW-FILES-STORED-SCHEMA",
     "The schema that was inferred at the first start can't be read from {file}.",

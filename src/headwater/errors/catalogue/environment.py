@@ -99,6 +99,28 @@ PLATFORM_UNSUPPORTED = Entry(
     "Headwater does not run on {platform}.",
     "On Windows run `wsl --install` and use Headwater inside WSL; otherwise use Linux or macOS.",
 )
+JAR_NOT_FETCHED = Entry(
+    "HW-JAR-NOT-FETCHED",
+    "The jar {coordinates} is needed and can't be had: {reason}.",
+    "Without a network put {file} into {folder}; behind a mirror set {setting} to its address. "
+    "`headwater doctor --jars` lists what is there.",
+    retry=True,
+)
+JAR_CHANGED = Entry(
+    "HW-JAR-CHANGED",
+    "{path} is not {coordinates}: its SHA-256 begins with {found} instead of {wanted}.",
+    "Delete it, and it is fetched again; if it was put there by hand, fetch it from where the others are.",
+)
+JAR_NOT_KNOWN = Entry(
+    "HW-JAR-NOT-KNOWN",
+    "No jar for {need} is known to fit Spark {spark}.",
+    "Install a Spark that has one: `pip install 'pyspark==4.1.*'`.",
+)
+JAR_NO_FOLDER = Entry(
+    "HW-JAR-NO-FOLDER",
+    "{setting} is {folder}, which is no folder.",
+    "Make it and put the jars there, or unset {setting}.",
+)
 INTERNAL = Entry(
     "HW-INTERNAL",
     "Headwater met something it has no word for: {error}.",

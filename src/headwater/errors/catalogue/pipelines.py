@@ -54,8 +54,24 @@ NO_SINKS = Entry(
 )
 TABLE_FORM = Entry(
     "HW-TABLE-FORM",
-    "The table `{name}` must have exactly one of `sql` and `python`, and has {has}.",
-    'Write `{name}: SELECT …`, `{name}: {{sql: …}}` or `{name}: {{python: "file.py:function"}}`.',
+    "The table `{name}` must have exactly one of `sql`, `python` and `distinct`, and has {has}.",
+    'Write `{name}: SELECT …`, `{name}: {{python: "file.py:function"}}` or '
+    "`{name}: {{reads: a_table, distinct: [id]}}`.",
+)
+FUNCTION_FORM = Entry(
+    "HW-FUNCTION-FORM",
+    "The function `{name}` must have exactly one of `python` and `class`, and has {has}.",
+    'Write `{name}: {{python: "file.py:function"}}` or `{name}: {{class: com.example.Function}}`.',
+)
+NO_SUCH_JAR = Entry(
+    "HW-NO-SUCH-JAR",
+    "There is no jar {path}.",
+    "{hint}",
+)
+ONLY_WITH_DISTINCT = Entry(
+    "HW-ONLY-WITH-DISTINCT",
+    "The table `{name}` has `{key}`, which only a table with `distinct` has.",
+    "Take it out, or write `{name}: {{reads: a_table, distinct: [id]}}`.",
 )
 SECRET_NOT_HERE = Entry(
     "HW-SECRET-NOT-HERE",
@@ -94,12 +110,12 @@ SQL_NOT_A_QUERY = Entry(
 )
 SPARK_SETTING_NAME = Entry(
     "HW-SPARK-SETTING-NAME",
-    "`{key}` under `spark:` is no setting of Spark: their names begin with `spark.`, and others are ignored.",
+    "`{key}` is no setting of Spark: their names begin with `spark.`, and others are ignored.",
     "{hint}",
 )
 SPARK_SETTING_FIXED = Entry(
     "HW-SPARK-SETTING-FIXED",
-    "`{key}` under `spark:` is set by Headwater.",
+    "`{key}` is set by Headwater.",
     "{hint}",
 )
 REMOTE_FOLDER = Entry(

@@ -17,6 +17,16 @@ UNKNOWN_COLUMN = Entry(
     "{where} names the column {column}, which its input does not have.",
     "{hint}",
 )
+WATERMARK_COLUMN = Entry(
+    "HW-WATERMARK-COLUMN",
+    "The watermark of {where} is on `{column}`, which is none of its columns.",
+    "{hint}",
+)
+WATERMARK_TYPE = Entry(
+    "HW-WATERMARK-TYPE",
+    "The watermark of {where} is on `{column}`, which is {type} and no timestamp.",
+    "Declare it as timestamp, or make one in a table (`to_timestamp({column})`) with the `watermark:` there.",
+)
 UNKNOWN_FUNCTION = Entry(
     "HW-UNKNOWN-FUNCTION",
     "{where} calls the function {function}, which Spark does not have.",
@@ -52,6 +62,11 @@ TABLE_CODE_FAILED = Entry(
     "The function of the table `{name}` failed: {error}.",
     "Mend the function at this line; `--verbose` shows its traceback.",
 )
+CLASS_CODE_FAILED = Entry(
+    "HW-CLASS-CODE-FAILED",
+    "The class of {where} failed: {error}.",
+    "Mend the class at this line; `--verbose` shows its traceback.",
+)
 TABLE_NOT_A_DATAFRAME = Entry(
     "HW-TABLE-NOT-A-DATAFRAME",
     "The function of the table `{name}` returned {returned} and not a DataFrame.",
@@ -70,7 +85,8 @@ STATIC_SINK = Entry(
 NO_BATCH_FORM = Entry(
     "HW-NO-BATCH-FORM",
     "{what} `{name}` ({connector}) has no batch form.",
-    "Leave it out of `run --batch`, or read stored data in its place.",
+    "Leave it out of `run --batch`, or use in its place what has one: stored data, `distinct` without "
+    "`within`, applyInPandas.",
 )
 BATCH_NEEDS_INTO = Entry(
     "HW-BATCH-NEEDS-INTO",
@@ -118,6 +134,12 @@ SPARK_GONE = Entry(
     "Look at the end of {log}, then start again; the batch is repeated from its checkpoint.",
     retry=True,
 )
+NO_CONNECTION = Entry(
+    "HW-NO-CONNECTION",
+    "The query `{sink}` got no connection to a server: {says}.",
+    "See that it runs where the pipeline file says, and is reached from here; then start again.",
+    retry=True,
+)
 STOPPED_BY_FAILURE = Entry(
     "HW-STOPPED-BY-FAILURE",
     "The query `{sink}` was stopped because another one failed (`--fail-fast`).",
@@ -128,6 +150,16 @@ FORCED = Entry(
     "A second interrupt ended the run at once.",
     "The batch that ran is repeated at the next start.",
 )
+START_FORCED = Entry(
+    "HW-START-FORCED",
+    "A second interrupt ended the start of the pipeline.",
+    "Start again; should a batch have begun already, it is repeated.",
+)
+WATCH_FAILED = Entry(
+    "HW-WATCH-FAILED",
+    "Headwater could not watch the queries any longer and stopped them: {says}.",
+    "Start again, the queries go on from their checkpoints; report what `--verbose` shows.",
+)
 NOT_STOPPED_IN_TIME = Entry(
     "HW-NOT-STOPPED-IN-TIME",
     "The running batch of `{sink}` did not end within {limit}; it was interrupted.",
@@ -135,23 +167,33 @@ NOT_STOPPED_IN_TIME = Entry(
 )
 MOVED = Entry(
     "HW-MOVED",
-    "The project was moved from {old} to {new}; the query `{sink}` would read every file again.",
-    "Move it back, or start from the beginning with a new run folder (`folder:`).",
+    "The project was moved from {old} to {new}; the query `{sink}` {says}.",
+    "Move it back, or start from the beginning with a new run folder (`folder:`) and another output folder.",
 )
 PLACE_CHANGED = Entry(
     "HW-PLACE-CHANGED",
     "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
-    "Change it back, or start from the beginning with a new run folder (`folder:`).",
+    "Change it back, or start from the beginning with a new run folder (`folder:`) and another output "
+    "folder.",
 )
 TIMEZONE_CHANGED = Entry(
     "HW-TIMEZONE-CHANGED",
     "The query `{sink}` was started in time zone {old}, and the pipeline now says {new}.",
-    "Change `timezone:` back, or start from the beginning with a new run folder (`folder:`).",
+    "Change `timezone:` back, or start from the beginning with a new run folder (`folder:`) and another "
+    "output folder.",
 )
 FACTS_UNREADABLE = Entry(
     "HW-FACTS-UNREADABLE",
     "{file} can't be read ({says}).",
-    "It was written by another version of Headwater or cut short; move it away to start without it.",
+    "It was written by another version of Headwater or cut short; put it back from a backup, or move it "
+    "away: what it says is then not compared any more.",
+)
+FACTS_GONE = Entry(
+    "HW-FACTS-GONE",
+    "The query `{sink}` has a checkpoint ({checkpoint}) but no facts: its places, time zone and columns are "
+    "not compared with those of its last start.",
+    "Put facts/{sink}.json back, or see that they are as they were; frozen settings are taken from the "
+    "checkpoint.",
 )
 UNUSED = Entry(
     "HW-UNUSED",
@@ -181,10 +223,17 @@ OUTPUT_COLUMNS_CHANGED = Entry(
 SETTING_KEPT = Entry(
     "HW-SETTING-KEPT",
     "The query `{sink}` keeps `{key}: {kept}` from its first start; `{wanted}` is not used.",
-    "Take the setting out, or start from the beginning with a new run folder (`folder:`).",
+    "Take the setting out, or start from the beginning with a new run folder (`folder:`) and another output "
+    "folder.",
 )
 OTHER_PIPELINE = Entry(
     "HW-OTHER-PIPELINE",
     "The run folder {folder} belongs to the pipeline `{owner}`, and this one is `{name}`.",
     "Give this pipeline a run folder of its own (`folder:`), or change its name back.",
+)
+UPKEEP_FAILED = Entry(
+    "HW-UPKEEP-FAILED",
+    "What is done between batches went wrong: {says}.",
+    "The queries go on, and it is tried again after the next batch; logs/failures.log has the rest.",
+    retry=True,
 )

@@ -25,7 +25,7 @@ FOLDER_NOT_EMPTY = Entry(
 UNKNOWN_QUERY = Entry(
     "HW-UNKNOWN-QUERY",
     "This run has no query `{name}`.",
-    "Its queries are: {known}.",
+    "{hint} Its queries are: {known}.",
 )
 INTO_WITHOUT_BATCH = Entry(
     "HW-INTO-WITHOUT-BATCH",
@@ -34,6 +34,6 @@ INTO_WITHOUT_BATCH = Entry(
 )
 BATCH_HAS_AN_END = Entry(
     "HW-BATCH-HAS-AN-END",
-    "`--until-idle`, `--for` and `--fail-fast` mean nothing with `--batch`.",
+    "`--until-idle`, `--for`, `--fail-fast` and `--stop-timeout` mean nothing with `--batch`.",
     "Take them out: a batch run ends by itself.",
 )

@@ -80,8 +80,36 @@ FUNCTION_PARAMETER_KINDS = Entry(
     "Write its parameters out as plain names, without `*`, `**` or `/`.",
 )
 
+FUNCTION_ARGUMENTS = Entry(
+    "HW-FUNCTION-ARGUMENTS",
+    "`{function}({takes})` is called with {count} arguments ({passed}), which it can't take.",
+    "Write it as `def {function}({passed}):`.",
+)
+
 FUNCTION_NOT_CALLABLE = Entry(
     "HW-FUNCTION-NOT-CALLABLE",
     "{function} in {file} is a value of type {type}, not a function.",
     "Name a function or a class of this file.",
+)
+FUNCTION_RETURNS = Entry(
+    "HW-FUNCTION-RETURNS",
+    "The function `{name}` {says}.",
+    "{hint}",
+)
+CLASS_MISSING = Entry(
+    "HW-CLASS-MISSING",
+    "The class {java_class} of the function `{name}` is in none of the jars.",
+    "Name the jar that holds it under `jars:`, and the class with its package, such as com.example.Mean.",
+)
+CLASS_NO_FUNCTION = Entry(
+    "HW-CLASS-NO-FUNCTION",
+    "The class {java_class} of the function `{name}` is no function of Spark's.",
+    "It has to implement org.apache.spark.sql.api.java.UDF1 (or another of UDF0 … UDF22), or to extend "
+    "org.apache.spark.sql.expressions.Aggregator.",
+)
+AGGREGATOR_INPUT = Entry(
+    "HW-AGGREGATOR-INPUT",
+    "The class {java_class} of the function `{name}` takes {taken}, which SQL can't pass.",
+    "Declare its input as one of Java's own types, such as Aggregator<Double, …>; in Scala write "
+    "java.lang.Double.",
 )

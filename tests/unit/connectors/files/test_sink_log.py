@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.connectors.files.sink_log import removable
+from headwater.connectors.files.sink_log import newest, removable
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,20 @@ from headwater.connectors.files.sink_log import removable
 )
 def test_the_newest_batch_can_be_taken_out(names: list[str], batch: int, expected: list[str]) -> None:
     assert removable(names, batch) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "batch"),
+    [
+        ([], None),
+        ([".0.crc", "_tmp"], None),
+        (["0"], 0),
+        (["8", "9.compact", ".11.crc"], 9),
+        (["9", "10"], 10),
+    ],
+)
+def test_the_newest_batch(names: list[str], batch: int | None) -> None:
+    assert newest(names) == batch
 
 
 @pytest.mark.parametrize("names", [["5.compact"], ["4", "5.compact"], ["2.compact", "4", "5.compact"]])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationInfo
+from pydantic import ValidationInfo, WithJsonSchema
 
 from headwater.spec import Schema
 from headwater.spec.paths import absolute, project_root
 
 SUFFIXES = (".ddl", ".sql", ".json")
+SchemaField = Annotated[
+    Schema,
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]}),
+]
 
 
 def read_schema(written: Any, info: ValidationInfo) -> Schema:
@@ -19,7 +23,7 @@ def read_schema(written: Any, info: ValidationInfo) -> Schema:
     for column in schema.columns:
         if not column.nullable:
             raise ValueError(
-                f"`{column.name}` is `not null`, which the files connector can't hold rows to; "
+                f"`{column.name}` is `not null`, which a source can't hold its rows to; "
                 "leave it out and write a table with WHERE … IS NOT NULL"
             )
     return schema

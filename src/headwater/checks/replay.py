@@ -1,0 +1,88 @@
+"""Rules about sources whose rows can't be read a second time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.rule import Rule, Situation
+from headwater.connectors import sink_side, source_side
+from headwater.errors.catalogue.replay import (
+    NOT_REPLAYABLE,
+    NOT_REPLAYABLE_CHECKPOINT,
+    NOT_REPLAYABLE_SHARED,
+)
+from headwater.spec import PipelineSpec, SinkSpec, SourceSpec
+
+
+def passing_sources(spec: PipelineSpec) -> tuple[SourceSpec, ...]:
+    """The streaming sources that can't be read again."""
+    return tuple(
+        source
+        for source in spec.sources
+        if not source.static and not source_side(source.connector).replayable
+    )
+
+
+def readers(situation: Situation, source: SourceSpec) -> list[SinkSpec]:
+    """The sinks that certainly read a source, directly or through tables."""
+    names = {name.lower(): name for name in situation.spec.names}
+    return [
+        sink
+        for sink in situation.spec.sinks
+        if sink.reads.lower() in names and source.name in situation.graph.upstream(names[sink.reads.lower()])
+    ]
+
+
+class NotReplayable(Rule):
+    """After a crash a batch is read again, and some sources can't give its rows a second time."""
+
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for source in passing_sources(situation.spec):
+            problem = NOT_REPLAYABLE.at(source.position, name=source.name, connector=source.connector)
+            yield Finding(problem, Severity.WARNING)
+
+
+class NotReplayableShared(Rule):
+    """Each sink reads its sources by itself; where rows come only once, each would get another part."""
+
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for source in passing_sources(situation.spec):
+            sinks = readers(situation, source)
+            if len(sinks) > 1:
+                shown = ", ".join(f"`{sink.name}`" for sink in sinks)
+                yield Finding(
+                    NOT_REPLAYABLE_SHARED.at(
+                        source.position, name=source.name, connector=source.connector, sinks=shown
+                    )
+                )
+
+
+class NotReplayableCheckpoint(Rule):
+    """A checkpoint says how far a source was read; one that counts anew at each start can't go on there."""
+
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for source in situation.spec.sources:
+            goes_on = source_side(source.connector).goes_on
+            for sink in [] if source.static else readers(situation, source):
+                # A sink that lives in one process begins anew, too.
+                anew = sink_side(sink.connector).in_process
+                reached = None if anew else situation.reached.get(sink.name)
+                # Which of the offsets is this source's, the checkpoint does not say.
+                if reached and not all(map(goes_on, reached.offsets)):
+                    yield Finding(
+                        NOT_REPLAYABLE_CHECKPOINT.at(
+                            source.position,
+                            sink=sink.name,
+                            name=source.name,
+                            connector=source.connector,
+                            checkpoint=reached.checkpoint,
+                        ),
+                        sink=sink.name,
+                    )

@@ -1,0 +1,222 @@
+"""Finished files of a source: archived or deleted once every query that reads them has committed them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from re import Pattern
+
+from headwater.checkpoint import Checkpoint, LocalStore, SourceFile
+from headwater.connectors.upkeep import Moment, Reader
+from headwater.errors import CheckpointError, Problem
+from headwater.errors.catalogue.checkpoints import NOT_A_FILE_LOG
+from headwater.errors.catalogue.files_source import CLEAN_UP_CHANGED, CLEAN_UP_FAILED
+from headwater.spec import CleanUp
+from headwater.spec.globs import matcher, split_fixed
+from headwater.spec.paths import glob_spelt_once, local_path
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+@dataclass
+class _Log:
+    """What one source of a query has handed out, as far as it is still there."""
+
+    newest: int = -1
+    committed: int = -1
+    files: dict[Path, SourceFile] = field(default_factory=dict)
+
+    def has_committed(self, file: Path) -> bool:
+        return file in self.files and self.files[file].batch_id <= self.committed
+
+    @property
+    def finished(self) -> set[Path]:
+        return {file for file, entry in self.files.items() if entry.batch_id <= self.committed}
+
+
+class _Query:
+    """How far one query has come with the files of each of its sources."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.name = reader.query
+        self.places = {source: glob_spelt_once(place) for source, place in enumerate(reader.places) if place}
+        self._checkpoint = Checkpoint(LocalStore(reader.checkpoint))
+        self._patterns = {source: matcher(place) for source, place in self.places.items()}
+        self._logs: dict[int, _Log] = {}
+
+    def look(self) -> None:
+        """Take in what was committed since the last look."""
+        # The commit first: what is handed out meanwhile is not counted as committed.
+        commit = self._checkpoint.last_commit
+        planned = self._checkpoint.offset(commit.batch_id) if commit else None
+        for source in self._checkpoint.sources():
+            log = self._logs.setdefault(source, _Log())
+            self._take_in(source, log)
+            reached = planned.sources.get(str(source)) if planned else None
+            log.committed = reached.get("logOffset", -1) if isinstance(reached, dict) else -1
+
+    def reads(self, file: Path) -> bool:
+        """Whether the file lies where this query reads."""
+        return any(pattern.fullmatch(str(file)) for pattern in self._patterns.values())
+
+    def has_committed(self, file: Path) -> bool:
+        """Whether each of its sources that reads there has the file in a committed batch."""
+        reading = (source for source, pattern in self._patterns.items() if pattern.fullmatch(str(file)))
+        return all(source in self._logs and self._logs[source].has_committed(file) for source in reading)
+
+    @property
+    def finished(self) -> set[Path]:
+        """The files that any of its sources has finished with."""
+        return {file for log in self._logs.values() for file in log.finished}
+
+    def read_at(self, file: Path) -> int:
+        """The time of the file as it was when this query last read it."""
+        return max(
+            (log.files[file].timestamp_ms for log in self._logs.values() if file in log.files), default=0
+        )
+
+    def forget(self, file: Path) -> None:
+        for log in self._logs.values():
+            log.files.pop(file, None)
+
+    def _take_in(self, source: int, log: _Log) -> None:
+        try:
+            files = self._checkpoint.source_files(source, log.newest)
+        except CheckpointError as error:
+            if any(problem.code != NOT_A_FILE_LOG.code for problem in error.problems):
+                raise
+            return
+        folders: dict[Path, Path] = {}
+        for entry in files:
+            file = local_path(entry.path)
+            log.newest = entry.batch_id
+            if file is not None and file.exists():
+                # One file has one name, whatever links lead to its folder.
+                if file.parent not in folders:
+                    folders[file.parent] = file.parent.resolve()
+                log.files[folders[file.parent] / file.name] = entry
+
+
+class FinishedFiles:
+    """The task of one source. A file goes when every query of the pipeline that reads it has committed it.
+
+        sources/S/L    lists the file: source S of a query has handed it out in its own batch L
+        offsets/N      says {"logOffset":M} for source S: batch N of the query reads up to its batch M
+        commits/N      says that batch N is done
+
+    With L ≤ M and N committed no start reads the file again. That holds for every query, or the file stays.
+    Nothing is noted: after a kill the next look finds what is still there, and a file that is gone is done.
+    Spark does not read a name twice, so a file that was written again stays, since nobody has read it.
+    """
+
+    def __init__(
+        self, name: str, clean_up: CleanUp, folder: Path, places: Iterable[str], readers: Iterable[Reader]
+    ) -> None:
+        self._name = name
+        self._clean_up = clean_up
+        self._folder = folder
+        """What paths in the archive are relative to."""
+        self._patterns: dict[str, Pattern[str]] = {}
+        self._spelled: dict[Path, Path] = {}
+        """The folders that it reads, without links, each with the path by which the user knows it."""
+        for place in places:
+            real = glob_spelt_once(place)
+            self._patterns[real] = matcher(real)
+            self._spelled[Path(split_fixed(real)[0] or "/")] = Path(split_fixed(place)[0] or "/")
+        self._queries = [_Query(reader) for reader in readers]
+
+    def __call__(self, moment: Moment) -> None:
+        # A run that was forced to end may have lost its lock: the next start does it.
+        if (moment.last and not moment.sound) or not moment.committed:
+            return
+        for query in self._queries:
+            query.look()
+        problems = [problem for file in self._finished() for problem in self._remove(file)]
+        if problems:
+            raise CheckpointError.of(problems)
+
+    def _finished(self) -> list[Path]:
+        mine = [query.finished for query in self._queries if self._patterns.keys() & query.places.values()]
+        # One query may be far ahead of another: the slowest has the shortest list.
+        slowest = min(mine, key=len, default=set())
+        return sorted(file for file in slowest if self._is_mine(file) and self._is_finished(file))
+
+    def _is_mine(self, file: Path) -> bool:
+        return any(pattern.fullmatch(str(file)) for pattern in self._patterns.values())
+
+    def _is_finished(self, file: Path) -> bool:
+        return all(query.has_committed(file) for query in self._queries if query.reads(file))
+
+    def _remove(self, file: Path) -> Iterator[Problem]:
+        try:
+            if self._was_changed(file):
+                yield CLEAN_UP_CHANGED.at(None, name=self._name, file=str(file))
+                return
+            self._put_away(file)
+        except FileNotFoundError:
+            # Somebody else took it away, or a kill came before we knew.
+            pass
+        except OSError as error:
+            says, done = error.strerror or str(error), self._clean_up.done
+            yield CLEAN_UP_FAILED.at(None, name=self._name, done=done, says=says, file=str(file))
+            return
+        for query in self._queries:
+            query.forget(file)
+
+    def _was_changed(self, file: Path) -> bool:
+        """Whether it is no longer the file that the last of the queries read."""
+        read = max(query.read_at(file) for query in self._queries)
+        return file.stat().st_mtime_ns // 1_000_000 != read
+
+    def _put_away(self, file: Path) -> None:
+        if self._clean_up.archive_to:
+            move(file, Path(self._clean_up.archive_to) / self._inside(file))
+        else:
+            file.unlink()
+        # Hadoop's checksum of a file that is gone would be held against a later file of that name.
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+    def _inside(self, file: Path) -> Path:
+        """Where in the archive it belongs."""
+        real = max((each for each in self._spelled if file.is_relative_to(each)), key=lambda e: len(e.parts))
+        spelled = self._spelled[real] / file.relative_to(real)
+        return spelled.relative_to(self._folder) if spelled != self._folder else Path(file.name)
+
+
+def move(file: Path, target: Path) -> None:
+    """Move a file and never replace another: where the name is taken, it gets a number.
+
+    A link and then the removal of the old name: after a kill between them the file has both names, which the
+    next call sees.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for free in _names(target):
+        try:
+            _name_too(file, free)
+        except FileExistsError:
+            if not free.samefile(file):
+                continue
+        file.unlink(missing_ok=True)
+        return
+
+
+def _name_too(file: Path, target: Path) -> None:
+    try:
+        os.link(file, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if target.exists():
+            raise FileExistsError from error
+        file.rename(target)
+
+
+def _names(target: Path) -> Iterator[Path]:
+    yield target
+    number = 2
+    while True:
+        yield target.with_name(f"{target.stem}.{number}{target.suffix}")
+        number += 1

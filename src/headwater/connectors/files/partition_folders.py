@@ -1,0 +1,209 @@
+"""Folders named `key=value`, which become columns; Spark's own way with them on a stream is not safe.
+
+Spark looks for such folders once at the start and once more in the files of each batch, and puts the two
+together by position: a folder that comes later can fill the wrong column, another key can give its values to
+a declared column, and a file beside the folders can be left out, all without a word. So on a stream the
+columns are worked out here, from the path of each file, and a file with other folders stops the query.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from headwater.spec import Column
+from headwater.spec.globs import is_pattern, local_matches
+from headwater.spec.paths import in_project, is_uri
+
+WRONG_FOLDER = "HW-FILES-FOLDER"
+WRONG_VALUE = "HW-FILES-FOLDER-VALUE"
+PATH = "_metadata.file_path"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""What a folder is called whose key has no value."""
+
+_OPTIONS = ("basepath", "recursivefilelookup")
+_KEYED = r"/[^/=]+=[^/]*(?=/)"
+_FILE_SYSTEM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//[^/]*)?(?=/)")
+_SAFE = "!$&'()*+,;=:@~-._"
+
+
+def is_left_to_spark(options: Iterable[str]) -> bool:
+    """Whether the user has taken the folders into their own hands."""
+    return any(option.lower() in _OPTIONS for option in options)
+
+
+def may_add_columns(paths: Iterable[str], options: Iterable[str]) -> bool:
+    """Whether the rows may have more columns than were declared; True where that can't be told."""
+    return is_left_to_spark(options) or any(is_uri(path) for path in paths)
+
+
+def base_of(path: str, root: str, columns: Iterable[str]) -> str:
+    """The folder from which key=value folders count: before a glob begins, and before a declared key."""
+    known, base = {column.lower() for column in columns}, list[str]()
+    inside = in_project(path, Path(root))
+    for part in inside.split("/"):
+        if is_pattern(part) or (part.partition("=")[0].lower() in known and "=" in part):
+            break
+        base.append(part)
+    return path.removesuffix(inside) + "/".join(base) or "/"
+
+
+def common_base(paths: Iterable[str], root: Path) -> str | None:
+    """The folder from which key=value folders count below all paths; None where Spark finds it by itself.
+
+    That is so without a pattern, and there is none for paths on several file systems.
+    """
+    bases = {path: base_of(path, str(root), ()) for path in paths}
+    if all(path == base for path, base in bases.items()):
+        return None
+    parts = zip(*(base.split("/") for base in bases.values()), strict=False)
+    same = [part[0] for part in takewhile(lambda part: len(set(part)) == 1, parts)]
+    return ("/".join(same) or "/") if same else None
+
+
+Lister = Callable[[str], Iterable[tuple[str, str]]]
+"""Every file below what a pattern stands for, each after the folder or file that the pattern matched."""
+
+
+def look(pattern: str, base: str, files: Lister) -> dict[tuple[str, ...], str]:
+    """The keys of the folders in which files lie now, as Spark lists them, each with one of the files."""
+    examples: dict[tuple[str, ...], str] = {}
+    for start, file in files(pattern):
+        folders = path_in(file).removeprefix(path_in(base)).split("/")[:-1]
+        keys = tuple(unquote(folder.partition("=")[0]) for folder in folders if "=" in folder)
+        # Without any key, Spark reads what lies in the folder itself and nothing deeper.
+        if keys or start in (file, os.path.dirname(file)):
+            examples.setdefault(keys, file)
+    return examples
+
+
+def path_in(address: str) -> str:
+    """The path without the file system that it names."""
+    return _FILE_SYSTEM.sub("", address, count=1)
+
+
+def local_files(pattern: str) -> Iterator[tuple[str, str]]:
+    """What Spark would list on this machine; a folder without a file is given with nothing behind it."""
+    for start in sorted(local_matches(pattern)):
+        if not os.path.isdir(start) and not is_hidden(os.path.basename(start)):
+            yield start, start
+        for folder, folders, names in os.walk(start):
+            folders[:] = sorted(name for name in folders if not is_hidden(name))
+            seen = sorted(name for name in names if not is_hidden(name))
+            if seen or (not folders and "=" in os.path.basename(folder)):
+                yield start, os.path.join(folder, seen[0] if seen else "")
+
+
+def is_hidden(name: str) -> bool:
+    return name.startswith(".") or name.endswith("._COPYING_") or (name.startswith("_") and "=" not in name)
+
+
+def fits_a_folder(column: Column) -> bool:
+    """Whether the name of a folder can hold a value of the column's type."""
+    return not column.type.startswith(("array<", "binary", "map<", "struct<", "variant"))
+
+
+@dataclass(frozen=True)
+class Folders:
+    """How the files below one path get their columns, as SQL over what Spark reads from them."""
+
+    source: str
+    base: str
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...] | None
+    """The keys of the folders as they are written there; None where nothing lay there at the start."""
+    by_name: bool = True
+    """The format finds columns by name, so that one may come from the file or from a folder."""
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether folders below the path are read."""
+        return self.keys != ()
+
+    @property
+    def inside(self) -> tuple[Column, ...]:
+        """The columns that stand in the files."""
+        return tuple(column for column in self.columns if self._key_of(column) is None)
+
+    @property
+    def guard(self) -> str:
+        """True for every row of a file that lies where it should; it fails the query otherwise."""
+        at_home = " AND ".join([f"{self._keyed} = {self._expected}", *map(_has, self.keys or ())])
+        if not self.keys and "=" not in self.base:
+            # Cheap, and true for nearly every file.
+            at_home = f"instr({PATH}, '=') = 0 OR {at_home}"
+        fails = f"raise_error(concat('{WRONG_FOLDER} ', {_text(self.source)}, ' ', {PATH}))"
+        checked = f"CASE WHEN {at_home} THEN true ELSE {fails} END"
+        if self.keys is None:
+            # Below a folder that is not of the form key=value nothing is read. What lies somewhere else
+            # altogether was listed for a reason that is not known here, and is not passed over in silence.
+            base = _quoted_base(self.base)
+            keyed = f"{PATH} RLIKE {_text(base + '(/[^/=]+=[^/]*)*/[^/]+$')}"
+            below = f"{PATH} RLIKE {_text(base + '/')}"
+            return f"CASE WHEN {keyed} THEN {checked} WHEN {below} THEN false ELSE {fails} END"
+        return checked
+
+    @property
+    def selected(self) -> list[str]:
+        """The declared columns in their order."""
+        return [f"{self._value(column)} AS {_name(column.name)}" for column in self.columns]
+
+    @property
+    def _keyed(self) -> str:
+        return f"regexp_count({PATH}, {_text(_KEYED)})"
+
+    @property
+    def _expected(self) -> str:
+        around = len(re.findall(_KEYED, self.base + "/"))
+        if self.keys is not None or not self.by_name:
+            return str(around + len(self.keys or ()))
+        named = (f"CAST({_has(each.name)} AS int)" for each in self.columns if fits_a_folder(each))
+        return " + ".join([str(around), *named])
+
+    def _key_of(self, column: Column) -> str | None:
+        return next((key for key in self.keys or () if key.lower() == column.name.lower()), None)
+
+    def _value(self, column: Column) -> str:
+        key = self._key_of(column)
+        if key is not None:
+            return self._from_folder(key, column)
+        if self.keys is None and self.by_name and fits_a_folder(column):
+            return f"if({_has(column.name)}, {self._from_folder(column.name, column)}, {_name(column.name)})"
+        return _name(column.name)
+
+    def _from_folder(self, key: str, column: Column) -> str:
+        raw = f"regexp_extract({PATH}, {_text(f'.*/{re.escape(_encoded(key))}=([^/]*)/')}, 1)"
+        once = f"url_decode(replace({raw}, '+', '%2B'))"
+        # The path is an address, and folders are escaped in the way of Hive besides.
+        value = f"coalesce(try_url_decode(replace({once}, '+', '%2B')), {once})"
+        fails = f"raise_error(concat('{WRONG_VALUE} ', {_text(self.source)}, ' ', {PATH}))"
+        typed = f"coalesce(try_cast({value} AS {column.type}), {fails})"
+        return f"if({raw} = '{NO_VALUE}', CAST(NULL AS {column.type}), {typed})"
+
+
+def _has(key: str) -> str:
+    return f"instr({PATH}, {_text(f'/{_encoded(key)}=')}) > 0"
+
+
+def _encoded(text: str) -> str:
+    """A name as it stands in the path of a file: an address, in which letters of any language stay."""
+    return "".join(each if ord(each) > 127 else quote(each, safe=_SAFE) for each in text)
+
+
+def _quoted_base(base: str) -> str:
+    return re.escape("/".join(_encoded(part) for part in path_in(base).rstrip("/").split("/")))
+
+
+def _text(text: str) -> str:
+    return (
+        "r'" + text + "'" if "'" not in text else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    )
+
+
+def _name(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"

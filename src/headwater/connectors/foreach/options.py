@@ -1,0 +1,58 @@
+"""What can be said about the foreach sink."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from headwater.spec import Connector, Delivery, FunctionRef, Method, SinkOptions, SinkSide
+from headwater.spec.functions import ClassField, FunctionField
+
+
+class ForeachSink(SinkOptions):
+    """Calls `function(row)` for each row, or the methods of an object of yours; one of the two keys."""
+
+    takes_options = False
+
+    function: FunctionField | None = Field(
+        default=None, description='A function that is called with each row, as `"out.py:send"`.'
+    )
+    object: ClassField | None = Field(
+        default=None,
+        description='A class, as `"out.py:Writer"`. One object for each task gets `open(partition_id, '
+        "epoch_id)`, `process(row)` for each row, `close(error)`; only `process` has to be there.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.function is None) == (self.object is None):
+            has = "neither `function` nor `object` is there" if self.object is None else "it has both forms"
+            raise ValueError(f"{has}; write one of `function:` and `object:`")
+        return self
+
+
+METHODS = (
+    Method("open", ("partition_id", "epoch_id"), required=False),
+    Method("process", ("row",)),
+    Method("close", ("error",), required=False),
+)
+
+
+def _functions(options: ForeachSink) -> tuple[FunctionRef, ...]:
+    return tuple(ref for ref in (options.function, options.object) if ref)
+
+
+CONNECTOR = Connector(
+    name="foreach",
+    summary="A function or an object of yours, called with each row on the executors.",
+    spark="headwater.connectors.foreach.spark",
+    sink=SinkSide(
+        options=ForeachSink,
+        modes=frozenset({"append", "update", "complete"}),
+        delivery=Delivery.USER,
+        functions=_functions,
+        passes=("row",),
+        methods=METHODS,
+    ),
+)

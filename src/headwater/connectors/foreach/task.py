@@ -1,0 +1,93 @@
+"""What runs on the executors for a foreach sink; sent there by value, since they may have no Headwater.
+
+Nothing of Headwater is imported here for that reason. One task works like this:
+
+    writer = a copy of the user's object, made from its bytes in this task alone
+    writer.open(partition_id, epoch_id)     False: no row is processed
+    writer.process(row)                     for each row of the partition
+    writer.close(error)                     after every open that returned; None if all went well
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+_END_OF_DATA = -1
+
+
+class RowsCutOff(Exception):
+    """The rows of a partition ended before their end, because what computes them failed or was stopped."""
+
+
+class WholePartition:
+    """Reads the rows that Spark sends to a task, and tells their end from the end of the connection.
+
+    Spark's own readers take both for the end. An object that commits in `close` would then commit the first
+    rows of a partition whose computation failed.
+    """
+
+    def load_stream(self, stream: BinaryIO) -> Iterator[Any]:
+        """Every row; RowsCutOff where no mark of the end has come."""
+        while (length := _number(stream)) != _END_OF_DATA:
+            data = stream.read(length)
+            if len(data) < length:
+                raise RowsCutOff("what computes the rows failed or was stopped")
+            yield from pickle.loads(data)
+
+
+def _number(stream: BinaryIO) -> int:
+    data = stream.read(4)
+    if len(data) < 4:
+        raise RowsCutOff("what computes the rows failed or was stopped")
+    return int(struct.unpack("!i", data)[0])
+
+
+def with_function(pickled: bytes) -> Callable[[int, Iterable[Any]], Iterator[Any]]:
+    """A task that calls a function with each row."""
+
+    def run(partition_id: int, rows: Iterable[Any]) -> Iterator[Any]:
+        function = pickle.loads(pickled)
+        for row in rows:
+            function(row)
+        return iter(())
+
+    return run
+
+
+def with_object(pickled: bytes, epoch_id: int) -> Callable[[int, Iterable[Any]], Iterator[Any]]:
+    """A task that opens, uses and closes a copy of an object."""
+
+    def run(partition_id: int, rows: Iterable[Any]) -> Iterator[Any]:
+        writer = pickle.loads(pickled)
+        wanted = writer.open(partition_id, epoch_id) if hasattr(writer, "open") else True
+        error: BaseException | None = None
+        try:
+            if wanted is None:
+                raise TypeError("open returned None; it has to return True, or False to skip the rows")
+            for row in rows:
+                # Rows that are not wanted are taken all the same: state is committed after the last one.
+                if wanted:
+                    writer.process(row)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            _close(writer, error)
+        return iter(())
+
+    return run
+
+
+def _close(writer: Any, error: BaseException | None) -> None:
+    """Close after success or failure; what went wrong first is what Spark gets to hear."""
+    if not hasattr(writer, "close"):
+        return
+    try:
+        writer.close(error)
+    except Exception as second:
+        if error is None:
+            raise
+        raise error from second

@@ -1,0 +1,68 @@
+"""What can be said about a source or sink that a class of the user's brings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from headwater.connectors.schema_files import SchemaField, read_schema
+from headwater.spec import (
+    ClassRef,
+    Connector,
+    Delivery,
+    Schema,
+    SinkOptions,
+    SinkSide,
+    SourceOptions,
+    SourceSide,
+)
+from headwater.spec.functions import ClassField
+
+
+class PythonSource(SourceOptions):
+    """Rows of a class of yours: `streamReader` or `simpleStreamReader` streams, `reader` reads at once."""
+
+    python_class: ClassField = Field(
+        alias="class", description='The DataSource, as `"feeds.py:Tickers"`, relative to the pipeline file.'
+    )
+    columns: SchemaField | None = Field(
+        default=None,
+        alias="schema",
+        description="The columns, where the class leaves them to you; else its `schema()` says them.",
+    )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
+        return read_schema(written, info)
+
+
+class PythonSink(SinkOptions):
+    """Hands rows to a class of yours: to its `streamWriter`, in a batch run to its `writer`."""
+
+    python_class: ClassField = Field(
+        alias="class", description='The DataSource, as `"out.py:Post"`, relative to the pipeline file.'
+    )
+
+
+def _classes(options: PythonSource | PythonSink) -> tuple[ClassRef, ...]:
+    return (options.python_class,)
+
+
+def _columns(options: PythonSource) -> Schema | None:
+    return options.columns
+
+
+CONNECTOR = Connector(
+    name="python",
+    summary="A class of yours, written for Spark's Python Data Source API.",
+    spark="headwater.connectors.python.spark",
+    source=SourceSide(options=PythonSource, replayable=True, functions=_classes, columns=_columns),
+    sink=SinkSide(
+        options=PythonSink,
+        modes=frozenset({"append", "update", "complete"}),
+        delivery=Delivery.USER,
+        functions=_classes,
+    ),
+)

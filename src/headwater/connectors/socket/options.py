@@ -1,0 +1,36 @@
+"""What can be said about the socket source."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from headwater.spec import Connector, Schema, SourceOptions, SourceSide
+
+
+class SocketSource(SourceOptions):
+    """Lines of text that a server sends: `value string`, with `arrival_time` also `timestamp timestamp`."""
+
+    host: str = Field(min_length=1, description="The machine whose server sends the lines.")
+    port: int = Field(gt=0, lt=65536, description="The port on which it listens.")
+    arrival_time: bool = Field(
+        default=False, description="Add a column `timestamp`: when the line came in, by this machine's clock."
+    )
+
+
+def _columns(options: SocketSource) -> Schema:
+    return Schema.of("value string, timestamp timestamp" if options.arrival_time else "value string")
+
+
+def _goes_on(offset: object) -> bool:
+    """Spark counts the lines of one connection, and a new connection begins to count anew: -1 is none yet."""
+    return not isinstance(offset, int) or offset < 0
+
+
+CONNECTOR = Connector(
+    name="socket",
+    summary="Lines of text from a socket; for trying things out.",
+    spark="headwater.connectors.socket.spark",
+    source=SourceSide(
+        options=SocketSource, replayable=False, batch=False, columns=_columns, goes_on=_goes_on
+    ),
+)

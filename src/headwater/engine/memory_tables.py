@@ -1,0 +1,41 @@
+"""Queries by SQL over the tables that a run keeps in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.connectors import sink_side
+from headwater.engine.build import SPARK_ERRORS
+from headwater.engine.spark_errors import sentence_of
+from headwater.errors import UsageProblem
+from headwater.errors.catalogue.memory import RUN_SQL_REFUSED, RUN_SQL_STREAM
+from headwater.spec import PipelineSpec
+from headwater.values import scrub
+
+__all__ = ["DataFrame", "MemoryTables"]
+
+
+@dataclass(frozen=True)
+class MemoryTables:
+    """The tables in memory of one run, in the session of its pipeline."""
+
+    spark: SparkSession
+    spec: PipelineSpec
+
+    def query(self, sql: str) -> DataFrame:
+        """The rows of a query; UsageProblem where Spark refuses it or it reads a stream."""
+        try:
+            rows = self.spark.sql(sql)
+        except SPARK_ERRORS as error:
+            says = scrub(sentence_of(error))
+            raise UsageProblem(RUN_SQL_REFUSED.at(None, says=says, tables=self._names)) from error
+        if rows.isStreaming:
+            raise UsageProblem(RUN_SQL_STREAM.at(None, tables=self._names))
+        return rows
+
+    @property
+    def _names(self) -> str:
+        named = (sink.name for sink in self.spec.sinks if sink_side(sink.connector).in_process)
+        return ", ".join(named) or "none"

@@ -1,0 +1,109 @@
+"""The jars on this machine: from a given folder or the cache, else fetched; each by its checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headwater.errors import EnvironmentProblem, Problem
+from headwater.errors.catalogue.environment import JAR_CHANGED, JAR_NO_FOLDER, JAR_NOT_FETCHED
+from headwater.jars.artifact import Artifact, Release
+from headwater.jars.ivy import Fetch
+from headwater.values.user_cache import user_cache
+
+FOLDER = "HEADWATER_JARS"
+REPOSITORY = "HEADWATER_REPOSITORY"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A jar that is there, and where it came from: `folder`, `cache` or `repository`."""
+
+    path: Path
+    coordinates: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class JarStore:
+    """Finds jars. A given folder is asked first and alone where there is no way to fetch."""
+
+    cache: Path
+    folder: Path | None = None
+    fetch: Fetch | None = None
+    """None: nothing is fetched, only looked for."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str], fetch: Fetch | None = None) -> JarStore:
+        """The store that this machine's settings describe."""
+        folder = Path(environ[FOLDER]).expanduser() if environ.get(FOLDER) else None
+        if folder and not folder.is_dir():
+            raise EnvironmentProblem(JAR_NO_FOLDER.at(setting=FOLDER, folder=str(folder)))
+        return cls(user_cache(environ) / "jars", folder, fetch)
+
+    def find(self, artifact: Artifact) -> Taken | None:
+        """The first release that is on this machine; EnvironmentProblem for a wrong file."""
+        for release in artifact.releases:
+            for origin, place in (("folder", self.folder), ("cache", self.cache)):
+                path = place / artifact.file_name(release) if place else None
+                if path and path.is_file():
+                    _refuse_changed(path, artifact, release)
+                    return Taken(path, artifact.coordinates(release), origin)
+        return None
+
+    def take(self, artifact: Artifact) -> Taken:
+        """The jar, fetched if need be; EnvironmentProblem with what to put where."""
+        found = self.find(artifact)
+        if found:
+            return found
+        reasons = []
+        for release in artifact.releases:
+            reason = self._fetched(artifact, release)
+            if not reason:
+                path = self.cache / artifact.file_name(release)
+                return Taken(path, artifact.coordinates(release), "repository")
+            reasons.append(f"{artifact.coordinates(release)}: {reason}")
+        raise EnvironmentProblem(self.missing(artifact, reasons))
+
+    def missing(self, artifact: Artifact, reasons: Iterable[str] = ()) -> Problem:
+        """What to say of a jar that is not here."""
+        names = " or ".join(artifact.file_name(release) for release in artifact.releases)
+        return JAR_NOT_FETCHED.at(
+            coordinates=" or ".join(artifact.coordinates(release) for release in artifact.releases),
+            reason="; ".join(reasons) or "it was not looked for",
+            file=names,
+            folder=str(self.folder or self.cache),
+            setting=REPOSITORY,
+        )
+
+    def _fetched(self, artifact: Artifact, release: Release) -> str:
+        """Fetch a release into the cache; the reason if that can't be."""
+        if self.fetch is None:
+            return "nothing is fetched here"
+        self.cache.mkdir(parents=True, exist_ok=True)
+        # Beside its last place, so that a file appears there whole or not at all.
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.cache) as folder:
+            reason = self.fetch(artifact.group, artifact.name, release.version, Path(folder))
+            fetched = Path(folder) / artifact.file_name(release)
+            if reason or not fetched.is_file():
+                return reason or "the repository sent no jar"
+            _refuse_changed(fetched, artifact, release)
+            os.replace(fetched, self.cache / artifact.file_name(release))
+        return ""
+
+
+def _refuse_changed(path: Path, artifact: Artifact, release: Release) -> None:
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != release.sha256:
+        raise EnvironmentProblem(
+            JAR_CHANGED.at(
+                path=str(path),
+                coordinates=artifact.coordinates(release),
+                found=found[:12],
+                wanted=release.sha256[:12],
+            )
+        )

@@ -1,0 +1,111 @@
+"""Checks without Spark: as much as can be said is said together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.api import checking, full_check
+from headwater.api.checking import check
+from headwater.api.loading import load
+from headwater.api.pipeline import Pipeline
+from headwater.errors import EnvironmentProblem, PipelineError
+from headwater.errors.catalogue.environment import PLATFORM_UNSUPPORTED
+from headwater.loaders.constructors import console, files, foreach_batch, rate
+
+BROKEN = """
+name: shop
+sources:
+  clicks: {connector: rate, options: {key: "${secret:NO_SUCH_SECRET}"}}
+  unread: {connector: rate}
+tables:
+  few: SELECT * FROM clikcs
+  loop: SELECT * FROM loop
+sinks:
+  out: {reads: clicks, connector: files, path: out, format: json, mode: complete}
+  call: {reads: few, connector: foreach_batch, function: "out.py:write"}
+""".lstrip()
+
+
+def told(file: Path) -> list[tuple[str, str, int | None]]:
+    found = [finding.to_json() for finding in check(file, offline=True).findings]
+    return [(each["severity"], each["code"], each["line"]) for each in found]
+
+
+def pipeline(folder: Path, text: str, code: str = "def write(batch, batch_id): ...\n") -> Path:
+    file = folder / "pipeline.yml"
+    file.write_text(text, encoding="utf-8")
+    (folder / "out.py").write_text(code, encoding="utf-8")
+    return file
+
+
+def test_the_graph_and_the_rules_are_told_together(tmp_path: Path) -> None:
+    assert told(pipeline(tmp_path, BROKEN)) == [
+        ("error", "HW-UNKNOWN-TABLE", 6),
+        ("error", "HW-CYCLE", 7),
+        ("error", "HW-SINK-MODE", 9),
+        ("warning", "HW-SECRET-NOT-SET", 3),
+    ]
+
+
+def test_a_wrong_form_hides_neither_graph_nor_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = pipeline(tmp_path, BROKEN.replace("unread: {", "unread: {rows: 3, "), "\ndef write(batch): ...\n")
+    assert told(file) == [
+        ("error", "HW-FUNCTION-ARGUMENTS", 2),
+        ("error", "HW-UNKNOWN-KEY", 4),
+        ("error", "HW-UNKNOWN-TABLE", 6),
+        ("error", "HW-CYCLE", 7),
+        ("error", "HW-SINK-MODE", 9),
+    ]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PipelineError) as error:
+        load("pipeline.yml")
+    assert [problem.where for problem in error.value.problems] == [
+        "out.py:2:1",
+        "pipeline.yml:4:12",
+        "pipeline.yml:6:22",
+        "pipeline.yml:7:3",
+        "pipeline.yml:9:73",
+    ]
+
+
+def test_without_spark_a_full_check_says_what_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_spark(*_: object) -> None:
+        raise EnvironmentProblem(PLATFORM_UNSUPPORTED.at(None, platform="x"))
+
+    monkeypatch.setattr(full_check, "check_with_spark", no_spark)
+    findings = checking.check(pipeline(tmp_path, BROKEN)).findings
+    assert [finding.problem.code for finding in findings] == [
+        "HW-PLATFORM-UNSUPPORTED",
+        "HW-UNKNOWN-TABLE",
+        "HW-CYCLE",
+        "HW-SINK-MODE",
+        "HW-SECRET-NOT-SET",
+    ]
+    right = "name: p\nsources: {a: {connector: rate}}\nsinks: {out: {reads: a, connector: noop}}\n"
+    with pytest.raises(EnvironmentProblem):
+        checking.check(pipeline(tmp_path, right))
+
+
+def test_the_same_in_python(tmp_path: Path) -> None:
+    def write(batch: Any) -> None: ...
+
+    p = Pipeline("shop")
+    p.source("clicks", rate(), watermark=("value", "1 minute"))
+    p.sink("out", files(path="out", format="json"), reads="clicks", mode="update")
+    p.sink("show", console(), reads="clicks")
+    findings = p.check(offline=True)
+    assert [finding.problem.code for finding in findings] == ["HW-WATERMARK-TYPE", "HW-SINK-MODE"]
+    line = write.__code__.co_firstlineno
+    wrong: Any = write
+    p.sink("call", foreach_batch(function=wrong), reads="clicks")
+    with pytest.raises(PipelineError) as error:
+        p.check(offline=True)
+    (problem,) = error.value.problems
+    assert problem.params["takes"] == "batch: 'Any'"
+    assert problem.place is not None
+    assert (problem.code, problem.place.file, problem.place.line) == ("HW-FUNCTION-ARGUMENTS", __file__, line)

@@ -1,0 +1,108 @@
+"""Columns that a declaration names, judged without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.checks import Rule, Situation
+from headwater.checks.columns import SinkColumns, WatermarkColumn, columns_of, watermark_problem
+from headwater.errors import Problem
+from headwater.plan import Graph
+from headwater.values import Position
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+    name: shop
+    sources:
+      clicks:
+        connector: files
+        path: {path}
+        format: json
+        schema: {{id: int, At: timestamp, name: varchar(3), span: {{end: timestamp}}}}
+        watermark: {{column: {column}, delay: 1 minute}}
+    sinks:
+      out:
+        reads: CLICKS
+        connector: files
+        path: /out
+        format: {format}
+        partition_by: [{by}]
+"""
+
+
+def problems(rule: Rule, root: Path, **keys: str) -> list[Problem]:
+    written = {"column": "at", "format": "json", "by": "id", "path": ".", **keys}
+    spec = spec_of(PIPELINE.format(**written), root)
+    return [finding.problem for finding in rule.findings(Situation(spec, Graph.of(spec)))]
+
+
+def test_a_watermark_on_no_column(tmp_path: Path) -> None:
+    (problem,) = problems(WatermarkColumn(), tmp_path, column="att")
+    assert (problem.code, problem.place) == ("HW-WATERMARK-COLUMN", Position("pipeline.yml", 8, 25))
+    assert problem.params == {"where": "the source `clicks`", "column": "att", "hint": "Did you mean `At`?"}
+
+
+def test_a_watermark_on_no_time(tmp_path: Path) -> None:
+    (problem,) = problems(WatermarkColumn(), tmp_path, column="name")
+    assert (problem.code, problem.place) == ("HW-WATERMARK-TYPE", Position("pipeline.yml", 8, 25))
+    assert problem.params == {"where": "the source `clicks`", "column": "name", "type": "string"}
+
+
+@pytest.mark.parametrize("column", ["at", "AT", "span", "span.end", "'`At`'"])
+def test_what_is_right_or_for_spark_to_tell(column: str, tmp_path: Path) -> None:
+    assert problems(WatermarkColumn(), tmp_path, column=column) == []
+
+
+def test_a_sink_that_reads_a_source_directly(tmp_path: Path) -> None:
+    (problem,) = problems(SinkColumns(), tmp_path, by="day")
+    assert (problem.code, problem.place) == ("HW-FILES-PARTITION-COLUMN", Position("pipeline.yml", 15, 19))
+    assert problem.params == {"name": "out", "column": "day", "known": "id, At, name, span"}
+    (problem,) = problems(SinkColumns(), tmp_path, format="csv")
+    assert (problem.code, problem.place) == ("HW-FILES-CSV-COLUMN", Position("pipeline.yml", 14, 13))
+    assert problem.params == {"name": "out", "column": "span", "type": "struct<end:timestamp>"}
+
+
+def test_folders_add_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "day=1").mkdir()
+    (problem,) = problems(SinkColumns(), tmp_path, by="day", path=".")
+    assert problem.code == "HW-FILES-PARTITION-COLUMN"
+    (problem,) = problems(WatermarkColumn(), tmp_path, column="day", path=".")
+    assert problem.code == "HW-WATERMARK-COLUMN"
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        ("{connector: rate}", {"timestamp": "timestamp", "value": "bigint"}),
+        ("{connector: rate_per_batch, rows_per_batch: 1}", {"timestamp": "timestamp", "value": "bigint"}),
+        ("{connector: files, path: ., format: text}", {"value": "string"}),
+        ("{connector: files, path: ., format: json, schema: {a: char(2)}}", {"a": "string"}),
+        ("{connector: files, path: ., format: json, infer_schema: true}", None),
+        ("{connector: files, path: 's3://a/b', format: text}", None),
+        ("{connector: files, path: ., format: text, options: {basePath: /}}", None),
+    ],
+)
+def test_what_a_source_tells_of_its_columns(source: str, columns: Any, tmp_path: Path) -> None:
+    text = f"name: p\nsources: {{a: {source}}}\nsinks: {{out: {{reads: a, connector: noop}}}}"
+    assert columns_of(spec_of(text, tmp_path).sources[0]) == columns
+
+
+def test_a_table_is_named_as_one() -> None:
+    text = """
+        name: p
+        sources: {a: {connector: rate}}
+        tables: {few: {sql: SELECT * FROM a, watermark: {column: b, delay: 1s}}}
+        sinks: {out: {reads: few, connector: noop}}
+    """
+    (table,) = spec_of(text).tables
+    problem = watermark_problem(table, {"value": "bigint"})
+    assert problem is not None
+    assert problem.params == {
+        "where": "the table `few`",
+        "column": "b",
+        "hint": "Its columns are: value.",
+    }
+    assert problem.place == Position("pipeline.yml", 3, 58)

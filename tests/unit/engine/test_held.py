@@ -1,0 +1,88 @@
+"""What a sink's place holds, and in which order it is asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.types import IntegerType, StructType
+
+from headwater.checks import Reached
+from headwater.engine import held as module
+from headwater.engine import verdict as asking
+from headwater.engine.held import HeldRows, held_by
+from headwater.engine.verdict import kept_settings, verdict
+from headwater.plan import Graph, QueryFacts
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+name: shop
+sources: {clicks: {connector: rate}}
+sinks: {out: {reads: clicks, connector: files, path: out, format: parquet}}
+"""
+FACTS = QueryFacts(
+    sink="out",
+    connector="files",
+    mode="append",
+    root="/project",
+    timezone="UTC",
+    sources=(),
+    output_schema={},
+    settings={"spark.sql.shuffle.partitions": "2"},
+)
+
+
+def held(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> HeldRows:
+    monkeypatch.setattr(module, "spark_module", lambda connector: SimpleNamespace(**answers))
+    (sink,) = spec_of(PIPELINE).sinks
+    frame: Any = SimpleNamespace(schema=None)
+    spark: Any = None
+    return held_by(spark, sink, frame)
+
+
+def unreadable(*_: object) -> StructType:
+    raise PySparkException(
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file part-0. SQLSTATE: KD001"
+    )
+
+
+def test_a_connector_that_knows_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert held(monkeypatch) == HeldRows()
+
+
+def test_what_a_connector_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = StructType().add("id", IntegerType())
+    answers = held(
+        monkeypatch,
+        held_batch=lambda *_: 3,
+        held_outside=lambda *_: None,
+        held_schema=lambda *_: schema,
+    )
+    assert answers == HeldRows({"id": "int"}, 3)
+
+
+def test_a_file_that_can_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = held(monkeypatch, held_batch=lambda *_: 3, held_schema=unreadable)
+    assert answers == HeldRows({}, 3, "", "Encountered error while reading file part-0")
+
+
+def test_frozen_settings_are_those_of_the_facts_else_of_the_checkpoint() -> None:
+    reached = {name: Reached("/run", (), 0, {"key": "spark"}) for name in ("out", "other")}
+    assert kept_settings({"out": FACTS}, reached) == {"out": FACTS.settings, "other": {"key": "spark"}}
+
+
+def test_a_pipeline_that_runs_meanwhile_is_not_behind_its_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [3]
+
+    def facts_of(*_: object) -> QueryFacts:
+        batches.append(4)
+        return QueryFacts(**{**vars(FACTS), "held_batch": 4})
+
+    monkeypatch.setattr(asking, "facts_of", facts_of)
+    monkeypatch.setattr(asking, "settings_of", lambda *_: ())
+    spec = spec_of(PIPELINE)
+    prepared: Any = SimpleNamespace(session=None, graph=Graph.of(spec), frames={"out": None}, problems=())
+    heard = verdict(prepared, spec, {"out": FACTS}, lambda: {"out": Reached("/run", (), batches[-1])})
+    assert heard.findings == []

@@ -1,0 +1,42 @@
+"""How the start of a query fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JError
+
+from headwater.engine.query import start_query
+from headwater.errors import PipelineError
+from headwater.values import Unpaced
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+name: p
+sources: {clicks: {connector: rate}}
+sinks:
+  out: {reads: clicks, connector: noop}
+"""
+
+
+def test_whatever_spark_says_is_told_at_the_sink(tmp_path: Path) -> None:
+    spec, pools = spec_of(PIPELINE), list[object]()
+
+    def refuse(settings: object) -> None:
+        raise Py4JError("no answer")
+
+    context = SimpleNamespace(setLocalProperty=lambda key, value: pools.append(value))
+    session: Any = SimpleNamespace(apply=refuse, spark=SimpleNamespace(sparkContext=context))
+    builder: Any = SimpleNamespace(spec=spec)
+    frame: Any = None
+    with pytest.raises(PipelineError) as failed:
+        start_query(
+            session, builder, spec.sinks[0], frame, checkpoint=tmp_path, settings=(), trigger=Unpaced()
+        )
+    (problem,) = failed.value.problems
+    assert problem.place is not None
+    assert problem.place.line == 4
+    assert pools == [None]

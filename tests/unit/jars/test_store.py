@@ -1,0 +1,106 @@
+"""Jars are taken by their checksum from a folder, the cache or a repository, in this order."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import EnvironmentProblem
+from headwater.jars import TABLE, Artifact, JarStore, Release, artifacts
+from headwater.jars.ivy import Fetch
+
+OLD, NEW = b"the older jar", b"the newer jar"
+
+
+def release(version: str, content: bytes) -> Release:
+    return Release(version, hashlib.sha256(content).hexdigest())
+
+
+ARTIFACT = Artifact("org.example", "birds_2.13", (release("2.0", NEW), release("1.0", OLD)))
+
+
+def repository(contents: dict[str, bytes], asked: list[str] | None = None) -> Fetch:
+    """A repository that has these versions."""
+
+    def fetch(group: str, name: str, version: str, folder: Path) -> str:
+        if asked is not None:
+            asked.append(version)
+        if version not in contents:
+            return "not found"
+        (folder / f"{name}-{version}.jar").write_bytes(contents[version])
+        return ""
+
+    return fetch
+
+
+def refusal(store: JarStore) -> tuple[str, dict[str, object]]:
+    with pytest.raises(EnvironmentProblem) as error:
+        store.take(ARTIFACT)
+    (problem,) = error.value.problems
+    return problem.code, dict(problem.params)
+
+
+def test_the_first_release_that_the_repository_has_is_taken_into_the_cache(tmp_path: Path) -> None:
+    asked: list[str] = []
+    store = JarStore(tmp_path / "cache", fetch=repository({"1.0": OLD}, asked))
+
+    first, second = store.take(ARTIFACT), store.take(ARTIFACT)
+
+    assert (first.coordinates, first.origin) == ("org.example:birds_2.13:1.0", "repository")
+    assert (second.path, second.origin) == (first.path, "cache")
+    assert first.path.read_bytes() == OLD
+    assert asked == ["2.0", "1.0"]
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["birds_2.13-1.0.jar"]
+
+
+def test_a_given_folder_comes_before_cache_and_repository(tmp_path: Path) -> None:
+    folder = tmp_path / "given"
+    folder.mkdir()
+    (folder / "birds_2.13-2.0.jar").write_bytes(NEW)
+
+    taken = JarStore(tmp_path / "cache", folder).take(ARTIFACT)
+
+    assert (taken.path, taken.origin) == (folder / "birds_2.13-2.0.jar", "folder")
+
+
+def test_without_any_of_them_the_refusal_says_which_file_to_put_where(tmp_path: Path) -> None:
+    folder = tmp_path / "given"
+    folder.mkdir()
+
+    code, params = refusal(JarStore(tmp_path / "cache", folder, repository({})))
+
+    assert code == "HW-JAR-NOT-FETCHED"
+    assert params["coordinates"] == "org.example:birds_2.13:2.0 or org.example:birds_2.13:1.0"
+    assert params["file"] == "birds_2.13-2.0.jar or birds_2.13-1.0.jar"
+    assert params["folder"] == str(folder)
+    assert "not found" in str(params["reason"])
+
+
+@pytest.mark.parametrize("place", ["cache", "repository"])
+def test_a_jar_with_another_checksum_is_refused(tmp_path: Path, place: str) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    if place == "cache":
+        (cache / "birds_2.13-2.0.jar").write_bytes(b"something else")
+
+    code, params = refusal(JarStore(cache, fetch=repository({"2.0": b"something else"})))
+
+    assert (code, params["coordinates"]) == ("HW-JAR-CHANGED", "org.example:birds_2.13:2.0")
+    if place == "repository":
+        assert list(cache.iterdir()) == []
+
+
+def test_the_table_names_exact_releases_with_checksums() -> None:
+    listed = [each for line in TABLE.values() for needed in line.values() for each in needed]
+    assert listed
+    for artifact in listed:
+        assert artifact.releases
+        assert all(len(release.sha256) == 64 for release in artifact.releases)
+
+
+def test_a_need_is_looked_up_by_the_line_of_spark() -> None:
+    assert artifacts("avro", "4.1.4") == TABLE["4.1"]["avro"]
+    assert artifacts("avro", "3.5.1") is None
+    assert artifacts("nothing", "4.1.4") is None

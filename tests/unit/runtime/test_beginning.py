@@ -1,0 +1,79 @@
+"""What begins anew at each start, and what never does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import CheckpointError
+from headwater.plan import QueryFacts
+from headwater.runtime.beginning import begin_anew
+from headwater.runtime.run_folder import RunFolder
+from headwater.spec import SinkSpec
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+name: p
+sources: {{clicks: {{connector: rate}}}}
+sinks: {{out: {{reads: clicks, connector: {connector}}}}}
+"""
+FACTS = QueryFacts(
+    sink="out",
+    connector="memory",
+    mode="append",
+    root="/",
+    timezone="UTC",
+    sources=(),
+    output_schema={},
+    settings={},
+    spark_version="4.1.4",
+)
+
+
+def sink_of(connector: str) -> SinkSpec:
+    (sink,) = spec_of(PIPELINE.format(connector=connector)).sinks
+    return sink
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    folder = RunFolder(tmp_path)
+    for name in ("metadata", "offsets/0", "offsets/1", "commits/0", "commits/.0.crc", "state/0/0/1.delta"):
+        file = folder.checkpoint("out") / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    return folder
+
+
+def left(folder: RunFolder) -> list[str]:
+    checkpoint = folder.checkpoint("out")
+    return sorted(str(file.relative_to(checkpoint)) for file in checkpoint.rglob("*"))
+
+
+def test_only_the_id_of_the_query_stays(folder: RunFolder) -> None:
+    folder.store_facts(FACTS)
+    said = begin_anew(folder, sink_of("memory"))
+    assert left(folder) == ["metadata"]
+    assert said.startswith("out: ")
+    assert "the 1 batch of the run before" in said
+
+
+def test_a_first_start_says_nothing(tmp_path: Path) -> None:
+    assert begin_anew(RunFolder(tmp_path), sink_of("memory")) == ""
+
+
+def test_other_sinks_keep_their_checkpoint(folder: RunFolder) -> None:
+    folder.store_facts(replace(FACTS, connector="console"))
+    before = left(folder)
+    assert begin_anew(folder, sink_of("console")) == ""
+    assert left(folder) == before
+
+
+def test_a_checkpoint_of_unknown_origin_stays(folder: RunFolder) -> None:
+    before = left(folder)
+    with pytest.raises(CheckpointError) as caught:
+        begin_anew(folder, sink_of("memory"))
+    assert [problem.code for problem in caught.value.problems] == ["HW-SINK-KIND-CHANGED"]
+    assert left(folder) == before

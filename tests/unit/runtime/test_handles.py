@@ -1,0 +1,41 @@
+"""The queries of a run, looked up by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.errors import HeadwaterError, UnknownQuery
+from headwater.values import Secret
+from tests.unit.runtime.queries import running
+
+
+@pytest.mark.parametrize("way", ["queries", "query"])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("revenu", "Did you mean `revenue`?"), ("x", "Look at its spelling.")]
+)
+def test_an_unknown_query_is_told_with_the_known_ones(way: str, name: str, hint: str) -> None:
+    with running("revenue", "orders") as (run, _, _):
+        with pytest.raises(UnknownQuery) as caught:
+            run.queries[name] if way == "queries" else run.query(name)
+        (problem,) = caught.value.problems
+        assert problem.code == "HW-UNKNOWN-QUERY"
+        assert problem.params == {"name": name, "known": "revenue, orders", "hint": hint}
+        assert str(caught.value) == str(problem)
+
+
+def test_it_is_a_lookup_that_fails_and_an_error_of_ours() -> None:
+    assert issubclass(UnknownQuery, KeyError)
+    assert issubclass(UnknownQuery, HeadwaterError)
+    with running("out") as (run, _, _):
+        queries = run.queries
+        assert (queries.get("nope"), "nope" in queries, "out" in queries) == (None, False, True)
+        assert list(queries) == ["out"]
+
+
+def test_a_plan_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAN_TOKEN", "planned-and-secret")
+    Secret("${secret:PLAN_TOKEN}").reveal()
+    with running("out") as (run, queries, _):
+        plan = "Scan [token=planned-and-secret]"
+        monkeypatch.setattr(queries["out"], "plan", lambda: plan, raising=False)
+        assert run.queries["out"].plan() == "Scan [token=***]"

@@ -1,0 +1,125 @@
+"""A start that loses its lock on the way, or is watched by an observer that fails, without Spark."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.errors import Held
+from headwater.errors.catalogue.checkpoints import LOCK_REMOVED
+from headwater.events import Event, QueryProgress, Said
+from headwater.runtime import RunOptions
+from headwater.runtime.locks import RunLocks
+from headwater.runtime.observers import guarded
+from headwater.values import Secret
+from tests.unit.runtime.queries import SECONDS, running
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+name: p
+sources: {clicks: {connector: rate}}
+sinks: {out: {reads: clicks, connector: noop}}
+"""
+
+# The package has a function of this name.
+module: Any = importlib.import_module("headwater.runtime.start")
+
+
+class FakeJvm:
+    """A JVM that only knows whether it was stopped."""
+
+    pid = None
+    start_time = None
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_a_lock_that_is_lost_while_spark_starts_refuses_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.runtime.locks.BEAT_SECONDS", 0.01)
+    seen = threading.Event()
+    lose = RunLocks._lose
+
+    def see(locks: RunLocks, held: Held) -> None:
+        lose(locks, held)
+        seen.set()
+
+    monkeypatch.setattr(RunLocks, "_lose", see)
+    jvm = FakeJvm()
+    lock = tmp_path / ".headwater" / "checkpoints" / "out.lock"
+
+    def open_session(*_: object, **__: object) -> SimpleNamespace:
+        # Another run on another host: ours was silent for too long.
+        lock.unlink()
+        assert seen.wait(SECONDS)
+        return SimpleNamespace(jvm=jvm)
+
+    def prepare(*_: object) -> None:
+        raise AssertionError("the start goes on")
+
+    monkeypatch.setattr(module, "open_session", open_session)
+    monkeypatch.setattr(module, "prepare", prepare)
+    events: list[Event] = []
+    with pytest.raises(Held) as caught:
+        module.start(spec_of(PIPELINE, tmp_path), RunOptions(), events.append, print)
+    assert [problem.code for problem in caught.value.problems] == ["HW-LOCK-REMOVED"]
+    assert jvm.stopped
+    assert [event.kind for event in events] == ["spark_starting"]
+
+
+def test_an_observer_that_raises_does_not_stop_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class GotAsFar(Exception):
+        pass
+
+    def open_session(*_: object, say: Callable[[str], None], **__: object) -> None:
+        say("Fetched a jar.")
+        raise GotAsFar
+
+    def observe(event: Event) -> None:
+        raise RuntimeError(event.kind)
+
+    monkeypatch.setattr(module, "open_session", open_session)
+    with pytest.raises(GotAsFar):
+        module.start(spec_of(PIPELINE, tmp_path), RunOptions(), observe, print)
+    assert [str(each.exc_info[1]) for each in caplog.records if each.exc_info] == ["spark_starting", "said"]
+
+
+def test_a_lost_lock_ends_the_queries_before_anybody_is_told() -> None:
+    held = Held(LOCK_REMOVED.at(file="out.lock"))
+    seen = list[bool]()
+
+    with running("out") as (run, queries, _):
+        supervisor = run._supervisor
+        module._lost(held, supervisor, lambda event: seen.append(supervisor._forced.is_set()))
+        assert seen == [True]
+        assert not queries["out"].is_active
+        assert run.wait(SECONDS)
+        assert run.queries["out"].problem == held.problems[0]
+
+
+def test_an_observer_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OBSERVED_TOKEN", "observed-and-secret")
+    Secret("${secret:OBSERVED_TOKEN}").reveal()
+    events: list[Event] = []
+    emit = guarded(events.append)
+    emit(Said(text="It said observed-and-secret."))
+    progress = {"batchId": 0, "sources": [{"description": "observed-and-secret"}]}
+    emit(QueryProgress(query="out", rows_out=None, progress=progress))
+    said, progressed = events
+    assert isinstance(said, Said)
+    assert isinstance(progressed, QueryProgress)
+    assert (said.text, progressed.progress) == (
+        "It said ***.",
+        {"batchId": 0, "sources": [{"description": "***"}]},
+    )

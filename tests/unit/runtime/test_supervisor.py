@@ -1,0 +1,180 @@
+"""How a run ends, and what it says of that."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from headwater.engine.query import RunningQuery
+from headwater.errors import Interrupted
+from headwater.errors.catalogue.checkpoints import LOCK_REMOVED
+from headwater.events import Event, QueryEnded, QueryProgress, QueryStatus, RunEnded, Said
+from headwater.runtime.handles import Run
+from headwater.runtime.supervisor import Track
+from headwater.values import Secret
+from tests.unit.runtime.queries import SECONDS, FailedQuery, FakeQuery, running
+
+PROGRESS = {"batchId": 1, "numInputRows": 0, "sources": []}
+
+
+def ended(events: list[Event]) -> RunEnded:
+    (event,) = [each for each in events if isinstance(each, RunEnded)]
+    return event
+
+
+def stop_in_a_batch(run: Run, query: FakeQuery, then: Callable[[], None]) -> None:
+    """Ask for a stop, and do something while the batch still runs."""
+    stopping = threading.Thread(target=run.stop)
+    stopping.start()
+    assert query.begun_to_stop.wait(SECONDS)
+    then()
+    stopping.join(SECONDS)
+    assert not stopping.is_alive()
+
+
+def test_a_forced_end_is_told_with_the_exit_code_of_the_process() -> None:
+    with running("out") as (run, queries, events):
+        stop_in_a_batch(run, queries["out"], run.force)
+        assert (run.exit_code, ended(events).exit_code) == (130, 130)
+        assert Interrupted.exit_code == 130
+        problem = run.queries["out"].problem
+        assert problem is not None
+        assert problem.code == "HW-FORCED"
+
+
+def test_an_end_for_another_reason_is_a_failure() -> None:
+    with running("out") as (run, queries, events):
+        why = LOCK_REMOVED.at(file="out.lock")
+        stop_in_a_batch(run, queries["out"], lambda: run._supervisor.force(why))
+        assert (run.exit_code, ended(events).exit_code) == (1, 1)
+        assert run.queries["out"].problem == why
+
+
+def test_force_after_the_end_changes_nothing() -> None:
+    with running("out") as (run, queries, events):
+        queries["out"].in_batch = False
+        run.stop()
+        run.force()
+        assert (run.exit_code, ended(events).exit_code, run.queries["out"].problem) == (0, 0, None)
+
+
+def failing(names: list[str]) -> Callable[[Track, Exception], RunningQuery]:
+    """Starts a query again, which fails again."""
+
+    def again(track: Track, failure: Exception) -> RunningQuery:
+        names.append(track.name)
+        return cast(RunningQuery, FailedQuery(track.name))
+
+    return again
+
+
+@pytest.mark.feature("C7.3", part="a batch that fails over a missing file again and again")
+def test_a_query_that_may_start_again_does_so_three_times_without_progress() -> None:
+    names: list[str] = []
+    with running("out", again=failing(names), query=FailedQuery) as (run, _, events):
+        assert run.wait(SECONDS)
+        assert names == ["out"] * 3
+        assert run.queries["out"].status is QueryStatus.FAILED
+        assert [each.status for each in events if isinstance(each, QueryEnded)] == [QueryStatus.FAILED]
+
+
+def test_progress_begins_the_count_anew() -> None:
+    with running("out", again=lambda track, failure: None) as (run, _, _):
+        track = run._supervisor.tracks["out"]
+        track.restarts = 3
+        run._supervisor.handle(QueryProgress(query="out", rows_out=0, progress=PROGRESS))
+        assert track.restarts == 0
+
+
+def test_a_stop_during_a_new_start_is_heard() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    new = FakeQuery("out")
+
+    def again(track: Track, failure: Exception) -> RunningQuery:
+        begun.set()
+        assert go_on.wait(SECONDS)
+        return cast(RunningQuery, new)
+
+    with running("out", again=again, query=FailedQuery) as (run, _, _):
+        assert begun.wait(SECONDS)
+        run._supervisor.stop()
+        go_on.set()
+        assert run.wait(SECONDS)
+        assert not new.is_active
+        assert run.queries["out"].status is QueryStatus.STOPPED
+
+
+def test_every_look_gives_others_a_turn() -> None:
+    looked = threading.Event()
+    with running("out", at_looks=looked.set):
+        assert looked.wait(SECONDS)
+
+
+def test_a_watch_that_fails_stops_the_queries_and_ends_the_run() -> None:
+    released = threading.Event()
+
+    def look() -> None:
+        raise RuntimeError("no word for it")
+
+    with running("out", at_looks=look, on_close=released.set) as (run, queries, events):
+        assert queries["out"].begun_to_stop.wait(SECONDS)
+        # The running batch may commit, and until then the run holds its locks.
+        assert not released.is_set()
+        queries["out"].in_batch = False
+        assert run.wait(SECONDS)
+        assert not queries["out"].is_active
+        assert released.is_set()
+        query = run.queries["out"]
+        assert query.problem is not None
+        assert (query.status, query.problem.code) == (QueryStatus.FAILED, "HW-WATCH-FAILED")
+        assert query.problem.params == {"says": "RuntimeError: no word for it"}
+        assert "Traceback" in query.problem.detail
+        assert (run.exit_code, ended(events).exit_code) == (1, 1)
+
+
+def test_a_run_is_closed_even_if_its_last_steps_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised = list[type[BaseException]]()
+    monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_type))
+
+    def fail() -> None:
+        raise RuntimeError("the lock can't be removed")
+
+    with running("out", query=FailedQuery, on_close=fail) as (run, _, events):
+        assert run.wait(SECONDS)
+        assert ended(events).exit_code == 1
+        run._supervisor._thread.join(SECONDS)
+        assert raised == [RuntimeError]
+
+
+def test_what_others_see_of_the_progress_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROGRESS_TOKEN", "batchId-and-more")
+    Secret("${secret:PROGRESS_TOKEN}").reveal()
+    progress = {**PROGRESS, "sources": [{"description": "Feed[batchId-and-more]"}]}
+    with running("out") as (run, _, _):
+        run._supervisor.handle(QueryProgress(query="out", rows_out=0, progress=progress))
+        assert run.queries["out"].progress == {**PROGRESS, "sources": [{"description": "Feed[***]"}]}
+
+
+@pytest.mark.parametrize("name", ["out", "id of out"])
+def test_a_query_by_name_or_id(name: str) -> None:
+    with running("out", "more") as (run, _, _):
+        assert run.query(name).name == "out"
+
+
+def test_a_query_that_can_not_start_again_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGAIN_TOKEN", "hush-hush")
+    Secret("${secret:AGAIN_TOKEN}").reveal()
+
+    def again(track: Track, failure: Exception) -> RunningQuery | None:
+        raise OSError("hush-hush is full")
+
+    with running("out", again=again, query=FailedQuery) as (run, _, events):
+        assert run.wait(SECONDS)
+        problem = run.queries["out"].problem
+        assert problem is not None
+        assert problem.code == "HW-QUERY-FAILED"
+        said = [each.text for each in events if isinstance(each, Said)]
+        assert said == ["The query `out` could not be started again (OSError: *** is full)."]
