@@ -107,3 +107,7 @@ sinks:
 
     told = [(each.problem.code, each.problem.place and each.problem.place.line) for each in findings]
     assert told == [("HW-UNKNOWN-COLUMN", 6), ("HW-NOT-ON-A-STREAM", 10)]
+    offline = check(tmp_path / "pipeline.yml", offline=True).findings
+    assert [(each.problem.code, each.problem.place.line) for each in offline if each.problem.place] == [
+        ("HW-WITHIN-NO-WATERMARK", 7)
+    ]

@@ -67,6 +67,7 @@ functions:
   no_function: {class: java.lang.String}
   untyped: {python: "texts.py:twice"}
   typed_twice: {python: "texts.py:shout", returns: string}
+  count: {python: "texts.py:shout"}
 sources:
   words: {connector: rate}
 sinks:
@@ -88,4 +89,5 @@ def test_functions_that_are_none_are_refused_together(tmp_path: Path) -> None:
         ("HW-CLASS-NO-FUNCTION", "no_function", 5),
         ("HW-FUNCTION-RETURNS", "untyped", 6),
         ("HW-FUNCTION-RETURNS", "typed_twice", 7),
+        ("HW-FUNCTION-BUILT-IN", "count", 8),
     ]

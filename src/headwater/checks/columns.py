@@ -8,7 +8,7 @@ from headwater.checks.finding import Finding
 from headwater.checks.rule import Rule, Situation
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Problem
-from headwater.errors.catalogue.running import WATERMARK_COLUMN, WATERMARK_TYPE
+from headwater.errors.catalogue.running import WATERMARK_COLUMN, WATERMARK_TYPE, WITHIN_NO_WATERMARK
 from headwater.spec import SourceSpec, TableSpec
 from headwater.values import nearest
 
@@ -54,6 +54,25 @@ class WatermarkColumn(Rule):
             columns = columns_of(source) if source.watermark else None
             problem = watermark_problem(source, columns) if columns is not None else None
             if problem:
+                yield Finding(problem)
+
+
+class WithinNoWatermark(Rule):
+    """`within: watermark` needs a watermark above; SQL and Python tables may make one: they are trusted."""
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        tables = {table.name.lower(): table for table in situation.spec.tables}
+        sources = {source.name.lower(): source for source in situation.spec.sources}
+        for table in situation.spec.tables:
+            if table.distinct is None or not table.distinct.within_watermark:
+                continue
+            read = table.distinct.reads.lower()
+            while read in tables and not tables[read].watermark and (inner := tables[read].distinct):
+                read = inner.reads.lower()
+            if read in sources and not sources[read].watermark and not sources[read].static:
+                problem = WITHIN_NO_WATERMARK.at(
+                    table.distinct.position, name=table.name, source=sources[read].name
+                )
                 yield Finding(problem)
 
 

@@ -47,7 +47,12 @@ def arguments_problem(name: str, method: Method, takes: str, place: Place | None
     passed = ", ".join(("self", *method.passes))
     function = f"{name}.{method.name}"
     return FUNCTION_ARGUMENTS.at(
-        place, function=function, takes=takes, count=len(method.passes) + 1, passed=passed
+        place,
+        function=function,
+        short=method.name,
+        takes=takes,
+        count=len(method.passes) + 1,
+        passed=passed,
     )
 
 

@@ -11,6 +11,7 @@ from headwater.engine.build import SPARK_ERRORS
 from headwater.engine.spark_errors import sentence_of
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.memory import RUN_SQL_REFUSED, RUN_SQL_STREAM
+from headwater.plan.sql_references import NotAQuery, sql_references
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
 
@@ -26,6 +27,11 @@ class MemoryTables:
 
     def query(self, sql: str) -> DataFrame:
         """The rows of a query; UsageProblem where Spark refuses it or it reads a stream."""
+        try:
+            sql_references(sql)
+        except NotAQuery as error:
+            says = f"it is no query ({error})"
+            raise UsageProblem(RUN_SQL_REFUSED.at(None, says=says, tables=self._names)) from None
         try:
             rows = self.spark.sql(sql)
         except SPARK_ERRORS as error:

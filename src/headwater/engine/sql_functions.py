@@ -13,6 +13,7 @@ from headwater.errors.catalogue.usercode import (
     AGGREGATOR_INPUT,
     CLASS_MISSING,
     CLASS_NO_FUNCTION,
+    FUNCTION_BUILT_IN,
     FUNCTION_RETURNS,
 )
 from headwater.spec import FunctionRef, FunctionSpec, PipelineSpec
@@ -36,6 +37,7 @@ def register_functions(
     problems: list[Problem] = []
     for declared in spec.functions:
         try:
+            _refuse_built_in(spark, declared)
             if declared.function:
                 _register_python(spark, declared, load(declared.function))
             else:
@@ -43,6 +45,15 @@ def register_functions(
         except PipelineError as error:
             problems += error.problems
     return tuple(problems)
+
+
+def _refuse_built_in(spark: SparkSession, declared: FunctionSpec) -> None:
+    """A function of a built-in's name would take its place everywhere, in what Spark itself computes too."""
+    jvm: Any = spark._jvm
+    analysis = jvm.org.apache.spark.sql.catalyst
+    built_in = analysis.analysis.FunctionRegistry.builtin()
+    if built_in.functionExists(analysis.FunctionIdentifier(declared.name)):
+        raise PipelineError(FUNCTION_BUILT_IN.at(declared.position, name=declared.name))
 
 
 def _register_python(spark: SparkSession, declared: FunctionSpec, function: Any) -> None:

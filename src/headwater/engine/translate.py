@@ -30,6 +30,7 @@ from headwater.values import Position, nearest, scrub
 
 _STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
 _ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
+_NO_WORKER = "Python worker failed to connect back"
 _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 
 # What the guard of the files source raises; its texts stand in the plan, too, which Spark quotes.
@@ -51,6 +52,10 @@ class Hint:
 
 
 HINTS = (
+    Hint(
+        "dropduplicateswithinwatermark",
+        "Declare `watermark:` on the source or on a table that it reads, or take `within: watermark` out.",
+    ),
     Hint(
         "sorting",
         "Sort inside a `foreach_batch` function.",
@@ -170,6 +175,8 @@ def failure_problem(
         return _detailed(running.MALFORMED_ROW.at(sink.position, sink=sink.name, says=says), error)
     if condition_of(error).startswith(_FILE_CONDITIONS):
         return _detailed(running.FILE_GONE.at(sink.position, sink=sink.name, says=says), error)
+    if _NO_WORKER in str(error):
+        return _detailed(running.WORKER_TOO_SLOW.at(sink.position, sink=sink.name), error)
     if _NO_CONNECTION.search(full_text(error)):
         return _detailed(running.NO_CONNECTION.at(sink.position, sink=sink.name, says=_lower(says)), error)
     place = place_in_tables(error, tables) or sink.position

@@ -75,7 +75,12 @@ def called_function(
 def arguments_problem(place: Position | None, name: str, takes: str, passed: tuple[str, ...]) -> Problem:
     """The problem of a function that can't take what it is called with."""
     return usercode.FUNCTION_ARGUMENTS.at(
-        place, function=name, takes=takes, count=len(passed), passed=", ".join(passed)
+        place,
+        function=name,
+        short=name.rpartition(".")[2],
+        takes=takes,
+        count=len(passed),
+        passed=", ".join(passed),
     )
 
 

@@ -20,12 +20,17 @@ def setting_problem(key: str, place: Place | None = None) -> Problem | None:
     if key in _FIXED:
         return SPARK_SETTING_FIXED.at(place, key=key, hint=_FIXED[key])
     if not key.startswith("spark."):
-        return SPARK_SETTING_NAME.at(place, key=key, hint=f"Did you mean `{_meant(key)}`?")
+        meant = _meant(key)
+        full = "Write the whole name, as Spark's configuration page has it: `spark.sql.shuffle.partitions`."
+        return SPARK_SETTING_NAME.at(place, key=key, hint=f"Did you mean `{meant}`?" if meant else full)
     return None
 
 
-def _meant(key: str) -> str:
+def _meant(key: str) -> str | None:
+    """The name that was most likely meant, where that can be told."""
     first, _, rest = key.partition(".")
     if rest and nearest(first, ["spark"]):
         return f"spark.{rest}"
-    return f"spark.hadoop.{key}" if key.startswith(_HADOOP) else f"spark.{key}"
+    if key.startswith(_HADOOP):
+        return f"spark.hadoop.{key}"
+    return f"spark.{key}" if first in ("sql", "driver", "executor", "ui") else None

@@ -229,6 +229,11 @@ def _says(details: ErrorDetails) -> tuple[str, str]:
     if value is None:
         return f"it is empty; {says}", LOOK_UP
     says = f"{says}, not `{_as_written(value)}`" if isinstance(value, str | int | float) else says
+    if kind == "bool_type" and isinstance(value, str):
+        truth = value.lower() in ("true", "yes", "on")
+        # `not `true`` would read odd: it was quoted.
+        says = says.replace(f"`{value}`", "text") if value in ("true", "false") else says
+        return says, f"Write `{str(truth).lower()}`, without quotes."
     return says, 'Quote it: `"…"`.' if "text is" in says and isinstance(value, int | float) else LOOK_UP
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Problem
 from headwater.errors.catalogue import static
 from headwater.errors.catalogue.pipelines import (
+    IN_RUN_FOLDER,
     NAME_TAKEN,
     NO_SINKS,
     NO_SUCH_JAR,
@@ -110,6 +111,13 @@ def _path_hint(path: Path) -> str:
     return f"Did you mean `{meant}`? Else: `mkdir -p {path}`." if meant else make
 
 
+def _is_around(one: str, other: str) -> bool:
+    """Whether two places are one, or one lies inside the other; an address lies in nothing."""
+    if one == other or not (os.path.isabs(one) and os.path.isabs(other)):
+        return one == other
+    return PurePath(one).is_relative_to(other) or PurePath(other).is_relative_to(one)
+
+
 def _places(spec: PipelineSpec) -> Iterator[Problem]:
     written: dict[str, str] = {}
     read = [
@@ -119,9 +127,13 @@ def _places(spec: PipelineSpec) -> Iterator[Problem]:
     ]
     for sink in spec.sinks:
         for place in sink_side(sink.connector).places(sink.options):
-            first = written.setdefault(spelt_once(place), sink.name)
-            if first != sink.name:
-                yield SAME_PLACE.at(sink.position, first=first, second=sink.name, place=place)
+            spelt = spelt_once(place)
+            met = [name for other, name in written.items() if _is_around(other, spelt) and name != sink.name]
+            if met:
+                yield SAME_PLACE.at(sink.position, first=met[0], second=sink.name, place=place)
+            written.setdefault(spelt, sink.name)
+            if os.path.isabs(spelt) and _is_around(spelt_once(str(spec.folder)), spelt):
+                yield IN_RUN_FOLDER.at(sink.position, sink=sink.name, place=place, folder=spec.folder)
             for other, source in read:
                 if lies_in(place, as_glob(other, spec.root)):
                     yield WRITES_SOURCE.at(

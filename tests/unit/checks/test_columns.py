@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from headwater.checks import Rule, Situation
-from headwater.checks.columns import SinkColumns, WatermarkColumn, columns_of, watermark_problem
+from headwater.checks.columns import (
+    SinkColumns,
+    WatermarkColumn,
+    WithinNoWatermark,
+    columns_of,
+    watermark_problem,
+)
 from headwater.errors import Problem
 from headwater.plan import Graph
 from headwater.values import Position
@@ -106,3 +112,30 @@ def test_a_table_is_named_as_one() -> None:
         "hint": "Its columns are: value.",
     }
     assert problem.place == Position("pipeline.yml", 3, 58)
+
+
+def test_distinct_within_a_watermark_needs_one_on_the_source() -> None:
+    spec = spec_of(
+        """
+        name: p
+        sources:
+          bare: {connector: rate}
+          marked: {connector: rate, watermark: {column: timestamp, delay: 1 hour}}
+        tables:
+          first: {reads: bare, distinct: value}
+          lacks: {reads: first, distinct: value, within: watermark}
+          has: {reads: marked, distinct: value, within: watermark}
+          trusted: SELECT * FROM bare
+          unknown: {reads: trusted, distinct: value, within: watermark}
+        sinks:
+          a: {reads: lacks, connector: noop}
+          b: {reads: has, connector: noop}
+          c: {reads: unknown, connector: noop}
+        """
+    )
+    found = list(WithinNoWatermark().findings(Situation(spec, Graph.of(spec))))
+    told = [
+        (each.problem.code, each.problem.params["name"], each.problem.place and each.problem.place.line)
+        for each in found
+    ]
+    assert told == [("HW-WITHIN-NO-WATERMARK", "lacks", 7)]

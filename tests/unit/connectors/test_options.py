@@ -171,11 +171,11 @@ def test_every_format_has_its_codecs(format: str, codec: str) -> None:
 @pytest.mark.parametrize(
     ("format", "codec", "says"),
     [
-        ("json", "zstd", "there are none, uncompressed, bzip2, deflate, gzip, lz4, snappy"),
-        ("xml", "gz", "did you mean `gzip`? There are"),
-        ("parquet", "org.apache.hadoop.io.compress.GzipCodec", "there are none"),
-        ("orc", "gzip", "there are none"),
-        ("avro", "none", "there are uncompressed"),
+        ("json", "zstd", "write one of none, uncompressed, bzip2, deflate, gzip, lz4, snappy"),
+        ("xml", "gz", "did you mean `gzip`?"),
+        ("parquet", "org.apache.hadoop.io.compress.GzipCodec", "write one of none"),
+        ("orc", "gzip", "write one of none"),
+        ("avro", "none", "write one of uncompressed"),
         ("avro", "zstd", "did you mean `zstandard`?"),
     ],
 )

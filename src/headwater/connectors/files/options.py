@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
@@ -117,10 +118,8 @@ def _known_codec(sink: FilesSink) -> None:
     if codec is None or codec.lower() in known or is_class:
         return
     meant = nearest(codec, known)
-    hint = f"did you mean `{meant}`? There are" if meant else "there are"
-    raise ValueError(
-        f"`compression` is `{codec}`, which {sink.format} files do not have; {hint} {', '.join(known)}"
-    )
+    hint = f"did you mean `{meant}`?" if meant else f"write one of {', '.join(known)}"
+    raise ValueError(f"`compression` is `{codec}`, which {sink.format} files do not have; {hint}")
 
 
 def _only_local(sink: FilesSink) -> None:
@@ -195,7 +194,9 @@ class FilesSource(SourceOptions):
         default=None, description="archive: the folder that finished files are moved to."
     )
     header: bool = Field(default=False, description="csv: the first line holds column names.")
-    delimiter: str | None = Field(default=None, description="csv: what stands between two values.")
+    delimiter: str | None = Field(
+        default=None, min_length=1, description="csv: what stands between two values."
+    )
     multiline: bool = Field(default=False, description="csv, json: a row may span lines.")
     row_tag: str | None = Field(default=None, description="xml: the element that is a row.")
     timestamp_format: str | None = Field(
@@ -220,8 +221,10 @@ class FilesSource(SourceOptions):
             )
         if self.infer_schema and self.format == "text":
             raise ValueError("text files have one column, `value string`; leave `infer_schema` out")
+        if self.format == "text" and self.columns and not _holds_lines(self.columns):
+            raise ValueError("a line of a text file is a string; write `schema: {value: string}`")
         if self.format == "xml" and not self.row_tag:
-            raise ValueError("xml files need `row_tag`, the element that is a row")
+            raise ValueError("xml files need `row_tag`; write the element that is a row: `row_tag: bird`")
         if self.max_files_per_batch and self.max_bytes_per_batch:
             raise ValueError(
                 "Spark takes one limit: `max_files_per_batch` or `max_bytes_per_batch`, not both"
@@ -236,6 +239,11 @@ class FilesSource(SourceOptions):
         return self
 
 
+def _holds_lines(schema: Schema) -> bool:
+    """Whether some column can hold the lines of a text file; the others come from key=value folders."""
+    return any(column.type == "string" for column in schema.columns)
+
+
 class FilesSink(SinkOptions):
     """A folder of files; readers through Spark see each row once."""
 
@@ -246,7 +254,9 @@ class FilesSink(SinkOptions):
         default=None, description="The codec, such as gzip or snappy; each format has its own."
     )
     header: bool = Field(default=False, description="csv: write column names as the first line.")
-    delimiter: str | None = Field(default=None, description="csv: what stands between two values.")
+    delimiter: str | None = Field(
+        default=None, min_length=1, description="csv: what stands between two values."
+    )
     row_tag: str | None = Field(default=None, description="xml: the element that is a row.")
     timestamp_format: str | None = Field(
         default=None, description="csv, json, xml: the pattern of timestamps."
@@ -271,6 +281,8 @@ class FilesSink(SinkOptions):
 
     @model_validator(mode="after")
     def _fits(self) -> FilesSink:
+        if Path(self.path).is_file():
+            raise ValueError(f"{self.path} is a file; write the name of a folder")
         _only_for(self, WRITE_FORMATS, self.format)
         _known_codec(self)
         _only_local(self)

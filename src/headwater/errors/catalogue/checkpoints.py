@@ -48,7 +48,7 @@ LOG_VERSION = Entry(
 CHECKPOINT_HELD = Entry(
     "HW-CHECKPOINT-HELD",
     "The checkpoint {checkpoint} is in use by run {run} (process {pid} of {user} on {host}) since {since}.",
-    "Stop that run with Ctrl-C or `kill {pid}`, or give this pipeline another `folder:`.",
+    "Wait for its end, or stop it: Ctrl-C or `kill {pid}`. Another `folder:` begins from the start again.",
 )
 
 CHECKPOINT_HELD_BY_THIS_PROCESS = Entry(

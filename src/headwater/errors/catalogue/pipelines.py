@@ -20,7 +20,7 @@ WRONG_VALUE = Entry(
 BAD_NAME = Entry(
     "HW-BAD-NAME",
     "`{name}` can't be the name of {where}.",
-    "Use letters, digits and `_`, not beginning with a digit, such as `{suggestion}`.",
+    "Use the letters a to z, digits and `_`, not beginning with a digit, such as `{suggestion}`.",
 )
 NAME_TAKEN = Entry(
     "HW-NAME-TAKEN",
@@ -39,8 +39,13 @@ CYCLE = Entry(
 )
 SAME_PLACE = Entry(
     "HW-SAME-PLACE",
-    "The sinks `{first}` and `{second}` both write to {place}.",
-    "Give each sink a place of its own; two queries that write one folder spoil each other's records.",
+    "The sink `{second}` writes to {place}, which is the place of the sink `{first}`, or meets it.",
+    "Give each sink a place of its own, beside the other; else readers of one see the rows of both.",
+)
+IN_RUN_FOLDER = Entry(
+    "HW-IN-RUN-FOLDER",
+    "The sink `{sink}` writes to {place}, which meets the run folder {folder}.",
+    "Give it a folder outside: the run folder holds checkpoints, and may be removed as a whole.",
 )
 WRITES_SOURCE = Entry(
     "HW-WRITES-SOURCE",

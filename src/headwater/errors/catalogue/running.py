@@ -30,7 +30,7 @@ WATERMARK_TYPE = Entry(
 UNKNOWN_FUNCTION = Entry(
     "HW-UNKNOWN-FUNCTION",
     "{where} calls the function {function}, which Spark does not have.",
-    "Check its spelling; a Python function is used inside a Python table.",
+    "Check its spelling; functions of your own are declared under `functions:`.",
 )
 TYPE_MISMATCH = Entry(
     "HW-TYPE-MISMATCH",
@@ -81,6 +81,17 @@ STATIC_SINK = Entry(
     "HW-STATIC-SINK",
     "The sink `{sink}` reads `{reads}`, in which nothing streams.",
     "Take `static: true` off one of its sources, or run it with `headwater run --batch`.",
+)
+WITHIN_NO_WATERMARK = Entry(
+    "HW-WITHIN-NO-WATERMARK",
+    "The table `{name}` is distinct within the watermark, and the source `{source}` has none.",
+    "Add `watermark: {{column: at, delay: 10 minutes}}` to the source, or take `within: watermark` out.",
+)
+WORKER_TOO_SLOW = Entry(
+    "HW-WORKER-TOO-SLOW",
+    "The query `{sink}` failed: a Python process for your code did not start within Spark's ten seconds.",
+    "The machine was too busy: start again, nothing is lost; with fewer sinks or more cores it comes less.",
+    retry=True,
 )
 NO_BATCH_FORM = Entry(
     "HW-NO-BATCH-FORM",

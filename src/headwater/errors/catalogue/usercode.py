@@ -83,7 +83,7 @@ FUNCTION_PARAMETER_KINDS = Entry(
 FUNCTION_ARGUMENTS = Entry(
     "HW-FUNCTION-ARGUMENTS",
     "`{function}({takes})` is called with {count} arguments ({passed}), which it can't take.",
-    "Write it as `def {function}({passed}):`.",
+    "Write it as `def {short}({passed}):`.",
 )
 
 FUNCTION_NOT_CALLABLE = Entry(
@@ -112,4 +112,9 @@ AGGREGATOR_INPUT = Entry(
     "The class {java_class} of the function `{name}` takes {taken}, which SQL can't pass.",
     "Declare its input as one of Java's own types, such as Aggregator<Double, …>; in Scala write "
     "java.lang.Double.",
+)
+FUNCTION_BUILT_IN = Entry(
+    "HW-FUNCTION-BUILT-IN",
+    "The function `{name}` has the name of one that Spark has itself, and would take its place everywhere.",
+    "Give it another name, such as `my_{name}`.",
 )
