@@ -104,6 +104,13 @@ def test_a_source_that_is_not_there_is_refused(site: Path, project: Path) -> Non
     assert [finding["code"] for finding in json.loads(done.stdout)["findings"]] == ["HW-NO-SUCH-PATH"]
 
 
+def test_the_reference_of_connectors_knows_it(site: Path, project: Path) -> None:
+    shown = headwater(site, project, "schema", "--connector", "jsonl").stdout
+    assert "as a source:" in shown
+    assert "as a sink:" in shown
+    assert "path (required): " in shown
+
+
 def test_the_schema_for_editors_knows_it(site: Path, project: Path) -> None:
     schema = json.loads(headwater(site, project, "schema").stdout)
     assert {"source.jsonl", "sink.jsonl"} <= set(schema["$defs"])

@@ -59,9 +59,20 @@ def explain(
         show_explained(result, plans=plans)
 
 
-def schema(as_json: Json = False) -> None:
-    """Print the JSON Schema of pipeline files, for editors."""
+def schema(
+    connector: Annotated[
+        str | None, typer.Option("--connector", metavar="NAME", help="Show the keys of one connector.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the JSON Schema of pipeline files, for editors; or the keys of an installed connector."""
+    from headwater.api.schema import connector_reference
     from headwater.api.schema import schema as pipeline_schema
-    from headwater.cli.render import print_json
+    from headwater.cli.render import print_json, show_connector
 
-    print_json(pipeline_schema())
+    if connector is None:
+        print_json(pipeline_schema())
+    elif as_json:
+        print_json(connector_reference(connector).to_json())
+    else:
+        show_connector(connector_reference(connector))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 import typer
 
 from headwater.api.results import CheckResult, ExplainResult, TableExplained
+from headwater.api.schema import ConnectorReference
 from headwater.checks import Finding, Severity
 from headwater.errors import Problem
 from headwater.values import scrub, scrub_within
@@ -45,6 +46,19 @@ def show_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None
     """Findings on stderr, each with its place and its remedy."""
     for finding in findings:
         _show_problem(finding.problem, finding.severity, verbose=verbose)
+
+
+def show_connector(reference: ConnectorReference) -> None:
+    """The keys of a connector, a line each."""
+    typer.echo(f"{reference.name}: {reference.summary}")
+    for side, keys in (("source", reference.source), ("sink", reference.sink)):
+        if keys is None:
+            continue
+        typer.echo(f"\nas a {side}:")
+        for key in keys:
+            default = "" if key.default in (None, [], {}, False) else f" [{key.default}]"
+            needed = " (required)" if key.required else default
+            typer.echo(f"  {key.name}{needed}: {key.meaning}")
 
 
 def show_check(result: CheckResult, *, verbose: bool) -> None:

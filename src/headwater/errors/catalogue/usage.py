@@ -37,3 +37,8 @@ BATCH_HAS_AN_END = Entry(
     "`--until-idle`, `--for`, `--fail-fast` and `--stop-timeout` mean nothing with `--batch`.",
     "Take them out: a batch run ends by itself.",
 )
+NO_SUCH_CONNECTOR = Entry(
+    "HW-NO-SUCH-CONNECTOR",
+    "There is no connector `{name}`.",
+    "{hint} Installed are: {known}.",
+)
