@@ -27,7 +27,7 @@ def jars_of(
     spec: PipelineSpec, say: Callable[[str], None], environ: Mapping[str, str] = os.environ
 ) -> tuple[str, ...]:
     """Every jar that the pipeline needs beyond Spark's own, its connectors' first; a fetch is said."""
-    needs = sorted({need for declared in needs_of(spec).values() for need in declared})
+    needs = sorted(_needs(spec))
     own = [need for need in needs if need.endswith(".jar")]
     known = [artifact for need in needs if need not in own for artifact in artifacts_of(need)]
     store = jar_store(environ) if known else None
@@ -39,12 +39,11 @@ def jars_of(
     return tuple(dict.fromkeys(paths))
 
 
-def needs_of(spec: PipelineSpec) -> dict[str, tuple[str, ...]]:
-    """What each source and sink lacks, by its name."""
-    found = {source.name: source_side(source.connector).jars(source.options) for source in spec.sources}
-    for sink in spec.sinks:
-        found[f"sink {sink.name}"] = sink_side(sink.connector).jars(sink.options)
-    return {name: needs for name, needs in found.items() if needs}
+def _needs(spec: PipelineSpec) -> set[str]:
+    """What the sources and sinks need that Spark lacks."""
+    read = (source_side(source.connector).jars(source.options) for source in spec.sources)
+    written = (sink_side(sink.connector).jars(sink.options) for sink in spec.sinks)
+    return {need for needs in (*read, *written) for need in needs}
 
 
 def artifacts_of(need: str) -> tuple[Artifact, ...]:
@@ -58,8 +57,13 @@ def artifacts_of(need: str) -> tuple[Artifact, ...]:
 
 def jar_store(environ: Mapping[str, str] = os.environ) -> JarStore:
     """The store of this machine, which fetches with the Ivy that Spark brings."""
-    (ivy,) = Path(pyspark.__path__[0], "jars").glob("ivy-*.jar")
-    fetch = ivy_fetch(find_java(environ).executable, ivy, environ.get(REPOSITORY, ""))
+
+    def fetch(group: str, name: str, version: str, folder: Path) -> str:
+        # Looked for only when something is fetched: mostly the jar is in the cache.
+        (ivy,) = Path(pyspark.__path__[0], "jars").glob("ivy-*.jar")
+        by_ivy = ivy_fetch(find_java(environ).executable, ivy, environ.get(REPOSITORY, ""))
+        return by_ivy(group, name, version, folder)
+
     return JarStore.of(environ, fetch)
 
 

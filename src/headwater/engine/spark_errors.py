@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 
 from pyspark.errors import PySparkException
 
 from headwater.spec import TableSpec
 from headwater.values import Position
+from headwater.values.user_lines import is_users
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*")
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
@@ -115,22 +115,6 @@ def python_failure(error: Exception, root: Path) -> tuple[str, Position | None] 
     frames = [(file, int(line)) for file, line in _PYTHON_FRAME.findall(trace) if is_users(file, root)]
     place = Position(*frames[-1]) if frames else None
     return (raised[-1].strip().rstrip(".") if raised else sentence_of(error)), place
-
-
-def user_line(trace: TracebackType | None, root: Path) -> Position | None:
-    """The deepest line of a traceback that stands in the user's project."""
-    place = None
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if is_users(file, root):
-            place = Position(file, trace.tb_lineno)
-        trace = trace.tb_next
-    return place
-
-
-def is_users(file: str, root: Path) -> bool:
-    """Whether a file belongs to the project and not to an environment inside its folder."""
-    return Path(file).is_relative_to(root) and not {"site-packages", "dist-packages"} & set(Path(file).parts)
 
 
 def _line_and_column(sql: str, index: int) -> tuple[int, int]:

@@ -76,10 +76,9 @@ def _register_python(spark: SparkSession, declared: FunctionSpec, function: Any)
 def _register_class(spark: SparkSession, declared: FunctionSpec) -> None:
     jvm: Any = spark._jvm
     found = _load_class(jvm, declared)
-    bases = jvm.org.apache.spark.sql
-    if jvm.java.lang.Class.forName("org.apache.spark.sql.expressions.Aggregator").isAssignableFrom(found):
+    if _extends(jvm, found, "org.apache.spark.sql.expressions.Aggregator"):
         encoder = _input_encoder(jvm, found, declared)
-        made = bases.functions.udaf(_instance(spark, found), encoder)
+        made = jvm.org.apache.spark.sql.functions.udaf(_instance(spark, found), encoder)
         session: Any = spark
         session._jsparkSession.udf().register(declared.name, made)
     elif _extends(jvm, found, "org.apache.spark.sql.expressions.UserDefinedAggregateFunction"):

@@ -20,13 +20,13 @@ from headwater.engine.spark_errors import (
     place_in_tables,
     python_failure,
     sentence_of,
-    user_line,
 )
 from headwater.errors import Problem
 from headwater.errors.catalogue import running
 from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE
 from headwater.spec import Mode, SinkSpec, SourceSpec, TableSpec
 from headwater.values import Position, nearest, scrub
+from headwater.values.user_lines import is_users, user_line
 
 _STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
 _ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
@@ -252,7 +252,7 @@ def _last_part(name: str) -> str:
 def _action(error: Exception, root: Path) -> str:
     """The call on the user's line that made Spark run: `count()`."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if Path(frame.filename).is_relative_to(root):
+        if is_users(frame.filename, root):
             calls = re.findall(r"\.(\w+)\(", frame.line or "")
             return f"`{calls[-1]}()`" if calls else "an action"
     return "an action"

@@ -12,8 +12,8 @@ from headwater.connectors import sink_side, source_side
 from headwater.engine.project_archive import PyFileTaker, ship_archive, write_archive
 from headwater.engine.project_code import PACKAGE_PREFIX, ProjectCode, unique_name
 from headwater.engine.project_imports import ProjectTree, needed_modules
-from headwater.engine.spark_errors import is_users
 from headwater.spec import FunctionRef, PipelineSpec
+from headwater.values.user_lines import is_users
 
 
 def ship_user_code(spec: PipelineSpec, context: PyFileTaker) -> ProjectCode | None:

@@ -100,10 +100,6 @@ class PipelineKeys(Keys):
     sinks: Things = Field(default_factory=dict, description="Where the rows of a table go.")
 
 
-def _type(text: str) -> str:
-    return canonical_type(text)
-
-
 class FunctionKeys(Keys):
     """Keys of a function for SQL."""
 
@@ -115,7 +111,7 @@ class FunctionKeys(Keys):
         alias="class",
         description="A class in one of the `jars`: a UDF0 … UDF22 or an Aggregator.",
     )
-    returns: Annotated[str, AfterValidator(_type)] | None = Field(
+    returns: Annotated[str, AfterValidator(canonical_type)] | None = Field(
         default=None, description="The type that a plain Python function returns, such as `bigint`."
     )
 

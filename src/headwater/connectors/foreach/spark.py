@@ -6,9 +6,7 @@ all were well. Here a batch is one job over its partitions, with the task of `ta
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from pyspark import RDD, cloudpickle
@@ -22,7 +20,7 @@ from headwater.connectors.foreach.unpicklable import blame, line_of
 from headwater.connectors.user_classes import class_problems
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.userclasses import CLASS_NOT_MADE, NOT_SERIALIZABLE
-from headwater.values import Position
+from headwater.values.user_lines import user_line
 
 # The executors may have no Headwater.
 cloudpickle.register_pickle_by_value(task)  # type: ignore[no-untyped-call]
@@ -80,15 +78,8 @@ def _made(found: Callable[[], Any], name: str, context: Context) -> Any:
         return found()
     except Exception as error:  # the user's own code: whatever it raises is told at the user's line
         raised = f"{type(error).__name__}: {error}".rstrip(". ")
-        place = _user_line(error, context) or context.place
+        place = user_line(error.__traceback__, context.root) or context.place
         raise PipelineError(CLASS_NOT_MADE.at(place, name=name, error=raised)) from error
-
-
-def _user_line(error: Exception, context: Context) -> Position | None:
-    """The deepest line that stands in the project."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).is_relative_to(context.root)]
-    return Position(own[-1].filename, own[-1].lineno or 1) if own else None
 
 
 def _pickled(thing: object, name: str, context: Context, hint: str) -> bytes:
