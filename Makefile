@@ -9,7 +9,7 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-verify quick test features soak reference docs lock clean force
+.PHONY: help setup demo demo-verify quick test features soak reference pictures docs lock clean force
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -43,6 +43,9 @@ soak: setup ## tests/faults again and again (ROUNDS=10)
 
 reference: setup ## write the generated pages of the docs again
 	@$(PY) -m scripts.reference
+
+pictures: setup ## draw the pictures of the docs again, from the tests of the examples
+	@$(PY) -m scripts.pictures
 
 docs: setup ## build the documentation into site/
 	@$(PY) -m zensical build --clean --strict

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from headwater.api.batch import run_batch
-from headwater.api.loading import load
 from headwater.api.results import RunResult
 from headwater.api.running import run
 from headwater.engine.class_path import add_to, artifacts_of, jar_store
+from headwater.engine.loading import load
 from headwater.events import Event, QueryProgress
 from headwater.runtime import Run, RunOptions, start
 from headwater.values import Duration

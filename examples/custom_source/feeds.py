@@ -15,7 +15,7 @@ class Tickers(DataSource):
     def schema(self) -> str:
         return "step int, share string, price int"
 
-    def streamReader(self, schema: StructType) -> "StreamedPrices":  # noqa: N802
+    def streamReader(self, schema: StructType) -> "StreamedPrices":
         return StreamedPrices(int(self.options["last"]))
 
     def reader(self, schema: StructType) -> "AllPrices":
@@ -28,10 +28,10 @@ class StreamedPrices(DataSourceStreamReader):
     def __init__(self, last: int) -> None:
         self.last = last
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, int]:
         return {"step": 0}
 
-    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self) -> dict[str, int]:
         return {"step": self.last}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:

@@ -1,7 +1,7 @@
 """A terminal for the documentation: types its commands and hands back what they print.
 
-`headwater` and `python` are run inside this process, on the JVM that all pages share; only a run that the
-page shows interrupted or killed gets a process of its own. Everything else goes to the shell.
+`headwater`, `python` and `pytest` are run inside this process, on the JVM that all pages share; only a run
+that the page shows interrupted or killed gets a process of its own. Everything else goes to the shell.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Terminal:
             return differences(command, self._real_process(words, command))
         if words[0] in ("cd", "export") or words == ["echo", "$?"]:
             return differences(command, self._built_in(words))
-        if words[0] in ("headwater", "python"):
+        if words[0] in INSIDE:
             return self._inside(words, command)
         assert words[0] in SHELL, f"{command.place}: {words[0]} is no command of the pages"
         done = subprocess.run(
@@ -75,7 +75,7 @@ class Terminal:
         if ">" in words:
             words, file = words[: words.index(">")], words[words.index(">") + 1]
         with redirect_stdout(output), redirect_stderr(output), _arguments(words):
-            self.exit_code = _exit_code(headwater if words[0] == "headwater" else lambda: _script(words[1]))
+            self.exit_code = _exit_code(lambda: INSIDE[words[0]](words[1:]))
             if file:
                 Path(file).write_text(output.getvalue(), encoding="utf-8")
                 return differences(command, [])
@@ -146,3 +146,16 @@ def _script(file: str) -> None:
         runpy.run_path(file, run_name="__main__")
     finally:
         sys.path.remove(folder)
+
+
+def _tests(words: list[str]) -> None:
+    """As `pytest` runs in a folder that has no settings of its own."""
+    sys.exit(pytest.main(["-p", "no:cacheprovider", "--color=no", *words]))
+
+
+INSIDE: dict[str, Callable[[list[str]], object]] = {
+    "headwater": lambda words: headwater(),
+    "python": lambda words: _script(words[0]),
+    "pytest": _tests,
+}
+"""What needs no process of its own."""

@@ -18,14 +18,17 @@ from pyspark import SparkContext
 
 from headwater.api.batch import run_batch
 from headwater.api.checking import check
-from headwater.api.loading import load
+from headwater.engine.loading import load
 from headwater.errors import PipelineError
 from headwater.runtime import RunOptions
 from headwater.spec import SinkSpec
 from tests.pipelines import run_until_idle
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-NAMES = sorted(folder.name for folder in EXAMPLES.iterdir() if folder.is_dir())
+NAMES = sorted(
+    folder.name for folder in EXAMPLES.iterdir() if folder.is_dir() and not (folder / "tests").exists()
+)
+"""The examples that run by themselves; those with tests are played in tests/spark."""
 SECOND_PLACES = {"two_places": ("large", "archive")}
 """Where the rows of a sink have to be once more."""
 NO_BATCH_FORM = {"rates", "socket_word_count"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from pyspark import SparkContext
 from ruamel.yaml import YAML
 from typer.main import get_command
 
-from headwater.api.loading import load
 from headwater.cli.main import app
+from headwater.engine.loading import load
 from tests.docs.pages import DOCS, ROOT, Block, Command, blocks, commands, differences
 from tests.docs.terminal import Terminal
 
@@ -87,6 +88,13 @@ def test_whole_pipelines_that_are_only_shown_are_well_formed(tmp_path: Path) -> 
         load(folder / "pipeline.yml")
 
 
+def test_what_is_shown_of_an_example_stands_in_its_file() -> None:
+    """A block whose title is a path below `examples/` is that file, or lines of it that follow each other."""
+    shown = [block for block in BLOCKS if block.title.startswith("examples/")]
+    assert shown
+    assert [str(block) for block in shown if not _is_part(block.text, ROOT / block.title)] == []
+
+
 def test_python_that_is_only_shown_compiles() -> None:
     for block in BLOCKS:
         if block.kind == "python" and not _is_form(block):
@@ -106,6 +114,13 @@ def test_commands_named_in_the_text_exist_with_their_options() -> None:
         known = {option for parameter in root.commands[words[0]].params for option in parameter.opts}
         used = {word.split("=")[0] for word in words if word.startswith("--")}
         assert used <= known, f"{page.name}: headwater {' '.join(words)}"
+
+
+def _is_part(text: str, file: Path) -> bool:
+    """Whether a text is a part of a file, perhaps moved to the left as a whole."""
+    part, lines = text.splitlines(), file.read_text(encoding="utf-8").splitlines()
+    places = range(len(lines) - len(part) + 1)
+    return any(dedent("\n".join(lines[at : at + len(part)])) == dedent("\n".join(part)) for at in places)
 
 
 def _is_form(block: Block) -> bool:

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.api.explaining import explain
-from headwater.api.loading import load
 from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.engine.loading import load
 from headwater.errors import PipelineError
 from headwater.events import Event
 from tests.pipelines import batches, capture, captured, feed, put, rows_of, run_until_idle, with_avro, write

@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.api.explaining import explain
-from headwater.api.loading import load
 from headwater.cli.render import show_explained
+from headwater.engine.loading import load
 from headwater.plan import Graph
 from tests.java_classes import GEO_MEAN, make_jar
 from tests.pipelines import capture, captured, feed, run_until_idle, write

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headwater.api.loading import load
 from headwater.api.results import BatchResult
 from headwater.checkpoint import SINK_LOG
 from headwater.checks.declared import secret_problems
@@ -14,6 +13,7 @@ from headwater.connectors import sink_side, source_side
 from headwater.engine.build import SPARK_ERRORS
 from headwater.engine.connector_code import active, spark_module
 from headwater.engine.counted import counted
+from headwater.engine.loading import load
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
 from headwater.engine.translate import code_problem, failure_problem

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headwater.api.loading import load
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity, Situation, examine, together
+from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headwater.api.loading import load
 from headwater.api.results import ExplainResult, SinkExplained, TableExplained
 from headwater.connectors import sink_side
 from headwater.engine.analysis import physical_plan
+from headwater.engine.loading import load
 from headwater.engine.prepare import Prepared, prepare, settings_of
 from headwater.engine.session import open_session
 from headwater.engine.verdict import kept_settings

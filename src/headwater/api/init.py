@@ -18,6 +18,7 @@ TEMPLATE = resources.files("headwater.api") / "templates" / "word_count"
 FILES = {
     "pipeline.yml": "pipeline.yml",
     "lines/first.txt": "lines/first.txt",
+    "tests/test_pipeline.yml": "tests/test_pipeline.yml",
     "README.md": "README.md",
     ".gitignore": "gitignore",
 }

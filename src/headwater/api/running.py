@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from headwater.api.loading import load
 from headwater.api.results import RunResult
 from headwater.checks import Finding, together
 from headwater.checks.declared import unqueried
+from headwater.engine.loading import load
 from headwater.engine.session import PipelineSession
 from headwater.errors import Interrupted
 from headwater.errors.catalogue.running import FORCED, START_FORCED
@@ -104,5 +104,6 @@ def _summary(running: Run, name: str) -> dict[str, object]:
         "status": query.status.value,
         "rows_in": query.rows_in,
         "rows_out": query.rows_out,
+        "waits_for": query.waits_for,
         "problem": query.problem,
     }

@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
 
 from headwater.checks import Finding, Severity
 from headwater.cli.render import json_line, show_findings
@@ -26,6 +27,7 @@ from headwater.events import (
     QueryProgress,
     QueryStarted,
     QueryStatus,
+    QueryWaits,
     RunEnded,
     RunStarted,
     Said,
@@ -120,6 +122,7 @@ class LiveView(View):
         super().__init__()
         self._console = Console(highlight=False, soft_wrap=True)
         self._rows: dict[str, dict[str, str]] = {}
+        self._waits: dict[str, list[str]] = {}
         self._doing: Spinner | None = None
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._picture)
 
@@ -135,6 +138,8 @@ class LiveView(View):
                 self._row(name).update(progress_cells(event))
             case QueryIdle(query=name):
                 self._row(name)["status"] = QueryStatus.IDLE.value
+            case QueryWaits(query=name):
+                self._waits[name] = [scrub(idle["sentence"]) for idle in event.waits_for]
             case QueryEnded(query=name, status=status, problem=problem):
                 self._row(name)["status"] = status.value
                 if problem:
@@ -142,7 +147,11 @@ class LiveView(View):
             case RunStarted() | SinkWritten():
                 self._doing = None
                 self._console.print(scrub(describe(event)), markup=False)
-            case Said() | RunEnded():
+            case RunEnded():
+                # The summary says it, too.
+                self._waits.clear()
+                self._console.print(scrub(describe(event)), markup=False)
+            case Said():
                 self._console.print(scrub(describe(event)), markup=False)
 
     def line(self, line: str) -> None:
@@ -160,7 +169,8 @@ class LiveView(View):
         return self._rows.setdefault(name, {})
 
     def _picture(self) -> RenderableType:
-        return self._doing or (self._table() if self._rows else Group())
+        waits = (Text(line) for lines in self._waits.values() for line in lines)
+        return self._doing or (Group(self._table(), *waits) if self._rows else Group())
 
     def _table(self) -> Table:
         # Eighty columns have to do; where they don't, the name of a query is cut and no number.
@@ -247,4 +257,5 @@ def _why(problem: Problem | None) -> str:
 def _ended(name: str, query: Mapping[str, Any]) -> str:
     problem = query["problem"]
     why = f": {problem['code']} {problem['sentence']}" if problem else ""
-    return f"  {name}: {query['status']}, {query['rows_in']} rows in, {query['rows_out']} out{why}"
+    head = f"  {name}: {query['status']}, {query['rows_in']} rows in, {query['rows_out']} out{why}"
+    return "\n".join((head, *(f"    {idle['sentence']}" for idle in query["waits_for"])))

@@ -15,6 +15,7 @@ from headwater.connectors import sink_side
 from headwater.engine.build import SPARK_ERRORS, Builder, columns_in
 from headwater.engine.connector_code import spark_module
 from headwater.engine.spark_errors import sentence_of
+from headwater.engine.state_operators import state_mode_problem
 from headwater.engine.translate import planning_problem, sql_problem, streaming_problem
 from headwater.errors import Problem
 from headwater.errors.catalogue.replay import NOT_REPLAYABLE_TWICE
@@ -30,7 +31,7 @@ def sink_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterato
     if not frame.isStreaming:
         yield STATIC_SINK.at(sink.position, sink=sink.name, reads=sink.reads)
         return
-    refused = mode_problem(sink) or _refused_by_checker(spark, sink, frame)
+    refused = mode_problem(sink) or state_mode_problem(sink, frame) or refused_by_checker(spark, sink, frame)
     if refused:
         yield refused
         return
@@ -125,7 +126,7 @@ def _checker(spark: SparkSession) -> Any:
     )
 
 
-def _refused_by_checker(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> Problem | None:
+def refused_by_checker(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> Problem | None:
     """The verdict of Spark's UnsupportedOperationChecker, which otherwise speaks only at the start."""
     jvm: Any = spark._jvm
     checker = _checker(spark)

@@ -18,6 +18,7 @@ from headwater.connectors import Context, source_side
 from headwater.engine.connector_code import spark_module
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.spark_references import parsed_references
+from headwater.engine.state_operators import let_processors_find_their_modules
 from headwater.engine.static_sources import Kept, StaticSources
 from headwater.engine.translate import function_problem, source_problem, sql_problem, unknown_column
 from headwater.errors import HeadwaterError, PipelineError, Problem
@@ -50,6 +51,8 @@ class Builder:
     """Read every source as a finished data set."""
     kept: dict[Path, str] = field(default_factory=dict)
     """Texts for the run folder (an inferred schema), written when the run really starts."""
+    stand_in: Callable[[SourceSpec], DataFrame | None] = lambda source: None
+    """In a test: the rows of a source in place of what its connector reads; None for those."""
     frames: dict[str, DataFrame] = field(default_factory=dict)
     statics: StaticSources = field(init=False)
     broken: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
@@ -119,15 +122,16 @@ class Builder:
             raise PipelineError(sql_problem(error, table)) from error
 
     def _source(self, source: SourceSpec) -> DataFrame:
-        missing = tuple(secret_problems(source))
-        if missing:
-            raise PipelineError(*missing)
         try:
-            return self._watermarked(self._read(source), source)
+            return self._watermarked(self.stand_in(source) or self.read(source), source)
         except SPARK_ERRORS as error:
             raise PipelineError(source_problem(error, source, self.spec.root)) from error
 
-    def _read(self, source: SourceSpec) -> DataFrame:
+    def read(self, source: SourceSpec) -> DataFrame:
+        """The rows of a source as it was declared."""
+        missing = tuple(secret_problems(source))
+        if missing:
+            raise PipelineError(*missing)
         module, context = spark_module(source.connector), self.context(source)
         frame: DataFrame
         if not source.static and not self.batch:
@@ -190,6 +194,7 @@ class Builder:
             says = "nothing" if returned is None else f"a {type(returned).__name__}"
             place = table.function.defined or table.position
             raise PipelineError(TABLE_NOT_A_DATAFRAME.at(place, name=table.name, returned=says))
+        let_processors_find_their_modules(returned)
         return returned
 
     def _watermarked(self, frame: DataFrame, thing: SourceSpec | TableSpec) -> DataFrame:

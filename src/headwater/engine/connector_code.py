@@ -44,12 +44,21 @@ def active(spark: SparkSession) -> Iterator[None]:
     A writer looks for a Python data source in that one, whichever session its DataFrame belongs to.
     """
     java: Any = spark._jvm
+    with active_kept(java):
+        java.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+        yield
+
+
+@contextmanager
+def active_kept(java: Any) -> Iterator[None]:
+    """Whatever becomes the active session of this thread meanwhile: after it, it is the one of before."""
     sessions = java.org.apache.spark.sql.classic.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
+    before, in_python = sessions.getActiveSession(), SparkSession._activeSession
     try:
         yield
     finally:
+        # PySpark keeps a note of its own, besides that of the JVM.
+        SparkSession._activeSession = in_python
         if before.isDefined():
             sessions.setActiveSession(before.get())
         else:

@@ -18,6 +18,8 @@ from typing import Protocol
 # Version 2 writes the same bytes for the same code; later ones depend on what else the process holds. From
 # version 5 on code may hold values that older ones can't write.
 _MARSHAL = 2 if marshal.version < 5 else marshal.version
+PLAIN = "_plain"
+"""How the names of archives end whose modules have plain names, in no package of the archive's own."""
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 
@@ -59,7 +61,25 @@ def ship_archive(context: PyFileTaker, name: str, write: Callable[[Path], Path])
     """Hand the archive to Spark once per context."""
     if any(path.endswith(f"/{name}.zip") for path in context.listFiles):
         return
-    context.addPyFile(str(write(_shipping_folder())))
+    archive = write(_shipping_folder())
+    if not name.endswith(PLAIN):
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(_unpacked())
+    context.addPyFile(str(archive))
+
+
+def driver_path() -> tuple[str, ...]:
+    """Where a Python process on the driver to which Spark hands no files finds all that was shipped.
+
+    Packages have names of their own and stand in one folder, so that this path, by which Spark tells its
+    Python workers apart, is the same for all projects.
+    """
+    plain = sorted(_shipping_folder().glob(f"*{PLAIN}.zip"))
+    return (str(_unpacked()), *map(str, plain))
+
+
+def _unpacked() -> Path:
+    return _shipping_folder() / "unpacked"
 
 
 @cache

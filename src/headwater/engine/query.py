@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.engine.build import SPARK_ERRORS, Builder
 from headwater.engine.connector_code import active, spark_module
+from headwater.engine.inputs import inputs_of, marks_of
 from headwater.engine.session import PipelineSession
 from headwater.engine.settings import Setting
 from headwater.engine.spark_errors import SparkGone
 from headwater.engine.translate import planning_problem
 from headwater.engine.unfinished import let_it_run_again
 from headwater.errors import PipelineError
+from headwater.events.idle import InputMark, QueryInputs
 from headwater.spec import SinkSpec
 from headwater.values import AvailableNow, Every, Once, Trigger
 
@@ -55,6 +58,8 @@ class RunningQuery:
     spark: SparkSession
     id: str
     """The same after each restart; kept, because a JVM that has ended can't be asked."""
+    inputs: QueryInputs = field(default_factory=QueryInputs)
+    """What it reads, where that was looked up."""
 
     @property
     def run_id(self) -> str:
@@ -104,6 +109,15 @@ class RunningQuery:
             found = (_waiting(leaves.apply(number)) for number in range(leaves.size()))
             return tuple(each for each in found if each)
         return ()
+
+    def marks(self) -> tuple[tuple[InputMark, ...], datetime | None] | None:
+        """How far each of its watermarks has come, and the one that the next batch will use.
+
+        None where Spark can't be asked.
+        """
+        with suppress(*_NO_ANSWER):
+            return marks_of(self._execution(), self.inputs)
+        return None
 
     def begin_no_further_batch(self) -> None:
         """Let the running batch commit and the query end after it.
@@ -164,16 +178,26 @@ def start_query(
         writer = counted.writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger)
         let_it_run_again(session.spark, sink, checkpoint, settings)
+        # Nothing slow may stand between the start and who waits for the first events.
+        inputs = _inputs(builder, frame)
         with active(session.spark):
             written = spark_module(sink.connector).write_stream(writer, sink.options, builder.context(sink))
             handle = written.start()
-        return RunningQuery(sink.name, handle, session.spark, str(handle.id))
+        return RunningQuery(sink.name, handle, session.spark, str(handle.id), inputs)
     except SPARK_ERRORS as error:
         raise PipelineError(planning_problem(error, sink, builder.spec.root)) from error
     finally:
         # Where the JVM is gone, the pool is gone with it.
         with suppress(*_NO_ANSWER):
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
+
+
+def _inputs(builder: Builder, frame: DataFrame) -> QueryInputs:
+    """What a query reads; nothing where Spark's plan can't be read, which is no reason not to run it."""
+    streams = {source.name for source in builder.spec.sources if not source.static}
+    with suppress(Py4JError):
+        return inputs_of(frame, {name: each for name, each in builder.frames.items() if name in streams})
+    return QueryInputs()
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:

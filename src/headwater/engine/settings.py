@@ -33,7 +33,7 @@ COUNTED = {
 }
 """Filters stay out of the parser: a row that it skips is not counted as read, and not seen to be broken."""
 
-_FASTER_FILE_MANAGER = (
+FASTER_FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\d+)?\])?$")
@@ -83,7 +83,7 @@ def query_settings(
     policy = "max" if spec.watermark_policy is WatermarkPolicy.FASTEST else "min"
     settings.append(Setting("spark.sql.streaming.multipleWatermarkPolicy", policy, "chosen"))
     # It checks and then renames, which is safe only while one process writes: our lock sees to that.
-    settings.append(_setting(FILE_MANAGER, _FASTER_FILE_MANAGER, given, {}))
+    settings.append(_setting(FILE_MANAGER, FASTER_FILE_MANAGER, given, {}))
     settings += [_setting(key, value, given, {}) for key, value in COUNTED.items()]
     named = {setting.key for setting in settings}
     settings += [Setting(key, value, "set") for key, value in sorted(given.items()) if key not in named]

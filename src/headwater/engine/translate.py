@@ -51,7 +51,10 @@ class Hint:
     """The remedy where the connector takes one of them."""
 
 
+_CHAIN = "Break the chain: write what comes before with a sink, and read that in another pipeline."
 HINTS = (
+    Hint("only in append output mode", _CHAIN, (Mode.APPEND,), "Use {modes} mode."),
+    Hint("issue due to global watermark", _CHAIN, (Mode.APPEND,), "Use {modes} mode."),
     Hint(
         "dropduplicateswithinwatermark",
         "Declare `watermark:` on the source or on a table that it reads, or take `within: watermark` out.",
@@ -68,6 +71,7 @@ HINTS = (
         "outer join",
         "Put the stream on the preserved side, or give both streams a watermark and a time range.",
     ),
+    Hint("dataset on the right", "Put the stream on the left, and the static table on the right."),
     Hint(
         "without watermark",
         "Declare `watermark:` on the source and group by window(…).",

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import CodeType
 
 from headwater.connectors import sink_side, source_side
-from headwater.engine.project_archive import PyFileTaker, ship_archive, write_archive
+from headwater.engine.project_archive import PLAIN, PyFileTaker, ship_archive, write_archive
 from headwater.engine.project_code import PACKAGE_PREFIX, ProjectCode, unique_name
 from headwater.engine.project_imports import ProjectTree, needed_modules
 from headwater.spec import FunctionRef, PipelineSpec
@@ -55,7 +55,7 @@ def _ship_plain(root: Path, context: PyFileTaker) -> None:
     if not entries:
         return
     modules = needed_modules(ProjectTree(root), entries)
-    name = f"{unique_name(root, modules)}_plain"
+    name = f"{unique_name(root, modules)}{PLAIN}"
 
     def compiled() -> Iterator[tuple[str, CodeType]]:
         for module in modules:

@@ -1,6 +1,6 @@
 """The catalogue of everything that can go wrong, and the error tree that carries it."""
 
-from headwater.errors.problems import Entry, Place, Problem
+from headwater.errors.problems import Entry, Place, Problem, shown_file
 from headwater.errors.tree import (
     CheckpointError,
     EnvironmentProblem,
@@ -26,4 +26,5 @@ __all__ = [
     "QueryFailed",
     "UnknownQuery",
     "UsageProblem",
+    "shown_file",
 ]

@@ -68,7 +68,7 @@ class Problem:
     @property
     def file(self) -> str:
         """The file of the place as it is shown, or an empty string."""
-        return _shown(self.place.file) if self.place else ""
+        return shown_file(self.place.file) if self.place else ""
 
     @property
     def where(self) -> str:
@@ -93,7 +93,7 @@ class Problem:
         }
 
 
-def _shown(file: str) -> str:
+def shown_file(file: str) -> str:
     """A path from the current folder where it lies below, whichever way it was found out."""
     try:
         here = os.getcwd()

@@ -131,6 +131,15 @@ class QueryIdle(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class QueryWaits(Event):
+    """The inputs for which the watermark of a query waits are others than before; none, if it goes on."""
+
+    kind: ClassVar[str] = "query_waits"
+    query: str
+    waits_for: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueryEnded(Event):
     """A query ended: finished by itself, stopped, or failed with a problem."""
 

@@ -57,6 +57,11 @@ class Query:
         return self._track.rows_out
 
     @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The sources that hold its watermark back, because they bring no rows while others do."""
+        return tuple(dict.fromkeys(name for idle in self._track.waits_for for name in idle.sources))
+
+    @property
     def problem(self) -> Problem | None:
         """Why it failed."""
         return self._track.problem

@@ -25,6 +25,7 @@ from headwater.runtime.backlog import BacklogWatch
 from headwater.runtime.beginning import begin_anew
 from headwater.runtime.failures import FailureLog
 from headwater.runtime.handles import Run
+from headwater.runtime.idle import IdleWatch
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.observers import guarded
 from headwater.runtime.run_folder import RunFolder, write_whole
@@ -176,6 +177,7 @@ def _supervisor(
             locks.release()
 
     behind = BacklogWatch(lambda name: supervisor.tracks[name].query.waiting(), lambda p: emit(_said(p)))
+    idle = IdleWatch(lambda name: supervisor.tracks[name], emit, lambda p: emit(_said(p)))
 
     supervisor = Supervisor(
         run_id,
@@ -186,7 +188,7 @@ def _supervisor(
         on_close=close,
         again=_again(prepared, folder, plan, options, emit),
         at_looks=look,
-        upkeep=Upkeep((*tasks_of(prepared, spec, folder, options.stop_seconds), behind), say),
+        upkeep=Upkeep((*tasks_of(prepared, spec, folder, options.stop_seconds), behind, idle), say),
     )
     return supervisor
 

@@ -20,6 +20,7 @@ from headwater.errors.catalogue.running import (
     WATCH_FAILED,
 )
 from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded, Said
+from headwater.events.idle import Idle
 from headwater.runtime.observers import shown
 from headwater.values import scrub
 
@@ -48,6 +49,10 @@ class Track:
     seen_inactive: float | None = None
     restarts: int = 0
     """How often it was started again since its last progress."""
+    brought: dict[str, int] = field(default_factory=dict)
+    """The newest batch since its start to which each source brought rows."""
+    waits_for: tuple[Idle, ...] = ()
+    """The idle inputs that hold its watermark back."""
 
     @property
     def name(self) -> str:
@@ -213,6 +218,7 @@ class Supervisor:
         track.restarts = 0
         # What is decided here is decided by what Spark said; what others see of it holds no secret.
         track.recent.append(shown(event.progress))
+        track.brought |= dict.fromkeys(track.query.inputs.rows_in(event.progress), event.batch_id)
         track.rows_in += event.rows_in
         track.rows_out += event.rows_out or 0
         if not track.ended:
@@ -313,6 +319,7 @@ class Supervisor:
         with self._changed:
             track.query, track.status, track.seen_inactive = query, QueryStatus.STARTING, None
             track.restarts += 1
+            track.brought = {}
         # A stop that was asked for meanwhile has met the old start only.
         if track.stopping or track.problem:
             query.stop()
@@ -348,5 +355,6 @@ def summary_of(track: Track) -> dict[str, Any]:
         "rows_in": track.rows_in,
         "rows_out": track.rows_out,
         "batch": track.recent[-1]["batchId"] if track.recent else None,
+        "waits_for": [idle.to_json(track.name) for idle in track.waits_for],
         "problem": track.problem.to_json() if track.problem else None,
     }

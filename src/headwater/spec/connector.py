@@ -157,6 +157,8 @@ class SinkSide:
     """What its functions are called with, by place."""
     methods: tuple[Method, ...] = ()
     """What it calls on objects of its classes, which it makes without arguments."""
+    reads_back: bool = False
+    """What it holds can be read, for tests that keep it; its spark module has a `read_back`."""
     in_process: bool = False
     """Its rows live in this process alone: each start begins anew, and only this process can query them."""
     jars: Callable[[Any], tuple[str, ...]] = field(default=_no_jars)

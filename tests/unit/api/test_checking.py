@@ -9,8 +9,8 @@ import pytest
 
 from headwater.api import checking, full_check
 from headwater.api.checking import check
-from headwater.api.loading import load
 from headwater.api.pipeline import Pipeline
+from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.environment import PLATFORM_UNSUPPORTED
 from headwater.loaders.constructors import console, files, foreach_batch, rate

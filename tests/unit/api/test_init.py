@@ -35,6 +35,7 @@ def test_the_files_are_made_and_named_from_here(tmp_path: Path) -> None:
     assert result.files == (
         "my_project/pipeline.yml",
         "my_project/lines/first.txt",
+        "my_project/tests/test_pipeline.yml",
         "my_project/README.md",
         "my_project/.gitignore",
     )

@@ -12,7 +12,7 @@ from headwater.errors import CheckpointError, EnvironmentProblem, Interrupted, Q
 from headwater.errors.catalogue.running import FORCED
 from tests.unit.cli.conftest import Headwater
 
-COMMANDS = ("init", "doctor", "check", "explain", "schema", "run")
+COMMANDS = ("init", "doctor", "check", "explain", "schema", "run", "test")
 GOOD = """
 name: p
 sources: {clicks: {connector: rate}}

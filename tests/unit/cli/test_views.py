@@ -16,6 +16,8 @@ from headwater.events import (
     BatchEnded,
     Event,
     QueryProgress,
+    QueryWaits,
+    RunEnded,
     RunStarted,
     SinkBegun,
     SinkWritten,
@@ -73,6 +75,24 @@ def test_a_terminal_shows_that_spark_starts_until_the_run_has_started() -> None:
     assert drawn(view._picture()) == ""
     view.show(QueryProgress(query="out", rows_out=1, progress=PROGRESS))
     assert "out" in drawn(view._picture())
+
+
+WAITS = {"sources": ["clicks"], "since_batch": 3, "watermark": None, "sentence": "out waits for clicks."}
+
+
+def test_a_terminal_names_what_a_query_waits_for_until_it_comes_and_in_the_summary() -> None:
+    view, output = LiveView(), io.StringIO()
+    view._console = Console(file=output)
+    view.show(QueryProgress(query="out", rows_out=1, progress=PROGRESS))
+    view.show(QueryWaits(query="out", waits_for=(WAITS,)))
+    assert drawn(view._picture()).splitlines()[-1] == "out waits for clicks."
+    view.show(QueryWaits(query="out", waits_for=()))
+    assert "waits" not in drawn(view._picture())
+    view.show(QueryWaits(query="out", waits_for=(WAITS,)))
+    query = {"status": "stopped", "rows_in": 2, "rows_out": 1, "problem": None, "waits_for": [WAITS]}
+    view.show(RunEnded(run_id="1", exit_code=0, queries={"out": query}))
+    assert "waits" not in drawn(view._picture())
+    assert output.getvalue() == "ended\n  out: stopped, 2 rows in, 1 out\n    out waits for clicks.\n"
 
 
 def test_a_terminal_shows_which_sink_is_written() -> None:

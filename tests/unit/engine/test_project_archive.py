@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from headwater.engine.project_archive import driver_path
 from headwater.engine.project_code import ProjectCode
 
 
@@ -108,3 +110,13 @@ class TestArchive:
         assert [file.name for file in first.shipped] == [f"{code.name}.zip"]
         assert first.shipped == second.shipped
         assert first.shipped[0].is_file()
+
+    def test_a_process_on_the_driver_that_gets_no_files_finds_it_too(self, tmp_path: Path) -> None:
+        one, two = project(tmp_path / "one", self.FILES), project(tmp_path / "two", self.FILES)
+        one.ship(Context())
+        path = driver_path()
+        two.ship(Context())
+        # Spark tells its Python workers apart by their environment: one path for all projects.
+        assert driver_path() == path
+        command = [sys.executable, "-c", f"import {one.name}.alerts, {two.name}.alerts"]
+        subprocess.run(command, env={"PYTHONPATH": os.pathsep.join(path)}, check=True, timeout=60)

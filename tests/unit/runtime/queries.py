@@ -12,6 +12,7 @@ from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
 from headwater.errors.catalogue.running import QUERY_FAILED
 from headwater.events import Event
+from headwater.events.idle import QueryInputs
 from headwater.runtime.handles import Run
 from headwater.runtime.supervisor import Supervisor
 
@@ -27,6 +28,7 @@ class FakeQuery:
         self.run_id = f"run of {name}"
         self.is_active = True
         self.in_batch = True
+        self.inputs = QueryInputs()
         self.begun_to_stop = threading.Event()
 
     @property

@@ -369,6 +369,7 @@ CONNECTOR = Connector(
         delivery=Delivery.IDEMPOTENT,
         stores=True,
         passes_over=True,
+        reads_back=True,
         places=_written_places,
         refuses=_refuses,
         jars=_jars,

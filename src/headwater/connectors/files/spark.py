@@ -146,6 +146,18 @@ def write_batch(rows: DataFrame, options: FilesSink, context: Context) -> None:
     writer.save(options.path)
 
 
+def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
+    """The rows that the sink has committed, as readers through Spark see them."""
+    if not Path(options.path).exists():
+        return spark.createDataFrame([], written)
+    return (
+        spark.read.format(options.format)
+        .schema(written)
+        .options(**_write_options(options))
+        .load(options.path)
+    )
+
+
 def upkeep(
     spark: SparkSession, options: FilesSink, context: Context, *, checkpoint: Path, patience: float
 ) -> Task:

@@ -242,6 +242,12 @@ OTHER_PIPELINE = Entry(
     "The run folder {folder} belongs to the pipeline `{owner}`, and this one is `{name}`.",
     "Give this pipeline a run folder of its own (`folder:`), or change its name back.",
 )
+INPUT_IDLE = Entry(
+    "HW-INPUT-IDLE",
+    "{query} waits for {sources}: {brought} no rows since {since}, and {watermark}.",
+    "Its next rows let the watermark go on. Where it may be silent for long, let it send a row now and then; "
+    "`watermark_policy: fastest`, said before the first start, waits for nobody and drops what comes late.",
+)
 UPKEEP_FAILED = Entry(
     "HW-UPKEEP-FAILED",
     "What is done between batches went wrong: {says}.",

@@ -10,7 +10,12 @@ from types import ModuleType
 from headwater.checks import Severity, Situation, examine
 from headwater.engine.project_code import ProjectCode
 from headwater.errors import PipelineError, Problem, UsageProblem
-from headwater.errors.catalogue.pipelines import NO_PIPELINE, NOT_A_PIPELINE, SEVERAL_PIPELINES
+from headwater.errors.catalogue.pipelines import (
+    NO_PIPELINE,
+    NO_SUCH_PATH,
+    NOT_A_PIPELINE,
+    SEVERAL_PIPELINES,
+)
 from headwater.loaders.declaration import Refused
 from headwater.loaders.judge import in_order
 from headwater.loaders.python_form import Declarations
@@ -19,17 +24,21 @@ from headwater.plan import Graph
 from headwater.spec import PipelineSpec
 
 
-def load(file: str | Path) -> PipelineSpec:
+def load(file: str | Path, *, reads: bool = True) -> PipelineSpec:
     """The spec of a .yml, .yaml or .py file; `pipeline.py:name` picks one of several in a Python file.
 
     PipelineError carries all that is wrong with its form, and what is wrong besides with the sound parts.
+    Where nothing is to be read (`reads=False`), the paths of sources need not be there.
     """
     try:
         return _load(file)
     except Refused as refused:
         if refused.sound is None:
             raise
-        raise PipelineError.of(in_order([*refused.problems, *_wrong_besides(refused)])) from None
+        wrong = [problem for problem in refused.problems if reads or problem.entry is not NO_SUCH_PATH]
+        if not wrong:
+            return refused.sound
+        raise PipelineError.of(in_order([*wrong, *_wrong_besides(refused)])) from None
 
 
 def _wrong_besides(refused: Refused) -> Iterator[Problem]:

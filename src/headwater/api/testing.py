@@ -1,0 +1,184 @@
+"""`headwater test`: the tests of files and folders, played one after the other on one Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Protocol, Self
+
+from headwater.errors import HeadwaterError, Problem, UsageProblem, shown_file
+from headwater.errors.catalogue.testing_files import TEST_NOT_CHOSEN, TEST_NOT_FOUND
+from headwater.testing.discovery import chosen, find_tests
+from headwater.testing.files import load_tests
+from headwater.testing.pictures import Pictures
+from headwater.testing.played import (
+    Noted,
+    StepPlayed,
+    TestBegun,
+    TestEvent,
+    TestPlayed,
+    TestsChosen,
+    TestsResult,
+)
+from headwater.testing.results import StepTrace, TestResult
+from headwater.testing.steps import Test
+from headwater.testing.variants import crashed, shuffled
+from headwater.values import Position, nearest
+
+STARTING_SPARK = "Starting Spark …"
+_MOST_NAMES = 10
+
+
+class Plays(Protocol):
+    """Plays tests, all on one Spark, which it starts when it is first needed."""
+
+    def play(self, test: Test, said: Callable[[StepTrace], None]) -> TestResult: ...
+
+    def close(self) -> None: ...
+
+
+Say = Callable[[str], None]
+MakesPlayer = Callable[[Mapping[str, str], Say, float | None], Plays]
+
+
+def _spark_player(conf: Mapping[str, str], say: Say, limit: float | None) -> Plays:
+    # Loaded only here: what is wrong with the test files is told without PySpark.
+    from headwater.testing.player import Player
+
+    say(STARTING_SPARK)
+    return Player(conf, say) if limit is None else Player(conf, say, limit)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A test that will be played, or the refusal of a file that could not be read."""
+
+    name: str
+    file: Path
+    test: Test | None = None
+    refusal: TestResult | None = None
+    variant: bool = False
+    """A test once more, under harder conditions."""
+
+
+def run_tests(
+    paths: Sequence[Path],
+    *,
+    k: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    limit: float | None = None,
+    stop_at_first: bool = False,
+    shuffle: int = 0,
+    crash: bool = False,
+    draw: Path | None = None,
+    emit: Callable[[TestEvent], None] = lambda event: None,
+    player: MakesPlayer = _spark_player,
+) -> TestsResult:
+    """Play every chosen test; UsageProblem where there is none.
+
+    `limit` is the longest time, in seconds, that a query may take to come to rest.
+    """
+    begun = monotonic()
+    plan = planned(paths, k)
+    pictures = Pictures.into(draw, [each.name for each in plan if each.test]) if draw else None
+    plan = [variant for each in plan for variant in _variants(each, shuffle, crash)]
+    emit(TestsChosen(len(plan)))
+    results: list[TestResult] = []
+    with _Stage(lambda: player(conf or {}, lambda text: emit(Noted(text)), limit)) as stage:
+        for each in plan:
+            results.append(_played(each, stage, emit))
+            if pictures and not each.variant:
+                pictures.draw(results[-1])
+            if stop_at_first and not results[-1].passed:
+                break
+    return TestsResult(tuple(results), monotonic() - begun, tuple(pictures.written) if pictures else ())
+
+
+def planned(paths: Sequence[Path], k: str | None = None) -> list[Planned]:
+    """The chosen tests of all files, in their order, and the files that can't be read."""
+    choice = chosen(k) if k is not None else None
+    files = find_tests(paths)
+    if not files:
+        raise UsageProblem(TEST_NOT_FOUND.at(None, where=", ".join(map(str, paths))))
+    every = [each for file in files for each in _of_file(file)]
+    plan = [each for each in every if choice is None or each.refusal or choice(_full_name(each))]
+    if not plan:
+        raise UsageProblem(_none_chosen(k or "", every))
+    return plan
+
+
+def _of_file(file: Path) -> Iterator[Planned]:
+    begun = monotonic()
+    try:
+        tests = load_tests(file)
+    except HeadwaterError as error:
+        refusal = TestResult(
+            name=shown_file(str(file)),
+            file=file,
+            steps=(),
+            seconds=monotonic() - begun,
+            problems=error.problems,
+            place=Position(str(file), 1),
+        )
+        yield Planned(refusal.name, file, refusal=refusal)
+    else:
+        yield from (Planned(test.name, file, test) for test in tests)
+
+
+def _full_name(planned: Planned) -> str:
+    """What `-k` looks at: as with pytest the file's name counts, too."""
+    return f"{planned.file.name}::{planned.name}"
+
+
+def _none_chosen(k: str, every: list[Planned]) -> Problem:
+    names = [each.name for each in every]
+    meant = nearest(k, names)
+    hint = f"Did you mean `-k '{meant}'`?" if meant else f"There are: {_few(names)}."
+    return TEST_NOT_CHOSEN.at(None, expression=k, count=len(names), hint=hint)
+
+
+def _few(names: list[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
+    return f"{shown} and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else shown
+
+
+def _variants(planned: Planned, shuffle: int, crash: bool) -> Iterator[Planned]:
+    yield planned
+    if planned.test is None:
+        return
+    harder = [shuffled(planned.test, number) for number in range(1, shuffle + 1)]
+    harder += [crashed(planned.test)] if crash else []
+    yield from (Planned(test.name, planned.file, test, variant=True) for test in harder)
+
+
+class _Stage:
+    """The player, made for the first test that is played: files that are all refused need none."""
+
+    def __init__(self, make: Callable[[], Plays]) -> None:
+        self._make = make
+        self._player: Plays | None = None
+
+    def play(self, test: Test, said: Callable[[StepTrace], None]) -> TestResult:
+        if self._player is None:
+            self._player = self._make()
+        return self._player.play(test, said)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._player is not None:
+            self._player.close()
+
+
+def _played(planned: Planned, stage: _Stage, emit: Callable[[TestEvent], None]) -> TestResult:
+    emit(TestBegun(planned.name, planned.file, len(planned.test.steps) if planned.test else 0))
+    if planned.test is not None:
+        result = stage.play(planned.test, lambda step: emit(StepPlayed(step)))
+    else:
+        assert planned.refusal is not None, "what has no test was refused"
+        result = planned.refusal
+    emit(TestPlayed(result))
+    return result

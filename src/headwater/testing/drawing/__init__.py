@@ -1,0 +1,1 @@
+"""Pictures of tests: event time against batches, as SVG."""

@@ -1,0 +1,216 @@
+"""What a picture of a test shows: batches in order, rows, windows, watermarks and what happened between."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from headwater.testing.drawing.lateness import Fate, Windows, fates, span_of, windows_of
+from headwater.testing.drawing.words import Calendar, calendar_of, row_label, value_text
+from headwater.testing.results import Batch, StepTrace, TestResult, Values
+
+MOST_BOXES = 6
+Fed = list[tuple[str, Values]]
+"""Rows with the names of their sources."""
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One row that was fed and has an event time."""
+
+    source: str
+    time: int
+    label: str
+    fate: Fate
+
+
+@dataclass(frozen=True)
+class Box:
+    """One window of a batch's output, with the values of its rows."""
+
+    start: int
+    end: int
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One batch."""
+
+    batch: Batch
+    watermark: int | None
+    dots: tuple[Dot, ...]
+    """The newest first."""
+    boxes: tuple[Box, ...]
+    hidden: int
+    """Windows beyond those that are shown."""
+    newest: Mapping[str, int]
+    """The newest event time seen so far, by source."""
+
+    @property
+    def has_data(self) -> bool:
+        return any(self.batch.rows_in.values())
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Something that happened between two batches."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All of it."""
+
+    name: str
+    sink: str | None
+    calendar: Calendar
+    parts: tuple[Column | Mark, ...]
+    sources: tuple[str, ...]
+    """Those of which rows came in, in the order in which they came."""
+    event_times: Mapping[str, tuple[str, int]]
+    watermark_after: int | None
+    """The one that the next batch would use."""
+    undated: int
+    """Rows of sources with event time that have none."""
+
+    @property
+    def columns(self) -> list[Column]:
+        return [part for part in self.parts if isinstance(part, Column)]
+
+    @property
+    def times(self) -> list[int]:
+        """Every time that needs a place on the axis."""
+        found = {self.watermark_after}
+        for column in self.columns:
+            found.add(column.watermark)
+            found.update(dot.time for dot in column.dots)
+            found.update(edge for box in column.boxes for edge in (box.start, box.end))
+        return sorted(time for time in found if time is not None)
+
+
+def picture_of(result: TestResult, sink: str | None) -> Picture:
+    """The picture of one sink's query; of the first that ran a batch unless told."""
+    chosen = sink if sink is not None else _first_sink(result)
+    calendar = calendar_of(result)
+    story = _Story(result, chosen or "", calendar)
+    for step in result.steps:
+        story.take(step)
+    return Picture(
+        result.name,
+        chosen,
+        calendar,
+        tuple(story.parts),
+        tuple(dict.fromkeys(name for batch in story.batches.values() for name in batch.rows_in)),
+        result.event_times,
+        story.micros(story.watermark_after),
+        story.undated,
+    )
+
+
+def _first_sink(result: TestResult) -> str | None:
+    ran = (name for step in result.steps for name, batches in step.batches.items() if batches)
+    return next(ran, None)
+
+
+@dataclass
+class _Story:
+    """The steps of a test, taken one after the other."""
+
+    result: TestResult
+    sink: str
+    calendar: Calendar
+    parts: list[Column | Mark] = field(default_factory=list)
+    waiting: dict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
+    """Rows that no batch has read yet, by source."""
+    read: dict[int, Fed] = field(default_factory=dict)
+    """The rows of each batch, for when it runs again."""
+    batches: dict[int, Batch] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    watermark_after: datetime | None = None
+    undated: int = 0
+
+    def __post_init__(self) -> None:
+        self.windows: Windows | None = windows_of(self._spans())
+
+    def _spans(self) -> Iterator[Any]:
+        rows = (row for step in self.result.steps for batch in self._of(step) for row in batch.rows)
+        return (span for row in rows if (span := span_of(row, self.calendar)))
+
+    def _of(self, step: StepTrace) -> tuple[Batch, ...]:
+        return step.batches.get(self.sink, ())
+
+    def micros(self, time: datetime | None) -> int | None:
+        return None if time is None else self.calendar.micros(time)
+
+    def take(self, step: StepTrace) -> None:
+        if step.text.partition(" ")[0] not in ("feed", "check"):
+            self._mark(step)
+        for source, rows in step.fed.items():
+            self.waiting[source].extend(rows)
+        self.parts.extend(self._column(batch) for batch in self._of(step))
+        self.watermark_after = step.watermarks.get(self.sink, self.watermark_after)
+
+    def _mark(self, step: StepTrace) -> None:
+        text = step.text
+        if text.startswith("advance "):
+            text += f", to {self.calendar.short(self.calendar.micros(step.clock))}"
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, Mark):
+            self.parts[-1] = Mark(f"{last.text} · {text}")
+        else:
+            self.parts.append(Mark(text))
+
+    def _column(self, batch: Batch) -> Column:
+        fed = self._fed(batch)
+        self.batches.setdefault(batch.id, batch)
+        dated = [(source, row, time) for source, row in fed if (time := self._time(source, row)) is not None]
+        before = self.batches.get(batch.id - 1)
+        told = fates(
+            [time for _, _, time in dated],
+            batch.late,
+            self.micros(before.watermark if before else None),
+            self.windows,
+        )
+        found = (
+            Dot(source, time, row_label(time, row, self.calendar), fate)
+            for (source, row, time), fate in zip(dated, told, strict=True)
+        )
+        dots = tuple(sorted(found, key=lambda dot: -dot.time))
+        for dot in dots:
+            self.newest[dot.source] = max(dot.time, self.newest.get(dot.source, dot.time))
+        boxes = _boxes(batch, self.calendar)
+        shown = tuple(boxes[-MOST_BOXES:])
+        hidden = len(boxes) - len(shown)
+        return Column(batch, self.micros(batch.watermark), dots, shown, hidden, dict(self.newest))
+
+    def _fed(self, batch: Batch) -> Fed:
+        """A batch reads all that waits in the sources that it read from at all."""
+        if batch.again and batch.id in self.read:
+            return self.read[batch.id]
+        names = [name for name, count in batch.rows_in.items() if count]
+        fed = [(name, row) for name in names for row in self.waiting.pop(name, [])]
+        self.undated += sum(
+            name in self.result.event_times and self._time(name, row) is None for name, row in fed
+        )
+        self.read[batch.id] = fed
+        return fed
+
+    def _time(self, source: str, row: Values) -> int | None:
+        column, _ = self.result.event_times.get(source, ("", 0))
+        value = row.get(column)
+        return self.calendar.micros(value) if isinstance(value, datetime) else None
+
+
+def _boxes(batch: Batch, calendar: Calendar) -> list[Box]:
+    """The windows of a batch's output by time, each with its rows in order."""
+    texts: dict[tuple[int, int], list[str]] = defaultdict(list)
+    for row in batch.rows:
+        if span := span_of(row, calendar):
+            others = (value_text(value, calendar) for name, value in row.items() if name not in span.columns)
+            texts[span.start, span.end].append(" ".join(others))
+    return [Box(*edges, tuple(sorted(texts[edges]))) for edges in sorted(texts)]

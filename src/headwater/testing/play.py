@@ -1,0 +1,229 @@
+"""The steps of a test on a script: each does something, and is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from headwater.engine.scripted.subjects import Subject
+from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue.testing import TEST_BAD_DURATION
+from headwater.testing.checks import Checker
+from headwater.testing.results import Batch, Failure, StepTrace, TestResult, Values
+from headwater.testing.script import Script
+from headwater.testing.steps import Advance, ChangeTo, Check, Crash, Feed, Restart, Start, Step, Stop
+from headwater.values import Duration
+
+Batches = Mapping[str, tuple[Batch, ...]]
+Fed = dict[str, tuple[Values, ...]] | None
+QUERY = "query"
+"""The kind of failure after which nothing can go on."""
+
+
+@dataclass
+class Play:
+    """A script that is moved on by steps; `traces` tells what each brought."""
+
+    script: Script
+    load: Callable[[Path], Subject]
+    """Another version of the pipeline, for a ChangeTo step."""
+    said: Callable[[StepTrace], None] = lambda trace: None
+    traces: list[StepTrace] = field(default_factory=list)
+    problems: tuple[Problem, ...] = ()
+    """Why the test can't go on."""
+    _covered: dict[str, int] = field(default_factory=dict)
+    """How many batches each query had run before the last step in which something happened."""
+
+    def all(self, steps: Sequence[Step]) -> None:
+        """Every step in order, up to the first that can't be run or whose query fails unexpectedly."""
+        self.first()
+        self.steps(steps)
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        """More steps of a started script."""
+        rest = list(steps)
+        while rest and not self.over:
+            step = rest.pop(0)
+            if isinstance(step, Feed) and rest and isinstance(rest[0], Crash) and self.script.queries:
+                self._crashed_feed(step, rest.pop(0))
+            else:
+                self.one(step)
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left that could go on."""
+        last = self.traces[-1].failures if self.traces else ()
+        return bool(self.problems) or any(failure.kind == QUERY for failure in last)
+
+    def first(self) -> None:
+        """Start the queries."""
+        try:
+            self.script.start()
+        except PipelineError as error:
+            self.problems = error.problems
+        self.problems += tuple(broken.problem for broken in self.script.take_broken())
+
+    def one(self, step: Step) -> None:
+        """One step and its checks."""
+        if not isinstance(step, Check):
+            self._cover()
+        fed = self._act(step, lambda: self._do(step))
+        self._judge(step, fed)
+
+    def result(self, result: TestResult) -> TestResult:
+        """What the steps gave, filled in."""
+        times = {
+            name: (each.column, each.delay_ms)
+            for found in self.script.event_times.values()
+            for each in found
+            for name in each.sources
+        }
+        return replace(
+            result,
+            steps=tuple(self.traces),
+            problems=self.problems,
+            zone=self.script.subject.zone,
+            day=str(self.script.around.reading.day),
+            event_times=times,
+        )
+
+    def _crashed_feed(self, feed: Feed, crash: Step) -> None:
+        """A crash right after a feed hits the data batch; no-data batches and all checks come after it."""
+        self._cover()
+        fed = self._act(feed, lambda: self.script.feed(feed.rows, settle=False))
+        ran = self.batches()
+        if self.problems or self.script.broken or self.script.refused:
+            self._judge(feed, fed)
+            if not self.over:
+                self.one(crash)
+            return
+        self._act(crash, lambda: self.script.crash(ran))
+        if self.problems:
+            return
+        failed = self._broken(crash)
+        replays, self.script.replays = self.script.replays, []
+        text = f"{feed.text}, checked after the crash"
+        self._trace(feed, fed, self._failures(feed), ran, text=text)
+        if not self.problems:
+            after = {sink: batches[len(ran.get(sink, ())) :] for sink, batches in self.batches().items()}
+            self._trace(crash, {}, [*failed, *replays, *self._checked(crash, after)], after)
+
+    def _judge(self, step: Step, fed: Fed) -> None:
+        """Check a step that was done, and take note of it."""
+        if not self.problems:
+            failures = self._failures(step)
+            self._trace(step, fed, failures)
+
+    def _act(self, step: Step, act: Callable[[], Fed]) -> Fed:
+        """Do what the step says; what refuses it ends the test, unless the step expects that."""
+        try:
+            return act()
+        except PipelineError as error:
+            problems = tuple(_placed(problem, step) for problem in error.problems)
+            if step.fails is not None and any(_is(problem, step.fails) for problem in problems):
+                self.script.refused = True
+            else:
+                self.problems = problems
+            return None
+
+    def _do(self, step: Step) -> Fed:
+        match step:
+            case Feed():
+                return self.script.feed(step.rows)
+            case Advance():
+                self.script.advance(_duration(step))
+            case Stop():
+                self.script.stop()
+            case Start():
+                self.script.start()
+            case Restart():
+                self.script.stop()
+                self.script.start()
+            case Crash():
+                self.script.crash()
+            case ChangeTo():
+                self.script.change_to(self.load(step.pipeline))
+        return None
+
+    def _failures(self, step: Step) -> list[Failure]:
+        """What is against the step: what broke, and its checks."""
+        failed = self._broken(step)
+        if any(failure.kind == QUERY for failure in failed):
+            return failed
+        return [*failed, *self._checked(step, self.batches())]
+
+    def _broken(self, step: Step) -> list[Failure]:
+        """Queries that failed and should not, or did not though one should."""
+        broken = self.script.take_broken()
+        refused, self.script.refused = self.script.refused, False
+        wanted = [each for each in broken if step.fails is not None and _is(each.problem, step.fails)]
+        if step.fails is not None and not broken and not refused:
+            return [Failure("fails", f"no query failed, expected: {step.fails}")]
+        return [
+            Failure(QUERY, str(replace(each.problem, place=None)), each.sink, place=each.problem.place)
+            for each in broken
+            if each not in wanted
+        ]
+
+    def _checked(self, step: Step, batches: Batches) -> list[Failure]:
+        replays, self.script.replays = self.script.replays, []
+        try:
+            return [*replays, *Checker(self.script, step, batches).failures()]
+        except PipelineError as error:
+            self.problems = tuple(_placed(problem, step) for problem in error.problems)
+            return replays
+
+    def _cover(self) -> None:
+        self._covered = {sink: len(ran) for sink, ran in self.script.done.items()}
+
+    def batches(self) -> Batches:
+        """The batches since the last step in which something happened."""
+        return {
+            sink: tuple(ran[self._covered.get(sink, 0) :])
+            for sink, ran in self.script.done.items()
+            if len(ran) > self._covered.get(sink, 0)
+        }
+
+    def _trace(
+        self,
+        step: Step,
+        fed: Fed,
+        failures: Sequence[Failure],
+        batches: Batches | None = None,
+        text: str | None = None,
+    ) -> None:
+        script = self.script
+        waits = {sink: script.idle(sink) for sink in script.sinks}
+        shown = self.batches() if batches is None else batches
+        trace = StepTrace(
+            number=len(self.traces) + 1,
+            text=text or step.text,
+            clock=script.now,
+            fed=fed or {},
+            batches={} if isinstance(step, Check) else shown,
+            watermarks={sink: script.watermark(sink) for sink in script.sinks},
+            idle={sink: names for sink, names in waits.items() if names},
+            failures=tuple(replace(failure, place=failure.place or step.place) for failure in failures),
+            place=step.place,
+        )
+        self.traces.append(trace)
+        self.said(trace)
+
+
+def _duration(step: Advance) -> Duration:
+    try:
+        return Duration.parse(step.by)
+    except ValueError as error:
+        raise PipelineError(
+            TEST_BAD_DURATION.at(step.place, written=step.by, says=str(error).rstrip("."))
+        ) from None
+
+
+def _is(problem: Problem, wanted: str) -> bool:
+    """Whether a problem is the one that a step expects, by its code or by words of it."""
+    return problem.code == wanted or wanted.lower() in f"{problem.sentence} {problem.detail}".lower()
+
+
+def _placed(problem: Problem, step: Step) -> Problem:
+    return replace(problem, place=problem.place or step.place)

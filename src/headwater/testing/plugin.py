@@ -1,0 +1,127 @@
+"""The pytest plugin: test files of pipelines are collected as tests, all played on one Spark.
+
+It is loaded in every pytest run of the environment, so that it imports next to nothing at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.testing.discovery import is_test_file
+
+if TYPE_CHECKING:
+    from headwater.errors import HeadwaterError
+    from headwater.testing.player import Player
+    from headwater.testing.results import TestResult
+    from headwater.testing.scripted import Scripted
+    from headwater.testing.steps import Test
+
+PLAYER = pytest.StashKey["Player"]()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Take test files of pipelines as they lie in the folders that pytest looks through."""
+    return TestFile.from_parent(parent, path=file_path) if is_test_file(file_path) else None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End Spark with the session."""
+    player = config.stash.get(PLAYER, None)
+    if player is not None:
+        del config.stash[PLAYER]
+        player.close()
+
+
+def player_of(config: pytest.Config) -> Player:
+    """The one player of the session; Spark starts with its first test."""
+    if PLAYER not in config.stash:
+        from headwater.testing.player import Player
+
+        config.stash[PLAYER] = Player({}, lambda text: None)
+    return config.stash[PLAYER]
+
+
+class NotPassed(Exception):
+    """A test that failed or was refused; its text is the report."""
+
+
+class TestFile(pytest.File):
+    """A test file of pipelines."""
+
+    __test__ = False
+
+    def collect(self) -> Iterable[pytest.Item]:
+        from headwater.errors import HeadwaterError
+        from headwater.testing.files import load_tests
+
+        try:
+            tests = load_tests(self.path)
+        except HeadwaterError as error:
+            # An error of collection would keep all other tests from running.
+            yield RefusedFile.from_parent(self, name=self.path.name, error=error)
+        else:
+            for test in tests:
+                yield ScriptedTest.from_parent(self, name=test.name, test=test)
+
+
+class _Item(pytest.Item):
+    """What both kinds of items tell in the same way."""
+
+    line = 1
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, NotPassed):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        # Pytest would put `::` for every dot of a heading that is the name alone.
+        return self.path, self.line - 1, f"{self.name} ({self.path.name})"
+
+
+class RefusedFile(_Item):
+    """A test file that can't be read: it fails with everything that is wrong with it."""
+
+    def __init__(self, *, error: HeadwaterError, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.error = error
+
+    def runtest(self) -> None:
+        from headwater.testing.report import problem_lines
+        from headwater.values import scrub
+
+        lines = [line for problem in self.error.problems for line in problem_lines(problem)]
+        raise NotPassed(scrub("\n".join(lines)))
+
+
+class ScriptedTest(_Item):
+    """One test of a file."""
+
+    def __init__(self, *, test: Test, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.test = test
+        self.line = test.place.line if test.place else 1
+
+    def runtest(self) -> None:
+        from headwater.testing.report import details, report
+        from headwater.values import scrub
+
+        result: TestResult = player_of(self.config).play(self.test)
+        if not result.passed:
+            raise NotPassed(scrub("\n".join(report(result))))
+        if lines := details(result):
+            self.add_report_section("call", "headwater", scrub("\n".join(lines)))
+
+
+@pytest.fixture
+def scripted(request: pytest.FixtureRequest) -> Iterator[Scripted]:
+    """Scripted streams for a function from DataFrames to a DataFrame, or for a pipeline file."""
+    from headwater.testing.scripted import Scripted
+
+    runs = Scripted(player_of(request.config))
+    yield runs
+    runs.close()

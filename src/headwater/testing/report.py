@@ -1,0 +1,138 @@
+"""A test's result in lines of text: what failed, in which batches, at which watermark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from headwater.errors import Place, Problem, shown_file
+from headwater.testing.diff import describe, show
+from headwater.testing.results import Batch, Failure, StepTrace, TestResult
+
+WORDS = {"passed": "ok", "failed": "FAIL", "refused": "REFUSED"}
+
+
+def report(result: TestResult, verbose: bool = False) -> list[str]:
+    """The lines of one test; the first one tells its outcome, name and time."""
+    return [headline(result), *details(result, verbose)]
+
+
+def headline(result: TestResult) -> str:
+    """The outcome in one line."""
+    return f"{WORDS[result.outcome]:5} {result.name}  ({result.seconds:.1f} s)"
+
+
+def details(result: TestResult, verbose: bool = False) -> list[str]:
+    """Every failed step (with `verbose` every step), the problems, and the sources that are waited for."""
+    teller = _Teller(result)
+    lines = [
+        line
+        for index, step in enumerate(result.steps)
+        if verbose or step.failures
+        for line in teller.step(index, verbose)
+    ]
+    for problem in result.problems:
+        lines += problem_lines(problem, verbose)
+    return [*lines, *teller.idle()]
+
+
+def problem_lines(problem: Problem, verbose: bool = False) -> list[str]:
+    """A problem as every command prints it, indented below the test."""
+    place = f"{problem.where}: " if problem.place else ""
+    lines = [f"{place}error {problem.code}", f"  {problem.sentence}", f"  {problem.remedy}"]
+    if verbose and problem.detail:
+        lines += problem.detail.splitlines()
+    return [f"  {line}" for line in lines]
+
+
+class _Teller:
+    """Tells the steps of one result, with times as the pipeline's zone shows them."""
+
+    def __init__(self, result: TestResult) -> None:
+        self.result = result
+
+    def step(self, index: int, verbose: bool) -> Iterator[str]:
+        step = self.result.steps[index]
+        # A step that only checks looks at the batches of the last one in which something happened.
+        source = step if step.batches else self._last_with_batches(index) or step
+        told = self._told(source, step.failures)
+        head = f"step {step.number}, {step.text}"
+        if verbose or len(told) > 1:
+            yield f"  {head}"
+            yield from (f"    {sink}: {text}" for sink, text in told.items() if not verbose)
+        else:
+            yield " · ".join([f"  {head}", *told.values()])
+        if verbose:
+            yield from self._batches(step)
+        if step.failures and (place := _place(step.failures[0].place or step.place)):
+            yield f"  {place}"
+        for failure in step.failures:
+            yield from self._failure(failure)
+
+    def idle(self) -> Iterator[str]:
+        """The sources for which a watermark waited when the test ended."""
+        last = next((step for step in reversed(self.result.steps) if step.batches or step.idle), None)
+        for sink, sources in (last.idle if last else {}).items():
+            if last and sources:
+                mark = self._time(last.watermarks.get(sink))
+                them = "it" if len(sources) == 1 else "them"
+                yield f"  idle: {', '.join(sources)} – the watermark of {sink} waits for {them} ({mark})"
+
+    def _last_with_batches(self, index: int) -> StepTrace | None:
+        before = reversed(self.result.steps[:index])
+        return next((step for step in before if step.batches), None)
+
+    def _told(self, step: StepTrace, failures: Sequence[Failure]) -> dict[str, str]:
+        """The batches and watermarks of the sinks that a failure is about, or of all."""
+        named = {failure.sink for failure in failures if failure.sink} & step.batches.keys()
+        every = all(failure.sink for failure in failures)
+        sinks = [sink for sink in step.batches if not (named and every) or sink in named]
+        return {sink: self._span(step, sink) for sink in sinks}
+
+    def _span(self, step: StepTrace, sink: str) -> str:
+        """`batches 3 to 4 · watermark 12:04 → 12:05`."""
+        batches = step.batches[sink]
+        after = step.watermarks.get(sink)
+        if not batches:
+            return "no batch" + (f" · watermark {self._time(after)}" if after else "")
+        ids = list(dict.fromkeys(batch.id for batch in batches))
+        text = f"batch {ids[0]}" if len(ids) == 1 else f"batches {ids[0]} to {ids[-1]}"
+        return text + self._watermark(batches[0].watermark, after)
+
+    def _watermark(self, before: datetime | None, after: datetime | None) -> str:
+        if before == after:
+            return f" · watermark {self._time(after)}" if after else ""
+        return f" · watermark {self._time(before)} → {self._time(after)}"
+
+    def _batches(self, step: StepTrace) -> Iterator[str]:
+        """Every batch of a step, and where each query then stands."""
+        for sink, batches in step.batches.items():
+            yield from (f"    {sink}: {self._batch(batch)}" for batch in batches)
+            waits = step.idle.get(sink, ())
+            after = step.watermarks.get(sink)
+            ends = [f"watermark {self._time(after)}"] if after else []
+            ends += [f"waits for {', '.join(waits)}"] if waits else []
+            if ends:
+                yield f"    {sink}: then {', '.join(ends)}"
+
+    def _batch(self, batch: Batch) -> str:
+        again = " again" if batch.again else ""
+        mark = f"watermark {self._time(batch.watermark)}"
+        counts = f"{len(batch.rows)} out, {batch.late} late, {batch.state} in state"
+        return f"batch {batch.id}{again} · {mark} · {_rows_in(batch.rows_in)}, {counts}"
+
+    def _failure(self, failure: Failure) -> Iterator[str]:
+        yield f"    {failure.sentence}"
+        if failure.diff is not None:
+            yield from (f"    {line}" for line in describe(failure.diff, self.result.zone, self.result.day))
+
+    def _time(self, time: datetime | None) -> str:
+        return "none" if time is None else show(time, self.result.zone, self.result.day)
+
+
+def _rows_in(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} in from {name}" for name, count in rows.items()) or "no data"
+
+
+def _place(place: Place | None) -> str:
+    return f"{shown_file(place.file)}:{place.line}" if place else ""

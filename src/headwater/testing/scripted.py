@@ -1,0 +1,233 @@
+"""Scripted streams in the user's own tests: any function from DataFrames to a DataFrame, or a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from headwater.engine.scripted.subjects import Subject
+from headwater.errors import HeadwaterError, Problem
+from headwater.testing.checks import handed
+from headwater.testing.play import Play
+from headwater.testing.player import Player, beginning, surroundings
+from headwater.testing.report import report
+from headwater.testing.results import Batch, StepTrace, TestResult, Values
+from headwater.testing.script import Script
+from headwater.testing.steps import (
+    UNSAID,
+    Advance,
+    ChangeTo,
+    Check,
+    Crash,
+    Feed,
+    Restart,
+    Rows,
+    Start,
+    Step,
+    Stop,
+    Test,
+)
+from headwater.values import scrub
+
+
+@dataclass
+class Scripted:
+    """Starts scripted runs; the pytest fixture `scripted` is one. What it started ends with it."""
+
+    player: Player
+    _runs: list[ScriptedRun] = field(default_factory=list)
+    _around: ExitStack = field(default_factory=ExitStack)
+
+    def __call__(
+        self,
+        subject: Callable[..., Any] | str | Path,
+        *,
+        streams: Mapping[str, Any] | None = None,
+        static: Mapping[str, Any] | None = None,
+        mode: str = "append",
+        given: Mapping[str, Rows | str] | None = None,
+        sinks: Sequence[str] = (),
+        real: Sequence[str] | Mapping[str, Callable[..., Any] | None] = (),
+        day: str | None = None,
+        clock: str | None = None,
+        no_data_batches: bool | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> ScriptedRun:
+        """A run of a function over `streams` (schemas by parameter) and `static` (DataFrames or rows).
+
+        Or of a pipeline file, with the `given` rows of its static sources and some of its `sinks`.
+        """
+        self._surround(env or {})
+        settings = Test("", Path(), (), given=given or {}, day=day, clock=clock)
+        built: Subject
+        if callable(subject):
+            built = self.player.function(subject, streams or {}, static or {}, mode)
+        else:
+            built = self.player.subject(Path(subject), env or {})
+        named = real if isinstance(real, Mapping) else dict.fromkeys(real)
+        kept = {name: read for name, read in named.items() if not built.captured(name)}
+        around = replace(
+            surroundings(self.player, settings, built.zone), real=kept, no_data_batches=no_data_batches
+        )
+        chosen = list(dict.fromkeys((*sinks, *named))) or list(built.modes)
+        script = Script(built, chosen, around, beginning(settings, around.reading))
+        run = ScriptedRun(Play(script, lambda path: self.player.subject(path, env or {})))
+        self._runs.append(run)
+        run.begin()
+        return run
+
+    def close(self) -> None:
+        for run in self._runs:
+            run.close()
+        self._runs.clear()
+        self._around.close()
+
+    def _surround(self, env: Mapping[str, str]) -> None:
+        """The test's own folder, once, and its variables."""
+        if not self._runs:
+            self._around.enter_context(self.player.environment(env))
+
+
+class ScriptedRun:
+    """A pipeline or function under test: each call is a step, and raises AssertionError with the difference.
+
+    Rows are mappings, or lists in the order of the columns. Where there is one stream or one sink, its name
+    may be left out. Checks: `expect`, `watermark`, `late`, `state`, `idle`, `fails`.
+    """
+
+    def __init__(self, play: Play) -> None:
+        self._play_ = play
+
+    def begin(self) -> None:
+        """Start the queries; HeadwaterError says why they can't be."""
+        with self._play_.script.subject.alone():
+            self._play_.first()
+        if self._play_.problems:
+            raise HeadwaterError(*map(_scrubbed, self._play_.problems))
+
+    def close(self) -> None:
+        """Stop everything."""
+        self._play_.script.close()
+
+    def feed(
+        self, rows: Rows | Mapping[str, Rows] | None = None, /, *, crash: bool = False, **named: Any
+    ) -> StepTrace:
+        """One data batch; with `crash` the run dies before it is committed, and starts again."""
+        __tracebackhide__ = True
+        checks = {key: named.pop(key) for key in _CHECKS if key in named}
+        by_name = dict(rows) if isinstance(rows, Mapping) else {self._stream: rows} if rows else {}
+        return self._play(Feed({**by_name, **named}, **self._checks(checks)), crash=crash)
+
+    def advance(self, by: str, **checks: Any) -> StepTrace:
+        """Move processing time on, such as by `2 hours`."""
+        __tracebackhide__ = True
+        return self._play(Advance(by, **self._checks(checks)))
+
+    def restart(self, **checks: Any) -> StepTrace:
+        __tracebackhide__ = True
+        return self._play(Restart(**self._checks(checks)))
+
+    def stop(self, **checks: Any) -> StepTrace:
+        __tracebackhide__ = True
+        return self._play(Stop(**self._checks(checks)))
+
+    def start(self, **checks: Any) -> StepTrace:
+        __tracebackhide__ = True
+        return self._play(Start(**self._checks(checks)))
+
+    def crash(self, **checks: Any) -> StepTrace:
+        """The last batch was written and not committed; the run starts again."""
+        __tracebackhide__ = True
+        return self._play(Crash(**self._checks(checks)))
+
+    def change_to(self, pipeline: str | Path, **checks: Any) -> StepTrace:
+        """Go on with another version of the pipeline file."""
+        __tracebackhide__ = True
+        return self._play(ChangeTo(Path(pipeline), **self._checks(checks)))
+
+    def expect(self, rows: Rows | Mapping[str, Rows], **checks: Any) -> StepTrace:
+        """Exactly these rows came in the last step: new, changed or all, by the mode."""
+        __tracebackhide__ = True
+        return self._play(Check(**self._checks({**checks, "expect": rows})))
+
+    def play(self, *steps: Step) -> TestResult:
+        """Steps as objects, one after another, up to the first that fails."""
+        __tracebackhide__ = True
+        with self._play_.script.subject.alone():
+            self._play_.steps(steps)
+        return self._judged()
+
+    @property
+    def rows(self) -> list[Values]:
+        """What the last step that did something brought to the only sink."""
+        return list(handed(self._play_.script, self._sink, self._play_.batches()))
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The batches of the last step that did something, of the only sink."""
+        return tuple(self._play_.batches().get(self._sink, ()))
+
+    @property
+    def watermark(self) -> datetime | None:
+        """The watermark that the next batch will use, of the only sink's query."""
+        return self._play_.script.watermark(self._sink)
+
+    @property
+    def _sink(self) -> str:
+        return _only(self._play_.script.sinks, "sink")
+
+    @property
+    def _stream(self) -> str:
+        return _only(list(self._play_.script.subject.streams), "stream")
+
+    def _play(self, step: Step, *, crash: bool = False) -> StepTrace:
+        __tracebackhide__ = True
+        return self.play(*([step, Crash()] if crash else [step])).steps[-1]
+
+    def _judged(self) -> TestResult:
+        __tracebackhide__ = True
+        result = self._play_.result(TestResult("scripted run", None, (), 0.0))
+        # What was told once does not fail the next step, too.
+        self._play_.problems = ()
+        self._play_.traces = [replace(trace, failures=()) for trace in self._play_.traces]
+        if result.problems:
+            raise HeadwaterError(*(_scrubbed(problem) for problem in result.problems))
+        if not result.passed:
+            raise AssertionError(scrub("\n".join(["", *report(result)])))
+        return result
+
+    def _checks(self, checks: Mapping[str, Any]) -> dict[str, Any]:
+        unknown = [key for key in checks if key not in _CHECKS]
+        if unknown:
+            raise TypeError(f"there is no check named {unknown[0]!r}; there are {', '.join(_CHECKS)}")
+        by_sink = {
+            key: {self._sink: checks[key]}
+            for key in ("expect", "state")
+            if key in checks and not self._is_by_sink(key, checks[key])
+        }
+        idle = checks.get("idle", UNSAID)
+        return {**checks, **by_sink, "idle": [idle] if isinstance(idle, str) else idle}
+
+    def _is_by_sink(self, key: str, value: Any) -> bool:
+        """Rows are lists, so a mapping of them is by sink; parts of a state are a mapping, too."""
+        if not isinstance(value, Mapping):
+            return False
+        return key == "expect" or set(value) <= set(self._play_.script.sinks)
+
+
+_CHECKS = ("expect", "watermark", "late", "state", "idle", "fails")
+
+
+def _scrubbed(problem: Problem) -> Problem:
+    params = {key: scrub(str(value)) for key, value in problem.params.items()}
+    return replace(problem, params=params, detail=scrub(problem.detail))
+
+
+def _only(names: Sequence[str], kind: str) -> str:
+    if len(names) != 1:
+        raise TypeError(f"there are {len(names)} {kind}s ({', '.join(names)}): say which, by its name")
+    return names[0]

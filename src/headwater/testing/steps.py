@@ -1,0 +1,174 @@
+"""The steps of a test: what happens to the pipeline, and what must be true after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import Place
+from headwater.values import Position
+
+Values = Mapping[str, Any] | Sequence[Any]
+"""A row as it was written: values by column, or all of them in the order of the columns."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as it was written, and where."""
+
+    values: Values
+    place: Place | None = None
+
+
+Rows = Sequence[Row | Values]
+Watermark = Any
+"""A time as it was written (`12:04`, a datetime), or the words `none` and null for no watermark yet."""
+
+
+@dataclass(frozen=True)
+class Unsaid:
+    """Nothing is expected; a word of its own, since None is an answer to some questions."""
+
+
+UNSAID = Unsaid()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of a test; its checks cover all batches that the step brought."""
+
+    expect: Mapping[str, Rows] = field(default_factory=dict)
+    """Exactly these rows of a sink: new, changed or all, by its mode; all that it holds if it is real."""
+    watermark: Watermark | Mapping[str, Watermark] | Unsaid = UNSAID
+    """The watermark that the next batch will use, of every query or by the name of the sink."""
+    late: int | Mapping[str, int] | Unsaid = UNSAID
+    """How many rows the operators dropped as late, over all queries or by the name of the sink."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """By the name of the sink: the number of rows kept, or the rows themselves."""
+    idle: Sequence[str] | Unsaid = UNSAID
+    """The sources for which the watermark waits."""
+    fails: str | None = None
+    """The code or a part of the sentence with which the query must fail in this step."""
+    place: Place | None = None
+
+    @property
+    def text(self) -> str:
+        """The step in a few words, for reports."""
+        return "check"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Step):
+    """Nothing happens; the checks look at the batches of the last step in which something did."""
+
+
+@dataclass(frozen=True)
+class Feed(Step):
+    """One data batch: these rows reach these sources at once."""
+
+    rows: Mapping[str, Rows]
+
+    @property
+    def text(self) -> str:
+        return "feed " + ", ".join(f"{len(rows)} to {name}" for name, rows in self.rows.items())
+
+
+@dataclass(frozen=True)
+class Advance(Step):
+    """Processing time moves on, and timers that are due fire."""
+
+    by: str
+
+    @property
+    def text(self) -> str:
+        return f"advance {self.by}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop(Step):
+    """Every query stops between two batches."""
+
+    @property
+    def text(self) -> str:
+        return "stop"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start(Step):
+    """The stopped queries go on from their checkpoints."""
+
+    @property
+    def text(self) -> str:
+        return "start"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restart(Step):
+    """Stop, and start again."""
+
+    @property
+    def text(self) -> str:
+        return "restart"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crash(Step):
+    """The run dies after a batch was written to the sink and before it was committed; then it starts again.
+
+    Right after a Feed it hits the data batch of that step, whose no-data batches come after the crash;
+    elsewhere the last batch that ran.
+    """
+
+    @property
+    def text(self) -> str:
+        return "crash"
+
+
+@dataclass(frozen=True)
+class ChangeTo(Step):
+    """The queries stop and go on, on their checkpoints, with another version of the pipeline."""
+
+    pipeline: Path
+
+    @property
+    def text(self) -> str:
+        return f"change to {self.pipeline.name}"
+
+
+@dataclass(frozen=True)
+class Read:
+    """How a real sink that Headwater can't read back by itself is read: a function of the user's."""
+
+    function: str
+    """`"file.py:function"`, called with the Spark session; it returns a DataFrame."""
+    place: Position | None = None
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test: a pipeline, how its surroundings are replaced, and the steps."""
+
+    __test__ = False
+    """Pytest takes classes of this name for tests."""
+
+    name: str
+    pipeline: Path
+    steps: Sequence[Step]
+    given: Mapping[str, Rows | str] = field(default_factory=dict)
+    """The rows of static sources, or the word `real`."""
+    real: Mapping[str, Read | None] = field(default_factory=dict)
+    """The sinks that are kept as declared, and how each is read back where that has to be said."""
+    all_real: bool = False
+    """Every sink is kept as declared (`sinks: real`)."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the environment for the pipeline file."""
+    day: str | None = None
+    """The day of times that are written without one; else 2026-01-01."""
+    clock: str | None = None
+    """Processing time at the beginning; else midnight of the day."""
+    no_data_batches: bool | None = None
+    """Whether Spark may make batches without data; None leaves that to the pipeline's own settings."""
+    file: Path | None = None
+    place: Place | None = None

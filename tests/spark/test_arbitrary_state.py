@@ -1,0 +1,264 @@
+"""Arbitrary state: the examples that use it, and what holds for all three of Spark's ways to it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from headwater.api.checking import check
+from headwater.testing.player import Player
+from headwater.testing.report import report
+from headwater.testing.results import TestResult
+from tests.cluster import Cluster
+from tests.docs.test_examples import multiset, rows_below
+from tests.pipelines import write
+from tests.plays import EXAMPLES, play_file, play_here
+from tests.processes import headwater
+
+Played = Callable[[str], dict[str, TestResult]]
+
+CALLS = """
+import pandas as pd
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor
+
+OUT = "word string, rows int"
+
+
+def follow(key, frames, state):
+    yield pd.DataFrame({"word": [key[0]], "rows": [sum(len(frame) for frame in frames)]})
+
+
+class Rows(StatefulProcessor):
+    def init(self, handle):
+        pass
+
+    def handleInputRows(self, key, rows, timerValues):
+        yield Row(word=key[0], rows=sum(1 for _ in rows))
+
+
+class Frames(Rows):
+    def handleInputRows(self, key, rows, timerValues):
+        yield pd.DataFrame({"word": [key[0]], "rows": [sum(len(frame) for frame in rows)]})
+
+
+def groups(words, mode):
+    return words.groupBy("word").applyInPandasWithState(follow, OUT, "rows int", mode, "NoTimeout")
+
+
+def rows(words, mode):
+    return words.groupBy("word").transformWithState(Rows(), OUT, mode, "none")
+
+
+def frames(words, mode):
+    return words.groupBy("word").transformWithStateInPandas(Frames(), OUT, mode, "none")
+
+
+def groups_append(words):
+    return groups(words, "append")
+
+
+def rows_append(words):
+    return rows(words, "append")
+
+
+def frames_append(words):
+    return frames(words, "append")
+
+
+def groups_update(words):
+    return groups(words, "update")
+
+
+def rows_update(words):
+    return rows(words, "update")
+
+
+def frames_update(words):
+    return frames(words, "update")
+
+
+def behind(key, frames, state):
+    by = sum(int(frame["n"].sum()) for frame in frames)
+    state.setTimeoutTimestamp(max(1, state.getCurrentWatermarkMs() - by))
+    state.update((0,))
+    yield from ()
+
+
+def timed(words):
+    return words.groupBy("word").applyInPandasWithState(behind, OUT, "n int", "append", "EventTimeTimeout")
+"""
+APIS = ("groups", "rows", "frames")
+DECLARED = """
+name: calls
+spark: {spark.sql.execution.arrow.maxRecordsPerBatch: "2"}
+sources:
+  words:
+    connector: files
+    path: in
+    format: json
+    schema: {word: string, n: long, at: timestamp}
+    watermark: {column: at, delay: 0 seconds}
+"""
+
+
+def pipeline(tables: list[str], sinks: list[str]) -> str:
+    return "\n".join([DECLARED, "tables:", *tables, "sinks:", *sinks])
+
+
+def tables(mode: str) -> list[str]:
+    """Each way in a mode, and an aggregation after it."""
+    total = "SELECT word, count(*) AS calls, sum(rows) AS rows FROM"
+    return [
+        line
+        for api in APIS
+        for line in (
+            f'  {api}_rows: {{python: "calls.py:{api}_{mode}"}}',
+            f"  {api}_total: {total} {api}_rows GROUP BY word",
+        )
+    ]
+
+
+@pytest.fixture(scope="module")
+def played(player: Player) -> Played:
+    """The tests of an example, played once."""
+    return cache(lambda example: play_file(player, f"{example}/tests/test_{example}.yml"))
+
+
+@pytest.fixture(scope="module")
+def calls(player: Player, tmp_path_factory: pytest.TempPathFactory) -> TestResult:
+    """All three ways, with an aggregation of what each call gave; frames hold two rows at most."""
+    folder = tmp_path_factory.mktemp("calls")
+    write(folder, CALLS, "calls.py")
+    first = "[[a, 1, 12:00], [b, 1, 12:00], [a, 2, 12:00], [a, 3, 12:00], [a, 4, 12:00], [a, 5, 12:00]]"
+    expected = {"first": "[[a, 1, 5], [b, 1, 1]]", "second": "[[b, 2, 2]]"}
+    every = {step: ", ".join(f"{api}: {rows}" for api in APIS) for step, rows in expected.items()}
+    sinks = [f"  {api}: {{reads: {api}_total, connector: console, mode: update}}" for api in APIS]
+    results = play_here(
+        player,
+        folder,
+        pipeline(tables("append"), sinks),
+        f"""
+no_data_batches: false
+tests:
+  calls:
+    - feed: {{words: {first}}}
+      expect: {{{every["first"]}}}
+    - feed: {{words: [[b, 2, 12:00]]}}
+      expect: {{{every["second"]}}}
+""",
+    )
+    return results["calls"]
+
+
+@pytest.mark.feature("C13.6")
+@pytest.mark.parametrize("example", ["user_status", "user_alerts", "user_sessions"])
+def test_an_example(played: Played, example: str) -> None:
+    assert all(result.passed for result in played(example).values())
+
+
+@pytest.mark.feature("C13.6", part="on two workers")
+def test_alerts_on_two_workers(cluster: Cluster, tmp_path: Path) -> None:
+    project = tmp_path / "user_alerts"
+    shutil.copytree(EXAMPLES / "user_alerts", project)
+    minutes = {"anna": (0, 4, 7), "ben": (0, 5, 11), "cora": (2, 3, 4), "dora": (30,)}
+    logins = [
+        f'{{"user": "{user}", "ok": false, "at": "2026-01-01T12:{minute:02}:00Z"}}\n'
+        for user, failed in minutes.items()
+        for minute in reversed(failed)
+    ]
+    write(project / "data", "".join(logins), "1.json")
+    conf = [word for key, value in cluster.settings.items() for word in ("--conf", f"{key}={value}")]
+    command = ["run", "pipeline.yml", "--master", cluster.master, "--until-idle", *conf]
+    with headwater(project, *command, PYSPARK_PYTHON=sys.executable) as run:
+        assert run.wait() == 0, run.told
+    assert rows_below(project / "out" / "alerts") == multiset(
+        [
+            {"user": "anna", "at": "2026-01-01T12:07:00.000Z", "since": "2026-01-01T12:00:00.000Z"},
+            {"user": "cora", "at": "2026-01-01T12:04:00.000Z", "since": "2026-01-01T12:02:00.000Z"},
+        ]
+    )
+
+
+@pytest.mark.feature("C13.1")
+def test_one_call_for_each_key_and_batch(calls: TestResult, played: Played) -> None:
+    """With all rows of the key, however many frames they come in; sorted by the examples, and kept there."""
+    assert calls.passed, "\n".join(report(calls))
+    assert played("user_sessions")["views that come out of order still make two sessions"].passed
+    assert played("user_alerts")["three failures within ten minutes, in whatever order they come"].passed
+
+
+@pytest.mark.feature("C13.2")
+def test_timeouts_by_processing_time(played: Played) -> None:
+    """All three ways in each of these tests; `feed u1; advance 2 hours` for each by itself."""
+    results = played("user_status")
+    assert [name for name, result in results.items() if result.passed] == [
+        "idle after two hours",
+        "idle after two hours, in pandas",
+        "idle after two hours, with a timeout",
+        "a new action begins a new hour",
+        "after a time without a run everybody is idle",
+        "the table holds one row for each user",
+    ]
+
+
+@pytest.mark.feature("C13.3")
+def test_timeouts_by_event_time(player: Player, played: Played, tmp_path: Path) -> None:
+    sessions, alerts = played("user_sessions"), played("user_alerts")
+    assert sessions["a session is over when the watermark is half an hour past its last page"].passed
+    assert sessions["time without a run ends no session"].passed
+    assert alerts["time without a run lets nothing fire"].passed
+    write(tmp_path, CALLS, "calls.py")
+    results = play_here(
+        player,
+        tmp_path,
+        pipeline(['  timed: {python: "calls.py:timed"}'], ["  timed: {reads: timed, connector: console}"]),
+        """
+tests:
+  behind:
+    - feed: {words: [[a, 0, 12:00]]}
+      expect: {timed: []}
+    - feed: {words: [[a, 0, 12:05]]}
+      expect: {timed: []}
+    - feed: {words: [[a, 1, 12:06]]}
+      fails: INVALID_TIMEOUT_TIMESTAMP
+""",
+    )
+    assert results["behind"].passed, "\n".join(report(results["behind"]))
+
+
+@pytest.mark.feature("C13.4")
+def test_state_variables_and_timers(played: Played) -> None:
+    carts = played("carts")
+    assert [name for name, result in carts.items() if result.passed] == [
+        "as many rows as products, and none at all",
+        "what was looked at is forgotten after an hour",
+        "a reminder each day until the cart is paid",
+        "carts of the former software are there from the first batch on",
+    ]
+
+
+@pytest.mark.feature("C13.5")
+def test_modes_of_operators(calls: TestResult, played: Played, context: SparkContext, tmp_path: Path) -> None:
+    """Rows in append mode can be aggregated; changes can be neither that nor appended."""
+    assert calls.passed, "\n".join(report(calls))
+    assert played("user_alerts")["alerts are counted by the hour"].passed
+    assert played("user_status")["a new action begins a new hour"].passed
+    write(tmp_path, CALLS, "calls.py")
+    (tmp_path / "in").mkdir()
+    sinks = [
+        *(f"  {api}_counted: {{reads: {api}_total, connector: console, mode: update}}" for api in APIS),
+        *(f"  {api}_added: {{reads: {api}_rows, connector: console}}" for api in APIS),
+    ]
+    found = check(write(tmp_path, pipeline(tables("update"), sinks))).findings
+    names = {"groups": "applyInPandasWithState"} | dict.fromkeys(("rows", "frames"), "transformWithState")
+    assert [(each.sink, each.problem.code, each.problem.params["call"]) for each in found] == [
+        *((f"{api}_counted", "HW-STATE-AGGREGATED", names[api]) for api in APIS),
+        *((f"{api}_added", "HW-STATE-UPDATES", names[api]) for api in APIS),
+    ]

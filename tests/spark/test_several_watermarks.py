@@ -1,0 +1,24 @@
+"""Two watermarks in one query: the slowest counts, or the fastest where the pipeline says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.testing.player import Player
+from headwater.testing.results import TestResult
+from tests.plays import play_file
+
+
+def used(result: TestResult) -> list[str | None]:
+    """The watermarks that the batches used."""
+    batches = [batch for step in result.steps for batch in step.batches["per_hour"]]
+    return [f"{batch.watermark:%H:%M}" if batch.watermark else None for batch in batches]
+
+
+@pytest.mark.feature("C12")
+def test_the_slowest_watermark_counts_and_the_fastest_by_choice(player: Player) -> None:
+    played = play_file(player, "two_shops/tests/test_two_shops.yml")
+    slowest = played["the slowest watermark counts"]
+    fastest = played["the fastest watermark counts where that is chosen"]
+    assert used(slowest) == [None, "10:50", "10:50", "10:50", "13:10"]
+    assert used(fastest) == [None, "12:10", "12:10", "14:20", "14:20"]

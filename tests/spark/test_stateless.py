@@ -1,0 +1,14 @@
+"""What looks at one row, or one part of a batch, at a time: SQL and every kind of Python function."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.testing.player import Player
+from tests.plays import play_file
+
+
+@pytest.mark.feature("C1.1")
+@pytest.mark.feature("C1.2")
+def test_rows_are_selected_filtered_exploded_and_mapped(player: Player) -> None:
+    play_file(player, "tickets/tests/test_tickets.yml")
