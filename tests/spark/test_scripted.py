@@ -31,7 +31,8 @@ tables:
   kinds_of: SELECT word, kind FROM words LEFT JOIN kinds USING (word)
   counts: SELECT word, count(*) AS n FROM words GROUP BY word
   closed: SELECT window.start AS start, count(*) AS n FROM words GROUP BY window(at, '10 minutes')
-  newest: SELECT word, last(at) AS at FROM words GROUP BY word
+  unique: {reads: words, distinct: [at, word]}
+  twice: SELECT a.word FROM unique a JOIN words b ON a.word = b.word AND a.at = b.at
 sinks:
   appended: {reads: loud, connector: foreach_batch, function: "out.py:append"}
   once: {reads: loud, connector: foreach_batch, function: "out.py:once"}
@@ -42,7 +43,7 @@ sinks:
   counts: {reads: counts, connector: memory, mode: update}
   all_counts: {reads: counts, connector: memory, mode: complete}
   closed: {reads: closed, connector: memory}
-  newest: {reads: newest, connector: memory, mode: update}
+  twice: {reads: twice, connector: memory}
 """
 OUT = """
 import os
@@ -266,6 +267,39 @@ def test_another_version_goes_on_and_what_does_not_fit_fails(player: Player, pro
     )
 
 
+def test_a_failure_tells_what_was_expected_and_sparks_own_word(player: Player, project: Path) -> None:
+    broken = PIPELINE.replace("SELECT upper(word) AS word", "SELECT string(1 / (length(word) - 3)) AS word")
+    (project / "division.yml").write_text(broken, encoding="utf-8")
+    steps = """
+        - change_to: division.yml
+        - feed: {words: [[12:01, owl]]}
+          fails: FAILS
+        - stop
+    """
+    settings = "sinks: {files: real}\n"
+    result = played(player, project, steps.replace("FAILS", "OVERFLOW"), settings)
+    (failure,) = result.steps[1].failures
+    assert "DIVIDE_BY_ZERO" in failure.sentence
+    assert failure.sentence.endswith("Expected to fail with: OVERFLOW")
+    right = played(player, project, steps.replace("FAILS", "DIVIDE_BY_ZERO"), settings)
+    assert [step.failures for step in right.steps] == [(), ()]
+    assert [problem.code for problem in right.problems] == ["HW-TEST-NOT-RUNNING"]
+
+
+def test_parts_of_a_state_are_named(player: Player, project: Path) -> None:
+    for wanted in ("[]", '{"3": []}', "{left: []}"):
+        settled = played(
+            player,
+            project,
+            f"- feed: {{words: [[12:01, owl]]}}\n- state: {{twice: {wanted}}}\n",
+        )
+        assert [problem.code for problem in settled.problems] == ["HW-TEST-STATE-PART"], wanted
+    joined = '{"0 left": [], "0 right": []}'
+    result = played(player, project, f"- feed: {{words: [[12:01, owl]]}}\n- state: {{twice: {joined}}}\n")
+    assert [failure.kind for failure in result.steps[1].failures] == ["state", "state"]
+    passes(player, project, "- state: {twice: []}\n- expect: {twice: []}\n")
+
+
 def test_a_query_that_fails_unexpectedly_ends_the_test(player: Player, project: Path) -> None:
     broken = PIPELINE.replace("SELECT upper(word) AS word", "SELECT raise_error(word) AS word")
     (project / "broken.yml").write_text(broken, encoding="utf-8")
@@ -325,13 +359,15 @@ def test_what_a_step_expects_besides_a_failure_is_checked(player: Player, projec
           fails: owl
           expect: {counts: [[owl, 2]]}
         - feed: {words: [[12:02, owl]]}
-          expect: {counts: [[owl, 2]], files: []}
+          expect: {counts: [[owl, 2]]}
+        - expect: {files: []}
         """,
     )
     (failure,) = result.steps[2].failures
     assert (failure.kind, failure.sink) == ("rows", "counts")
     assert result.steps[3].failures == ()
-    assert result.problems == ()
+    (problem,) = result.problems
+    assert (problem.code, problem.params["name"]) == ("HW-TEST-HAS-FAILED", "files")
 
 
 def test_a_crash_hits_only_the_queries_that_were_in_a_batch(player: Player, project: Path) -> None:

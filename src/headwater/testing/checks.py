@@ -12,7 +12,7 @@ from headwater.engine.scripted.state import state_rows
 from headwater.engine.scripted.stream import rows_of
 from headwater.engine.scripted.times import read_time
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.testing import TEST_BAD_TIME, TEST_QUERY_NAME
+from headwater.errors.catalogue.testing import TEST_BAD_TIME, TEST_HAS_FAILED, TEST_QUERY_NAME
 from headwater.spec import Mode
 from headwater.testing.diff import compare, show
 from headwater.testing.refusals import refuse_streams
@@ -30,7 +30,11 @@ class Checker:
     batches: Mapping[str, Sequence[Batch]]
 
     def failures(self) -> Iterator[Failure]:
-        """Everything that is not as expected."""
+        """Everything that is not as expected; PipelineError where nothing can be said."""
+        if self.step.fails is None:
+            dead = [sink for sink in (*self.step.expect, *self.step.state) if sink in self.script.failed]
+            if dead:
+                raise PipelineError(TEST_HAS_FAILED.at(self.step.place, name=dead[0]))
         for sink, rows in self.step.expect.items():
             yield from self._rows(sink, rows)
         yield from self._watermarks()

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headwater.engine.scripted.subjects import Subject
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.testing import TEST_BAD_DURATION
+from headwater.errors.catalogue.testing import TEST_BAD_DURATION, TEST_NOT_RUNNING
 from headwater.testing.checks import Checker
 from headwater.testing.results import Batch, Failure, StepTrace, TestResult, Values
-from headwater.testing.script import Script
+from headwater.testing.script import Broken, Script
 from headwater.testing.steps import Advance, ChangeTo, Check, Crash, Feed, Restart, Start, Step, Stop
 from headwater.values import Duration
 
 Batches = Mapping[str, tuple[Batch, ...]]
 Fed = dict[str, tuple[Values, ...]] | None
+_CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
 QUERY = "query"
 """The kind of failure after which nothing can go on."""
 
@@ -134,6 +136,8 @@ class Play:
             case Advance():
                 self.script.advance(_duration(step))
             case Stop():
+                if not self.script.queries:
+                    raise PipelineError(TEST_NOT_RUNNING.at(step.place, step=step.text))
                 self.script.stop()
             case Start():
                 self.script.start()
@@ -160,11 +164,7 @@ class Play:
         wanted = [each for each in broken if step.fails is not None and _is(each.problem, step.fails)]
         if step.fails is not None and not broken and not refused:
             return [Failure("fails", f"no query failed, expected: {step.fails}")]
-        return [
-            Failure(QUERY, str(replace(each.problem, place=None)), each.sink, place=each.problem.place)
-            for each in broken
-            if each not in wanted
-        ]
+        return [_failed(each, step.fails) for each in broken if each not in wanted]
 
     def _checked(self, step: Step, batches: Batches) -> list[Failure]:
         replays, self.script.replays = self.script.replays, []
@@ -206,9 +206,21 @@ class Play:
             idle={sink: names for sink, names in waits.items() if names},
             failures=tuple(replace(failure, place=failure.place or step.place) for failure in failures),
             place=step.place,
+            acted=not isinstance(step, Check),
+            stopped=not script.queries,
         )
         self.traces.append(trace)
         self.said(trace)
+
+
+def _failed(broken: Broken, wanted: str | None) -> Failure:
+    """A query that failed; with Spark's own word for it, which `fails` could name."""
+    problem = broken.problem
+    said = _CONDITION.search(problem.detail)
+    says = str(replace(problem, place=None)) + (f" Spark's word for it: {said[1]}." if said else "")
+    if wanted is not None:
+        says += f" Expected to fail with: {wanted}"
+    return Failure(QUERY, says, broken.sink, place=problem.place)
 
 
 def _duration(step: Advance) -> Duration:

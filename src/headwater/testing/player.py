@@ -17,9 +17,11 @@ from zoneinfo import ZoneInfo
 
 from headwater.engine.loading import load
 from headwater.engine.project_code import ProjectCode
+from headwater.engine.scripted.functions import FunctionSubject, has_session, in_utc
+from headwater.engine.scripted.pipelines import PipelineSubject
 from headwater.engine.scripted.reading import BadRow, Reading
-from headwater.engine.scripted.subjects import FunctionSubject, PipelineSubject, Subject, has_session, in_utc
 from headwater.engine.scripted.subjects import Read as ReadBack
+from headwater.engine.scripted.subjects import Subject
 from headwater.engine.scripted.times import read_date, read_time
 from headwater.engine.session import PipelineSession, open_session
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem

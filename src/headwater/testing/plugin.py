@@ -107,12 +107,12 @@ class ScriptedTest(_Item):
         self.line = test.place.line if test.place else 1
 
     def runtest(self) -> None:
-        from headwater.testing.report import details, report
+        from headwater.testing.report import details, first_line
         from headwater.values import scrub
 
         result: TestResult = player_of(self.config).play(self.test)
         if not result.passed:
-            raise NotPassed(scrub("\n".join(report(result))))
+            raise NotPassed(scrub("\n".join([first_line(result), *details(result)])))
         if lines := details(result):
             self.add_report_section("call", "headwater", scrub("\n".join(lines)))
 

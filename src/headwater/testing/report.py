@@ -22,6 +22,12 @@ def headline(result: TestResult) -> str:
     return f"{WORDS[result.outcome]:5} {result.name}  ({result.seconds:.1f} s)"
 
 
+def first_line(result: TestResult) -> str:
+    """The first thing that is wrong, for summaries of one line."""
+    sentences = [failure.sentence for step in result.steps for failure in step.failures]
+    return next(iter([*sentences, *(f"{each.code}: {each.sentence}" for each in result.problems)]), "passed")
+
+
 def details(result: TestResult, verbose: bool = False) -> list[str]:
     """Every failed step (with `verbose` every step), the problems, and the sources that are waited for."""
     teller = _Teller(result)
@@ -54,8 +60,8 @@ class _Teller:
     def step(self, index: int, verbose: bool) -> Iterator[str]:
         step = self.result.steps[index]
         # A step that only checks looks at the batches of the last one in which something happened.
-        source = step if step.batches else self._last_with_batches(index) or step
-        told = self._told(source, step.failures)
+        source = step if step.acted else self._last_that_acted(index) or step
+        told = self._told(source, step.failures) or {"": _no_batch(source)}
         head = f"step {step.number}, {step.text}"
         if verbose or len(told) > 1:
             yield f"  {head}"
@@ -64,9 +70,12 @@ class _Teller:
             yield " · ".join([f"  {head}", *told.values()])
         if verbose:
             yield from self._batches(step)
-        if step.failures and (place := _place(step.failures[0].place or step.place)):
-            yield f"  {place}"
+        told_place = ""
         for failure in step.failures:
+            place = _place(failure.place or step.place)
+            if place and place != told_place:
+                yield f"  {place}"
+            told_place = place
             yield from self._failure(failure)
 
     def idle(self) -> Iterator[str]:
@@ -78,9 +87,9 @@ class _Teller:
                 them = "it" if len(sources) == 1 else "them"
                 yield f"  idle: {', '.join(sources)} – the watermark of {sink} waits for {them} ({mark})"
 
-    def _last_with_batches(self, index: int) -> StepTrace | None:
+    def _last_that_acted(self, index: int) -> StepTrace | None:
         before = reversed(self.result.steps[:index])
-        return next((step for step in before if step.batches), None)
+        return next((step for step in before if step.acted), None)
 
     def _told(self, step: StepTrace, failures: Sequence[Failure]) -> dict[str, str]:
         """The batches and watermarks of the sinks that a failure is about, or of all."""
@@ -118,7 +127,8 @@ class _Teller:
     def _batch(self, batch: Batch) -> str:
         again = " again" if batch.again else ""
         mark = f"watermark {self._time(batch.watermark)}"
-        counts = f"{len(batch.rows)} out, {batch.late} late, {batch.state} in state"
+        out = f"{len(batch.rows)} out" if batch.captured else "out to the real sink"
+        counts = f"{out}, {batch.late} late, {batch.state} in state"
         return f"batch {batch.id}{again} · {mark} · {_rows_in(batch.rows_in)}, {counts}"
 
     def _failure(self, failure: Failure) -> Iterator[str]:
@@ -128,6 +138,10 @@ class _Teller:
 
     def _time(self, time: datetime | None) -> str:
         return "none" if time is None else show(time, self.result.zone, self.result.day)
+
+
+def _no_batch(step: StepTrace) -> str:
+    return "no batch ran, the queries are stopped" if step.stopped else "no batch ran"
 
 
 def _rows_in(rows: Mapping[str, int]) -> str:

@@ -31,6 +31,8 @@ class Batch:
     """Rows of state that the query keeps after it."""
     again: bool = False
     """It ran a second time, after a crash."""
+    captured: bool = True
+    """Whether its rows are known; a real sink has taken them."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,10 @@ class StepTrace:
     """The sources for which a query's watermark waits, by the name of the sink."""
     failures: tuple[Failure, ...] = ()
     place: Place | None = None
+    acted: bool = True
+    """Something happened in it; else it only checks, and looks back at the last step that did."""
+    stopped: bool = False
+    """No query runs at its end."""
 
 
 @dataclass(frozen=True)

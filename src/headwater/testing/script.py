@@ -81,6 +81,8 @@ class Script:
     """What keeps state in each query, in Spark's order and words, as of its last batch."""
     broken: list[Broken] = field(default_factory=list)
     """Queries that failed since it was last looked at."""
+    failed: set[str] = field(default_factory=set)
+    """Sinks whose queries have failed and were not started again."""
     replays: list[Failure] = field(default_factory=list)
     """Batches that gave other rows when they ran again."""
     refused: bool = False
@@ -232,6 +234,7 @@ class Script:
                 if name in streams:
                     schema = streams[name].schema
                     streams[name].add(self.read(name, _of_columns(given, schema), schema))
+        self.failed.discard(sink)
         real, checkpoint = self.real_folder(sink), self.checkpoint(sink)
         try:
             self.queries[sink] = ScriptedQuery(
@@ -285,10 +288,20 @@ class Script:
             error = query.failure()
             assert error is not None, "a query that ended by itself has failed"
             self.broken.append(Broken(sink, self.subject.problem(sink, error)))
+            self.failed.add(sink)
 
     def _note(self, sink: str, ran: Ran) -> None:
         before = next((batch for batch in reversed(self.done[sink]) if batch.id == ran.id), None)
-        batch = Batch(ran.id, ran.watermark, {}, ran.rows, ran.late, ran.state, again=before is not None)
+        batch = Batch(
+            ran.id,
+            ran.watermark,
+            {},
+            ran.rows,
+            ran.late,
+            ran.state,
+            again=before is not None,
+            captured=sink not in self.around.real,
+        )
         if before is not None:
             batch = replace(batch, rows_in=before.rows_in)
             self._compare(sink, before, batch)
@@ -304,7 +317,10 @@ class Script:
         """A batch that runs again must give the same rows; a sink that drops repeats relies on it."""
         diff = compare(before.rows, again.rows, self.frames[sink].schema)
         if diff:
-            says = f"batch {again.id} gave other rows when it ran again after the crash"
+            says = (
+                f"batch {again.id} gave other rows when it ran again after the crash, expected are those "
+                "of the first time: a random value, uuid() or the wall clock does that"
+            )
             self.replays.append(Failure("replay", says, sink, diff))
 
 

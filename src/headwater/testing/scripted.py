@@ -11,10 +11,11 @@ from typing import Any
 
 from headwater.engine.scripted.subjects import Subject
 from headwater.errors import HeadwaterError, Problem
+from headwater.spec import Mode
 from headwater.testing.checks import handed
 from headwater.testing.play import Play
 from headwater.testing.player import Player, beginning, surroundings
-from headwater.testing.report import report
+from headwater.testing.report import details, first_line
 from headwater.testing.results import Batch, StepTrace, TestResult, Values
 from headwater.testing.script import Script
 from headwater.testing.steps import (
@@ -31,7 +32,7 @@ from headwater.testing.steps import (
     Stop,
     Test,
 )
-from headwater.values import scrub
+from headwater.values import nearest, scrub
 
 
 @dataclass
@@ -61,6 +62,9 @@ class Scripted:
 
         Or of a pipeline file, with the `given` rows of its static sources and some of its `sinks`.
         """
+        __tracebackhide__ = True
+        if mode not in list(Mode):
+            raise ValueError(f"{mode!r} is no output mode; there are {', '.join(Mode)}")
         self._surround(env or {})
         settings = Test("", Path(), (), given=given or {}, day=day, clock=clock)
         built: Subject
@@ -104,6 +108,7 @@ class ScriptedRun:
 
     def begin(self) -> None:
         """Start the queries; HeadwaterError says why they can't be."""
+        __tracebackhide__ = True
         with self._play_.script.subject.alone():
             self._play_.first()
         if self._play_.problems:
@@ -119,6 +124,7 @@ class ScriptedRun:
         """One data batch; with `crash` the run dies before it is committed, and starts again."""
         __tracebackhide__ = True
         checks = {key: named.pop(key) for key in _CHECKS if key in named}
+        self._refuse_names(named)
         by_name = dict(rows) if isinstance(rows, Mapping) else {self._stream: rows} if rows else {}
         return self._play(Feed({**by_name, **named}, **self._checks(checks)), crash=crash)
 
@@ -197,7 +203,7 @@ class ScriptedRun:
         if result.problems:
             raise HeadwaterError(*(_scrubbed(problem) for problem in result.problems))
         if not result.passed:
-            raise AssertionError(scrub("\n".join(["", *report(result)])))
+            raise AssertionError(scrub("\n".join([first_line(result), *details(result)])))
         return result
 
     def _checks(self, checks: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,6 +217,12 @@ class ScriptedRun:
         }
         idle = checks.get("idle", UNSAID)
         return {**checks, **by_sink, "idle": [idle] if isinstance(idle, str) else idle}
+
+    def _refuse_names(self, named: Mapping[str, Any]) -> None:
+        known = (*self._play_.script.subject.streams, *_CHECKS)
+        for name in named:
+            if name not in known and (meant := nearest(name, known)):
+                raise TypeError(f"{name!r} is neither a stream nor a check; did you mean {meant!r}?")
 
     def _is_by_sink(self, key: str, value: Any) -> bool:
         """Rows are lists, so a mapping of them is by sink; parts of a state are a mapping, too."""

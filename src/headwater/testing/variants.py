@@ -44,4 +44,4 @@ def _with_crashes(test: Test) -> Iterator[Step]:
         yield step
         # A stopped query has nothing to crash, and a failed one is down already.
         if isinstance(step, Feed) and running and step.fails is None and not isinstance(after, Crash):
-            yield Crash()
+            yield Crash(place=step.place)

@@ -63,7 +63,6 @@ def test_test_files_are_tests_of_pytest(folder: Path) -> None:
     ]
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     for line in (
-        "FAIL  two fails  (1.2 s)",
         "  step 2, feed 3 to words · batches 1 to 2 · watermark 11:57 → 12:04",
         "      - missing     {start: 12:00, n: 1}",
         "  test_b.yml:2:13: error HW-TEST-STEP-WORD",

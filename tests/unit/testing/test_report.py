@@ -34,7 +34,12 @@ def test_a_check_is_told_with_the_batches_that_it_looks_at() -> None:
     fails = Failure("late", "2 rows were dropped as late, expected 1")
     first = step(1, batches={"counts": (batch(3, at(12, 4)),)}, watermarks={"counts": at(12, 4)})
     check = step(
-        2, "check", failures=(fails,), place=Position(str(FILE), 9), watermarks={"counts": at(12, 4)}
+        2,
+        "check",
+        failures=(fails,),
+        place=Position(str(FILE), 9),
+        watermarks={"counts": at(12, 4)},
+        acted=False,
     )
     assert report(result(first, check))[1:] == [
         "  step 2, check · batch 3 · watermark 12:04",
@@ -61,7 +66,7 @@ def test_a_step_without_a_batch_and_on_another_day() -> None:
     fails = Failure("rows", "nothing came")
     marks = {"counts": at(12, 4, day=2)}
     assert report(result(step(1, "advance 1 hour", failures=(fails,), watermarks=marks)))[1:] == [
-        "  step 1, advance 1 hour",
+        "  step 1, advance 1 hour · no batch ran",
         "    nothing came",
     ]
     traced = step(1, batches={"counts": (batch(0, at(12, 3, day=2)),)}, watermarks=marks, failures=(fails,))

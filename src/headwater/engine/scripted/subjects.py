@@ -1,48 +1,24 @@
-"""What is under test: a declared pipeline, or any function from DataFrames to a DataFrame."""
+"""What is under test, as a script sees it: a declared pipeline, or any function of DataFrames."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.connectors import sink_side, source_side
-from headwater.engine.analysis import code_problems, refused_by_checker, sink_problems
-from headwater.engine.build import SPARK_ERRORS, Builder
-from headwater.engine.connector_code import active, active_kept, spark_module
-from headwater.engine.prepare import settings_of
-from headwater.engine.project_code import ProjectCode
+from headwater.engine.connector_code import active
 from headwater.engine.query import INTERRUPT_SECONDS, STOP_TIMEOUT
-from headwater.engine.scripted.sinks import Target, capturing, target_of
-from headwater.engine.scripted.stream import rows_of
-from headwater.engine.session import PipelineSession
-from headwater.engine.settings import FASTER_FILE_MANAGER, FILE_MANAGER, PARTITIONS, STATE, TIMEZONE
-from headwater.engine.spark_errors import sentence_of
-from headwater.engine.sql_functions import register_functions
-from headwater.engine.translate import failure_problem, function_problem, planning_problem
-from headwater.engine.unfinished import let_it_run_again
-from headwater.engine.user_code import ship_user_code
-from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
-from headwater.errors.catalogue.testing import TEST_NO_READ, TEST_READ_FAILED
-from headwater.plan import Graph
+from headwater.engine.scripted.sinks import Target
+from headwater.engine.settings import PARTITIONS
+from headwater.errors import Problem
 from headwater.spec import (
     Mode,
-    PipelineSpec,
-    SinkOptions,
-    SinkSpec,
-    SourceSpec,
-    TableSpec,
 )
-from headwater.values import scrub
-from headwater.values.user_lines import user_line
 
 QUICK = {PARTITIONS: "1", "spark.sql.streaming.pollingDelay": "1ms", STOP_TIMEOUT: f"{INTERRUPT_SECONDS}s"}
 """What makes tests quick and changes no row: one state partition, no waiting for files or for dead ends."""
@@ -99,281 +75,6 @@ class Subject(Protocol):
         """Why a running query failed."""
 
 
-@dataclass
-class PipelineSubject:
-    """A declared pipeline in a session of its own."""
-
-    session: PipelineSession
-    spec: PipelineSpec
-    log: Path
-    code: ProjectCode | None = field(init=False)
-    _schemas: dict[str, StructType] = field(default_factory=dict)
-    _graph: Graph = field(init=False)
-    _builder: Builder = field(init=False)
-
-    def __post_init__(self) -> None:
-        # Spark binds the time zone and other settings while it analyses, not only while it runs.
-        self.session.apply(settings_of(self.session, self.spec))
-        for key, value in QUICK.items():
-            self.spark.conf.set(key, value)
-        self.code = ship_user_code(self.spec, self.spark.sparkContext)
-        self._builder = Builder(self.spark, self.spec, self.code)
-        unregistered = register_functions(self.spark, self.spec, self._builder.load)
-        self._graph = self._builder.graph()
-        if unregistered or self._graph.problems:
-            raise PipelineError.of([*unregistered, *self._graph.problems])
-
-    @property
-    def spark(self) -> SparkSession:
-        return self.session.spark
-
-    def alone(self) -> AbstractContextManager[None]:
-        return active(self.spark)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether its Spark has ended."""
-        return self.spark.sparkContext._jsc is None
-
-    @property
-    def zone(self) -> str:
-        return self.spec.timezone
-
-    @property
-    def modes(self) -> Mapping[str, Mode]:
-        return {sink.name: sink.mode for sink in self.spec.sinks}
-
-    @property
-    def streams(self) -> Collection[str]:
-        return [source.name for source in self.spec.sources if not source.static]
-
-    @property
-    def statics(self) -> Collection[str]:
-        return [source.name for source in self.spec.sources if source.static]
-
-    def read_by(self, sink: str) -> Collection[str]:
-        needed = {name.lower() for name in self._graph.upstream(self._reads(sink))}
-        return [source.name for source in self.spec.sources if source.name.lower() in needed]
-
-    def schema(self, source: str) -> StructType:
-        """The columns of a source: from its declaration where that says them all, else as Spark reads it."""
-        if source not in self._schemas:
-            declared = self._source(source)
-            known = source_side(declared.connector).columns(declared.options)
-            self._schemas[source] = (
-                schema_of(self.spark, known.ddl) if known else self._builder.frame(source, self._graph).schema
-            )
-        return self._schemas[source]
-
-    def build(self, sink: str, rows: Mapping[str, DataFrame], *, check: bool) -> DataFrame:
-        builder = Builder(self.spark, self.spec, self.code, stand_in=lambda source: rows.get(source.name))
-        frame = builder.frame(self._reads(sink), self._graph)
-        declared = self._sink(sink)
-        if check:
-            problems = [*sink_problems(builder, declared, frame), *code_problems(builder, declared)]
-            if problems:
-                raise PipelineError.of(problems)
-        self._builder = builder
-        return frame
-
-    def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
-        declared = self._sink(sink)
-        if real is None:
-            return capturing(self.spark)
-        writer = frame.writeStream.outputMode(declared.mode.value)
-        moved = self._moved(declared, real)
-        let_it_run_again(self.spark, moved, checkpoint, settings_of(self.session, self.spec))
-        try:
-            with active(self.spark):
-                written = spark_module(declared.connector).write_stream(
-                    writer, moved.options, self._builder.context(moved)
-                )
-                return target_of(self.spark, written)
-        except SPARK_ERRORS as error:
-            raise PipelineError(planning_problem(error, declared, self.spec.root)) from error
-
-    def captured(self, sink: str) -> bool:
-        return sink_side(self._sink(sink).connector).in_process
-
-    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: Read | None) -> Held:
-        declared = self._sink(sink)
-        if read is None and not sink_side(declared.connector).reads_back:
-            raise PipelineError(TEST_NO_READ.at(None, name=sink, connector=declared.connector))
-        try:
-            with active(self.spark):
-                if read is None:
-                    moved = self._moved(declared, folder)
-                    found = spark_module(declared.connector).read_back(
-                        self.spark, moved.options, frame.schema
-                    )
-                else:
-                    found = read(self.spark)
-                if not isinstance(found, DataFrame):
-                    raise PipelineError(_read_failed(sink, f"it returned {type(found).__name__}"))
-                return rows_of(found), found.schema
-        except PipelineError:
-            raise
-        except SPARK_ERRORS as error:
-            raise PipelineError(_read_failed(sink, sentence_of(error))) from error
-        except Exception as error:  # the user's own code: whatever it raises is told
-            place = user_line(error.__traceback__, self.spec.root)
-            says = f"{type(error).__name__}: {error}".rstrip(". ")
-            raise PipelineError(replace(_read_failed(sink, says), place=place)) from error
-
-    def refusal(self, sink: str, error: Exception) -> Problem:
-        return planning_problem(error, self._sink(sink), self.spec.root)
-
-    def problem(self, sink: str, error: Exception) -> Problem:
-        return failure_problem(error, self._sink(sink), self.spec.tables, self.spec.root, self.log)
-
-    def _sink(self, name: str) -> SinkSpec:
-        return next(sink for sink in self.spec.sinks if sink.name == name)
-
-    def _source(self, name: str) -> SourceSpec:
-        return next(source for source in self.spec.sources if source.name == name)
-
-    def _reads(self, sink: str) -> str:
-        """The table of a sink as it was declared; upper and lower case don't matter to SQL."""
-        wanted = self._sink(sink).reads.lower()
-        return next((name for name in self.spec.names if name.lower() == wanted), self._sink(sink).reads)
-
-    def _moved(self, sink: SinkSpec, folder: Path) -> SinkSpec:
-        """The sink with every place that it writes below a folder of the test: nothing real is touched."""
-        places = sink_side(sink.connector).places(sink.options)
-        moved = {
-            key: str(folder / key)
-            for key, value in sink.options
-            if isinstance(value, str) and value in places
-        }
-        return sink.model_copy(update={"options": sink.options.model_copy(update=moved)})
-
-
-@dataclass
-class FunctionSubject:
-    """A function from DataFrames to a DataFrame, in a copy of the user's own session."""
-
-    spark: SparkSession
-    function: Callable[..., Any]
-    schemas: Mapping[str, StructType]
-    given: Mapping[str, DataFrame]
-    mode: Mode
-
-    @classmethod
-    def of(
-        cls,
-        function: Callable[..., Any],
-        streams: Mapping[str, Any],
-        static: Mapping[str, Any],
-        mode: Mode,
-    ) -> FunctionSubject:
-        """In a copy of the session that is active, so that its settings, views and functions are there."""
-        before = _active_session()
-        with active_kept(before._jvm):
-            spark = copy_of(before)
-        for key, value in {**STATE, FILE_MANAGER: FASTER_FILE_MANAGER, **QUICK}.items():
-            spark.conf.set(key, value)
-        schemas = {
-            name: schema_of(spark, written) if isinstance(written, str) else written
-            for name, written in streams.items()
-        }
-        given = {
-            name: rows if isinstance(rows, DataFrame) else made_of(spark, rows)
-            for name, rows in static.items()
-        }
-        return cls(spark, function, schemas, given, mode)
-
-    def alone(self) -> AbstractContextManager[None]:
-        return active(self.spark)
-
-    @property
-    def name(self) -> str:
-        return getattr(self.function, "__name__", "result").strip("<>")
-
-    @property
-    def zone(self) -> str:
-        return str(self.spark.conf.get("spark.sql.session.timeZone"))
-
-    @property
-    def modes(self) -> Mapping[str, Mode]:
-        return {self.name: self.mode}
-
-    @property
-    def streams(self) -> Collection[str]:
-        return list(self.schemas)
-
-    @property
-    def statics(self) -> Collection[str]:
-        return ()
-
-    def read_by(self, sink: str) -> Collection[str]:
-        return list(self.schemas)
-
-    def schema(self, source: str) -> StructType:
-        return self.schemas[source]
-
-    def build(self, sink: str, rows: Mapping[str, DataFrame], *, check: bool) -> DataFrame:
-        with active(self.spark):
-            try:
-                frame = self.function(**rows, **self.given)
-            except SPARK_ERRORS as error:
-                raise PipelineError(function_problem(error, self._as_table(), Path.cwd())) from error
-        if not isinstance(frame, DataFrame):
-            says = "nothing" if frame is None else f"a {type(frame).__name__}"
-            raise PipelineError(TABLE_NOT_A_DATAFRAME.at(None, name=self.name, returned=says))
-        refused = refused_by_checker(self.spark, self._as_sink(), frame) if check else None
-        if refused:
-            raise PipelineError(refused)
-        return frame
-
-    def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
-        return capturing(self.spark)
-
-    def captured(self, sink: str) -> bool:
-        return True
-
-    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: Read | None) -> Held:
-        raise AssertionError("the rows of a function are captured")
-
-    def refusal(self, sink: str, error: Exception) -> Problem:
-        return planning_problem(error, self._as_sink(), Path.cwd())
-
-    def problem(self, sink: str, error: Exception) -> Problem:
-        return failure_problem(error, self._as_sink(), (), Path.cwd(), Path("spark.log"))
-
-    def _as_table(self) -> TableSpec:
-        return TableSpec(name=self.name)
-
-    def _as_sink(self) -> SinkSpec:
-        options = SinkOptions()
-        return SinkSpec(name=self.name, reads=self.name, connector="memory", options=options, mode=self.mode)
-
-
-def has_session() -> bool:
-    """Whether this process has a Spark session already."""
-    return SparkContext._active_spark_context is not None
-
-
-def in_utc() -> None:
-    """The zone of a session that was started for functions alone."""
-    _active_session().conf.set(TIMEZONE, "UTC")
-
-
-def _active_session() -> SparkSession:
-    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-
-
-def copy_of(spark: SparkSession) -> SparkSession:
-    """A session with the same settings, views and functions, in which changes are its own."""
-    session: Any = spark._jsparkSession
-    return SparkSession(spark.sparkContext, session.cloneSession())
-
-
-def made_of(spark: SparkSession, rows: Any) -> DataFrame:
-    """A static DataFrame; Spark would make its session the active one for good."""
-    with active(spark):
-        return spark.createDataFrame(rows)
-
-
 def schema_of(spark: SparkSession, ddl: str) -> StructType:
     """The schema of a DDL string, read by Spark."""
     session: Any = spark._jsparkSession
@@ -383,7 +84,3 @@ def schema_of(spark: SparkSession, ddl: str) -> StructType:
     # Rows of char and varchar come out of every source as strings.
     lengths = jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils
     return StructType.fromJson(json.loads(lengths.replaceCharVarcharWithStringInSchema(written).json()))
-
-
-def _read_failed(sink: str, says: str) -> Problem:
-    return TEST_READ_FAILED.at(None, name=sink, says=scrub(says))

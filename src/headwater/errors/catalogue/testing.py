@@ -9,7 +9,7 @@ TEST_SPARK_VERSION = Entry(
 )
 TEST_UNKNOWN_SOURCE = Entry(
     "HW-TEST-UNKNOWN-SOURCE",
-    "The test feeds `{name}`, which is no source of the pipeline.",
+    "The test names `{name}`, which is no source of the pipeline.",
     "{hint}",
 )
 TEST_UNKNOWN_STATIC = Entry(
@@ -62,6 +62,11 @@ TEST_NOT_RUNNING = Entry(
     "The step `{step}` needs running queries, and they are stopped.",
     "Put a `start` step before it.",
 )
+TEST_HAS_FAILED = Entry(
+    "HW-TEST-HAS-FAILED",
+    "The query of the sink `{name}` has failed in an earlier step, as expected, and does not run.",
+    "Put a `restart` or a `change_to` before this step.",
+)
 TEST_RUNNING = Entry(
     "HW-TEST-RUNNING",
     "The step `start` finds the queries running.",
@@ -89,8 +94,8 @@ TEST_STATE = Entry(
 )
 TEST_STATE_PART = Entry(
     "HW-TEST-STATE-PART",
-    "The query of the sink `{name}` keeps several kinds of state: {parts}.",
-    "Say which: `state: {{{name}: {{{first}: [...]}}}}`.",
+    "It is not clear which state of the sink `{name}` is meant; its operators with state are: {parts}.",
+    "Name one, and of a join a side: `state: {{{name}: {{{first}: [...]}}}}`.",
 )
 TEST_QUERY_NAME = Entry(
     "HW-TEST-SEVERAL-SINKS",
