@@ -28,7 +28,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = sorted(
     folder.name for folder in EXAMPLES.iterdir() if folder.is_dir() and not (folder / "tests").exists()
 )
-"""The examples that run by themselves; those with tests are played in tests/spark."""
+"""The examples that run by themselves; those with tests are played in tests/scripted."""
 SECOND_PLACES = {"two_places": ("large", "archive")}
 """Where the rows of a sink have to be once more."""
 NO_BATCH_FORM = {"rates", "socket_word_count"}

@@ -8,7 +8,6 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.testing.player import Player
 from tests.cluster import Cluster, standalone_cluster
 from tests.jvm import shared_context
 
@@ -24,14 +23,6 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
 def spark(context: SparkContext) -> SparkSession:
     """A session of its own for one test."""
     return SparkSession(context).newSession()
-
-
-@pytest.fixture(scope="session")
-def player(context: SparkContext) -> Iterator[Player]:
-    """Plays tests of pipelines on the process's JVM."""
-    player = Player()
-    yield player
-    player.close()
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark import SparkContext
 
 from headwater.api.checking import check
 from headwater.testing.player import Player
 from tests.pipelines import write
-from tests.plays import play_file
+from tests.scripted.plays import play_file
 
 
 @pytest.mark.feature("C3.1")
@@ -34,7 +34,7 @@ sinks:
 
 
 @pytest.mark.feature("C3.2", part="modes")
-def test_sessions_are_refused_in_update_mode_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_sessions_are_refused_in_update_mode_alone(context: SparkContext, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     findings = check(write(tmp_path, SESSIONS)).findings
     assert [(each.sink, each.problem.code) for each in findings] == [("update", "HW-MODE-NOT-SUPPORTED")]

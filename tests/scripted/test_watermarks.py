@@ -14,7 +14,7 @@ from headwater.testing.report import report
 from headwater.testing.results import TestResult
 from headwater.testing.steps import Feed, Test
 from tests.pipelines import write
-from tests.plays import play_file, play_here
+from tests.scripted.plays import play_file, play_here
 
 
 @pytest.mark.feature("C4.1")

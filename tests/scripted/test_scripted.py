@@ -12,7 +12,7 @@ import pytest
 from headwater.testing.player import Player
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
-from tests.plays import play_here
+from tests.scripted.plays import play_here
 
 PIPELINE = """
 name: words

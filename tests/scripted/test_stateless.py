@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.testing.player import Player
-from tests.plays import play_file
+from tests.scripted.plays import play_file
 
 
 @pytest.mark.feature("C1.1")

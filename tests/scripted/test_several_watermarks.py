@@ -6,7 +6,7 @@ import pytest
 
 from headwater.testing.player import Player
 from headwater.testing.results import TestResult
-from tests.plays import play_file
+from tests.scripted.plays import play_file
 
 
 def used(result: TestResult) -> list[str | None]:

@@ -10,7 +10,7 @@ import pytest
 from headwater.testing.player import Player
 from headwater.testing.report import report
 from tests.pipelines import write
-from tests.plays import play_here
+from tests.scripted.plays import play_here
 
 PIPELINE = """
 name: stamped

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.testing.player import Player
 from headwater.testing.report import report
-from tests.plays import play_file, play_here
+from tests.scripted.plays import play_file, play_here
 
 
 @pytest.mark.feature("C2.1", part="without a function from a jar")

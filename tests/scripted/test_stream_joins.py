@@ -13,7 +13,7 @@ import pytest
 from headwater.testing.player import Player
 from headwater.testing.report import report
 from headwater.testing.results import Batch, TestResult
-from tests.plays import play_file, play_here
+from tests.scripted.plays import play_file, play_here
 
 BY_WINDOW = """
 name: by_window
