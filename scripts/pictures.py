@@ -6,12 +6,14 @@ draw.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.testing.draw import draw
 from headwater.testing.files import load_tests
 from headwater.testing.player import Player
+from headwater.testing.report import report
 from scripts.contract import ROOT
 
 FOLDER = "docs/transformations/pictures"
@@ -80,6 +82,8 @@ def main() -> None:
         for (file, name), pictures in PICTURES.items():
             test = next(test for test in load_tests(ROOT / "examples" / file) if test.name == name)
             result = player.play(test)
+            if not result.passed:
+                sys.exit("\n".join(report(result)))
             for picture in pictures:
                 target = Path(ROOT / picture.svg)
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -398,6 +398,10 @@ def test_a_failure_of_the_batch_that_runs_again_is_the_crash_steps(player: Playe
         'sinks: {once: {read: "out.py:read"}}\n',
     )
     assert [step.text for step in result.steps] == ["feed 1 to words, checked after the crash", "crash"]
+    steps = "- feed: {words: [[12:01, owl]]}\n  expect: {once: [[OWL]]}\n- crash\n"
+    unexpected = played(player, project, steps, 'sinks: {once: {read: "out.py:read"}}\n')
+    assert [[failure.kind for failure in step.failures] for step in unexpected.steps] == [[], ["query"]]
+    assert unexpected.problems == ()
 
 
 def test_rows_that_were_fed_before_fit_the_columns_of_a_new_version(player: Player, project: Path) -> None:

@@ -14,6 +14,7 @@ from headwater.checks.replay import passing_sources
 from headwater.connectors import sink_side
 from headwater.engine.build import SPARK_ERRORS, Builder, columns_in
 from headwater.engine.connector_code import spark_module
+from headwater.engine.inputs import kind_of
 from headwater.engine.spark_errors import sentence_of
 from headwater.engine.state_operators import state_mode_problem
 from headwater.engine.translate import planning_problem, sql_problem, streaming_problem
@@ -76,13 +77,9 @@ def streamed_paths(frame: DataFrame) -> tuple[str, ...]:
     sources: list[Any] = []
     for each in (leaves.apply(number) for number in range(leaves.size())):
         # What is equal shares one source, as when the query starts.
-        if _kind(each) in ("StreamingRelation", "StreamingRelationV2") and each not in sources:
+        if kind_of(each) in ("StreamingRelation", "StreamingRelationV2") and each not in sources:
             sources.append(each)
-    return tuple(_path_of(source) if _kind(source) == "StreamingRelation" else "" for source in sources)
-
-
-def _kind(leaf: Any) -> str:
-    return str(leaf.getClass().getSimpleName())
+    return tuple(_path_of(source) if kind_of(source) == "StreamingRelation" else "" for source in sources)
 
 
 def _path_of(source: Any) -> str:
@@ -128,12 +125,17 @@ def _checker(spark: SparkSession) -> Any:
 
 def refused_by_checker(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> Problem | None:
     """The verdict of Spark's UnsupportedOperationChecker, which otherwise speaks only at the start."""
-    jvm: Any = spark._jvm
-    checker = _checker(spark)
-    modes = jvm.org.apache.spark.sql.streaming.OutputMode
-    mode = {Mode.APPEND: modes.Append, Mode.UPDATE: modes.Update, Mode.COMPLETE: modes.Complete}[sink.mode]()
     try:
-        checker.checkForStreaming(frame._jdf.queryExecution().analyzed(), mode)
+        _checker(spark).checkForStreaming(
+            frame._jdf.queryExecution().analyzed(), output_mode(spark, sink.mode)
+        )
     except SPARK_ERRORS as error:
         return streaming_problem(error, sink)
     return None
+
+
+def output_mode(spark: SparkSession, mode: Mode) -> Any:
+    """A mode as Spark's JVM has it."""
+    jvm: Any = spark._jvm
+    modes = jvm.org.apache.spark.sql.streaming.OutputMode
+    return {Mode.APPEND: modes.Append, Mode.UPDATE: modes.Update, Mode.COMPLETE: modes.Complete}[mode]()

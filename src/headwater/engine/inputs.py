@@ -41,7 +41,7 @@ def marks_of(execution: Any, inputs: QueryInputs) -> tuple[tuple[InputMark, ...]
     # The parts come first: should a batch end in between, the whole is the newer one, and nothing seems held.
     reached = dict(_reached(tracker.watermarkMap()))
     marks = tuple(InputMark(names, reached.get(node)) for node, names in inputs.watermarks.items())
-    return marks, _moment(int(tracker.currentWatermark()))
+    return marks, moment(int(tracker.currentWatermark()))
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,10 @@ def _reached(parts: Any) -> Iterator[tuple[str, datetime | None]]:
     each = parts.iterator()
     while each.hasNext():
         pair = each.next()
-        yield str(pair._1()), _moment(int(pair._2().get())) if pair._2().isDefined() else None
+        yield str(pair._1()), moment(int(pair._2().get())) if pair._2().isDefined() else None
 
 
-def _moment(milliseconds: int) -> datetime | None:
+def moment(milliseconds: int) -> datetime | None:
     """A watermark; Spark has 1970 where there is none yet."""
     return datetime.fromtimestamp(milliseconds / 1_000, UTC) if milliseconds else None
 

@@ -106,10 +106,13 @@ class Play:
         failed = self._broken(crash)
         replays, self.script.replays = self.script.replays, []
         text = f"{feed.text}, checked after the crash"
-        self._trace(feed, fed, self._failures(feed), ran, text=text)
-        if not self.problems:
+        # Where the batch that ran again has failed, that is what there is to tell.
+        self._trace(feed, fed, [] if failed else self._failures(feed), ran, text=text)
+        if failed:
+            self._trace(crash, {}, failed, {})
+        elif not self.problems:
             after = {sink: batches[len(ran.get(sink, ())) :] for sink, batches in self.batches().items()}
-            self._trace(crash, {}, [*failed, *replays, *self._checked(crash, after)], after)
+            self._trace(crash, {}, [*replays, *self._checked(crash, after)], after)
 
     def _judge(self, step: Step, fed: Fed) -> None:
         """Check a step that was done, and take note of it."""

@@ -60,6 +60,8 @@ class Player:
     _own: PipelineSession | None = None
     """The session for functions, where the process had none."""
     _numbers: Iterator[int] = field(default_factory=count)
+    _outside: Mapping[str, str | None] = field(default_factory=dict)
+    """The variables of the test that is played, as they are outside of it."""
     _needed: bool = False
     """A test did not pass, so that somebody may want to read the log."""
 
@@ -116,7 +118,8 @@ class Player:
         known = self._subjects.get(file)
         if known and known.key == key and not known.subject.stopped:
             return known.subject
-        with self._without(env):
+        # What starts now lives longer than the test: Spark's Python workers keep the variables they get.
+        with _variables({name: self._outside.get(name) for name in env}):
             session = open_session(
                 spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, say=self.say
             )
@@ -150,24 +153,18 @@ class Player:
         own = self._root / "folder"
         shutil.rmtree(own, ignore_errors=True)
         own.mkdir(exist_ok=True)
-        with _variables({**env, FOLDER: str(own)}):
+        with _variables({**env, FOLDER: str(own)}) as self._outside:
             yield
         shutil.rmtree(own, ignore_errors=True)
 
-    @contextmanager
-    def _without(self, env: Mapping[str, str]) -> Iterator[None]:
-        """What starts now lives longer than the test: Spark's Python workers keep the variables they get."""
-        with _variables(dict.fromkeys(env)):
-            yield
-
 
 @contextmanager
-def _variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
-    """Variables of the environment for a while; None takes one away."""
+def _variables(wanted: Mapping[str, str | None]) -> Iterator[Mapping[str, str | None]]:
+    """Variables of the environment for a while, and what they were before; None takes one away."""
     before = {name: os.environ.get(name) for name in wanted}
     _set(wanted)
     try:
-        yield
+        yield before
     finally:
         _set(before)
 

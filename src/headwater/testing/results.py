@@ -55,7 +55,7 @@ class Failure:
     """One thing that was not as expected."""
 
     kind: str
-    """rows, watermark, late, state, idle, replay, fails."""
+    """rows, watermark, late, state, idle, replay, fails; query: one that failed unexpectedly."""
     sentence: str
     sink: str | None = None
     diff: RowDiff | None = None

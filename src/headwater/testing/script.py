@@ -54,13 +54,12 @@ class Surroundings:
     """Seconds that a batch may take."""
 
 
-class Broken(Exception):
-    """A query has failed in a step."""
+@dataclass(frozen=True)
+class Broken:
+    """A query that has failed in a step, and why."""
 
-    def __init__(self, sink: str, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.sink = sink
-        self.problem = problem
+    sink: str
+    problem: Problem
 
 
 @dataclass

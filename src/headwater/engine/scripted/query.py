@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.engine.inputs import inputs_of
+from headwater.engine.analysis import output_mode
+from headwater.engine.inputs import inputs_of, moment
 from headwater.engine.query import RunningQuery
 from headwater.engine.scripted.clock import StepClock
 from headwater.engine.scripted.plan_facts import event_times, looks_at_the_clock
@@ -151,7 +152,7 @@ class ScriptedQuery:
         watermark = progress.get("eventTime", {}).get("watermark")
         return Ran(
             id=progress["batchId"],
-            watermark=_moment(_milliseconds(watermark)) if watermark else None,
+            watermark=moment(_milliseconds(watermark)) if watermark else None,
             had_data=bool(progress["numInputRows"]),
             rows=self._rows(progress["batchId"]) if self._captured else (),
             late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
@@ -170,7 +171,7 @@ class ScriptedQuery:
 def next_watermark(checkpoint: Path) -> datetime | None:
     """The watermark that the next batch will use; None before the first event time was seen."""
     commit = Checkpoint(LocalStore(checkpoint)).last_commit
-    return _moment(commit.next_watermark_ms) if commit else None
+    return moment(commit.next_watermark_ms) if commit else None
 
 
 def _last_commit(checkpoint: Path) -> int | None:
@@ -206,7 +207,6 @@ def _start(
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     option, streaming = jvm.scala.Option, jvm.org.apache.spark.sql.streaming
-    modes = {Mode.APPEND: "Append", Mode.UPDATE: "Update", Mode.COMPLETE: "Complete"}
     manager = session.sessionState().streamingQueryManager()
     try:
         query = manager.startQuery(
@@ -215,7 +215,7 @@ def _start(
             frame._jdf,
             sink.options,
             sink.table,
-            getattr(streaming.OutputMode, modes[mode])(),
+            output_mode(spark, mode),
             False,  # no temporary checkpoint in place of this one
             True,  # go on from the checkpoint
             streaming.Trigger.ProcessingTime(1),
@@ -233,8 +233,3 @@ def _start(
 
 def _milliseconds(text: str) -> int:
     return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1_000)
-
-
-def _moment(milliseconds: int) -> datetime | None:
-    """A watermark; Spark has 1970 where no event time was seen yet."""
-    return datetime.fromtimestamp(milliseconds / 1_000, UTC) if milliseconds else None
