@@ -9,7 +9,7 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-verify quick test features soak reference pictures docs lock clean force
+.PHONY: help setup demo demo-verify quick test features soak reference pictures outcomes plans bench-check docs lock clean force
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,15 @@ reference: setup ## write the generated pages of the docs again
 
 pictures: setup ## draw the pictures of the docs again, from the tests of the examples
 	@$(PY) -m scripts.pictures
+
+outcomes: setup ## start every case of the checker's matrix for real, and write down what it comes to
+	@$(PY) -m scripts.outcomes
+
+plans: setup ## record the plans anew on which facts are tested
+	@$(PY) -m scripts.plans
+
+bench-check: setup ## how fast the offline check is beside spark-pipelines dry-run (ARGS=ROUNDS)
+	@$(PY) bench/offline_check.py $(ARGS)
 
 docs: setup ## build the documentation into site/
 	@$(PY) -m zensical build --clean --strict

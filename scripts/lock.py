@@ -23,7 +23,7 @@ def compile_lock(name: str, requirements: list[str], python: str, options: list[
 
 
 def main(options: list[str]) -> None:
-    """Compile both locks; `options` go to uv (`--upgrade`)."""
+    """Compile all locks; `options` go to uv (`--upgrade`)."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project = declared["project"]
     python = project["requires-python"].removeprefix(">=")
@@ -33,6 +33,9 @@ def main(options: list[str]) -> None:
     development = [*project["dependencies"], *optional, *declared["dependency-groups"]["dev"], *build]
     compile_lock("uv", [UV], python, options)
     compile_lock("dev", development, python, options)
+    # What both need, both have in one version.
+    shared = ["--constraints", str(FOLDER / "dev.lock")]
+    compile_lock("bench", declared["dependency-groups"]["bench"], python, [*shared, *options])
 
 
 if __name__ == "__main__":

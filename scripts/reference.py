@@ -30,9 +30,13 @@ from headwater.values import Duration
 from headwater.values.refresh import EveryBatch
 from headwater.values.triggers import Every
 from scripts.contract import ROOT
+from scripts.modes import with_section
 from scripts.reference_python import python_page
+from scripts.reference_rules import rules_page
 
 DOCS = ROOT / "docs"
+MODES = "concepts/output-modes.md"
+"""Written by hand, but for its tables."""
 NOTE = "<!-- Written by `python -m scripts.reference` from the code; change it there. -->"
 
 # What a person would call the type; everything else is read from the JSON Schema.
@@ -56,6 +60,8 @@ TYPES = {
 
 NAMED_THINGS = {part: f"mapping of names to {part}" for part in ("functions", "sources", "tables", "sinks")}
 
+ACCEPT = "mapping of codes to reasons; see [checking](../guides/checking.md#accepting-a-finding)"
+
 
 def pages() -> dict[str, str]:
     """Every generated page by its path under docs/."""
@@ -65,8 +71,10 @@ def pages() -> dict[str, str]:
         "reference/commands.md": commands_page(),
         "reference/python.md": python_page(),
         "errors.md": errors_page(),
+        "rules.md": rules_page(text, template),
     }
-    return {path: "\n".join([NOTE, "", *lines]).rstrip("\n") + "\n" for path, lines in made.items()}
+    whole = {path: "\n".join([NOTE, "", *lines]).rstrip("\n") + "\n" for path, lines in made.items()}
+    return {**whole, MODES: with_section((DOCS / MODES).read_text(encoding="utf-8"))}
 
 
 def text(words: str) -> str:
@@ -142,7 +150,7 @@ def pipeline_page() -> Iterator[str]:
     yield "A pipeline file is YAML 1.2. It declares sources, tables and sinks, and settings of the whole."
     yield "An unknown key is refused. This is the file that `headwater init` makes:"
     yield from ("", "```yaml", (TEMPLATE / "pipeline.yml").read_text(encoding="utf-8").rstrip(), "```", "")
-    yield from ("## Top level", "", *keys_table(PipelineKeys, **NAMED_THINGS))
+    yield from ("## Top level", "", *keys_table(PipelineKeys, **NAMED_THINGS, accept=ACCEPT))
     yield "Names of sources, tables and sinks are letters, digits and `_`, and don't begin with a digit."
     yield from ("Sources and tables share one name space.", "", "## Functions", "")
     yield "A function that SQL can call by its name; it has exactly one of `python` and `class`. See"
@@ -158,11 +166,11 @@ def pipeline_page() -> Iterator[str]:
     yield "A table is SQL text (`name: SELECT …`), or a mapping with exactly one of `sql`, `python` and"
     yield "`distinct`. The parameters of a Python function name the tables and sources it reads; one with a"
     yield from ("default that is named like none of them keeps it.", "")
-    yield from (*keys_table(TableKeys), "## Sinks", "")
+    yield from (*keys_table(TableKeys, accept=ACCEPT), "## Sinks", "")
     yield "Every sink has these keys, and those of its [connector](connectors.md) beside them. Each sink is a"
     yield "query of its own; see [independent queries](../concepts/independent-queries.md),"
     yield "[output modes](../concepts/output-modes.md) and [triggers](../concepts/triggers.md)."
-    yield from ("", *keys_table(SinkKeys, connector=one_of("sink")), "## Watermarks", "")
+    yield from ("", *keys_table(SinkKeys, connector=one_of("sink"), accept=ACCEPT), "## Watermarks", "")
     yield "`watermark:` stands on a source, or on a table that makes the event-time column; see"
     yield from ("[event time](../concepts/event-time.md).", "", *keys_table(WatermarkKeys))
     yield from VALUES.splitlines()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headwater.api.pipeline import Pipeline
+    from headwater.api.plain import check
     from headwater.errors import HeadwaterError
     from headwater.loaders.constructors import (
         catalog,
@@ -31,6 +32,7 @@ _NAMES = {
     "Pipeline": "headwater.api.pipeline",
     "Run": "headwater.runtime",
     "catalog": "headwater.loaders.constructors",
+    "check": "headwater.api.plain",
     "connector": "headwater.loaders.constructors",
     "console": "headwater.loaders.constructors",
     "files": "headwater.loaders.constructors",
@@ -50,6 +52,7 @@ __all__ = [
     "Pipeline",
     "Run",
     "catalog",
+    "check",
     "connector",
     "console",
     "files",

@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 FOLLOWED = [page for page in PAGES if any(block.kind == "console" for block in blocks(page))]
 OUTSIDE = re.compile(r"(pip install|make|git clone|cd|#) ")
-NOT_FOLLOWED = (DOCS / "reference", DOCS / "contract.md")
+NOT_FOLLOWED = (DOCS / "reference", DOCS / "contract.md", DOCS / "rules.md")
 """Pages that show forms and not examples."""
 MOST_PROCESSES = 4
 

@@ -228,9 +228,11 @@ def test_modes_of_operators(calls: TestResult, played: Played, context: SparkCon
         *(f"  {api}_counted: {{reads: {api}_total, connector: console, mode: update}}" for api in APIS),
         *(f"  {api}_added: {{reads: {api}_rows, connector: console}}" for api in APIS),
     ]
-    found = check(write(tmp_path, pipeline(tables("update"), sinks))).findings
-    names = {"groups": "applyInPandasWithState"} | dict.fromkeys(("rows", "frames"), "transformWithState")
+    findings = check(write(tmp_path, pipeline(tables("update"), sinks))).findings
+    found = sorted((each for each in findings if each.is_error), key=lambda each: each.sink)
+    names = {"groups": "applyInPandasWithState", "rows": "transformWithState"}
+    names |= {"frames": "transformWithStateInPandas"}
+    codes = {"counted": "HW-STATE-AGGREGATED", "added": "HW-STATE-MODE"}
     assert [(each.sink, each.problem.code, each.problem.params["call"]) for each in found] == [
-        *((f"{api}_counted", "HW-STATE-AGGREGATED", names[api]) for api in APIS),
-        *((f"{api}_added", "HW-STATE-UPDATES", names[api]) for api in APIS),
+        (f"{api}_{sink}", codes[sink], names[api]) for api in sorted(APIS) for sink in ("added", "counted")
     ]

@@ -130,7 +130,7 @@ def test_a_wrong_expectation_shows_the_difference(scripted: Scripted) -> None:
 def test_what_can_not_be_run_is_refused(scripted: Scripted, tmp_path: Path) -> None:
     with pytest.raises(HeadwaterError) as caught:
         scripted(lambda words: words.groupBy("word").count(), streams=WORDS)
-    assert [problem.code for problem in caught.value.problems] == ["HW-MODE-NOT-SUPPORTED"]
+    assert [problem.code for problem in caught.value.problems] == ["HW-NEVER-FINAL"]
     with pytest.raises(HeadwaterError) as caught:
         scripted(lambda words: words.select("wrd"), streams=WORDS)
     assert [problem.code for problem in caught.value.problems] == ["HW-UNKNOWN-COLUMN"]

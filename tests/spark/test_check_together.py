@@ -51,9 +51,9 @@ WRONG = [
     ("HW-SQL-SYNTAX", "pipeline.yml", 16),
     ("HW-UNKNOWN-TABLE", "pipeline.yml", 17),
     ("HW-UNKNOWN-COLUMN", "pipeline.yml", 18),
+    ("HW-NEVER-FINAL", "pipeline.yml", 21),
     ("HW-SINK-MODE", "pipeline.yml", 28),
     ("HW-FILES-PARTITION-COLUMN", "pipeline.yml", 29),
-    ("HW-MODE-NOT-SUPPORTED", "pipeline.yml", 30),
 ]
 
 
@@ -73,7 +73,7 @@ def test_nothing_hides_another_thing(
     assert told(problems) == WRONG
     hints = {problem.code: problem.remedy for problem in problems}
     assert hints["HW-UNKNOWN-COLUMN"] == "Did you mean `amount`?"
-    assert hints["HW-MODE-NOT-SUPPORTED"] == "Declare `watermark:` on the source and group by window(…)."
+    assert hints["HW-NEVER-FINAL"].startswith("Declare a watermark on a column with a time")
     file.write_text(PIPELINE.replace("NO_SUCH_SECRET", "A_SECRET_THAT_IS_SET"), encoding="utf-8")
     monkeypatch.setenv("A_SECRET_THAT_IS_SET", "a value that is in no other text")
     with pytest.raises(PipelineError) as error:

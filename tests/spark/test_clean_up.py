@@ -172,9 +172,9 @@ def test_limits_bound_batches_and_one_that_is_too_low_is_told_once(
     file, events = write(tmp_path, LIMITED), list[Event]()
 
     def steer(run: Run) -> None:
-        wait_for(lambda: run.queries["tight"].rows_in >= 3, run)
+        wait_for(lambda: (run.queries["tight"].rows_in or 0) >= 3, run)
         wait_for(lambda: run.queries["loose"].rows_in == 30, run)
-        wait_for(lambda: run.queries["fixed"].rows_in >= 10, run)
+        wait_for(lambda: (run.queries["fixed"].rows_in or 0) >= 10, run)
 
     run_while(file, steer, events)
     rows = {query: {batch.rows_in for batch in batches(events, query)} - {0} for query in ("tight", "fixed")}

@@ -106,7 +106,7 @@ sinks:
     findings = check(write(tmp_path, wrong)).findings
 
     told = [(each.problem.code, each.problem.place and each.problem.place.line) for each in findings]
-    assert told == [("HW-UNKNOWN-COLUMN", 6), ("HW-NOT-ON-A-STREAM", 10)]
+    assert told == [("HW-UNKNOWN-COLUMN", 6), ("HW-WITHIN-NO-WATERMARK", 7)]
     offline = check(tmp_path / "pipeline.yml", offline=True).findings
     assert [(each.problem.code, each.problem.place.line) for each in offline if each.problem.place] == [
         ("HW-WITHIN-NO-WATERMARK", 7)

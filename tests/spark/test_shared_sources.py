@@ -51,7 +51,7 @@ def test_one_source_many_times(context: SparkContext, tmp_path: Path) -> None:
     capture(tmp_path, "both", "pairs", "late")
     feed(tmp_path / "in", "1", [{"id": 1, "shop": "a"}, {"id": 3, "shop": "a"}], at=1)
     feed(tmp_path / "in", "2", [{"id": 2, "shop": "a"}, {"id": 4, "shop": "b"}], at=2)
-    assert check(file).findings == ()
+    assert check(file).errors == ()
     assert run_until_idle(file).exit_code == 0
     both = Counter([(1, "a"), (3, "a"), (2, "a"), (4, "b"), (-1, "a"), (-3, "a"), (-2, "a"), (-4, "b")])
     assert total(tmp_path, "both") == both

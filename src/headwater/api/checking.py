@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from headwater.api.results import CheckResult
-from headwater.checks import Finding, Severity, Situation, examine, together
+from headwater.api.plain import DEADLINE_SECONDS, check_script, is_script
+from headwater.api.results import CheckResult, SinkChecked
+from headwater.checks import Finding, Situation, accepted, examine, together
+from headwater.checks.guarantees import guarantee_offline
+from headwater.checks.outline import Outline
+from headwater.checks.rates import rate_problems
 from headwater.engine.loading import load
-from headwater.errors import EnvironmentProblem, PipelineError
+from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
+from headwater.errors.catalogue.programs import SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
 from headwater.events import Event, SparkStarting
-from headwater.plan import Graph
+from headwater.plan import Graph, QueryFacts
 from headwater.spec import PipelineSpec
 
 
@@ -18,17 +24,41 @@ def check(
     file: str | Path,
     *,
     offline: bool = False,
+    strict: bool = False,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
+    rates: Mapping[str, float] | None = None,
+    arguments: tuple[str, ...] = (),
+    deadline: float = DEADLINE_SECONDS,
     emit: Callable[[Event], None] = lambda event: None,
 ) -> CheckResult:
-    """Check a pipeline file; offline no JVM is started."""
+    """Check a pipeline file; offline no JVM is started. `rates` are rows per second by source.
+
+    A Python file that makes no pipeline is run as a script, with `arguments` and within the `deadline`.
+    """
     try:
+        if is_script(file):
+            if offline:
+                raise UsageProblem(SCRIPT_OFFLINE.at(None, file=str(file)))
+            emit(SparkStarting())
+            of_script = check_script(
+                str(file), arguments, seconds=deadline, strict=strict, master=master, conf=conf, rates=rates
+            )
+            if of_script is not None:
+                return of_script
+        elif arguments:
+            raise UsageProblem(SCRIPT_ARGUMENTS.at(None, file=str(file), arguments=" ".join(arguments)))
         spec = load(file)
     except PipelineError as error:
-        return _result(str(file), None, offline, [Finding(problem) for problem in error.problems])
-    findings = check_spec(spec, offline=offline, master=master, conf=conf, emit=emit)
-    return _result(str(file), spec.name, offline, findings)
+        wrong = tuple(together(map(Finding, error.problems)))
+        return CheckResult(str(file), None, offline, wrong, strict=strict)
+    refuse_unknown_rates(spec, rates)
+    checked = _checked(spec, offline=offline, master=master, conf=conf, emit=emit)
+    outlines = {name: Outline.of(facts, rates) for name, facts in checked.facts.items()}
+    graph = Graph.of(spec)
+    known = {sink.name: guarantee_offline(spec, graph, sink) for sink in spec.sinks if offline}
+    sinks = tuple(SinkChecked(s.name, outlines.get(s.name), known.get(s.name)) for s in spec.sinks)
+    return CheckResult(str(file), spec.name, offline, tuple(checked.findings), sinks, strict)
 
 
 def check_spec(
@@ -40,22 +70,46 @@ def check_spec(
     emit: Callable[[Event], None] = lambda event: None,
 ) -> list[Finding]:
     """Check a loaded pipeline."""
+    return _checked(spec, offline=offline, master=master, conf=conf, emit=emit).findings
+
+
+def refuse_unknown_rates(spec: PipelineSpec, rates: Mapping[str, float] | None) -> None:
+    """UsageProblem for a rate of what is no streaming source."""
+    problems = rate_problems(rates or {}, [source.name for source in spec.sources if not source.static])
+    if problems:
+        raise UsageProblem.of(problems)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found, and what Spark would do for each sink that it has nothing against."""
+
+    findings: list[Finding]
+    facts: Mapping[str, QueryFacts] = field(default_factory=dict)
+    """None offline."""
+
+
+def _checked(
+    spec: PipelineSpec,
+    *,
+    offline: bool,
+    master: str | None,
+    conf: Mapping[str, str] | None,
+    emit: Callable[[Event], None],
+) -> Checked:
     graph = Graph.of(spec)
-    found = together(map(Finding, graph.problems), examine(Situation(spec, graph)))
+    found = together(accepted([*map(Finding, graph.problems), *examine(Situation(spec, graph))], spec))
     if offline:
-        return found
+        return Checked(found)
     # Loaded only here, so that an offline check stays free of PySpark.
     from headwater.api.full_check import check_with_spark
 
     emit(SparkStarting())
     try:
-        return check_with_spark(spec, master, conf)
+        heard = check_with_spark(spec, master, conf)
+        return Checked(heard.findings, heard.facts)
     except EnvironmentProblem as error:
         # What is known without Spark is told all the same, if the pipeline would not start anyway.
-        if all(finding.severity is not Severity.ERROR for finding in found):
+        if not any(finding.is_error for finding in found):
             raise
-        return together(map(Finding, error.problems), found)
-
-
-def _result(file: str, pipeline: str | None, offline: bool, findings: list[Finding]) -> CheckResult:
-    return CheckResult(file, pipeline, offline, tuple(together(findings)))
+        return Checked(together(map(Finding, error.problems), found))

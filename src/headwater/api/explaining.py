@@ -6,13 +6,15 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from headwater.api.checking import refuse_unknown_rates
 from headwater.api.results import ExplainResult, SinkExplained, TableExplained
+from headwater.checks.outline import Outline
 from headwater.connectors import sink_side
 from headwater.engine.analysis import physical_plan
 from headwater.engine.loading import load
-from headwater.engine.prepare import Prepared, prepare, settings_of
+from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
-from headwater.engine.verdict import kept_settings
+from headwater.engine.verdict import Verdict, verdict
 from headwater.errors import PipelineError
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph
@@ -26,10 +28,14 @@ def explain(
     *,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
+    rates: Mapping[str, float] | None = None,
     emit: Callable[[Event], None] = lambda event: None,
 ) -> ExplainResult:
-    """Graph, schemas, settings and plans; PipelineError if Spark would refuse the pipeline."""
-    return explain_spec(load(file), master=master, conf=conf, emit=emit)
+    """Graph, schemas, settings, operators and plans; PipelineError if the pipeline would not start.
+
+    `rates` are rows per second by source; they tell how many rows are kept.
+    """
+    return explain_spec(load(file), master=master, conf=conf, rates=rates, emit=emit)
 
 
 def explain_spec(
@@ -37,21 +43,25 @@ def explain_spec(
     *,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
+    rates: Mapping[str, float] | None = None,
     emit: Callable[[Event], None] = lambda event: None,
 ) -> ExplainResult:
     """Explain a loaded pipeline."""
+    refuse_unknown_rates(spec, rates)
     emit(SparkStarting())
     with tempfile.TemporaryDirectory(prefix="headwater-explain-") as logs:
         session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
         try:
-            prepared = prepare(session, spec)
-            if prepared.problems:
-                raise PipelineError.of(problem for _, problem in prepared.problems)
+            prepared, folder = prepare(session, spec), RunFolder.of(spec)
+            heard = verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
+            errors = [finding.problem for finding in heard.findings if finding.is_error]
+            if errors:
+                raise PipelineError.of(errors)
             return ExplainResult(
                 pipeline=spec.name,
                 folder=str(spec.folder),
                 tables=_tables(prepared, prepared.graph, spec),
-                sinks=_sinks(prepared, spec),
+                sinks=_sinks(prepared, spec, heard, rates),
             )
         finally:
             session.jvm.stop()
@@ -75,12 +85,13 @@ def _tables(prepared: Prepared, graph: Graph, spec: PipelineSpec) -> tuple[Table
     )
 
 
-def _sinks(prepared: Prepared, spec: PipelineSpec) -> tuple[SinkExplained, ...]:
+def _sinks(
+    prepared: Prepared, spec: PipelineSpec, heard: Verdict, rates: Mapping[str, float] | None
+) -> tuple[SinkExplained, ...]:
     folder = RunFolder.of(spec)
-    kept = kept_settings(folder.stored(spec), folder.reached(spec))
     explained = []
     for sink in spec.sinks:
-        settings = settings_of(prepared.session, spec, kept.get(sink.name))
+        settings = heard.settings[sink.name]
         prepared.session.apply(settings)
         explained.append(
             SinkExplained(
@@ -96,6 +107,7 @@ def _sinks(prepared: Prepared, spec: PipelineSpec) -> tuple[SinkExplained, ...]:
                     for setting in settings
                 ),
                 plan=scrub(physical_plan(prepared.session.spark, prepared.frames[sink.name])),
+                outline=Outline.of(heard.facts[sink.name], rates),
             )
         )
     return tuple(explained)

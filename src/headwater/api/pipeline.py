@@ -59,11 +59,17 @@ class Pipeline(Declarations):
         """What can be said before a start."""
         return check_spec(self.spec(), offline=offline, master=master, conf=conf)
 
-    def explain(self, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> ExplainResult:
-        """What Spark will do."""
+    def explain(
+        self,
+        *,
+        master: str | None = None,
+        conf: Mapping[str, str] | None = None,
+        rates: Mapping[str, float] | None = None,
+    ) -> ExplainResult:
+        """What Spark will do; `rates` are rows per second by source, and tell how many rows are kept."""
         from headwater.api.explaining import explain_spec
 
-        return explain_spec(self.spec(), master=master, conf=conf)
+        return explain_spec(self.spec(), master=master, conf=conf, rates=rates)
 
     def run_batch(
         self,

@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from headwater.checks import Finding, Severity
+from headwater.checks.guarantees import Guarantee
+from headwater.checks.outline import Outline
+from headwater.errors import PipelineError
+
+
+@dataclass(frozen=True)
+class SinkChecked:
+    """What a check says of one sink."""
+
+    name: str
+    outline: Outline | None = None
+    """What its query does, keeps and guarantees; None offline, and where Spark can't analyse it."""
+    without_spark: Guarantee | None = None
+    """Its guarantee as far as it is known offline."""
+
+    def to_json(self) -> dict[str, Any]:
+        known = self.without_spark.to_json() if self.without_spark else None
+        told = self.outline.to_json() if self.outline else {"bounds": None, "guarantee": known}
+        return {"name": self.name, "bounds": told["bounds"], "guarantee": told["guarantee"]}
 
 
 @dataclass(frozen=True)
@@ -17,22 +36,36 @@ class CheckResult:
     pipeline: str | None
     offline: bool
     findings: tuple[Finding, ...]
+    sinks: tuple[SinkChecked, ...] = ()
+    """The sinks in the order of their declaration; none where the file could not be read."""
+    strict: bool = False
+    """Whether a warning counts like an error."""
 
     @property
     def errors(self) -> tuple[Finding, ...]:
-        return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
+        return tuple(finding for finding in self.findings if finding.is_error)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(f for f in self.findings if f.severity is Severity.WARNING and not f.accepted)
 
     @property
     def exit_code(self) -> int:
-        return 3 if self.errors else 0
+        return PipelineError.exit_code if self.errors or (self.strict and self.warnings) else 0
+
+    def of_sink(self, name: str) -> tuple[Finding, ...]:
+        """The findings about one sink; with an empty name those about the pipeline as a whole."""
+        return tuple(finding for finding in self.findings if finding.sink == name)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "file": self.file,
             "pipeline": self.pipeline,
             "offline": self.offline,
-            "ok": not self.errors,
+            "strict": self.strict,
+            "ok": self.exit_code == 0,
             "findings": [finding.to_json() for finding in self.findings],
+            "sinks": [sink.to_json() for sink in self.sinks],
         }
 
 
@@ -64,6 +97,12 @@ class SinkExplained:
     checkpoint: str
     settings: tuple[Mapping[str, str], ...]
     plan: str
+    outline: Outline
+    """Its operators, what they keep, and its guarantee."""
+
+    def to_json(self) -> dict[str, Any]:
+        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "outline"}
+        return {**told, **self.outline.to_json()}
 
 
 @dataclass(frozen=True)
@@ -76,7 +115,12 @@ class ExplainResult:
     sinks: tuple[SinkExplained, ...]
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {
+            "pipeline": self.pipeline,
+            "folder": self.folder,
+            "tables": [asdict(table) for table in self.tables],
+            "sinks": [sink.to_json() for sink in self.sinks],
+        }
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headwater.api.results import RunResult
-from headwater.checks import Finding, together
+from headwater.checks import Finding
 from headwater.checks.declared import unqueried
 from headwater.engine.loading import load
 from headwater.engine.session import PipelineSession
@@ -15,7 +15,6 @@ from headwater.errors.catalogue.running import FORCED, START_FORCED
 from headwater.events import Event, Said
 from headwater.runtime import Run, RunOptions, start
 from headwater.runtime.signals import Signals, StopAsked
-from headwater.spec import PipelineSpec
 from headwater.values import Duration
 
 _LOOK_SECONDS = 0.2
@@ -66,14 +65,8 @@ def _started(
     """The queries of a file, at work; whatever hangs on the way is ended by a second interrupt."""
     with signals.interruptible():
         spec = load(file)
-        return start(
-            spec, options, emit, stdout, lambda heard: found(_with_unqueried(spec, heard)), signals.go_on
-        )
-
-
-def _with_unqueried(spec: PipelineSpec, findings: list[Finding]) -> list[Finding]:
-    """What the check found, and what it could not know: that a command runs the pipeline."""
-    return together(findings, unqueried(spec))
+        # A check could not know that a command runs the pipeline.
+        return start(spec, options, emit, stdout, found, signals.go_on, unqueried(spec))
 
 
 def _wait(

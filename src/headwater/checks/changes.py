@@ -24,6 +24,12 @@ class PlaceChanged(Rule):
     """A checkpoint remembers the files it has read by their full paths, and a folder those that were written:
     elsewhere a query would read all again, or go on apart from its earlier rows."""
 
+    entries = {MOVED: Severity.ERROR, PLACE_CHANGED: Severity.ERROR}
+    example = """
+        sources:
+          orders: {connector: files, path: new_orders/, format: json, schema: {id: int}}   # it was orders/
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -52,6 +58,12 @@ class PlaceChanged(Rule):
 class SinkKindChanged(Rule):
     """A table in memory begins anew at each start, and its checkpoint with it; that of others must stay."""
 
+    entries = {SINK_KIND_CHANGED: Severity.ERROR}
+    example = """
+        sinks:
+          totals: {reads: totals, connector: memory, mode: complete}   # it was foreach_batch
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -75,6 +87,12 @@ class SinkKindChanged(Rule):
 class TimezoneChanged(Rule):
     """Spark does not freeze the time zone: windows by day would silently change their edges."""
 
+    entries = {TIMEZONE_CHANGED: Severity.ERROR}
+    example = """
+        name: orders
+        timezone: Europe/Berlin   # it was UTC
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -90,6 +108,11 @@ class TimezoneChanged(Rule):
 class SettingKept(Rule):
     """Some settings freeze in the checkpoint at the first start: another value later has no effect."""
 
+    entries = {SETTING_KEPT: Severity.WARNING}
+    example = """
+        spark: {spark.sql.shuffle.partitions: 8}   # the first start was with 2
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -103,6 +126,14 @@ class SettingKept(Rule):
 class OutputSchemaChanged(Rule):
     """A folder of files has one schema for its readers; rows of another one are nulls or failures to them."""
 
+    entries = {OUTPUT_TYPE_CHANGED: Severity.ERROR, OUTPUT_COLUMNS_CHANGED: Severity.WARNING}
+    example = """
+        tables:
+          totals: SELECT id, CAST(amount AS bigint) AS amount FROM orders   # amount was double
+        sinks:
+          totals: {reads: totals, connector: files, path: out/, format: parquet}
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:

@@ -34,6 +34,19 @@ def clean_up_of(source: SourceSpec) -> CleanUp | None:
 class CleanUpUnsafe(Rule):
     """Finished files are taken away from the source that names it, and from nobody else."""
 
+    entries = {
+        CLEAN_UP_STATIC: Severity.ERROR,
+        CLEAN_UP_SHARED: Severity.ERROR,
+        CLEAN_UP_SINK: Severity.ERROR,
+        CLEAN_UP_ARCHIVE: Severity.ERROR,
+        CLEAN_UP_DISK: Severity.ERROR,
+        CLEAN_UP_IN_PROCESS: Severity.ERROR,
+    }
+    example = """
+        sources:
+          orders: {connector: files, path: orders/, format: json, schema: {id: int}, clean_up: delete}
+          known: {connector: files, path: orders/, format: json, schema: {id: int}, static: true}
+    """
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -53,6 +66,12 @@ class CleanUpUnsafe(Rule):
 class CleanUpWaits(Rule):
     """A file stays until every stream over its folder has read it; some streams leave files unread."""
 
+    entries = {CLEAN_UP_WAITS: Severity.WARNING}
+    example = """
+        sources:
+          orders: {connector: files, path: orders/, format: json, schema: {id: int}, clean_up: delete}
+          recent: {connector: files, path: orders/, format: json, schema: {id: int}, max_file_age: 1 day}
+    """
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -73,6 +92,16 @@ class CleanUpWaits(Rule):
 
 class CleanUpNewSink(Rule):
     """A sink that starts anew does not see the files that were taken away before it came."""
+
+    entries = {CLEAN_UP_NEW_SINK: Severity.ADVICE}
+    example = """
+        sources:
+          orders: {connector: files, path: orders/, format: json, schema: {id: int}, clean_up: delete}
+        sinks:
+          all: {reads: orders, connector: files, path: all/, format: json}
+          added_later: {reads: orders, connector: console}
+    """
+    lasting = False
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
         spec, graph = situation.spec, situation.graph

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headwater.checks.finding import Finding
+from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Problem
+from headwater.errors.catalogue.connectors import (
+    FILES_CSV_COLUMN,
+    FILES_NO_COLUMNS,
+    FILES_PARTITION_COLUMN,
+    FILES_TEXT_COLUMN,
+)
 from headwater.errors.catalogue.running import WATERMARK_COLUMN, WATERMARK_TYPE, WITHIN_NO_WATERMARK
 from headwater.spec import SourceSpec, TableSpec
 from headwater.values import nearest
@@ -47,6 +53,16 @@ def columns_of(source: SourceSpec) -> dict[str, str] | None:
 class WatermarkColumn(Rule):
     """A watermark needs a column with a time; where a source says its columns, no Spark is needed to see."""
 
+    entries = {WATERMARK_COLUMN: Severity.ERROR, WATERMARK_TYPE: Severity.ERROR}
+    example = """
+        sources:
+          orders:
+            connector: files
+            path: orders/
+            format: json
+            schema: {id: int, at: string}
+            watermark: {column: at, delay: 10 minutes}
+    """
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -60,25 +76,45 @@ class WatermarkColumn(Rule):
 class WithinNoWatermark(Rule):
     """`within: watermark` needs a watermark above; SQL and Python tables may make one: they are trusted."""
 
+    entries = {WITHIN_NO_WATERMARK: Severity.ERROR}
+    example = """
+        sources:
+          orders: {connector: files, path: orders/, format: json, schema: {id: int, at: timestamp}}
+        tables:
+          once: {reads: orders, distinct: id, within: watermark}
+    """
+
     def findings(self, situation: Situation) -> Iterator[Finding]:
         tables = {table.name.lower(): table for table in situation.spec.tables}
         sources = {source.name.lower(): source for source in situation.spec.sources}
-        for table in situation.spec.tables:
+        # Where Spark has been asked, the rule over its facts knows more.
+        for table in () if situation.facts else situation.spec.tables:
             if table.distinct is None or not table.distinct.within_watermark:
                 continue
             read = table.distinct.reads.lower()
             while read in tables and not tables[read].watermark and (inner := tables[read].distinct):
                 read = inner.reads.lower()
             if read in sources and not sources[read].watermark and not sources[read].static:
-                problem = WITHIN_NO_WATERMARK.at(
-                    table.distinct.position, name=table.name, source=sources[read].name
-                )
-                yield Finding(problem)
+                source = f"`{sources[read].name}`"
+                problem = WITHIN_NO_WATERMARK.at(table.distinct.position, name=table.name, source=source)
+                yield Finding(problem, table=table.name)
 
 
 class SinkColumns(Rule):
     """A sink that reads a source directly gets its columns; what the sink has against them is known early."""
 
+    entries = {
+        FILES_PARTITION_COLUMN: Severity.ERROR,
+        FILES_NO_COLUMNS: Severity.ERROR,
+        FILES_TEXT_COLUMN: Severity.ERROR,
+        FILES_CSV_COLUMN: Severity.ERROR,
+    }
+    example = """
+        sources:
+          orders: {connector: files, path: orders/, format: json, schema: {id: int, shop: string}}
+        sinks:
+          orders: {reads: orders, connector: files, path: out/, format: parquet, partition_by: day}
+    """
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:

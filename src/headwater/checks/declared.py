@@ -53,6 +53,14 @@ def secret_problems(
 class UnusedTable(Rule):
     """A source or table that no sink reads does nothing; most often a name is misspelt somewhere."""
 
+    entries = {UNUSED: Severity.WARNING}
+    example = """
+        tables:
+          large: SELECT * FROM orders WHERE amount > 10
+        sinks:
+          orders: {reads: orders, connector: console}
+    """
+
     def findings(self, situation: Situation) -> Iterator[Finding]:
         graph, spec = situation.graph, situation.spec
         if None in graph.reads.values():
@@ -62,12 +70,19 @@ class UnusedTable(Rule):
         for thing in spec.readable:
             if thing.name not in used:
                 kind = "source" if thing in spec.sources else "table"
-                yield Finding(UNUSED.at(thing.position, kind=kind, name=thing.name), Severity.WARNING)
+                problem = UNUSED.at(thing.position, kind=kind, name=thing.name)
+                table = thing.name if kind == "table" else ""
+                yield Finding(problem, Severity.WARNING, table=table)
 
 
 class SinkMode(Rule):
     """A connector takes some modes and no others, whatever the query does."""
 
+    entries = {SINK_MODE: Severity.ERROR}
+    example = """
+        sinks:
+          totals: {reads: totals, connector: files, path: out/, format: json, mode: update}
+    """
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -88,6 +103,12 @@ def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
 class TableNotQueried(Rule):
     """A pipeline file of YAML is run by commands only; one of Python may be started by a program."""
 
+    entries = {TABLE_NOT_QUERIED: Severity.WARNING}
+    example = """
+        sinks:
+          totals: {reads: totals, connector: memory, mode: complete}
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -98,6 +119,12 @@ class TableNotQueried(Rule):
 class SecretNotSet(Rule):
     """A secret that is not set here may well be set where the pipeline runs; the run itself refuses."""
 
+    entries = {SECRET_NOT_SET: Severity.WARNING}
+    example = """
+        sources:
+          ticks: {connector: rate, options: {key: "${secret:NOT_SET_HERE}"}}
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -109,9 +136,16 @@ class SecretNotSet(Rule):
 class NotKnownOffline(Rule):
     """SQL that only Spark's own parser reads; without Spark it is unknown, never an error."""
 
+    entries = {SQL_UNKNOWN_OFFLINE: Severity.ADVICE}
+    example = """
+        tables:
+          parts: SELECT raw:order.id FROM orders
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for table in situation.spec.tables:
             if situation.graph.reads.get(table.name) is None:
-                yield Finding(SQL_UNKNOWN_OFFLINE.at(table.position, name=table.name), Severity.ADVICE)
+                problem = SQL_UNKNOWN_OFFLINE.at(table.position, name=table.name)
+                yield Finding(problem, Severity.ADVICE, table=table.name)

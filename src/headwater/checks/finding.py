@@ -24,6 +24,27 @@ class Finding:
     problem: Problem
     severity: Severity = Severity.ERROR
     sink: str = ""
+    """The sink whose query it concerns; empty where it concerns the pipeline."""
+    table: str = ""
+    """The table in which the cause stands, where that is known."""
+    acceptable: bool = False
+    """Whether an error may be accepted, because the pipeline would run; what is no error always may."""
+    accepted: str = ""
+    """The reason that the file gives for accepting it."""
+    rewritten: str = ""
+    """The query as it should be written, where that can be told; the remedy shows it, too."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it keeps the pipeline from starting."""
+        return self.severity is Severity.ERROR and not self.accepted
 
     def to_json(self) -> dict[str, Any]:
-        return {"severity": self.severity.value, "sink": self.sink or None, **self.problem.to_json()}
+        return {
+            "severity": self.severity.value,
+            "sink": self.sink or None,
+            "table": self.table or None,
+            "accepted": self.accepted or None,
+            "rewritten": self.rewritten or None,
+            **self.problem.to_json(),
+        }

@@ -14,6 +14,13 @@ from headwater.errors.catalogue.running import FACTS_GONE
 class OutputAhead(Rule):
     """A place that has noted a batch passes it over: under a checkpoint that counts anew, rows are lost."""
 
+    entries = {OUTPUT_AHEAD: Severity.ERROR}
+    example = """
+        $ headwater run pipeline.yml --until-idle
+        $ rm -r .headwater
+        $ headwater run pipeline.yml --until-idle
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -32,6 +39,14 @@ class OutputAhead(Rule):
 class OutputMisplaced(Rule):
     """The log of a folder holds whole paths: of a moved folder it names the old place to readers."""
 
+    entries = {FILE_OUTSIDE_FOLDER: Severity.ERROR}
+    example = """
+        $ headwater run pipeline.yml --until-idle
+        $ mv out elsewhere
+        $ sed -i 's/out/elsewhere/' pipeline.yml
+        $ headwater run pipeline.yml --until-idle
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -48,6 +63,13 @@ class OutputMisplaced(Rule):
 class OutputUnreadable(Rule):
     """A file that is gone or damaged stops the readers of a folder; the query itself does not need it."""
 
+    entries = {OUTPUT_UNREADABLE: Severity.WARNING}
+    example = """
+        $ headwater run pipeline.yml --until-idle
+        $ rm out/part-*
+        $ headwater run pipeline.yml --until-idle
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -62,6 +84,13 @@ class OutputUnreadable(Rule):
 class FactsGone(Rule):
     """Without the facts of the last start nothing tells whether the query is still the same."""
 
+    entries = {FACTS_GONE: Severity.WARNING}
+    example = """
+        $ headwater run pipeline.yml --until-idle
+        $ rm -r .headwater/facts
+        $ headwater run pipeline.yml --until-idle
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:

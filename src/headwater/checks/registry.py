@@ -26,23 +26,32 @@ def examine(situation: Situation) -> list[Finding]:
 
 
 def together(*groups: Iterable[Finding]) -> list[Finding]:
-    """Findings of several origins, the gravest first, each once, in the order of the files.
+    """Findings of several origins, the gravest first, each once for a sink, in the order of the files.
 
-    A warning is left out where an error says the same.
+    A warning is left out where an error says the same; what is accepted comes last.
     """
-    found = list({str(each.problem): each for group in reversed(groups) for each in group}.values())
+    distinct: dict[tuple[str, str], Finding] = {}
+    for finding in (each for group in groups for each in group):
+        distinct.setdefault((str(finding.problem), finding.sink), finding)
+    # What concerns a sink is not told once more of the whole pipeline.
+    of_sinks = {text for text, sink in distinct if sink}
+    found = [each for (text, sink), each in distinct.items() if sink or text not in of_sinks]
     errors = [each.problem for each in found if each.severity is Severity.ERROR]
     told = [
         each
         for each in found
         if each.severity is Severity.ERROR or not any(_covers(error, each.problem) for error in errors)
     ]
-    return sorted(told, key=lambda each: (list(Severity).index(each.severity), *_place(each.problem)))
+    return sorted(told, key=_rank)
 
 
 def _covers(error: Problem, other: Problem) -> bool:
     """Whether an error says all that another problem at the same place says."""
     return error.place == other.place and other.params.items() <= error.params.items()
+
+
+def _rank(finding: Finding) -> tuple[bool, int, str, int, int]:
+    return bool(finding.accepted), list(Severity).index(finding.severity), *_place(finding.problem)
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:

@@ -37,6 +37,11 @@ def readers(situation: Situation, source: SourceSpec) -> list[SinkSpec]:
 class NotReplayable(Rule):
     """After a crash a batch is read again, and some sources can't give its rows a second time."""
 
+    entries = {NOT_REPLAYABLE: Severity.WARNING}
+    example = """
+        sources:
+          lines: {connector: socket, host: localhost, port: 9999}
+    """
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -48,6 +53,14 @@ class NotReplayable(Rule):
 class NotReplayableShared(Rule):
     """Each sink reads its sources by itself; where rows come only once, each would get another part."""
 
+    entries = {NOT_REPLAYABLE_SHARED: Severity.ERROR}
+    example = """
+        sources:
+          lines: {connector: socket, host: localhost, port: 9999}
+        sinks:
+          shown: {reads: lines, connector: console}
+          kept: {reads: lines, connector: files, path: kept/, format: text}
+    """
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
@@ -65,6 +78,14 @@ class NotReplayableShared(Rule):
 class NotReplayableCheckpoint(Rule):
     """A checkpoint says how far a source was read; one that counts anew at each start can't go on there."""
 
+    entries = {NOT_REPLAYABLE_CHECKPOINT: Severity.ERROR}
+    example = """
+        sources:
+          lines: {connector: socket, host: localhost, port: 9999}
+        sinks:
+          kept: {reads: lines, connector: files, path: kept/, format: text}   # and it ran before
+    """
+    lasting = False
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
-from headwater.cli.options import Conf, File, Json, Master, Verbose, settings
+from headwater.cli.options import Conf, File, Json, Master, Rate, Verbose, rates, seconds, settings
+from headwater.errors import UsageProblem
+from headwater.errors.catalogue.usage import ONE_FORM
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,22 +20,51 @@ def add_to(app: typer.Typer) -> None:
 
 
 def check(
-    file: File,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A pipeline (.yml, .yaml, .py), or a plain PySpark script.")
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="What a script is called with.")
+    ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Start no JVM.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="A warning counts like an error.")] = False,
     master: Master = None,
     conf: Conf = None,
+    rate: Rate = None,
     as_json: Json = False,
+    as_sarif: Annotated[
+        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code hosts and editors.")
+    ] = False,
+    deadline: Annotated[
+        str, typer.Option("--deadline", metavar="TIME", help="How long a script may run.")
+    ] = "60s",
     verbose: Verbose = False,
 ) -> None:
-    """Say what is wrong with a pipeline before it starts."""
+    """Say what is wrong with a pipeline, or with the queries of a plain script, before they start."""
     from headwater.api.checking import check as run_check
+    from headwater.api.sarif import sarif_of
     from headwater.cli.render import print_json, show_check
     from headwater.cli.waiting import waiting
 
-    with waiting(as_json=as_json) as emit:
-        result = run_check(file, offline=offline, master=master, conf=settings(conf), emit=emit)
-    if as_json:
-        print_json(result.to_json())
+    if arguments and "--" not in sys.argv:
+        # They would be taken for what a script is called with, and are most likely a slip.
+        raise typer.BadParameter(f"what a script is called with comes after --: -- {arguments[0]}")
+    if as_json and as_sarif:
+        raise UsageProblem(ONE_FORM.at(None, one="--json", other="--sarif"))
+    with waiting(as_json=as_json or as_sarif) as emit:
+        result = run_check(
+            file,
+            offline=offline,
+            strict=strict,
+            master=master,
+            conf=settings(conf),
+            rates=rates(rate),
+            arguments=tuple(arguments or ()),
+            deadline=seconds("--deadline", deadline),
+            emit=emit,
+        )
+    if as_json or as_sarif:
+        print_json(result.to_json() if as_json else sarif_of(result))
     else:
         show_check(result, verbose=verbose)
     raise typer.Exit(result.exit_code)
@@ -42,17 +74,18 @@ def explain(
     file: File,
     master: Master = None,
     conf: Conf = None,
+    rate: Rate = None,
     plans: Annotated[bool, typer.Option("--plans/--no-plans", help="Show Spark's plans.")] = True,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show the graph, schemas, settings and Spark's plans."""
+    """Show the graph, schemas, settings, what each query keeps, and Spark's plans."""
     from headwater.api.explaining import explain as run_explain
     from headwater.cli.render import print_json, show_explained
     from headwater.cli.waiting import waiting
 
     with waiting(as_json=as_json) as emit:
-        result = run_explain(file, master=master, conf=settings(conf), emit=emit)
+        result = run_explain(file, master=master, conf=settings(conf), rates=rates(rate), emit=emit)
     if as_json:
         print_json(result.to_json())
     else:

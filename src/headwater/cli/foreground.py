@@ -24,7 +24,7 @@ def run_stream(
             limit=limit,
             emit=while_read(view.event),
             stdout=while_read(view.line),
-            found=while_read(view.findings),
+            found=while_read(lambda findings: view.findings(findings, file)),
         )
     problems = [query["problem"] for query in result.queries.values() if query["problem"]]
     if not as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.usage import BAD_CONF, BAD_DURATION
+from headwater.errors.catalogue.usage import BAD_CONF, BAD_DURATION, BAD_RATE
 from headwater.loaders.settings import setting_problem
 from headwater.values import Duration
 
@@ -22,6 +22,31 @@ Conf = Annotated[
 ]
 
 
+Rate = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rate",
+        metavar="SOURCE=ROWS/s",
+        help="How many rows a source brings (/s, /m, /h): tells how many rows are kept.",
+    ),
+]
+
+
+def rates(texts: list[str] | None) -> dict[str, float]:
+    """`--rate` as rows per second by source."""
+    # Loaded late: `--help` and completion need nothing of it.
+    from headwater.checks.rates import parse_rate
+
+    found: dict[str, float] = {}
+    for text in texts or []:
+        try:
+            name, per_second = parse_rate(text)
+        except ValueError as error:
+            raise UsageProblem(BAD_RATE.at(None, text=text, says=str(error))) from error
+        found[name] = per_second
+    return found
+
+
 def settings(conf: list[str] | None) -> dict[str, str]:
     """`--conf` as a mapping."""
     found: dict[str, str] = {}
@@ -34,6 +59,14 @@ def settings(conf: list[str] | None) -> dict[str, str]:
     if problems:
         raise UsageProblem.of(problems)
     return found
+
+
+def seconds(option: str, text: str) -> float:
+    """A length of time from the command line that is longer than none."""
+    found = duration(option, text)
+    if found is None or not found.milliseconds:
+        raise UsageProblem(BAD_DURATION.at(None, option=option, text=text, says="it leaves no time"))
+    return found.seconds
 
 
 def duration(option: str, text: str | None) -> Duration | None:

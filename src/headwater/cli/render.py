@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 
 import typer
 
-from headwater.api.results import CheckResult, ExplainResult, TableExplained
+from headwater.api.results import CheckResult, ExplainResult, SinkChecked, TableExplained
 from headwater.api.schema import ConnectorReference
 from headwater.checks import Finding, Severity
+from headwater.checks.picture import bound_lines
 from headwater.errors import Problem
 from headwater.values import scrub, scrub_within
 
@@ -39,13 +41,13 @@ def show_problems(problems: Iterable[Problem], *, as_json: bool, verbose: bool) 
         print_json_line({"ok": False, "problems": [problem.to_json() for problem in problems]})
         return
     for problem in problems:
-        _show_problem(problem, Severity.ERROR, verbose=verbose)
+        _show(Finding(problem), verbose=verbose)
 
 
-def show_findings(findings: Iterable[Finding], *, verbose: bool = False) -> None:
-    """Findings on stderr, each with its place and its remedy."""
+def show_findings(findings: Iterable[Finding], *, verbose: bool = False, indent: str = "") -> None:
+    """Findings on stderr, each with its place and its remedy, or with the reason why it is accepted."""
     for finding in findings:
-        _show_problem(finding.problem, finding.severity, verbose=verbose)
+        _show(finding, verbose=verbose, indent=indent)
 
 
 def show_connector(reference: ConnectorReference) -> None:
@@ -62,14 +64,70 @@ def show_connector(reference: ConnectorReference) -> None:
 
 
 def show_check(result: CheckResult, *, verbose: bool) -> None:
-    """The findings, and a line that says how it stands."""
-    show_findings(result.findings, verbose=verbose)
-    depth = "offline check" if result.offline else "check"
-    errors, others = len(result.errors), len(result.findings) - len(result.errors)
-    if errors:
-        typer.echo(f"{result.file}: {depth} found {errors} error(s), {others} other finding(s).")
-    else:
-        typer.echo(f"{result.file}: {depth} passed, {others} finding(s).")
+    """What was found, first of the whole and then by sink, and a line that says how it stands.
+
+    What is wrong goes to stderr, and what is so to stdout.
+    """
+    show_findings(result.of_sink(""), verbose=verbose)
+    shown: dict[str, str] = {}
+    for sink in _to_be_told(result):
+        typer.echo(f"sink {_bold(sink.name)}")
+        found = result.of_sink(sink.name)
+        for finding in found:
+            first = shown.setdefault(str(finding.problem) + finding.accepted, sink.name)
+            if first == sink.name:
+                show_findings([finding], verbose=verbose, indent="  ")
+            else:
+                typer.echo(scrub(f"  {_head(finding)} (see sink {first})"), err=True)
+        # What would not start guarantees nothing.
+        starts = not any(finding.is_error for finding in found)
+        for line in (*(_guaranteed(sink) if starts else ()), *_kept_rows(sink)):
+            typer.echo(scrub(f"  {line}"))
+    typer.echo(_summary(result))
+
+
+def _to_be_told(result: CheckResult) -> list[SinkChecked]:
+    """The sinks of which there is something to tell, in the order of their declaration."""
+    sinks = {sink.name: sink for sink in result.sinks}
+    names = dict.fromkeys((*sinks, *(finding.sink for finding in result.findings if finding.sink)))
+    told = (sinks.get(name, SinkChecked(name)) for name in names)
+    return [sink for sink in told if sink.outline or result.of_sink(sink.name)]
+
+
+def _guaranteed(sink: SinkChecked) -> Iterator[str]:
+    """How often a row takes effect, and why; `explain` tells what would raise it."""
+    if sink.outline:
+        yield f"guarantee: {sink.outline.guarantee.line()}"
+
+
+def _kept_rows(sink: SinkChecked) -> Iterator[str]:
+    """What a query keeps, where rates were given that tell how many rows it is."""
+    if sink.outline is None:
+        return
+    for bound in sink.outline.bounds:
+        if any(each.operator == bound.operator for each in sink.outline.rows):
+            first, *more = bound_lines(bound, sink.outline.rows)
+            yield f"{sink.outline.facts.operators[bound.operator].name}: {first}"
+            yield from (f"  {line}" for line in more)
+
+
+def _summary(result: CheckResult) -> str:
+    """How many there are; one that concerns several sinks is counted once."""
+    errors, warnings = _count(result.errors), _count(result.warnings)
+    kept = _count(finding for finding in result.findings if finding.accepted)
+    others = _count(finding for finding in result.findings if not finding.accepted) - errors
+    depth = f"{'strict ' if result.strict else ''}{'offline ' if result.offline else ''}check"
+    beside = f", {kept} accepted" if kept else ""
+    if result.exit_code == 0:
+        return f"{result.file}: {depth} passed, {others} finding(s){beside}."
+    told = f"{errors} error(s), {others} other finding(s)"
+    if result.strict:
+        told = f"{errors} error(s), {warnings} warning(s), {others - warnings} other finding(s)"
+    return f"{result.file}: {depth} found {told}{beside}."
+
+
+def _count(findings: Iterable[Finding]) -> int:
+    return len({str(finding.problem) for finding in findings})
 
 
 def show_explained(result: ExplainResult, *, plans: bool) -> None:
@@ -80,7 +138,9 @@ def show_explained(result: ExplainResult, *, plans: bool) -> None:
             typer.echo(line)
     for sink in result.sinks:
         head = f"{sink.connector}, {sink.mode} mode, trigger {sink.trigger}"
-        typer.echo(f"\nsink {_bold(sink.name)} ← {sink.reads}: {head}\n  {sink.delivery}")
+        typer.echo(f"\nsink {_bold(sink.name)} ← {sink.reads}: {head}")
+        for line in sink.outline.picture():
+            typer.echo(f"  {line}")
         typer.echo(f"  checkpoint {sink.checkpoint}")
         for setting in sink.settings:
             typer.echo(f"  {setting['key']} = {setting['value']}  ({setting['origin']})")
@@ -100,13 +160,22 @@ def _branch(table: TableExplained, *, last: bool) -> Iterator[str]:
         yield f"{'    ' if last else '│   '}{'└── ' if number == len(columns) else '├── '}{column}"
 
 
-def _show_problem(problem: Problem, severity: Severity, *, verbose: bool) -> None:
-    place = f"{problem.where}: " if problem.place else ""
-    word = typer.style(severity.value, fg=_COLOURS[severity], bold=True)
-    text = f"{place}{word} {problem.code}\n  {problem.sentence}\n  {problem.remedy}"
-    typer.echo(scrub(text), err=True)
+def _show(finding: Finding, *, verbose: bool, indent: str = "") -> None:
+    problem = finding.problem
+    advice = f"Accepted: {finding.accepted}" if finding.accepted else problem.remedy
+    # A rewritten query in a remedy has several lines.
+    below = textwrap.indent(f"{problem.sentence}\n{advice}", "  ")
+    typer.echo(scrub(textwrap.indent(f"{_head(finding)}\n{below}", indent)), err=True)
     if verbose and problem.detail:
         typer.echo(scrub(problem.detail), err=True)
+
+
+def _head(finding: Finding) -> str:
+    """Place, severity and code in one line."""
+    place = f"{finding.problem.where}: " if finding.problem.place else ""
+    colour = None if finding.accepted else _COLOURS[finding.severity]
+    word = typer.style(finding.severity.value, fg=colour, bold=True)
+    return f"{place}{'accepted ' if finding.accepted else ''}{word} {finding.problem.code}"
 
 
 def _bold(text: str) -> str:

@@ -20,6 +20,7 @@ from headwater.cli.render import json_line, show_findings
 from headwater.cli.waiting import STARTING_SPARK
 from headwater.errors import Problem
 from headwater.events import (
+    EpochCommitted,
     Event,
     Found,
     QueryEnded,
@@ -59,9 +60,12 @@ class View(ABC):
     def line(self, line: str) -> None:
         """A line that Spark printed: the console sink's tables."""
 
-    def findings(self, findings: list[Finding]) -> None:
-        """What the check before the start found; errors are told by the refusal itself."""
-        show_findings(finding for finding in findings if finding.severity is not Severity.ERROR)
+    def findings(self, findings: list[Finding], file: str) -> None:
+        """What the check before the start found; errors are told by the refusal itself, advice by a check."""
+        advice = [f for f in findings if f.severity is Severity.ADVICE and not f.accepted]
+        show_findings(f for f in findings if not f.is_error and f not in advice)
+        if advice and not any(finding.is_error for finding in findings):
+            sys.stderr.write(f"{len(advice)} piece(s) of advice: headwater check {file}\n")
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +89,7 @@ class JsonView(View):
     def line(self, line: str) -> None:
         sys.stderr.write(line + "\n")
 
-    def findings(self, findings: list[Finding]) -> None:
+    def findings(self, findings: list[Finding], file: str) -> None:
         for finding in findings:
             self._write(Found(finding=finding.to_json()).to_json())
 
@@ -136,6 +140,8 @@ class LiveView(View):
                 self._rows[name] = {"status": QueryStatus.STARTING.value}
             case QueryProgress(query=name):
                 self._row(name).update(progress_cells(event))
+            case EpochCommitted(query=name, epoch=epoch):
+                self._row(name).update(status=QueryStatus.RUNNING.value, batch=str(epoch))
             case QueryIdle(query=name):
                 self._row(name)["status"] = QueryStatus.IDLE.value
             case QueryWaits(query=name):
@@ -225,6 +231,8 @@ def describe(event: Event) -> str:
             mark = f", watermark {event.watermark}" if event.watermark else ""
             rows = f"{event.rows_in} rows in, {event.rows_out or 0} out"
             return f"{event.query}: batch {event.batch_id}, {rows}, {event.batch_ms} ms{mark}"
+        case EpochCommitted():
+            return f"{event.query}: epoch {event.epoch} committed"
         case QueryEnded():
             return f"{event.query}: {event.status.value}{_why(event.problem)}"
         case RunEnded():
@@ -254,8 +262,15 @@ def _why(problem: Problem | None) -> str:
     return f": {problem.code} {problem.sentence}{f' ({problem.where})' if problem.place else ''}"
 
 
+def _counts(query: Mapping[str, Any]) -> str:
+    """How far a query came. Of a continuous one only that is known: Spark counts no rows there."""
+    if query["rows_in"] is None:
+        return "no epoch committed" if query["batch"] is None else f"epoch {query['batch']} committed"
+    return f"{query['rows_in']} rows in, {query['rows_out']} out"
+
+
 def _ended(name: str, query: Mapping[str, Any]) -> str:
     problem = query["problem"]
     why = f": {problem['code']} {problem['sentence']}" if problem else ""
-    head = f"  {name}: {query['status']}, {query['rows_in']} rows in, {query['rows_out']} out{why}"
+    head = f"  {name}: {query['status']}, {_counts(query)}{why}"
     return "\n".join((head, *(f"    {idle['sentence']}" for idle in query["waits_for"])))

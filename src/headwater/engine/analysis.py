@@ -15,33 +15,31 @@ from headwater.connectors import sink_side
 from headwater.engine.build import SPARK_ERRORS, Builder, columns_in
 from headwater.engine.connector_code import spark_module
 from headwater.engine.inputs import kind_of
-from headwater.engine.spark_errors import sentence_of
-from headwater.engine.state_operators import state_mode_problem
-from headwater.engine.translate import planning_problem, sql_problem, streaming_problem
+from headwater.engine.spark_errors import condition_of, python_failure, sentence_of
+from headwater.engine.translate import planning_problem, sql_problem
 from headwater.errors import Problem
 from headwater.errors.catalogue.replay import NOT_REPLAYABLE_TWICE
 from headwater.errors.catalogue.running import NO_BATCH_FORM, STATIC_SINK
+from headwater.plan import Refusal
 from headwater.spec import Mode, SinkSpec
 
+_MOVING_JOIN = re.compile(r"SortMergeJoin|ShuffledHashJoin|BroadcastNestedLoopJoin|CartesianProduct")
 _STREAM_ONLY = re.compile(r"(unsupported in|not supported with) batch")
 
 
-def sink_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
-    """Everything that would keep this sink's query from starting, or kill it in its first batch."""
-    spark = builder.spark
+def sink_problems(
+    builder: Builder, sink: SinkSpec, frame: DataFrame, refused: Exception | None
+) -> Iterator[Problem]:
+    """What would keep this sink's query from starting, besides what the rules say of Spark's refusal."""
     if not frame.isStreaming:
         yield STATIC_SINK.at(sink.position, sink=sink.name, reads=sink.reads)
         return
-    refused = mode_problem(sink) or state_mode_problem(sink, frame) or refused_by_checker(spark, sink, frame)
-    if refused:
-        yield refused
+    if refused and python_failure(refused, builder.spec.root):
+        yield planning_problem(refused, sink, builder.spec.root)
+    if refused or mode_problem(sink):
         return
     yield from sink_side(sink.connector).refuses(sink, columns_in(frame))
     yield from _read_twice(builder, sink, frame)
-    try:
-        physical_plan(spark, frame)
-    except SPARK_ERRORS as error:
-        yield planning_problem(error, sink, builder.spec.root)
 
 
 def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
@@ -123,15 +121,54 @@ def _checker(spark: SparkSession) -> Any:
     )
 
 
-def refused_by_checker(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> Problem | None:
-    """The verdict of Spark's UnsupportedOperationChecker, which otherwise speaks only at the start."""
+def refused_by_spark(spark: SparkSession, frame: DataFrame, mode: Mode) -> Exception | None:
+    """What Spark has against a query and its mode: what it would say at the start, or in the first batch.
+
+    Its streaming checker looks at the analysed plan. Some of what dies later shows in the optimised one: a
+    `WITH` is put in its place there, and EXCEPT becomes an aggregation. The rest its planner says.
+    """
+    session: Any = spark._jsparkSession
+    checker, asked = _checker(spark), output_mode(spark, mode)
+    analysed = frame._jdf.queryExecution().analyzed()
     try:
-        _checker(spark).checkForStreaming(
-            frame._jdf.queryExecution().analyzed(), output_mode(spark, sink.mode)
-        )
+        checker.checkForStreaming(analysed, asked)
+        checker.checkForStreaming(session.sessionState().optimizer().execute(analysed), asked)
+        physical_plan(spark, frame)
     except SPARK_ERRORS as error:
-        return streaming_problem(error, sink)
+        return error
     return None
+
+
+def refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode) -> Refusal | None:
+    """The same as plain data."""
+    return as_refusal(refused_by_spark(spark, frame, mode))
+
+
+def continuous_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode) -> Refusal | None:
+    """What Spark has against running a query continuously, which takes much less than batches do."""
+    try:
+        _checker(spark).checkForContinuous(frame._jdf.queryExecution().analyzed(), output_mode(spark, mode))
+    except SPARK_ERRORS as error:
+        return as_refusal(error)
+    return None
+
+
+def real_time_refusal_of(spark: SparkSession, frame: DataFrame) -> Refusal | None:
+    """The join in the physical plan that can't run in real time; one whose static side is broadcast can."""
+    found = _MOVING_JOIN.search(physical_plan(spark, frame))
+    return Refusal("", found[0]) if found else None
+
+
+def trigger_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode, trigger: str) -> Refusal | None:
+    """What Spark has against a query under its trigger, where it has nothing against the query alone."""
+    if trigger.startswith("continuous "):
+        return continuous_refusal_of(spark, frame, mode)
+    return real_time_refusal_of(spark, frame) if trigger.startswith("real time ") else None
+
+
+def as_refusal(error: Exception | None) -> Refusal | None:
+    """A refusal of Spark's as plain data."""
+    return Refusal(condition_of(error), sentence_of(error)) if error else None
 
 
 def output_mode(spark: SparkSession, mode: Mode) -> Any:

@@ -21,7 +21,7 @@ def inputs_of(frame: DataFrame, sources: Mapping[str, DataFrame]) -> QueryInputs
     """
     plan = _Plan.of(frame, sources)
     leaves: list[Any] = []
-    for leaf in plan.streams(plan.root):
+    for leaf in streams_below(plan.root):
         # What is equal shares one source when the query starts; what is joined with itself is not equal.
         if leaf not in leaves:
             leaves.append(leaf)
@@ -59,17 +59,7 @@ class _Plan:
     def of(cls, frame: DataFrame, sources: Mapping[str, DataFrame]) -> _Plan:
         root, jvm = analysed(frame), frame.sparkSession._jvm
         parts = {int(node.id()): node for node in nodes_of(root) if kind_of(node) == "CTERelationDef"}
-        names = {
-            _identity(jvm, leaf): name
-            for name, source in sources.items()
-            for leaf in nodes_of(analysed(source))
-            if kind_of(leaf) in _STREAMS
-        }
-        return cls(root, jvm, names, parts)
-
-    def streams(self, node: Any) -> Iterator[Any]:
-        """The streams at the end of a part of the plan, in its order."""
-        return (each for each in nodes_of(node) if kind_of(each) in _STREAMS)
+        return cls(root, jvm, stream_names(frame, sources), parts)
 
     def names_below(self, node: Any) -> tuple[str, ...]:
         """The names of all streams whose rows pass a node, each once."""
@@ -82,7 +72,28 @@ class _Plan:
         return tuple(found)
 
     def name_of(self, leaf: Any) -> str:
-        return self.names.get(_identity(self.jvm, leaf)) or str(leaf.sourceName())
+        return stream_name(self.jvm, leaf, self.names)
+
+
+def stream_names(frame: DataFrame, sources: Mapping[str, DataFrame]) -> dict[int, str]:
+    """The names of streams by the identity of what they read."""
+    jvm = frame.sparkSession._jvm
+    return {
+        _identity(jvm, leaf): name
+        for name, source in sources.items()
+        for leaf in nodes_of(analysed(source))
+        if kind_of(leaf) in _STREAMS
+    }
+
+
+def streams_below(node: Any) -> Iterator[Any]:
+    """The streams at the end of a part of a plan, in its order."""
+    return (each for each in nodes_of(node) if kind_of(each) in _STREAMS)
+
+
+def stream_name(jvm: Any, leaf: Any, names: Mapping[int, str]) -> str:
+    """The user's name for a stream, or else Spark's."""
+    return names.get(_identity(jvm, leaf)) or str(leaf.sourceName())
 
 
 def _identity(jvm: Any, leaf: Any) -> int:

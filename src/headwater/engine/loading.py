@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from headwater.checks import Severity, Situation, examine
+from headwater.checks import Situation, accepted, examine
 from headwater.engine.project_code import ProjectCode
 from headwater.errors import PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue.pipelines import (
@@ -18,6 +18,7 @@ from headwater.errors.catalogue.pipelines import (
 )
 from headwater.loaders.declaration import Refused
 from headwater.loaders.judge import in_order
+from headwater.loaders.programs import declares_pipeline
 from headwater.loaders.python_form import Declarations
 from headwater.loaders.yaml_form import load_yaml
 from headwater.plan import Graph
@@ -45,8 +46,8 @@ def _wrong_besides(refused: Refused) -> Iterator[Problem]:
     assert refused.sound is not None, "some parts are sound"
     graph = Graph.of(refused.sound, besides=refused.besides)
     yield from graph.problems
-    for finding in examine(Situation(refused.sound, graph, whole=False)):
-        if finding.severity is Severity.ERROR:
+    for finding in accepted(examine(Situation(refused.sound, graph, whole=False)), refused.sound):
+        if finding.is_error:
             yield finding.problem
 
 
@@ -65,6 +66,9 @@ def _load(file: str | Path) -> PipelineSpec:
 
 def _load_python(path: Path, name: str) -> PipelineSpec:
     absolute = Path(os.path.abspath(path))
+    if absolute.is_file() and not declares_pipeline(absolute):
+        # Not run to find out: a script of the user's may start queries of its own.
+        raise PipelineError(NO_PIPELINE.at(None, file=str(path)))
     module = ProjectCode.of(absolute.parent, [absolute]).load(absolute, by_value=True)
     found = _pipelines(module)
     if name in found:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
-from headwater.connectors import sink_side, source_side
-from headwater.engine.analysis import batch_problems, code_problems, sink_problems
+from headwater.engine.analysis import (
+    as_refusal,
+    batch_problems,
+    code_problems,
+    refused_by_spark,
+    sink_problems,
+)
 from headwater.engine.build import Builder
-from headwater.engine.held import held_by
 from headwater.engine.session import PipelineSession
-from headwater.engine.settings import FROZEN, Setting, query_settings
+from headwater.engine.settings import Setting, query_settings
 from headwater.engine.sql_functions import register_functions
 from headwater.engine.user_code import ship_user_code
 from headwater.errors import PipelineError, Problem
-from headwater.plan import Graph, QueryFacts, SourceFacts
-from headwater.spec import PipelineSpec, SinkSpec
+from headwater.plan import Graph, Refusal
+from headwater.spec import PipelineSpec
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Prepared:
     """The DataFrame of each sink's table, by the name of the sink."""
     problems: tuple[tuple[str, Problem], ...]
     """Problems with the name of the sink that they stop; an empty name for the whole pipeline."""
+    refusals: Mapping[str, Refusal | None] = field(default_factory=dict)
+    """What Spark has against the query of each sink."""
 
 
 def prepare(session: PipelineSession, spec: PipelineSpec, *, batch: bool = False) -> Prepared:
@@ -42,23 +48,28 @@ def prepare(session: PipelineSession, spec: PipelineSpec, *, batch: bool = False
     unregistered = register_functions(session.spark, spec, builder.load)
     graph = builder.graph()
     frames: dict[str, DataFrame] = {}
+    refusals: dict[str, Refusal | None] = {}
     problems = {str(problem): ("", problem) for problem in (*unregistered, *graph.problems)}
     # SQL that calls a function which is not there would be told for what the function is to blame.
     known = () if unregistered else [sink for sink in spec.sinks if _is_declared(spec, sink.reads)]
     for sink in known:
         try:
-            frames[sink.name] = builder.frame(_canonical(spec, sink.reads), graph)
+            frames[sink.name] = builder.frame(canonical(spec, sink.reads), graph)
         except PipelineError as error:
             found = list(error.problems)
         else:
-            found = [] if batch else list(sink_problems(builder, sink, frames[sink.name]))
-            found += code_problems(builder, sink)
+            found = list(code_problems(builder, sink))
+            if not batch:
+                frame = frames[sink.name]
+                refused = refused_by_spark(session.spark, frame, sink.mode) if frame.isStreaming else None
+                refusals[sink.name] = as_refusal(refused)
+                found = [*sink_problems(builder, sink, frame, refused), *found]
         for problem in found:
             # One broken table stops several sinks; it is told once.
             problems.setdefault(str(problem), (sink.name, problem))
     if batch:
         problems |= {str(problem): ("", problem) for problem in batch_problems(builder)}
-    return Prepared(session, builder, graph, frames, tuple(problems.values()))
+    return Prepared(session, builder, graph, frames, tuple(problems.values()), refusals)
 
 
 def settings_of(
@@ -68,46 +79,10 @@ def settings_of(
     return query_settings(spec, session.given, session.cores, kept or {})
 
 
-def facts_of(
-    prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, settings: tuple[Setting, ...]
-) -> QueryFacts:
-    """What Spark will do for one sink."""
-    frame = prepared.frames[sink.name]
-    needed = set(prepared.graph.upstream(_canonical(spec, sink.reads)))
-    sources = tuple(
-        SourceFacts(
-            source.name,
-            source.connector,
-            source_side(source.connector).places(source.options),
-            streaming=not source.static,
-        )
-        for source in spec.sources
-        if source.name in needed
-    )
-    held = held_by(prepared.session.spark, sink, frame)
-    return QueryFacts(
-        sink=sink.name,
-        connector=sink.connector,
-        mode=sink.mode.value,
-        root=str(spec.root),
-        timezone=spec.timezone,
-        sources=sources,
-        output_schema={field.name: field.dataType.simpleString() for field in frame.schema.fields},
-        places=sink_side(sink.connector).places(sink.options),
-        held_schema=held.schema,
-        held_batch=held.batch,
-        held_outside=held.outside,
-        held_unreadable=held.unreadable,
-        settings={setting.key: setting.value for setting in settings if setting.key in FROZEN},
-        passed_over={setting.key: setting.passed_over for setting in settings if setting.passed_over},
-        spark_version=prepared.session.spark.version,
-    )
-
-
 def _is_declared(spec: PipelineSpec, name: str) -> bool:
     return name.lower() in {declared.lower() for declared in spec.names}
 
 
-def _canonical(spec: PipelineSpec, name: str) -> str:
+def canonical(spec: PipelineSpec, name: str) -> str:
     """The name as it was declared; SQL does not mind upper and lower case, so neither do we."""
     return next(declared for declared in spec.names if declared.lower() == name.lower())

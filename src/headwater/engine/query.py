@@ -25,9 +25,10 @@ from headwater.engine.spark_errors import SparkGone
 from headwater.engine.translate import planning_problem
 from headwater.engine.unfinished import let_it_run_again
 from headwater.errors import PipelineError
+from headwater.errors.catalogue.triggers import NO_REAL_TIME
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.spec import SinkSpec
-from headwater.values import AvailableNow, Every, Once, Trigger
+from headwater.values import AvailableNow, Continuous, Duration, Every, Once, RealTime, Trigger, Unpaced
 
 OBSERVED = "headwater"
 ROWS_OUT = "rows_out"
@@ -60,6 +61,17 @@ class RunningQuery:
     """The same after each restart; kept, because a JVM that has ended can't be asked."""
     inputs: QueryInputs = field(default_factory=QueryInputs)
     """What it reads, where that was looked up."""
+    trigger: Trigger = field(default_factory=Unpaced)
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether it has batches of which Spark tells; a continuous query has epochs, and nothing is told."""
+        return not isinstance(self.trigger, Continuous)
+
+    @property
+    def ends_batches(self) -> bool:
+        """Whether a batch ends when its rows are through, rather than when the interval is over."""
+        return not isinstance(self.trigger, Continuous | RealTime)
 
     @property
     def run_id(self) -> str:
@@ -119,12 +131,24 @@ class RunningQuery:
             return marks_of(self._execution(), self.inputs)
         return None
 
+    def epoch(self) -> int | None:
+        """The newest epoch that a continuous query has committed."""
+        with suppress(*_NO_ANSWER):
+            newest = self._execution().commitLog().getLatestBatchId()
+            return int(newest.get()) if newest.isDefined() else None
+        return None
+
     def begin_no_further_batch(self) -> None:
         """Let the running batch commit and the query end after it.
 
         Spark's own `stop()` interrupts the batch. Its execution loop asks for this state between two
         batches, so setting it alone ends the loop there; nothing is planned and left unfinished.
+
+        A batch that lasts for minutes, or for good, is not waited for: what came since it was last noted how
+        far was read comes again at the next start.
         """
+        if not self.ends_batches:
+            return
         jvm: Any = self.spark._jvm
         with suppress(*_NO_ANSWER):
             states = jvm.org.apache.spark.sql.execution.streaming.runtime
@@ -136,13 +160,16 @@ class RunningQuery:
 
         `deadline` is a time of `time.monotonic()`; `forced` says that nobody wants to wait any longer.
         """
+        while not self.ends_batches and self.is_active and time.monotonic() < deadline and not forced():
+            # Interrupted at once; epochs that wait to be committed are committed first, which takes a while.
+            self.stop()
         quiet = 0
         # A thread that is seen between two batches may be just about to begin one: only after a while it
         # is sure to wait for its next trigger.
         while self.is_active and quiet < _QUIET_LOOKS and time.monotonic() < deadline and not forced():
             time.sleep(_POLL_SECONDS)
             quiet = 0 if self.is_in_batch else quiet + 1
-        return not self.is_in_batch
+        return not (self.is_in_batch if self.ends_batches else self.is_active)
 
     def stop(self) -> bool:
         """Interrupt whatever it does, which may be the wait for its next trigger, hours away.
@@ -174,16 +201,15 @@ def start_query(
         if STOP_TIMEOUT not in session.given:
             session.spark.conf.set(STOP_TIMEOUT, f"{INTERRUPT_SECONDS}s")
         session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-        counted = frame.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
-        writer = counted.writeStream.queryName(sink.name).outputMode(sink.mode.value)
-        writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger)
+        writer = _counted(frame, trigger).writeStream.queryName(sink.name).outputMode(sink.mode.value)
+        writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
         let_it_run_again(session.spark, sink, checkpoint, settings)
         # Nothing slow may stand between the start and who waits for the first events.
         inputs = _inputs(builder, frame)
         with active(session.spark):
             written = spark_module(sink.connector).write_stream(writer, sink.options, builder.context(sink))
             handle = written.start()
-        return RunningQuery(sink.name, handle, session.spark, str(handle.id), inputs)
+        return RunningQuery(sink.name, handle, session.spark, str(handle.id), inputs, trigger)
     except SPARK_ERRORS as error:
         raise PipelineError(planning_problem(error, sink, builder.spec.root)) from error
     finally:
@@ -200,7 +226,14 @@ def _inputs(builder: Builder, frame: DataFrame) -> QueryInputs:
     return QueryInputs()
 
 
-def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
+def _counted(frame: DataFrame, trigger: Trigger) -> DataFrame:
+    """With a count of its rows, which a continuous query can't have."""
+    if isinstance(trigger, Continuous):
+        return frame
+    return frame.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
+
+
+def _triggered(writer: DataStreamWriter, trigger: Trigger, sink: SinkSpec) -> DataStreamWriter:
     match trigger:
         case Every(interval):
             return writer.trigger(processingTime=str(interval))
@@ -208,8 +241,24 @@ def _triggered(writer: DataStreamWriter, trigger: Trigger) -> DataStreamWriter:
             return writer.trigger(once=True)
         case AvailableNow():
             return writer.trigger(availableNow=True)
+        case Continuous(interval):
+            return writer.trigger(continuous=str(interval))
+        case RealTime(interval):
+            return _in_real_time(writer, interval, sink)
         case _:
             return writer
+
+
+def _in_real_time(writer: DataStreamWriter, interval: Duration, sink: SinkSpec) -> DataStreamWriter:
+    """Set the real-time trigger, for which PySpark 4.1 has no words: it is there on the JVM alone."""
+    jvm: Any = writer._spark._jvm
+    try:
+        trigger = jvm.org.apache.spark.sql.streaming.Trigger.RealTime(interval.milliseconds)
+    except Py4JError as error:
+        problem = NO_REAL_TIME.at(sink.at("trigger"), version=writer._spark.version)
+        raise PipelineError(problem) from error
+    writer._jwrite = writer._jwrite.trigger(trigger)
+    return writer
 
 
 def _waiting(leaf: Any) -> Waiting | None:

@@ -11,6 +11,11 @@ from headwater.errors.catalogue.pipelines import SQL_NOT_A_QUERY
 from headwater.plan import Reference
 from headwater.spec import TableSpec
 
+_ACTING = ("Call", "InsertIntoDir", "UnresolvedExecuteImmediate")
+"""What acts, too, and is neither a command nor a statement for Spark's parser."""
+_AROUND_STATEMENTS = ("UnresolvedWith", "Union")
+"""What may stand around a statement: `WITH … INSERT`, and `FROM … INSERT … INSERT …`, which is a union."""
+
 
 def parsed_references(spark: SparkSession, table: TableSpec) -> tuple[Reference, ...]:
     """The tables that a SQL table reads by name. A statement that is no query is refused, never run."""
@@ -20,11 +25,16 @@ def parsed_references(spark: SparkSession, table: TableSpec) -> tuple[Reference,
         raise PipelineError(SQL_NOT_A_QUERY.at(table.position, name=table.name, kind=kind))
     found: dict[str, Reference] = {}
     _walk(plan, frozenset(), found)
-    return tuple(found.values())
+    return tuple(sorted(found.values(), key=Reference.place))
 
 
 def _is_command(spark: SparkSession, plan: Any) -> bool:
     """Commands and statements would act as soon as the text is handed to Spark."""
+    name = plan.nodeName()
+    if name in _ACTING:
+        return True
+    if name in _AROUND_STATEMENTS:
+        return any(_is_command(spark, child) for child in _items(plan.children()))
     jvm: Any = spark._jvm
     logical = jvm.org.apache.spark.sql.catalyst.plans.logical
     is_instance = jvm.py4j.reflection.TypeUtil.isInstanceOf
@@ -39,12 +49,18 @@ def _walk(plan: Any, hidden: frozenset[str], found: dict[str, Reference]) -> Non
         parts = _items(plan.multipartIdentifier())
         if len(parts) == 1 and parts[0].lower() not in hidden:
             line, column = _origin(plan)
-            found.setdefault(parts[0].lower(), Reference(parts[0], line, column))
+            reference = Reference(parts[0], line, column)
+            known = found.setdefault(parts[0].lower(), reference)
+            found[parts[0].lower()] = min(known, reference, key=Reference.place)
+        return
+    if name == "RelationTimeTravel":
+        _walk(plan.relation(), hidden, found)
         return
     if name == "UnresolvedWith":
         for relation in _items(plan.cteRelations()):
-            _walk(relation._2(), hidden, found)
-            hidden |= {str(relation._1()).lower()}
+            own = {str(relation._1()).lower()}
+            _walk(relation._2(), hidden | own if plan.allowRecursion() else hidden, found)
+            hidden |= own
     for child in _items(plan.children()):
         _walk(child, hidden, found)
     for subquery in _items(plan.subqueries()):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from headwater.connectors import sink_side
 from headwater.engine.jvm_log import LOG
 from headwater.engine.spark_errors import (
     SparkGone,
@@ -21,15 +20,17 @@ from headwater.engine.spark_errors import (
     python_failure,
     sentence_of,
 )
+from headwater.engine.stream_actions import action_of
 from headwater.errors import Problem
 from headwater.errors.catalogue import running
 from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE
-from headwater.spec import Mode, SinkSpec, SourceSpec, TableSpec
+from headwater.errors.catalogue.operations import SUBQUERY_OVER_STREAM
+from headwater.spec import SinkSpec, SourceSpec, TableSpec
 from headwater.values import Position, nearest, scrub
-from headwater.values.user_lines import is_users, user_line
+from headwater.values.user_lines import user_line
 
-_STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
 _ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
+_STREAM_IN_EXPRESSION = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 _NO_WORKER = "Python worker failed to connect back"
 _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 
@@ -37,54 +38,6 @@ _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 _WRONG_FOLDER = re.compile(rf"\[USER_RAISED_EXCEPTION\] {FILES_FOLDER.code}(-VALUE)? (\S+) (\S+)")
 
 _NO_CONNECTION = re.compile(r"\bjava\.net\.(Connect|UnknownHost|NoRouteToHost)Exception\b")
-
-
-@dataclass(frozen=True)
-class Hint:
-    """What to do where Spark says a word; with another mode, if the sink's connector takes one that helps."""
-
-    word: str
-    remedy: str
-    modes: tuple[Mode, ...] = ()
-    """Modes in which it works."""
-    by_mode: str = ""
-    """The remedy where the connector takes one of them."""
-
-
-_CHAIN = "Break the chain: write what comes before with a sink, and read that in another pipeline."
-HINTS = (
-    Hint("only in append output mode", _CHAIN, (Mode.APPEND,), "Use {modes} mode."),
-    Hint("issue due to global watermark", _CHAIN, (Mode.APPEND,), "Use {modes} mode."),
-    Hint(
-        "dropduplicateswithinwatermark",
-        "Declare `watermark:` on the source or on a table that it reads, or take `within: watermark` out.",
-    ),
-    Hint(
-        "sorting",
-        "Sort inside a `foreach_batch` function.",
-        (Mode.COMPLETE,),
-        "Sort only after an aggregation in {modes} mode, or sort inside a `foreach_batch` function.",
-    ),
-    Hint("limit", "Take the limit out, or use it inside a `foreach_batch` function."),
-    Hint("distinct aggregation", "Use approx_count_distinct, or collect_set and size."),
-    Hint(
-        "outer join",
-        "Put the stream on the preserved side, or give both streams a watermark and a time range.",
-    ),
-    Hint("dataset on the right", "Put the stream on the left, and the static table on the right."),
-    Hint(
-        "without watermark",
-        "Declare `watermark:` on the source and group by window(…).",
-        (Mode.UPDATE, Mode.COMPLETE),
-        "Declare `watermark:` on the source and group by window(…), or use {modes} mode.",
-    ),
-    Hint(
-        "no streaming aggregation",
-        "Aggregate.",
-        (Mode.APPEND, Mode.UPDATE),
-        "Use {modes} mode, or aggregate.",
-    ),
-)
 
 
 def source_problem(error: Exception, source: SourceSpec, root: Path) -> Problem:
@@ -114,31 +67,13 @@ def function_problem(error: Exception, table: TableSpec, root: Path) -> Problem:
     """What went wrong in the function of a Python table, at the user's own line."""
     place = user_line(error.__traceback__, root) or table.position
     where = f"the function of the table `{table.name}`"
-    if _STREAM_ACTION in str(error):
-        action = _action(error, root)
+    action = action_of(error, root)
+    if action:
         return _detailed(running.ACTION_ON_A_STREAM.at(place, name=table.name, action=action), error)
     if condition_of(error):
         return _generic(error, where, place)
     raised = f"{type(error).__name__}: {error}".rstrip(". ")
     return _detailed(running.TABLE_CODE_FAILED.at(place, name=table.name, error=raised), error)
-
-
-def streaming_problem(error: Exception, sink: SinkSpec) -> Problem:
-    """What Spark's streaming checker has against a sink's query."""
-    says = sentence_of(error)
-    if condition_of(error).startswith("STREAMING_OUTPUT_MODE"):
-        says = says.split(". ", 1)[-1]
-        problem = running.MODE_NOT_SUPPORTED.at(
-            sink.position,
-            sink=sink.name,
-            mode=sink.mode.value,
-            says=_lower(says),
-            hint=_hint(says, sink),
-        )
-        return _detailed(problem, error)
-    where = f"The query of the sink `{sink.name}`"
-    problem = running.NOT_ON_A_STREAM.at(sink.position, where=where, says=says, hint=_hint(says, sink))
-    return _detailed(problem, error)
 
 
 def planning_problem(error: Exception, sink: SinkSpec, root: Path) -> Problem:
@@ -211,6 +146,8 @@ def _generic(error: Exception, where: str, place: Position | None) -> Problem:
         return _detailed(running.UNKNOWN_FUNCTION.at(place, where=subject, function=function), error)
     if condition.startswith("DATATYPE_MISMATCH"):
         return _detailed(running.TYPE_MISMATCH.at(place, where=subject, says=sentence_of(error)), error)
+    if condition.startswith(_STREAM_IN_EXPRESSION):
+        return _detailed(SUBQUERY_OVER_STREAM.at(place, where=subject), error)
     return _detailed(running.SPARK_REFUSES.at(place, where=where, says=sentence_of(error)), error)
 
 
@@ -218,17 +155,6 @@ def _detailed(problem: Problem, error: Exception) -> Problem:
     """The problem with all that is behind it; Spark may quote an option, so secrets are taken out here."""
     params = {key: scrub(value) if isinstance(value, str) else value for key, value in problem.params.items()}
     return replace(problem, params=params, detail=scrub(full_text(error)))
-
-
-def _hint(says: str, sink: SinkSpec) -> str:
-    taken = sink_side(sink.connector).modes
-    others = [mode for mode in Mode if mode is not sink.mode and mode.value in taken]
-    for hint in HINTS:
-        if hint.word in says.lower():
-            helps = " or ".join(mode for mode in hint.modes if mode in others)
-            return hint.by_mode.format(modes=helps) if helps else hint.remedy
-    modes = " or ".join(others)
-    return f"Try {modes} mode, or change the query." if modes else "Change the query."
 
 
 def unknown_column(table: TableSpec, column: str, known: list[str]) -> Problem:
@@ -251,15 +177,6 @@ def _column_hint(column: str, proposal: str) -> str:
 def _last_part(name: str) -> str:
     """`amount` of `orders`.`amount`."""
     return name.rpartition("`.`")[2].strip("`")
-
-
-def _action(error: Exception, root: Path) -> str:
-    """The call on the user's line that made Spark run: `count()`."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if is_users(frame.filename, root):
-            calls = re.findall(r"\.(\w+)\(", frame.line or "")
-            return f"`{calls[-1]}()`" if calls else "an action"
-    return "an action"
 
 
 def _lower(sentence: str) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from headwater.checks import Finding, Reached, Situation, examine, together
-from headwater.engine.prepare import Prepared, facts_of, settings_of
+from headwater.checks import Finding, Reached, Situation, accepted, examine, query_of, together
+from headwater.checks.refusals import unexplained
+from headwater.engine.facts import facts_of
+from headwater.engine.plan_record import Owners
+from headwater.engine.prepare import Prepared, settings_of
 from headwater.engine.settings import Setting
 from headwater.plan import QueryFacts
-from headwater.spec import PipelineSpec
+from headwater.plan.reading import Steps
+from headwater.spec import PipelineSpec, SinkSpec
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,22 @@ def verdict(
     reached: Callable[[], Mapping[str, Reached]],
 ) -> Verdict:
     """Ask every rule that can be asked; what is broken does not hide what is wrong elsewhere."""
-    refused = {sink for sink, _ in prepared.problems}
-    sound = [sink for sink in spec.sinks if sink.name in prepared.frames and sink.name not in refused]
+    streams = [sink for sink in spec.sinks if _streams(prepared, sink)]
     kept = kept_settings(stored, reached())
-    settings = {sink.name: settings_of(prepared.session, spec, kept.get(sink.name)) for sink in sound}
-    facts = {sink.name: facts_of(prepared, spec, sink, settings[sink.name]) for sink in sound}
+    settings = {sink.name: settings_of(prepared.session, spec, kept.get(sink.name)) for sink in streams}
+    owners, known = Owners.of(prepared.builder.frames), dict[str, Steps]()
+    facts = {
+        sink.name: facts_of(prepared, spec, sink, settings[sink.name], owners, known) for sink in streams
+    }
     # A check may be asked of a pipeline that runs. A batch is planned before its sink has it: how far the
     # checkpoint has come is looked up after what the sink holds, so that the sink is never ahead by mistake.
     situation = Situation(spec, prepared.graph, facts, stored, reached(), whole=not prepared.problems)
     by_spark = [Finding(problem, sink=sink) for sink, problem in prepared.problems]
-    return Verdict(together(by_spark, examine(situation)), settings, facts)
+    told = [*by_spark, *examine(situation)]
+    told += [each for judged in facts.values() for each in unexplained(query_of(spec, judged), told)]
+    found = accepted(told, spec, complete=situation.sound)
+    return Verdict(together(found), settings, facts)
+
+
+def _streams(prepared: Prepared, sink: SinkSpec) -> bool:
+    return sink.name in prepared.frames and prepared.frames[sink.name].isStreaming

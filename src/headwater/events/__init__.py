@@ -2,6 +2,7 @@
 
 from headwater.events.kinds import (
     BatchEnded,
+    EpochCommitted,
     Event,
     Found,
     QueryEnded,
@@ -20,6 +21,7 @@ from headwater.events.kinds import (
 
 __all__ = [
     "BatchEnded",
+    "EpochCommitted",
     "Event",
     "Found",
     "QueryEnded",

@@ -123,6 +123,15 @@ class QueryProgress(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EpochCommitted(Event):
+    """A continuous query has noted how far it has read. Of its rows Spark tells nothing."""
+
+    kind: ClassVar[str] = "epoch_committed"
+    query: str
+    epoch: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueryIdle(Event):
     """A query looked for data and found none."""
 

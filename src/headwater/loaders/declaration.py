@@ -26,9 +26,15 @@ class Places(Protocol):
 
 
 def value_places(places: Places, written: Mapping[str, Any], route: Route) -> dict[Route, Position]:
-    """Where the values of a thing's keys stand, and of the keys one step inside."""
+    """Where the values of a thing's keys stand, and of the keys one step inside.
+
+    A code that is accepted is a key, and what is wrong with it stands there.
+    """
     inside = [(key, inner) for key, value in written.items() if isinstance(value, Mapping) for inner in value]
-    return {way: places.of_value((*route, *way)) for way in (*((key,) for key in written), *inside)}
+    return {
+        way: (places.of_key if way[0] == "accept" else places.of_value)((*route, *way))
+        for way in (*((key,) for key in written), *inside)
+    }
 
 
 @dataclass(frozen=True)

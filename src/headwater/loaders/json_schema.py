@@ -137,7 +137,8 @@ class _Writer:
             plain = _flat(plain, [self._plain(each, nested) for each in plain["anyOf"]])
         if "items" in plain:
             plain["items"] = self._value(plain["items"], nested)
-        if isinstance(plain.get("additionalProperties"), dict):
+        inside = plain.get("additionalProperties")
+        if isinstance(inside, dict) and "minLength" not in inside:
             # Spark's settings and options are text, and numbers and switches are written as they are.
             plain["additionalProperties"] = {"type": ["string", "number", "boolean"]}
         return plain

@@ -114,6 +114,7 @@ class _Judge:
             spark=keys.spark,
             watermark_policy=keys.watermark_policy,
             jars=keys.jars,
+            accept=keys.accept,
             functions=tuple(functions),
             sources=tuple(sources),
             tables=tuple(tables),
@@ -127,7 +128,7 @@ class _Judge:
         """Where the keys at the top stand that are no things with places of their own."""
         written = {
             key: self.declaration.values[key]
-            for key in ("timezone", "spark")
+            for key in ("timezone", "spark", "accept")
             if key in self.declaration.values
         }
         return value_places(self.places, written, ())
@@ -200,6 +201,7 @@ class _Judge:
             options=options,
             mode=keys.mode,
             trigger=keys.trigger,
+            accept=keys.accept,
             position=self.places.of_key(route),
             places=value_places(self.places, written, route),
             reads_position=self.places.of_value((*route, "reads")),
@@ -227,6 +229,7 @@ class _Judge:
             function=self._function(keys.python, (*route, "python"), for_table=True) if keys.python else None,
             distinct=self._distinct(keys, route) if keys.distinct else None,
             watermark=keys.watermark.to_spec() if keys.watermark else None,
+            accept=keys.accept,
             position=self.places.of_key(route),
             places=value_places(self.places, written, route),
             text=self.places.of_text(text_route) if keys.sql else None,

@@ -67,6 +67,16 @@ Setting = Annotated[str, BeforeValidator(_setting)]
 Things = Annotated[dict[str, Any], BeforeValidator(lambda written: {} if written is None else written)]
 
 
+def _reason(reason: str) -> str:
+    if not reason.strip():
+        raise ValueError("a reason is wanted here; write in a few words why it is all right")
+    return reason.strip()
+
+
+Reason = Annotated[str, AfterValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
+Accept = dict[str, Reason]
+
+
 def _listed(written: object) -> object:
     return [written] if isinstance(written, str) else written
 
@@ -93,6 +103,9 @@ class PipelineKeys(Keys):
     )
     jars: Annotated[tuple[ProjectPath, ...], BeforeValidator(_listed), _ONE_OR_MORE] = Field(
         default=(), description="Jars of your own, with functions or data sources. Relative to the file."
+    )
+    accept: Accept = Field(
+        default_factory=dict, description="Codes of findings that are all right, each with the reason."
     )
     functions: Things = Field(default_factory=dict, description="Functions that SQL can call by name.")
     sources: Things = Field(default_factory=dict, description="Where rows come from.")
@@ -146,6 +159,10 @@ class TableKeys(Keys):
         "delay. Else for ever; with the event-time column among the columns, until the watermark passes it.",
     )
     watermark: WatermarkField = Field(default=None, description="An event-time column made by this table.")
+    accept: Accept = Field(
+        default_factory=dict,
+        description="Codes of findings in this table that are all right, each with the reason.",
+    )
 
 
 class SinkKeys(Keys):
@@ -156,5 +173,10 @@ class SinkKeys(Keys):
     mode: Mode = Field(default=Mode.APPEND, description="Which rows of the result a batch hands over.")
     trigger: Annotated[TriggerField, WithJsonSchema({"type": "string"})] = Field(
         default=Unpaced(),
-        description="When the next batch starts: `every 10 seconds`, `once`, `available now`; else at once.",
+        description="When the next batch starts: `every 10 seconds`, `available now`, `once`, "
+        "`continuous 1 second`, `real time 5 minutes`; else at once.",
+    )
+    accept: Accept = Field(
+        default_factory=dict,
+        description="Codes of findings about this query that are all right, each with the reason.",
     )

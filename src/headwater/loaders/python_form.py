@@ -45,6 +45,7 @@ class Declarations:
         spark: Mapping[str, str | int | float | bool] | None = None,
         watermark_policy: str | None = None,
         jars: Sequence[str | Path] = (),
+        accept: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self._position = caller()
@@ -55,6 +56,7 @@ class Declarations:
             "spark": dict(spark) if spark else None,
             "watermark_policy": watermark_policy,
             "jars": [str(jar) for jar in jars] or None,
+            "accept": dict(accept) if accept else None,
         }
         self._things: dict[str, dict[str, Any]] = {"functions": {}, "sources": {}, "tables": {}, "sinks": {}}
         self._positions: dict[Route, Position] = {}
@@ -86,11 +88,11 @@ class Declarations:
         reads: str,
         mode: str | None = None,
         trigger: str | None = None,
+        accept: Mapping[str, str] | None = None,
     ) -> None:
-        """Declare where the rows of a table go."""
-        self._declare(
-            "sinks", name, _connected(connector, {"reads": reads, "mode": mode, "trigger": trigger})
-        )
+        """Declare where the rows of a table go; `accept` holds codes of findings, each with a reason."""
+        keys = {"reads": reads, "mode": mode, "trigger": trigger, "accept": dict(accept) if accept else None}
+        self._declare("sinks", name, _connected(connector, keys))
 
     def function(
         self,
@@ -109,15 +111,34 @@ class Declarations:
 
     @overload
     def table(
-        self, declared: str | None = None, /, *, watermark: tuple[str, str] | None = None
+        self,
+        declared: str | None = None,
+        /,
+        *,
+        watermark: tuple[str, str] | None = None,
+        accept: Mapping[str, str] | None = None,
     ) -> Callable[[Function], Function]: ...
 
     @overload
-    def table(self, declared: str, /, *, sql: str, watermark: tuple[str, str] | None = None) -> None: ...
+    def table(
+        self,
+        declared: str,
+        /,
+        *,
+        sql: str,
+        watermark: tuple[str, str] | None = None,
+        accept: Mapping[str, str] | None = None,
+    ) -> None: ...
 
     @overload
     def table(
-        self, declared: str, /, *, python: str | Callable[..., Any], watermark: tuple[str, str] | None = None
+        self,
+        declared: str,
+        /,
+        *,
+        python: str | Callable[..., Any],
+        watermark: tuple[str, str] | None = None,
+        accept: Mapping[str, str] | None = None,
     ) -> None: ...
 
     @overload
@@ -130,20 +151,30 @@ class Declarations:
         distinct: str | Sequence[str],
         within: Literal["watermark"] | None = None,
         watermark: tuple[str, str] | None = None,
+        accept: Mapping[str, str] | None = None,
     ) -> None: ...
 
-    def table(self, declared: Any = None, /, *, watermark: tuple[str, str] | None = None, **form: Any) -> Any:
+    def table(
+        self,
+        declared: Any = None,
+        /,
+        *,
+        watermark: tuple[str, str] | None = None,
+        accept: Mapping[str, str] | None = None,
+        **form: Any,
+    ) -> Any:
         """Declare a table: as a decorator of a function, or by name with `sql=`, `python=`, `distinct=`."""
         given = {key: value for key, value in form.items() if value is not None}
+        whole = {"watermark": watermark, "accept": dict(accept) if accept else None}
         if given:
             if not isinstance(declared, str):
                 raise UsageProblem(TABLE_CALL.at(caller()))
             if "sql" in given:
                 given["sql"] = inspect.cleandoc(given["sql"])
-            return self._table(declared, watermark, **given)
+            return self._table(declared, **whole, **given)
         if callable(declared):
-            return self._decorated(declared, declared.__name__, watermark)
-        return lambda function: self._decorated(function, declared or function.__name__, watermark)
+            return self._decorated(declared, declared.__name__, whole)
+        return lambda function: self._decorated(function, declared or function.__name__, whole)
 
     def spec(self) -> PipelineSpec:
         """Everything declared, judged; PipelineError with all that is wrong."""
@@ -161,12 +192,11 @@ class Declarations:
     def of_text(self, route: Route) -> TextPosition:
         return TextPosition(self.of_key(route), exact=False)
 
-    def _decorated(self, function: Function, name: str, watermark: Any) -> Function:
-        self._table(name, watermark, python=function)
+    def _decorated(self, function: Function, name: str, whole: Mapping[str, Any]) -> Function:
+        self._table(name, **whole, python=function)
         return function
 
-    def _table(self, name: str, watermark: Any, **form: Any) -> None:
-        keys = {**form, "watermark": watermark}
+    def _table(self, name: str, **keys: Any) -> None:
         self._declare("tables", name, {key: value for key, value in keys.items() if value is not None})
 
     def _declare(self, part: str, name: str, keys: Mapping[str, Any]) -> None:

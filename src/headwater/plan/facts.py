@@ -7,7 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-VERSION = 1
+from pydantic import TypeAdapter
+
+from headwater.plan.operators import Expression, Operator, PythonFunction
+
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -18,11 +22,39 @@ class SourceFacts:
     connector: str
     places: tuple[str, ...] = ()
     streaming: bool = True
+    replayable: bool = True
+    """Whether a batch can be read again with the same rows."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What was declared for it and matters; a secret is `***`."""
+    reads: int = 1
+    """How many times over the query reads it."""
+    known: bool = True
+    """Whether its connector says what it can do; what a plain program reads may be anything."""
+    made_while_running: bool = False
+    """Its rows come only while a query reads; a first start finds none."""
+    continuous: bool = False
+    """Whether it can feed a continuous query; true where that is not known."""
+    real_time: bool = False
+    """The same for real time."""
+    slots: int = 0
+    """The tasks that it keeps busy for good in such a query; 0 where that is not known."""
+    idle_options: tuple[str, ...] = ()
+    """What was declared for it and does nothing in such a query."""
+    own_code: bool = False
+    """Its rows come from a class of the user's, which alone decides whether a batch can be read again."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What Spark's streaming checker has against the query: its condition, and its sentence."""
+
+    condition: str
+    says: str
 
 
 @dataclass(frozen=True)
 class QueryFacts:
-    """Everything about a query that a later start must be able to compare."""
+    """Everything about a query that a rule judges, or that a later start must be able to compare."""
 
     sink: str
     connector: str
@@ -34,6 +66,33 @@ class QueryFacts:
     """Columns and types that the sink gets."""
     places: tuple[str, ...] = ()
     """The places that the sink writes; secrets never get here."""
+    delivery: str = ""
+    """What the sink does with a batch that comes again: the name of a `Delivery`; empty if unknown."""
+    modes: tuple[str, ...] = ()
+    """The modes that the sink takes; empty if unknown."""
+    trigger: str = "unpaced"
+    cores: int = 1
+    """The cores of the configured cluster."""
+    operators: tuple[Operator, ...] = ()
+    """What is done with the rows, from the sources up."""
+    non_deterministic: tuple[Expression, ...] = ()
+    """Expressions that may give another value when a batch runs again."""
+    python_functions: tuple[PythonFunction, ...] = ()
+    beyond_rows: tuple[Expression, ...] = ()
+    """The steps that do more than take each row by itself, by the names that users give them."""
+    clock_reads: tuple[Expression, ...] = ()
+    """Where it asks for the current time or date."""
+    repeated_streams: tuple[str, ...] = ()
+    """The streams that stand in it several times, shared or not."""
+    sink_continuous: bool = False
+    """Whether the sink takes rows one by one from a continuous query; true where that is not known."""
+    sink_real_time: bool = False
+    """The same for real time."""
+    refusal: Refusal | None = None
+    """Spark's own verdict on query and mode; None where it has nothing against them."""
+    trigger_refusal: Refusal | None = None
+    """Spark's verdict on the query under a continuous trigger, where the query alone is all right; in real
+    time the join that can't run so."""
     held_schema: Mapping[str, str] = field(default_factory=dict)
     """Columns and types that the sink's place holds already, where that can be told."""
     held_batch: int | None = None
@@ -49,19 +108,42 @@ class QueryFacts:
     spark_version: str = ""
     version: int = VERSION
 
+    @property
+    def stateful(self) -> tuple[Operator, ...]:
+        """The operators that keep something between batches, from the sources up."""
+        return tuple(each for each in self.operators if each.is_stateful)
+
+    def above(self, index: int) -> tuple[int, ...]:
+        """The places of all operators that the rows of one reach afterwards, nearest first."""
+        reached: list[int] = []
+        for place, operator in enumerate(self.operators):
+            if any(each == index or each in reached for each in operator.inputs):
+                reached.append(place)
+        return tuple(reached)
+
+    def below(self, index: int) -> tuple[int, ...]:
+        """The places of all operators whose rows reach one, from the sources up."""
+        needed = set(self.operators[index].inputs)
+        for place in range(index - 1, -1, -1):
+            if place in needed:
+                needed |= set(self.operators[place].inputs)
+        return tuple(sorted(needed))
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> QueryFacts:
-        """Facts as they were stored; ValueError for a version that this Headwater does not know."""
+        """Facts as they were stored; ValueError for a version that this Headwater does not know.
+
+        Version 1 had no operators: what only they tell has the value for "none" in it.
+        """
         stored: dict[str, Any] = json.loads(text)
         if not isinstance(stored, dict):
             raise ValueError("these are no facts")
-        if stored.get("version") != VERSION:
+        if stored.get("version") not in (1, VERSION):
             raise ValueError(f"version {stored.get('version')}")
-        sources = tuple(
-            SourceFacts(**{**source, "places": tuple(source["places"])}) for source in stored.pop("sources")
-        )
-        places = tuple(stored.pop("places", ()))
-        return cls(sources=sources, places=places, **stored)
+        return _STORED.validate_python(stored)
+
+
+_STORED = TypeAdapter(QueryFacts)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
-from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.tokenizer_core import TokenType
 
 # sqlglot says on its logger what it can't read; for us that is an answer, not an event.
@@ -35,6 +36,10 @@ class Reference:
     line: int = 1
     column: int = 1
 
+    def place(self) -> tuple[int, int]:
+        """Where it stands; what is smaller stands before."""
+        return self.line, self.column
+
 
 def sql_references(sql: str) -> tuple[Reference, ...] | None:
     """The tables read by name, in order of appearance; None where the text can't be read offline.
@@ -43,38 +48,41 @@ def sql_references(sql: str) -> tuple[Reference, ...] | None:
     is raised for statements that do something, several statements, or none.
     """
     try:
-        query = _with_small_names(_query(sql))
-        tables = [
-            source
-            for scope in traverse_scope(query)
-            for source in scope.sources.values()
-            if isinstance(source, exp.Table)
-        ]
+        query = parsed_query(sql)
+        small = _with_small_names(query)
+        tables = list(_tables(traverse_scope(query), small))
     except (SqlglotError, RecursionError, ValueError, KeyError):
         return None
-    found: dict[str, Reference] = {}
-    if any(_reads_more_than_it_says(table) for table in tables):
+    if _overlooks(tables, query) or _means_something_else(query):
         return None
-    for table in tables:
-        if table.name and not table.db and isinstance(table.this, exp.Identifier):
-            reference = _reference(table)
+    read = [table for table, is_named_before in tables if not is_named_before]
+    if any(map(_reads_more_than_it_says, read)):
+        return None
+    found: dict[str, Reference] = {}
+    for table in read:
+        if table.name and not table.db:
+            reference = _reference(table.this, sql)
             known = found.setdefault(reference.name.lower(), reference)
-            if (reference.line, reference.column) < (known.line, known.column):
-                found[reference.name.lower()] = reference
-    return tuple(sorted(found.values(), key=lambda reference: (reference.line, reference.column)))
+            found[reference.name.lower()] = min(known, reference, key=Reference.place)
+    return tuple(sorted(found.values(), key=Reference.place))
 
 
-def _query(sql: str) -> exp.Query:
+def parsed_query(sql: str) -> exp.Query:
     """The tree of one query.
 
-    sqlglot takes `GROUP BY window(…)` for a WINDOW clause, so the word is made an ordinary name there.
+    sqlglot takes `GROUP BY window(…)` for a WINDOW clause, so the word is made an ordinary name there; and it
+    passes over a comma before FROM, where Spark takes FROM for the name of a column.
     """
     dialect = Spark()
     tokens = dialect.tokenize(sql)
     for token, following in pairwise(tokens):
         if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
             token.token_type = TokenType.VAR
-    trees = [tree for tree in dialect.parser().parse(tokens, sql) if tree is not None]
+        if token.token_type in (TokenType.COMMA, TokenType.SELECT) and following.token_type == TokenType.FROM:
+            raise ValueError("FROM is a name here")
+    # A comment after the last semicolon is a tree of its own.
+    parsed = dialect.parser().parse(tokens, sql)
+    trees = [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(trees) != 1:
         raise NotAQuery(f"{len(trees)} statements" if trees else "it holds no statement")
     (tree,) = trees
@@ -86,8 +94,8 @@ def _query(sql: str) -> exp.Query:
     return tree
 
 
-def _with_small_names(query: exp.Query) -> exp.Query:
-    """The names of WITH in small letters where they are given and where they may be read.
+def _with_small_names(query: exp.Query) -> set[str]:
+    """Put the names of WITH into small letters where they are given and where they may be read.
 
     Spark passes over case in them, and sqlglot does not. Which of them are in scope is sqlglot's to tell.
     """
@@ -97,20 +105,65 @@ def _with_small_names(query: exp.Query) -> exp.Query:
     read = [name for name in tables if isinstance(name, exp.Identifier) and name.name.lower() in small]
     for name in (*named, *read):
         name.set("this", name.name.lower())
-    return query
+    return small
+
+
+def _tables(scopes: list[Scope], small: set[str]) -> Iterator[tuple[exp.Table, bool]]:
+    """Every table that is read, and whether it is a query of a WITH."""
+    for scope in scopes:
+        for table in scope.tables:
+            if table.db or table.name not in small:
+                yield table, False
+                continue
+            source = scope.sources.get(table.alias_or_name)
+            if source is not table and not _is_named(source, table.name):
+                raise ValueError("two tables have one name here")
+            yield table, source is not table or _is_recursive(table)
+
+
+def _is_named(source: exp.Expr | Scope | None, name: str) -> bool:
+    """Whether a source is the query that a WITH gives this name."""
+    around = source.expression.find_ancestor(exp.CTE) if isinstance(source, Scope) and source.is_cte else None
+    return around is not None and around.alias == name
+
+
+def _overlooks(tables: list[tuple[exp.Table, bool]], query: exp.Query) -> bool:
+    """Whether a table stands where sqlglot looks for none, as in the argument of a function in FROM."""
+    seen = {id(table) for table, _ in tables}
+    hidden = (table for table in query.find_all(exp.Table) if id(table) not in seen)
+    return any(not isinstance(table.parent, exp.JoinHint) for table in hidden)
+
+
+def _is_recursive(table: exp.Table) -> bool:
+    """Whether a query of WITH RECURSIVE reads itself here."""
+    around = table.find_ancestor(exp.CTE)
+    while around:
+        clause = around.parent
+        if clause and clause.args.get("recursive") and around.alias.lower() == table.name.lower():
+            return True
+        around = around.find_ancestor(exp.CTE)
+    return False
 
 
 def _reads_more_than_it_says(table: exp.Table) -> bool:
     """Whether a function hides what is read; sqlglot also takes `STREAM t` for a table with another name."""
     if isinstance(table.this, exp.Anonymous):
         return str(table.this.this).lower() != "range"
-    return table.name.upper() == "STREAM" and bool(table.alias) and not table.this.quoted
+    if isinstance(table.this, exp.Identifier):
+        return table.name.upper() == "STREAM" and bool(table.alias) and not table.this.quoted
+    return not isinstance(table.this, exp.Func)
 
 
-def _reference(table: exp.Table) -> Reference:
-    meta = table.this.meta
-    line, end = meta.get("line"), meta.get("col")
-    if line is None or end is None:
-        return Reference(table.name)
-    width = len(table.name) + (2 if table.this.quoted else 0)
-    return Reference(table.name, line, max(1, end - width + 1))
+def _means_something_else(query: exp.Query) -> bool:
+    """Whether the text holds what other dialects know: Spark refuses it, or takes the words for names."""
+    return any(
+        not isinstance(node, exp.Distinct) or node.args.get("on")
+        for node in query.find_all(exp.Distinct, exp.Fetch, exp.Into, exp.Lock, exp.Qualify)
+    )
+
+
+def _reference(name: exp.Identifier, sql: str) -> Reference:
+    start = name.meta.get("start")
+    if start is None:
+        return Reference(name.name)
+    return Reference(name.name, sql.count("\n", 0, start) + 1, start - sql.rfind("\n", 0, start))

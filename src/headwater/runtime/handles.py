@@ -49,12 +49,19 @@ class Query:
         return tuple(self._track.recent)
 
     @property
-    def rows_in(self) -> int:
-        return self._track.rows_in
+    def rows_in(self) -> int | None:
+        """The rows read since the start; None for a continuous query, whose rows Spark does not count."""
+        return self._track.rows_in if self._track.query.has_batches else None
 
     @property
-    def rows_out(self) -> int:
-        return self._track.rows_out
+    def rows_out(self) -> int | None:
+        """The rows handed to the sink since the start; None for a continuous query."""
+        return self._track.rows_out if self._track.query.has_batches else None
+
+    @property
+    def epoch(self) -> int | None:
+        """The newest epoch that a continuous query has committed."""
+        return self._track.epoch
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -84,6 +91,8 @@ class Query:
         self._supervisor.stop([self.name], timeout)
 
     def __repr__(self) -> str:
+        if not self._track.query.has_batches:
+            return f"<Query {self.name}: {self.status.value}, epoch {self.epoch}>"
         return f"<Query {self.name}: {self.status.value}, {self.rows_in} rows in, {self.rows_out} out>"
 
 

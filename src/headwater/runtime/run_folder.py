@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.checks import Reached
+from headwater.checks import Finding, Reached
 from headwater.connectors import sink_side
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue import running
 from headwater.plan import QueryFacts
 from headwater.spec import PipelineSpec
+from headwater.values import scrub_within
 
 VERSION = 1
 
@@ -28,6 +31,7 @@ class RunFolder:
       checkpoints/<sink>.lock
       checkpoints.lock       which run uses the folder
       facts/<sink>.json      what the query was at its last start
+      findings.json          what the check before the last start found
       schemas/<source>.json  inferred at the first start
       static/<source>/       copies of a static source's files, while a run uses them
       logs/                  the full text of what went wrong
@@ -108,6 +112,17 @@ class RunFolder:
         file = self._facts(facts.sink)
         file.parent.mkdir(parents=True, exist_ok=True)
         write_whole(file, facts.to_json())
+
+    def store_findings(self, run_id: str, findings: Iterable[Finding]) -> None:
+        """Keep what the check before a start found; that of the start before is replaced."""
+        at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        told = [finding.to_json() for finding in findings]
+        record = {"version": VERSION, "at": at, "run_id": run_id, "findings": told}
+        write_whole(self.findings, json.dumps(scrub_within(record), indent=2) + "\n")
+
+    @property
+    def findings(self) -> Path:
+        return self.path / "findings.json"
 
     def _facts(self, sink: str) -> Path:
         return self.path / "facts" / f"{sink}.json"

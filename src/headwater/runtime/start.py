@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headwater.checks import Finding, Severity
+from headwater.checks import Finding, together, with_reasons
 from headwater.checks.declared import secret_problems
+from headwater.connectors.upkeep import Task
 from headwater.engine.jvm_log import keep_small
 from headwater.engine.listener import EventListener
 from headwater.engine.memory_tables import MemoryTables
@@ -16,13 +17,15 @@ from headwater.engine.query import RunningQuery, start_query
 from headwater.engine.session import PipelineSession, log_folder, open_session
 from headwater.engine.settings import Setting
 from headwater.engine.translate import failure_problem
-from headwater.engine.verdict import verdict
+from headwater.engine.verdict import Verdict, verdict
 from headwater.errors import Held, PipelineError, Problem
 from headwater.errors.catalogue.static import STATIC_FILE_GONE
+from headwater.errors.catalogue.triggers import NEVER_IDLE
 from headwater.events import Event, RunStarted, Said, SparkStarting
 from headwater.plan import QueryFacts
 from headwater.runtime.backlog import BacklogWatch
 from headwater.runtime.beginning import begin_anew
+from headwater.runtime.epochs import EpochWatch
 from headwater.runtime.failures import FailureLog
 from headwater.runtime.handles import Run
 from headwater.runtime.idle import IdleWatch
@@ -32,7 +35,7 @@ from headwater.runtime.run_folder import RunFolder, write_whole
 from headwater.runtime.supervisor import STOP_SECONDS, Supervisor, Track
 from headwater.runtime.upkeep import Upkeep, tasks_of
 from headwater.spec import PipelineSpec, SinkSpec
-from headwater.values import AvailableNow, Every, Once, Trigger, Unpaced
+from headwater.values import AvailableNow, Continuous, Every, Once, RealTime, Trigger, Unpaced
 
 IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
 
@@ -56,13 +59,17 @@ def start(
     stdout: Callable[[str], None],
     found: Callable[[list[Finding]], None] = lambda findings: None,
     go_on: Callable[[], None] = lambda: None,
+    besides: Iterable[Finding] = (),
 ) -> tuple[Run, PipelineSession]:
     """Start every sink of a pipeline, after a full check; PipelineError or Held if that can't be.
 
-    `go_on` is called between the steps and may raise, to end the start there.
+    `go_on` is called between the steps and may raise, to end the start there. `besides` is what the caller
+    knows and a check can't.
     """
     emit = guarded(emit)
     _refuse_missing_secrets(spec)
+    if options.until_idle:
+        _refuse_never_idle(spec)
     run_id = uuid.uuid4().hex[:12]
     folder = RunFolder.of(spec)
     # The locks come before the JVM: a second run is refused in a moment, and a dead run's JVM is gone
@@ -79,7 +86,9 @@ def start(
         folder.claim(spec)
         _next_step(locks, go_on)
         prepared = prepare(session, spec)
-        plan = _planned(prepared, spec, folder, found)
+        heard = _heard(prepared, spec, folder, run_id, besides)
+        found(heard.findings)
+        plan = _planned(spec, heard)
         _next_step(locks, go_on)
         # A machine that slept meanwhile gave no sign of life, so another host may have taken over.
         locks.confirm()
@@ -120,6 +129,16 @@ def _refuse_missing_secrets(spec: PipelineSpec) -> None:
         raise PipelineError.of(problems)
 
 
+def _refuse_never_idle(spec: PipelineSpec) -> None:
+    problems = [
+        NEVER_IDLE.at(sink.at("trigger"), sink=sink.name, trigger=str(sink.trigger))
+        for sink in spec.sinks
+        if isinstance(sink.trigger, Continuous | RealTime)
+    ]
+    if problems:
+        raise PipelineError.of(problems)
+
+
 @dataclass(frozen=True)
 class _Planned:
     """A sink that may start, with its settings and facts."""
@@ -129,15 +148,22 @@ class _Planned:
     facts: QueryFacts
 
 
-def _planned(
-    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, found: Callable[[list[Finding]], None]
-) -> list[_Planned]:
-    """Every sink with its settings; PipelineError if any check is against the start."""
+def _heard(
+    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, run_id: str, besides: Iterable[Finding]
+) -> Verdict:
+    """What stands against the start, and what else was found; it is kept with the run."""
     heard = verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
-    found(heard.findings)
-    errors = [finding.problem for finding in heard.findings if finding.severity is Severity.ERROR]
+    findings = together(heard.findings, with_reasons(besides, spec))
+    folder.store_findings(run_id, findings)
+    return replace(heard, findings=findings)
+
+
+def _planned(spec: PipelineSpec, heard: Verdict) -> list[_Planned]:
+    """Every sink with its settings; PipelineError if any finding is against the start."""
+    # Several sinks may fail by one table: it is told once.
+    errors = {str(finding.problem): finding.problem for finding in heard.findings if finding.is_error}
     if errors:
-        raise PipelineError.of(errors)
+        raise PipelineError.of(errors.values())
     return [_Planned(sink, heard.settings[sink.name], heard.facts[sink.name]) for sink in spec.sinks]
 
 
@@ -176,8 +202,7 @@ def _supervisor(
         finally:
             locks.release()
 
-    behind = BacklogWatch(lambda name: supervisor.tracks[name].query.waiting(), lambda p: emit(_said(p)))
-    idle = IdleWatch(lambda name: supervisor.tracks[name], emit, lambda p: emit(_said(p)))
+    watches = _watches(lambda: supervisor, emit)
 
     supervisor = Supervisor(
         run_id,
@@ -188,9 +213,25 @@ def _supervisor(
         on_close=close,
         again=_again(prepared, folder, plan, options, emit),
         at_looks=look,
-        upkeep=Upkeep((*tasks_of(prepared, spec, folder, options.stop_seconds), behind, idle), say),
+        upkeep=Upkeep((*tasks_of(prepared, spec, folder, options.stop_seconds), *watches), say),
     )
     return supervisor
+
+
+def _watches(supervisor: Callable[[], Supervisor], emit: Callable[[Event], None]) -> tuple[Task, ...]:
+    """The tasks that look after the queries themselves."""
+
+    def say(problem: Problem) -> None:
+        emit(_said(problem))
+
+    def track(name: str) -> Track:
+        return supervisor().tracks[name]
+
+    return (
+        BacklogWatch(lambda name: track(name).query.waiting(), say),
+        IdleWatch(track, emit, say),
+        EpochWatch(lambda: list(supervisor().tracks.values()), lambda event: supervisor().handle(event)),
+    )
 
 
 def _said(problem: Problem) -> Said:
@@ -279,7 +320,7 @@ def _trigger(trigger: Trigger, *, until_idle: bool) -> Trigger:
     match trigger:
         case Every():
             return Unpaced() if until_idle else trigger
-        case Once() | AvailableNow() | Unpaced():
+        case Once() | AvailableNow() | Continuous() | RealTime() | Unpaced():
             return trigger
 
 

@@ -19,7 +19,16 @@ from headwater.errors.catalogue.running import (
     STOPPED_BY_FAILURE,
     WATCH_FAILED,
 )
-from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded, Said
+from headwater.events import (
+    EpochCommitted,
+    Event,
+    QueryEnded,
+    QueryIdle,
+    QueryProgress,
+    QueryStatus,
+    RunEnded,
+    Said,
+)
 from headwater.events.idle import Idle
 from headwater.runtime.observers import shown
 from headwater.values import scrub
@@ -41,6 +50,8 @@ class Track:
     recent: deque[Mapping[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     rows_in: int = 0
     rows_out: int = 0
+    epoch: int | None = None
+    """The newest epoch of a continuous query, which has no batches."""
     problem: Problem | None = None
     stopping: bool = False
     quiet_watermark: str | None = None
@@ -122,6 +133,9 @@ class Supervisor:
             match event:
                 case QueryProgress(query=name) if name in self.tracks:
                     self._progressed(self.tracks[name], event)
+                case EpochCommitted(query=name) if name in self.tracks and not self.tracks[name].ended:
+                    self.tracks[name].status = QueryStatus.RUNNING
+                    self.tracks[name].epoch = event.epoch
                 case QueryIdle(query=name) if name in self.tracks and not self.tracks[name].ended:
                     self.tracks[name].status = QueryStatus.IDLE
                     self.tracks[name].looks += 1
@@ -352,9 +366,9 @@ def summary_of(track: Track) -> dict[str, Any]:
     """One query in the summary of a run."""
     return {
         "status": track.status.value,
-        "rows_in": track.rows_in,
-        "rows_out": track.rows_out,
-        "batch": track.recent[-1]["batchId"] if track.recent else None,
+        "rows_in": track.rows_in if track.query.has_batches else None,
+        "rows_out": track.rows_out if track.query.has_batches else None,
+        "batch": track.recent[-1]["batchId"] if track.recent else track.epoch,
         "waits_for": [idle.to_json(track.name) for idle in track.waits_for],
         "problem": track.problem.to_json() if track.problem else None,
     }

@@ -5,12 +5,14 @@ from headwater.spec.connector import (
     Connector,
     ConnectorOptions,
     Delivery,
+    LongTasks,
     Method,
     OptionValue,
     SinkOptions,
     SinkSide,
     SourceOptions,
     SourceSide,
+    Waiting,
 )
 from headwater.spec.declared import ClassRef, Declared, FunctionRef
 from headwater.spec.pipeline import (
@@ -38,6 +40,7 @@ __all__ = [
     "Distinct",
     "FunctionRef",
     "FunctionSpec",
+    "LongTasks",
     "Method",
     "Mode",
     "Named",
@@ -51,6 +54,7 @@ __all__ = [
     "SourceSide",
     "SourceSpec",
     "TableSpec",
+    "Waiting",
     "Watermark",
     "WatermarkPolicy",
 ]

@@ -111,6 +111,43 @@ def _kept(_: Any) -> CleanUp | None:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """What a first start finds at a source's places, and how much of it one batch takes."""
+
+    files: int
+    bytes: int
+    more: bool = False
+    """There is more than was counted."""
+    keys: tuple[str, ...] = ()
+    """The keys that can limit a batch."""
+    limit: str = ""
+    """The one that does; empty where a batch takes everything."""
+    at_most: int = 0
+    """How many files or bytes it allows."""
+    batches: int = 1
+    """How many batches it takes."""
+
+
+def _unknown_waiting(_: Any) -> Waiting | None:
+    return None
+
+
+def _unknown_slots(_: Any, cores: int) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class LongTasks:
+    """How a source feeds tasks that don't end: those of `continuous` and `real time`."""
+
+    slots: Callable[[Any, int], int] = field(default=_unknown_slots)
+    """From the options and the cores of the cluster to how many such tasks it needs at once, one for each
+    partition; 0 where only its server can tell."""
+    without: tuple[str, ...] = ()
+    """The keys that do nothing then, with which it is refused."""
+
+
+@dataclass(frozen=True)
 class SourceSide:
     """What a connector can do as a source."""
 
@@ -136,6 +173,14 @@ class SourceSide:
     """What is done with finished input between batches; its spark module has a `clean_up` then."""
     passes_by: Callable[[Any], tuple[str, ...]] = field(default=_no_keys)
     """The keys by which it may leave some of what lies at its places unread for ever."""
+    made_while_running: bool = False
+    """Its rows come only while a query reads: a start that takes what is there and ends finds none."""
+    continuous: LongTasks | None = None
+    """How it feeds `trigger: continuous …`; None where it can't."""
+    real_time: LongTasks | None = None
+    """How it feeds `trigger: real time …`; None where it can't."""
+    waiting: Callable[[Any], Waiting | None] = field(default=_unknown_waiting)
+    """What lies at its places now, told quickly and without Spark; None where that can't be."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +202,10 @@ class SinkSide:
     """What its functions are called with, by place."""
     methods: tuple[Method, ...] = ()
     """What it calls on objects of its classes, which it makes without arguments."""
+    continuous: bool = False
+    """It takes rows one by one from tasks that don't end (`trigger: continuous …`)."""
+    real_time: bool = False
+    """The same for `trigger: real time …`."""
     reads_back: bool = False
     """What it holds can be read, for tests that keep it; its spark module has a `read_back`."""
     in_process: bool = False

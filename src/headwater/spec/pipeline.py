@@ -82,6 +82,8 @@ class TableSpec(Named):
     function: FunctionRef | None = None
     distinct: Distinct | None = None
     watermark: Watermark | None = None
+    accept: dict[str, str] = Field(default_factory=dict)
+    """Codes of findings that stand in this table and are accepted, each with the reason."""
     text: TextPosition | None = Field(default=None, exclude=True, repr=False)
 
     @property
@@ -100,6 +102,8 @@ class SinkSpec(Named):
     options: SerializeAsAny[SinkOptions]
     mode: Mode = Mode.APPEND
     trigger: TriggerField = Unpaced()
+    accept: dict[str, str] = Field(default_factory=dict)
+    """Codes of findings about this query that are accepted, each with the reason."""
     reads_position: Position | None = Field(default=None, exclude=True, repr=False)
 
 
@@ -126,6 +130,8 @@ class PipelineSpec(Named):
     watermark_policy: WatermarkPolicy = WatermarkPolicy.SLOWEST
     jars: tuple[str, ...] = ()
     """The user's own jars, as absolute paths."""
+    accept: dict[str, str] = Field(default_factory=dict)
+    """Codes of findings that are accepted wherever they are found, each with the reason."""
     functions: tuple[FunctionSpec, ...] = ()
     sources: tuple[SourceSpec, ...] = ()
     tables: tuple[TableSpec, ...] = ()

@@ -7,8 +7,10 @@ from headwater.values.refresh import EveryBatch, Never, Refresh, RefreshField, p
 from headwater.values.secrets import Secret, scrub, scrub_within, secret
 from headwater.values.triggers import (
     AvailableNow,
+    Continuous,
     Every,
     Once,
+    RealTime,
     Trigger,
     TriggerField,
     Unpaced,
@@ -17,12 +19,14 @@ from headwater.values.triggers import (
 
 __all__ = [
     "AvailableNow",
+    "Continuous",
     "Duration",
     "Every",
     "EveryBatch",
     "Never",
     "Once",
     "Position",
+    "RealTime",
     "Refresh",
     "RefreshField",
     "Secret",

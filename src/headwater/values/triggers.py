@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -11,7 +12,9 @@ from pydantic_core import CoreSchema, core_schema
 from headwater.values.durations import Duration
 from headwater.values.nearest import nearest
 
-_ACCEPTED = 'write "every 10 seconds", "once" or "available now"'
+_ACCEPTED = (
+    'write "every 10 seconds", "available now", "once", "continuous 1 second" or "real time 5 minutes"'
+)
 
 
 @dataclass(frozen=True)
@@ -48,24 +51,52 @@ class Unpaced:
         return "unpaced"
 
 
-Trigger: TypeAlias = Every | Once | AvailableNow | Unpaced
+@dataclass(frozen=True)
+class Continuous:
+    """No batches: rows go through one by one, and what was read is noted at this interval."""
+
+    interval: Duration
+
+    def __str__(self) -> str:
+        return f"continuous {self.interval}"
+
+
+@dataclass(frozen=True)
+class RealTime:
+    """Batches as long as the interval, out of which each row comes at once."""
+
+    interval: Duration
+
+    def __str__(self) -> str:
+        return f"real time {self.interval}"
+
+
+Trigger: TypeAlias = Every | Once | AvailableNow | Continuous | RealTime | Unpaced
+
+_PACED: dict[str, type[Every | Continuous | RealTime]] = {
+    "every": Every,
+    "continuous": Continuous,
+    "real time": RealTime,
+}
+_USUAL = {"every": "10 seconds", "continuous": "1 second", "real time": "5 minutes"}
 
 
 def parse_trigger(text: str) -> Trigger:
     """Read a written trigger; ValueError says what is accepted."""
-    words = text.lower().split()
-    if words == ["once"]:
+    words = " ".join(text.lower().split())
+    if words == "once":
         return Once()
-    if words == ["available", "now"]:
+    if words == "available now":
         return AvailableNow()
-    if words[:1] == ["every"]:
-        return Every(_interval(" ".join(words[1:])))
+    for name, kind in _PACED.items():
+        if words == name or words.startswith(f"{name} "):
+            return kind(_interval(name, words.removeprefix(name).strip()))
     raise ValueError(f'"{text}" is not a trigger: {_hint(text)}')
 
 
-def _interval(text: str) -> Duration:
+def _interval(name: str, text: str) -> Duration:
     if not text:
-        raise ValueError('"every" needs an interval: write "every 10 seconds".')
+        raise ValueError(f'"{name}" needs an interval: write "{name} {_USUAL[name]}".')
     return Duration.parse(text)
 
 
@@ -74,10 +105,13 @@ def _hint(text: str) -> str:
         return f'did you mean "every {Duration.parse(text)}"?'
     except ValueError:
         pass
-    first, _, rest = text.strip().partition(" ")
-    if rest and nearest(first, ["every"]):
-        return f'did you mean "every {rest.strip()}"?'
-    close = nearest(text.replace("_", " ").replace("-", " "), ["once", "available now"])
+    plain = text.strip().replace("_", " ").replace("-", " ")
+    # The interval begins at the first figure.
+    name = "".join(takewhile(lambda letter: not letter.isdigit(), plain)).strip()
+    paced = nearest(name, list(_PACED)) if name != plain else None
+    if paced:
+        return f'did you mean "{paced} {plain[len(name) :].strip()}"?'
+    close = nearest(plain, ["once", "available now"])
     return f'did you mean "{close}"?' if close else f"{_ACCEPTED}."
 
 
@@ -90,7 +124,7 @@ class _TriggerSchema:
             return Unpaced()
         if isinstance(value, str):
             return parse_trigger(value)
-        if isinstance(value, Every | Once | AvailableNow | Unpaced):
+        if isinstance(value, Every | Once | AvailableNow | Continuous | RealTime | Unpaced):
             return value
         raise ValueError(f"a trigger is text: {_ACCEPTED}.")
 
@@ -109,7 +143,16 @@ class _TriggerSchema:
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"type": "string", "examples": ["every 10 seconds", "once", "available now"]}
+        return {
+            "type": "string",
+            "examples": [
+                "every 10 seconds",
+                "available now",
+                "once",
+                "continuous 1 second",
+                "real time 5 minutes",
+            ],
+        }
 
 
 TriggerField = Annotated[Trigger, _TriggerSchema]

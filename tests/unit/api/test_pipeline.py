@@ -68,7 +68,7 @@ def test_how_to_run(pipeline: hw.Pipeline, method: str, given: dict[str, Any], o
 def test_which_master_is_looked_at(pipeline: hw.Pipeline) -> None:
     with pytest.raises(Asked) as asked:
         pipeline.explain(master="local[3]", conf=CONF)
-    assert asked.value.named == {"master": "local[3]", "conf": CONF}
+    assert asked.value.named == {"master": "local[3]", "conf": CONF, "rates": None}
     with pytest.raises(Asked) as asked:
         pipeline.check(master="local[3]", conf=CONF)
     assert asked.value.given[1:] == ("local[3]", CONF)

@@ -78,7 +78,17 @@ def test_a_bad_pipeline(headwater: Headwater, bad: Path) -> None:
 def test_a_good_pipeline_as_json(headwater: Headwater, good: Path) -> None:
     answer = headwater("check", "--offline", "--json", good)
     assert (answer.code, answer.err) == (0, "")
-    assert answer.json == {"file": str(good), "pipeline": "p", "offline": True, "ok": True, "findings": []}
+    told = answer.json
+    (sink,) = told.pop("sinks")
+    assert (sink["name"], sink["bounds"], sink["guarantee"]["level"]) == ("out", None, "unknown")
+    assert told == {
+        "file": str(good),
+        "pipeline": "p",
+        "offline": True,
+        "strict": False,
+        "ok": True,
+        "findings": [],
+    }
 
 
 def test_a_bad_pipeline_as_json(headwater: Headwater, bad: Path) -> None:
@@ -86,7 +96,8 @@ def test_a_bad_pipeline_as_json(headwater: Headwater, bad: Path) -> None:
     assert (answer.code, answer.err, answer.json["ok"], answer.json["pipeline"]) == (3, "", False, None)
     first = answer.json["findings"][0]
     assert set(first) == {
-        "severity", "sink", "code", "sentence", "remedy", "retry", "file", "line", "column",
+        "severity", "sink", "table", "accepted", "rewritten",
+        "code", "sentence", "remedy", "retry", "file", "line", "column",
     }  # fmt: skip
     assert (first["severity"], first["code"], first["file"], first["line"], first["column"]) == (
         "error",

@@ -154,7 +154,7 @@ def test_a_secret_that_is_a_number_leaves_json_whole(
 def test_a_finding_is_an_event_with_version_and_time(capsys: pytest.CaptureFixture[str]) -> None:
     finding = Finding(SETTING_KEPT.at(sink="out", key="k", kept="1", wanted="2"), Severity.WARNING, "out")
     with JsonView() as view:
-        view.findings([finding])
+        view.findings([finding], "p.yml")
         view.event(BATCH[0])
     told, event = map(json.loads, capsys.readouterr().out.splitlines())
     assert list(told)[:3] == list(event)[:3] == ["event", "version", "at"]

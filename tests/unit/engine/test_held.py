@@ -83,6 +83,12 @@ def test_a_pipeline_that_runs_meanwhile_is_not_behind_its_sink(monkeypatch: pyte
     monkeypatch.setattr(asking, "facts_of", facts_of)
     monkeypatch.setattr(asking, "settings_of", lambda *_: ())
     spec = spec_of(PIPELINE)
-    prepared: Any = SimpleNamespace(session=None, graph=Graph.of(spec), frames={"out": None}, problems=())
+    prepared: Any = SimpleNamespace(
+        session=None,
+        builder=SimpleNamespace(frames={}),
+        graph=Graph.of(spec),
+        frames={"out": SimpleNamespace(isStreaming=True)},
+        problems=(),
+    )
     heard = verdict(prepared, spec, {"out": FACTS}, lambda: {"out": Reached("/run", (), batches[-1])})
     assert heard.findings == []

@@ -21,6 +21,7 @@ YAML = """
     folder: runs
     watermark_policy: fastest
     spark: {spark.ui.enabled: false}
+    accept: {HW-UNUSED: they come later}
     functions: {mean: {class: org.example.Mean}}
     sources:
       clicks:
@@ -32,11 +33,15 @@ YAML = """
             refresh: every 10 minutes, cache: true}
     tables:
       few: SELECT * FROM clicks
-      more: {sql: SELECT * FROM few, watermark: {column: at, delay: 1 hour}}
+      more:
+        sql: SELECT * FROM few
+        watermark: {column: at, delay: 1 hour}
+        accept: {HW-NOT-REPLAYABLE: " a try "}
       once: {reads: clicks, distinct: value, within: watermark}
     sinks:
       show: {reads: few, connector: console, mode: update, trigger: every 10 seconds, rows: 5}
-      keep: {reads: more, connector: files, path: out, format: json, partition_by: [a, b]}
+      keep: {reads: more, connector: files, path: out, format: json, partition_by: [a, b],
+             accept: {HW-FACTS-GONE: moved}}
 """
 
 
@@ -47,16 +52,19 @@ def shop() -> Declarations:
         folder="runs",
         watermark_policy="fastest",
         spark={"spark.ui.enabled": False},
+        accept={"HW-UNUSED": "they come later"},
     )
     clicks = hw.rate(rows_per_second=5, options={"key": hw.secret("KEY")})
     p.source("clicks", clicks, watermark=("timestamp", "2 minutes"))
     ads = hw.files(path="s3://a/b", format="csv", schema="id int, name string")
     p.source("ads", ads, static=True, refresh="every 600 seconds", cache=True)
     p.table("few", sql="SELECT * FROM clicks")
-    p.table("more", sql="SELECT * FROM few", watermark=("at", "1 hour"))
+    more = {"HW-NOT-REPLAYABLE": "a try"}
+    p.table("more", sql="SELECT * FROM few", watermark=("at", "1 hour"), accept=more)
     p.table("once", reads="clicks", distinct=["value"], within="watermark")
     p.function("mean", java_class="org.example.Mean")
-    p.sink("keep", hw.files(path="./out", format="json", partition_by=("a", "b")), reads="more")
+    keep = hw.files(path="./out", format="json", partition_by=("a", "b"))
+    p.sink("keep", keep, reads="more", accept={"HW-FACTS-GONE": "moved"})
     p.sink("show", hw.console(rows=5), reads="few", mode="update", trigger="every 10s")
     return p
 
@@ -77,7 +85,7 @@ def test_a_function_is_a_table_that_reads_its_parameters() -> None:
     @p.table
     def few(clicks: Any, spark: Any) -> Any: ...
 
-    @p.table("more", watermark=("at", "1s"))
+    @p.table("more", watermark=("at", "1s"), accept={"HW-UNUSED": "why"})
     def other(few: Any) -> Any: ...
 
     p.table("last", python=few)
@@ -92,6 +100,7 @@ def test_a_function_is_a_table_that_reads_its_parameters() -> None:
     assert tables["few"].function is not None
     assert tables["few"].function.function is few
     assert tables["more"].watermark is not None
+    assert [table.accept for table in tables.values()] == [{}, {"HW-UNUSED": "why"}, {}]
 
 
 def test_a_problem_is_told_at_the_line_of_the_call() -> None:

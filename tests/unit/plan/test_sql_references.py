@@ -18,6 +18,7 @@ from headwater.plan.sql_references import NotAQuery, Reference, sql_references
         ("SELECT * FROM a, b JOIN c USING (id) LEFT ANTI JOIN d ON a.x = d.x", "a b c d"),
         ("FROM a SELECT x", "a"),
         ("SELECT * FROM a;", "a"),
+        ("SELECT * FROM a; -- the end", "a"),
         ("SELECT * FROM a UNION ALL SELECT * FROM b EXCEPT SELECT * FROM c", "a b c"),
         # Subqueries, wherever they stand.
         ("SELECT * FROM (SELECT * FROM a) x", "a"),
@@ -31,12 +32,15 @@ from headwater.plan.sql_references import NotAQuery, Reference, sql_references
         ("WITH x AS (SELECT * FROM y), y AS (SELECT 1) SELECT * FROM x", "y"),
         ("SELECT * FROM (WITH x AS (SELECT * FROM a) SELECT * FROM x) JOIN x", "a x"),
         ("WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT * FROM r", ""),
+        ("WITH RECURSIVE r AS (SELECT * FROM s JOIN R) SELECT * FROM r", "s"),
         # They hide in whatever case; the rest keeps its own.
         ("WITH Recent AS (SELECT * FROM Clicks) SELECT * FROM recent JOIN `RECENT` r", "Clicks"),
         ("WITH a AS (SELECT * FROM A), b AS (SELECT 1 FROM A) SELECT * FROM B", "a"),
         ("SELECT * FROM (WITH X AS (SELECT * FROM a) SELECT * FROM x) JOIN db.X", "a"),
-        # An alias is no table.
+        # An alias is no table, and hides none.
         ("SELECT b.* FROM a AS b", "a"),
+        ("SELECT 1 FROM a x JOIN b x JOIN (SELECT * FROM c) x", "a b c"),
+        ("SELECT /*+ BROADCAST(b) */ * FROM a JOIN b", "a b"),
         ("SELECT word FROM a LATERAL VIEW explode(split(value, ' ')) t AS word", "a"),
         ("SELECT * FROM a, LATERAL explode(xs) AS t(x)", "a"),
         # Windows of time and windows of rows.
@@ -63,6 +67,10 @@ def test_a_reference_knows_its_place() -> None:
         Reference("my ads", 4, 6),
         Reference("x", 4, 31),
     )
+    assert sql_references("SELECT * FROM `a``b` JOIN\r\n c") == (
+        Reference("a`b", 1, 15),
+        Reference("c", 2, 2),
+    )
 
 
 def test_the_first_place_of_a_name_counts() -> None:
@@ -81,6 +89,13 @@ def test_the_first_place_of_a_name_counts() -> None:
         "SELECT * FROM my_function(TABLE(a))",
         "SELECT * FROM IDENTIFIER('a')",
         "TABLE a",
+        "SELECT * FROM explode((SELECT xs FROM a))",
+        "SELECT * FROM @a",
+        # Spark takes these words for names of columns, or for nothing.
+        "SELECT x, FROM a",
+        "SELECT from FROM a",
+        "SELECT DISTINCT ON (x) * FROM a",
+        "SELECT * FROM a QUALIFY row_number() OVER (ORDER BY x) = 1",
         "SELEC * FROM a",
         "SELECT * FROM a WHERE",
         "SELECT (((",

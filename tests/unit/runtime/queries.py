@@ -28,6 +28,7 @@ class FakeQuery:
         self.run_id = f"run of {name}"
         self.is_active = True
         self.in_batch = True
+        self.has_batches = True
         self.inputs = QueryInputs()
         self.begun_to_stop = threading.Event()
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from headwater.checkpoint import STATE_FORMAT
-from headwater.checks import Reached
+from headwater.checks import Finding, Reached, Severity
 from headwater.errors import Held
+from headwater.errors.catalogue.running import SETTING_KEPT
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
+from headwater.values.secrets import Revealed
 from tests.unit.specs import spec_of
 
 PIPELINE = """
@@ -68,3 +70,30 @@ def test_a_second_run_is_refused_though_its_sinks_have_other_names(tmp_path: Pat
     first.release()
     RunLocks(folder.locked(other), "second").release()
     assert not (folder.path / "checkpoints.lock").exists()
+
+
+def test_what_the_check_before_the_last_start_found(tmp_path: Path) -> None:
+    spec = pipeline(tmp_path)
+    folder = RunFolder.of(spec)
+    folder.claim(spec)
+    problem = SETTING_KEPT.at(None, sink="out", key="k", kept="1", wanted="2")
+    folder.store_findings("first", [])
+    folder.store_findings("second", [Finding(problem, Severity.WARNING, "out", accepted="fine")])
+    stored = json.loads(folder.findings.read_text(encoding="utf-8"))
+    assert (stored["version"], stored["run_id"], stored["at"][-1]) == (1, "second", "Z")
+    (finding,) = stored["findings"]
+    assert (finding["code"], finding["sink"], finding["accepted"]) == ("HW-SETTING-KEPT", "out", "fine")
+    assert [file.name for file in folder.path.iterdir() if file.suffix == ".part"] == []
+
+
+def test_no_secret_is_stored_with_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    revealed = Revealed()
+    revealed.add("hunter2")
+    monkeypatch.setattr("headwater.values.secrets._REVEALED", revealed)
+    spec = pipeline(tmp_path)
+    folder = RunFolder.of(spec)
+    folder.claim(spec)
+    problem = SETTING_KEPT.at(None, sink="out", key="k", kept="hunter2", wanted="2")
+    folder.store_findings("run", [Finding(problem, Severity.WARNING, "out")])
+    text = folder.findings.read_text(encoding="utf-8")
+    assert ("hunter2" in text, "***" in text) == (False, True)

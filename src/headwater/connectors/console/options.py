@@ -21,6 +21,8 @@ CONNECTOR = Connector(
     sink=SinkSide(
         options=ConsoleSink,
         modes=frozenset({"append", "update", "complete"}),
+        continuous=True,
+        real_time=True,
         delivery=Delivery.REPEATS,
     ),
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from headwater.connectors.files.partition_folders import may_add_columns
+from headwater.connectors.files.waiting import KEYS, waiting_at
 from headwater.connectors.schema_files import SchemaField, read_schema
 from headwater.errors import Problem
 from headwater.errors.catalogue.connectors import (
@@ -28,6 +29,7 @@ from headwater.spec import (
     SinkSpec,
     SourceOptions,
     SourceSide,
+    Waiting,
 )
 from headwater.spec.paths import ProjectPath, is_uri
 from headwater.values import Duration, nearest
@@ -306,6 +308,12 @@ def _passes_by(options: FilesSource) -> tuple[str, ...]:
     return (*keys, *(option for option in options.options if option.lower() in _CHOOSING))
 
 
+def _waiting(options: FilesSource) -> Waiting | None:
+    if _passes_by(options):
+        return None
+    return waiting_at(options.path, {key: getattr(options, key) for key in KEYS}, options.options)
+
+
 def _written_places(options: FilesSink) -> tuple[str, ...]:
     return (options.path,)
 
@@ -362,6 +370,7 @@ CONNECTOR = Connector(
         jars=_jars,
         clean_up=_clean_up,
         passes_by=_passes_by,
+        waiting=_waiting,
     ),
     sink=SinkSide(
         options=FilesSink,

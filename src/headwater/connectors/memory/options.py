@@ -18,6 +18,7 @@ CONNECTOR = Connector(
     sink=SinkSide(
         options=MemorySink,
         modes=frozenset({"append", "update", "complete"}),
+        continuous=True,
         # The table and the checkpoint begin together, and Spark's sink passes over a batch that it has.
         delivery=Delivery.IDEMPOTENT,
         batch=False,

@@ -16,6 +16,7 @@ CONNECTOR = Connector(
     sink=SinkSide(
         options=NoopSink,
         modes=frozenset({"append", "update", "complete"}),
+        continuous=True,
         delivery=Delivery.IDEMPOTENT,
     ),
 )

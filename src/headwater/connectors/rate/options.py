@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, field_validator
 
-from headwater.spec import Connector, Schema, SourceOptions, SourceSide
+from headwater.spec import Connector, LongTasks, Schema, SourceOptions, SourceSide
 from headwater.values import Duration
 
 
@@ -29,9 +29,22 @@ def _columns(_: RateSource) -> Schema:
     return Schema.of("timestamp timestamp, value bigint")
 
 
+def _slots(options: RateSource, cores: int) -> int:
+    # Spark makes as many partitions as there are cores, unless told; `options` has the last word.
+    given = {key.lower(): str(value) for key, value in options.options.items()}.get("numpartitions", "")
+    return int(given) if given.isdigit() else options.partitions or cores
+
+
 CONNECTOR = Connector(
     name="rate",
     summary="So many rows per second, made by a clock; for trying things out.",
     spark="headwater.connectors.rate.spark",
-    source=SourceSide(options=RateSource, replayable=True, batch=False, columns=_columns),
+    source=SourceSide(
+        options=RateSource,
+        replayable=True,
+        batch=False,
+        columns=_columns,
+        made_while_running=True,
+        continuous=LongTasks(_slots, without=("ramp_up", "rampUpTime")),
+    ),
 )

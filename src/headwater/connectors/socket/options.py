@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from headwater.spec import Connector, Schema, SourceOptions, SourceSide
+from headwater.spec import Connector, LongTasks, Schema, SourceOptions, SourceSide
 
 
 class SocketSource(SourceOptions):
@@ -23,7 +23,16 @@ def _columns(options: SocketSource) -> Schema:
 
 def _goes_on(offset: object) -> bool:
     """Spark counts the lines of one connection, and a new connection begins to count anew: -1 is none yet."""
+    if isinstance(offset, list):
+        # Of a continuous query: the lines of each partition.
+        return not any(isinstance(each, int) and each > 0 for each in offset)
     return not isinstance(offset, int) or offset < 0
+
+
+def _slots(options: SocketSource, cores: int) -> int:
+    # Spark deals the lines out to as many partitions as there are cores, unless told.
+    given = {key.lower(): str(value) for key, value in options.options.items()}.get("numpartitions", "")
+    return int(given) if given.isdigit() else cores
 
 
 CONNECTOR = Connector(
@@ -31,6 +40,12 @@ CONNECTOR = Connector(
     summary="Lines of text from a socket; for trying things out.",
     spark="headwater.connectors.socket.spark",
     source=SourceSide(
-        options=SocketSource, replayable=False, batch=False, columns=_columns, goes_on=_goes_on
+        options=SocketSource,
+        replayable=False,
+        batch=False,
+        columns=_columns,
+        goes_on=_goes_on,
+        made_while_running=True,
+        continuous=LongTasks(_slots),
     ),
 )

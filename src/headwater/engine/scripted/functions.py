@@ -13,9 +13,12 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.engine.analysis import refused_by_checker
+from headwater.checks import Query
+from headwater.checks.refusals import judged
 from headwater.engine.build import SPARK_ERRORS
 from headwater.engine.connector_code import active, active_kept
+from headwater.engine.plain.facts import plain_facts
+from headwater.engine.plain.written import Written
 from headwater.engine.scripted.sinks import Target, capturing
 from headwater.engine.scripted.subjects import QUICK, Held, Read, schema_of
 from headwater.engine.settings import FASTER_FILE_MANAGER, FILE_MANAGER, STATE, TIMEZONE
@@ -103,9 +106,12 @@ class FunctionSubject:
         if not isinstance(frame, DataFrame):
             says = "nothing" if frame is None else f"a {type(frame).__name__}"
             raise PipelineError(TABLE_NOT_A_DATAFRAME.at(None, name=self.name, returned=says))
-        refused = refused_by_checker(self.spark, self._as_sink(), frame) if check else None
-        if refused:
-            raise PipelineError(refused)
+        if check and frame.isStreaming:
+            facts = plain_facts(frame, Written("memory", self.mode.value), self.name)
+            found = judged(Query(facts))
+            problems = [each.problem for each in found if each.is_error and not each.acceptable]
+            if problems:
+                raise PipelineError.of(problems)
         return frame
 
     def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:

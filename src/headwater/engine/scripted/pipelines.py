@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,11 +10,15 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from headwater.checks import query_of
+from headwater.checks.accepting import with_reasons
+from headwater.checks.refusals import judged
 from headwater.connectors import sink_side, source_side
-from headwater.engine.analysis import code_problems, sink_problems
+from headwater.engine.analysis import as_refusal, code_problems, refused_by_spark, sink_problems
 from headwater.engine.build import SPARK_ERRORS, Builder
 from headwater.engine.connector_code import active, spark_module
-from headwater.engine.prepare import settings_of
+from headwater.engine.facts import facts_of
+from headwater.engine.prepare import Prepared, settings_of
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.scripted.sinks import Target, capturing, target_of
 from headwater.engine.scripted.stream import rows_of
@@ -109,11 +113,22 @@ class PipelineSubject:
         frame = builder.frame(self._reads(sink), self._graph)
         declared = self._sink(sink)
         if check:
-            problems = [*sink_problems(builder, declared, frame), *code_problems(builder, declared)]
+            problems = [*self._problems(builder, declared, frame), *code_problems(builder, declared)]
             if problems:
                 raise PipelineError.of(problems)
         self._builder = builder
         return frame
+
+    def _problems(self, builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
+        """What keeps a query from starting: by what is declared, by Spark and by the rules over its facts."""
+        refused = refused_by_spark(self.spark, frame, sink.mode) if frame.isStreaming else None
+        yield from sink_problems(builder, sink, frame, refused)
+        if frame.isStreaming:
+            refusals = {sink.name: as_refusal(refused)}
+            prepared = Prepared(self.session, builder, self._graph, {sink.name: frame}, (), refusals)
+            facts = facts_of(prepared, self.spec, sink, settings_of(self.session, self.spec))
+            found = with_reasons(judged(query_of(self.spec, facts)), self.spec)
+            yield from (each.problem for each in found if each.is_error)
 
     def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
         declared = self._sink(sink)

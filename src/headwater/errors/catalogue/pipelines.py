@@ -86,7 +86,8 @@ SECRET_NOT_HERE = Entry(
 NO_PIPELINE = Entry(
     "HW-NO-PIPELINE",
     "{file} declares no pipeline.",
-    'Make one at the top level of the file: `p = headwater.Pipeline("name")`.',
+    'Make one at the top level of the file: `p = headwater.Pipeline("name")`; of a plain PySpark program '
+    "`headwater check {file}` tells what can be said.",
 )
 SEVERAL_PIPELINES = Entry(
     "HW-SEVERAL-PIPELINES",

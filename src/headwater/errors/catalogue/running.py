@@ -84,8 +84,9 @@ STATIC_SINK = Entry(
 )
 WITHIN_NO_WATERMARK = Entry(
     "HW-WITHIN-NO-WATERMARK",
-    "The table `{name}` is distinct within the watermark, and the source `{source}` has none.",
-    "Add `watermark: {{column: at, delay: 10 minutes}}` to the source, or take `within: watermark` out.",
+    "The table `{name}` is distinct within the watermark, and {source} has none.",
+    "Declare one (`watermark: {{column: at, delay: 10 minutes}}` at the source, `withWatermark` in PySpark), "
+    "or tell rows apart without a limit (no `within: watermark`, dropDuplicates), which never forgets.",
 )
 WORKER_TOO_SLOW = Entry(
     "HW-WORKER-TOO-SLOW",

@@ -42,3 +42,18 @@ NO_SUCH_CONNECTOR = Entry(
     "There is no connector `{name}`.",
     "{hint} Installed are: {known}.",
 )
+ONE_FORM = Entry(
+    "HW-ONE-FORM",
+    "`{one}` and `{other}` are two forms of the same output.",
+    "Leave one of them out.",
+)
+BAD_RATE = Entry(
+    "HW-BAD-RATE",
+    "`--rate {text}` is not a rate: {says}.",
+    "Write for instance `--rate clicks=1000/s`, `--rate clicks=500/m` or `--rate clicks=20/h`.",
+)
+UNKNOWN_RATE = Entry(
+    "HW-UNKNOWN-RATE",
+    "`--rate` names `{name}`, which is no streaming source of this pipeline.",
+    "{hint}Its streaming sources are: {known}.",
+)

@@ -1,0 +1,125 @@
+"""Findings that the pipeline file accepts, each with a reason."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.registry import all_rules
+from headwater.errors import Entry, Problem, catalogue
+from headwater.errors.catalogue.accepting import ACCEPT_REFUSED, ACCEPT_UNKNOWN, ACCEPT_UNMATCHED
+from headwater.spec import PipelineSpec
+from headwater.values import Position, nearest
+
+
+@dataclass(frozen=True)
+class Accept:
+    """A code that the file accepts: everywhere, in one table, or in the query of one sink."""
+
+    code: str
+    reason: str
+    place: Position | None
+    table: str = ""
+    sink: str = ""
+
+    @property
+    def where(self) -> str:
+        if self.sink:
+            return f"the sink `{self.sink}`"
+        return f"the table `{self.table}`" if self.table else "the pipeline"
+
+    def fits(self, finding: Finding) -> bool:
+        return (
+            finding.problem.code == self.code
+            and self.table in ("", finding.table)
+            and self.sink in ("", finding.sink)
+        )
+
+
+def accepted(findings: Iterable[Finding], spec: PipelineSpec, *, complete: bool = False) -> list[Finding]:
+    """The findings, those that the file accepts with its reason; and what is wrong with what it accepts.
+
+    `complete` says that everything was asked: what is accepted and was not found is not there.
+    """
+    found = list(findings)
+    mistakes = (each for accept in accepts_of(spec) for each in _mistakes(accept, found, complete))
+    return [*with_reasons(found, spec), *mistakes]
+
+
+def with_reasons(findings: Iterable[Finding], spec: PipelineSpec) -> list[Finding]:
+    """The findings, those that the file accepts with its reason."""
+    accepts = tuple(accepts_of(spec))
+    return [_taken(finding, accepts) for finding in findings]
+
+
+def accepts_of(spec: PipelineSpec) -> Iterator[Accept]:
+    """Everything that the file accepts, the nearest to a finding first."""
+    for sink in spec.sinks:
+        for code, reason in sink.accept.items():
+            yield Accept(code, reason, sink.at("accept", code), sink=sink.name)
+    for table in spec.tables:
+        for code, reason in table.accept.items():
+            yield Accept(code, reason, table.at("accept", code), table=table.name)
+    for code, reason in spec.accept.items():
+        yield Accept(code, reason, spec.at("accept", code))
+
+
+def _taken(finding: Finding, accepts: tuple[Accept, ...]) -> Finding:
+    if not _may_be_accepted(finding):
+        return finding
+    reason = next((accept.reason for accept in accepts if accept.fits(finding)), "")
+    return replace(finding, accepted=reason) if reason else finding
+
+
+def _may_be_accepted(finding: Finding) -> bool:
+    return finding.severity is not Severity.ERROR or finding.acceptable
+
+
+def _mistakes(accept: Accept, found: list[Finding], complete: bool) -> Iterator[Finding]:
+    """What is wrong with one accepted code, if anything is."""
+    said = {"where": accept.where, "code": accept.code}
+    upper = {**said, "where": accept.where[0].upper() + accept.where[1:]}
+    fitting = [finding for finding in found if accept.fits(finding)]
+    if not fitting and accept.code not in _codes():
+        yield _mistake(accept, ACCEPT_UNKNOWN.at(accept.place, **said, hint=_hint(accept.code)))
+    elif not all(map(_may_be_accepted, fitting)):
+        by_rule = accept.code in _codes_of_rules()
+        says = "rows would be lost or wrong, or Spark would refuse the query" if by_rule else _NO_START
+        yield _mistake(accept, ACCEPT_REFUSED.at(accept.place, **upper, says=says))
+    elif not fitting and complete and _is_lasting(accept.code):
+        yield _mistake(accept, ACCEPT_UNMATCHED.at(accept.place, **upper), Severity.WARNING)
+
+
+_NO_START = "Spark would refuse the query"
+
+
+def _mistake(accept: Accept, problem: Problem, severity: Severity = Severity.ERROR) -> Finding:
+    return Finding(problem, severity, accept.sink, accept.table)
+
+
+def _hint(code: str) -> str:
+    meant = nearest(code, _codes_of_rules()) or nearest(code, _codes())
+    return f"Did you mean `{meant}`?" if meant else "Take it out of `accept`."
+
+
+def _is_lasting(code: str) -> bool:
+    """Whether what is not found now will not be found tomorrow, or on another machine."""
+    return all(
+        rule.lasting for rule in all_rules().values() if code in {entry.code for entry in rule.entries}
+    )
+
+
+def _codes_of_rules() -> frozenset[str]:
+    return frozenset(entry.code for rule in all_rules().values() for entry in rule.entries)
+
+
+@cache
+def _codes() -> frozenset[str]:
+    """Every code there is: what rules of other packages say is not in the catalogue."""
+    names = (f"{catalogue.__name__}.{area.name}" for area in pkgutil.iter_modules(catalogue.__path__))
+    values = (value for name in names for value in vars(importlib.import_module(name)).values())
+    return _codes_of_rules() | {value.code for value in values if isinstance(value, Entry)}

@@ -1,0 +1,250 @@
+"""How often a row takes effect in a sink: the weakest of source, query and sink, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from headwater.checks.repeating import differing
+from headwater.connectors import all_connectors, source_side
+from headwater.plan import Graph, QueryFacts, SourceFacts
+from headwater.spec import Delivery, PipelineSpec, SinkSide, SinkSpec, SourceSpec
+from headwater.values import Never
+
+
+class Level(StrEnum):
+    """How often a row takes effect, whatever crashes."""
+
+    EXACTLY_ONCE = "exactly once"
+    AT_LEAST_ONCE = "at least once"
+    AT_MOST_ONCE = "at most once"
+    UNKNOWN = "unknown"
+
+
+class Part(StrEnum):
+    """What a guarantee stands on."""
+
+    SOURCE = "source"
+    QUERY = "query"
+    SINK = "sink"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """What one part gives, why, and what would raise it."""
+
+    part: Part
+    level: Level
+    why: str
+    raised_by: str = ""
+    """Empty where nothing is to be raised."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "part": self.part.value,
+            "level": self.level.value,
+            "why": self.why,
+            "raised_by": self.raised_by or None,
+        }
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What a sink gives, and on what that stands."""
+
+    level: Level
+    reasons: tuple[Reason, ...]
+
+    @classmethod
+    def of(cls, reasons: Iterable[Reason]) -> Guarantee:
+        """The weakest of all parts."""
+        told = tuple(reasons)
+        return cls(_weakest(told), told)
+
+    @property
+    def lowering(self) -> tuple[Reason, ...]:
+        """The reasons for which it is not exactly once."""
+        return tuple(each for each in self.reasons if each.level is not Level.EXACTLY_ONCE)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"level": self.level.value, "reasons": [each.to_json() for each in self.reasons]}
+
+    def line(self) -> str:
+        """For people, in a line: the level, and what lowers it or else what it stands on."""
+        told = "; ".join(f"{each.part.value}: {each.why}" for each in self.lowering or self.reasons)
+        return f"{self.level.value} ({told})"
+
+    def lines(self) -> list[str]:
+        """For people: the level, then what lowers it and what would raise it, or all that it stands on."""
+        told = [self.level.value]
+        for each in self.lowering or self.reasons:
+            told.append(f"  {each.part.value}: {each.why}")
+            if each.raised_by:
+                told.append(f"    to raise it: {each.raised_by}")
+        return told
+
+
+def guarantee_of(facts: QueryFacts) -> Guarantee:
+    """The guarantee of one sink, from what Spark will do for it."""
+    sources = [_source(each) for each in facts.sources]
+    return Guarantee.of([*sources, *_query(facts), _sink(facts.connector, facts.delivery)])
+
+
+def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guarantee:
+    """What is known without Spark; the query is unknown, so this says exactly once never."""
+    side = _known_sink(sink.connector)
+    paced = list(_paced(str(sink.trigger)))
+    unknown = Reason(Part.QUERY, Level.UNKNOWN, "only Spark can tell what it computes", "a check with Spark")
+    return Guarantee.of(
+        [
+            *_sources_offline(spec, graph, sink),
+            *(paced or [unknown]),
+            _sink(sink.connector, side.delivery.name if side else ""),
+        ]
+    )
+
+
+def is_kept_once(facts: QueryFacts) -> bool:
+    """Whether a sink keeps rows and would have each once, if only the query gave the same rows again."""
+    side = _known_sink(facts.connector)
+    keeps = side is None or (side.stores and not side.in_process)
+    others = [*map(_source, facts.sources), *_paced(facts.trigger)]
+    lost = any(each.level in (Level.AT_MOST_ONCE, Level.AT_LEAST_ONCE) for each in others)
+    return keeps and not lost and facts.delivery == Delivery.IDEMPOTENT.name
+
+
+def _weakest(reasons: tuple[Reason, ...]) -> Level:
+    levels = {each.level for each in reasons}
+    if Level.AT_MOST_ONCE in levels:
+        return Level.AT_MOST_ONCE
+    # An unknown source or sink may lose rows; an unknown query can only repeat them.
+    if any(each.level is Level.UNKNOWN and each.part is not Part.QUERY for each in reasons):
+        return Level.UNKNOWN
+    if Level.AT_LEAST_ONCE in levels:
+        return Level.AT_LEAST_ONCE
+    return Level.UNKNOWN if Level.UNKNOWN in levels else Level.EXACTLY_ONCE
+
+
+def _source(source: SourceFacts) -> Reason:
+    name = f"`{source.name}` ({source.connector})"
+    if not source.streaming:
+        return _static(name, source.options.get("refresh", str(Never())) != str(Never()))
+    if not source.known:
+        why = f"whether a batch of {name} can be read again is not known"
+        return Reason(Part.SOURCE, Level.UNKNOWN, why, "the word of whoever wrote that source")
+    if source.own_code:
+        return _by_own_class(name)
+    return _streaming(name, source.replayable)
+
+
+def _streaming(name: str, replayable: bool) -> Reason:
+    if replayable:
+        return Reason(Part.SOURCE, Level.EXACTLY_ONCE, f"a batch of {name} can be read again")
+    return Reason(
+        Part.SOURCE,
+        Level.AT_MOST_ONCE,
+        f"{name} can't be read again: what a failing batch had taken is lost",
+        "a source that keeps its rows, such as `files`",
+    )
+
+
+def _by_own_class(name: str) -> Reason:
+    return Reason(
+        Part.SOURCE,
+        Level.UNKNOWN,
+        f"your class decides for {name}: the same offsets must give the same rows, also in a new process",
+        "a class that reads them from where they are kept; Headwater can't see that it does",
+    )
+
+
+def _static(name: str, refreshes: bool) -> Reason:
+    if not refreshes:
+        why = f"{name} is read anew at each start: exactly once as long as its rows stay the same"
+        return Reason(Part.SOURCE, Level.EXACTLY_ONCE, why)
+    return Reason(
+        Part.SOURCE,
+        Level.AT_LEAST_ONCE,
+        f"{name} refreshes: a batch that runs again may meet other static rows and give other results",
+        "`refresh: never`, and static rows that do not change",
+    )
+
+
+def _query(facts: QueryFacts) -> Iterator[Reason]:
+    paced = list(_paced(facts.trigger))
+    yield from paced
+    found = differing(facts)
+    for each in found:
+        why = f"{each.what} may give another value when a batch runs again: {each.why}"
+        yield Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, each.instead)
+    if not paced and not found:
+        yield Reason(Part.QUERY, Level.EXACTLY_ONCE, "it gives the same rows for the same input")
+
+
+def _paced(trigger: str) -> Iterator[Reason]:
+    """What the trigger takes away; batches take nothing."""
+    why = ""
+    if trigger.startswith("continuous"):
+        why = "continuous processing hands rows on before it notes how far it has come"
+    if trigger.startswith("real time"):
+        why = "in real time rows go out while their batch still runs"
+    if why:
+        yield Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, "a trigger of batches, such as `every 1 second`")
+
+
+def _sink(connector: str, delivery: str) -> Reason:
+    if delivery not in Delivery.__members__:
+        why = f"what {connector or 'the sink'} does with a batch that comes again is not known"
+        return Reason(Part.SINK, Level.UNKNOWN, why, "the word of whoever wrote that sink")
+    kind, side = Delivery[delivery], _known_sink(connector)
+    if kind is Delivery.IDEMPOTENT:
+        return Reason(Part.SINK, Level.EXACTLY_ONCE, _kept_how(connector, side))
+    if kind is Delivery.REPEATS:
+        return Reason(
+            Part.SINK,
+            Level.AT_LEAST_ONCE,
+            f"{connector} writes a batch that runs again a second time",
+            "a sink that passes over what it has, such as `files`",
+        )
+    return Reason(
+        Part.SINK,
+        Level.AT_LEAST_ONCE,
+        "your code gets a batch that runs again a second time, with the same number and rows",
+        "code that a second call does not change: replace what that number wrote, note the number in the "
+        "transaction that writes the rows, or write by key",
+    )
+
+
+def _kept_how(connector: str, side: SinkSide | None) -> str:
+    if side and side.in_process:
+        return f"{connector} lives as long as the process, and begins anew with its query"
+    if side and side.passes_over:
+        return f"{connector} holds a batch that runs again once: who reads by its log sees each row once"
+    return f"a batch that runs again changes nothing in {connector}"
+
+
+def _known_sink(connector: str) -> SinkSide | None:
+    """What a connector says of itself; what a plain program writes to may be none of ours."""
+    known = all_connectors().get(connector)
+    return known.sink if known else None
+
+
+def _sources_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> list[Reason]:
+    names = {name.lower(): name for name in spec.names}
+    needed = graph.upstream(names[sink.reads.lower()]) if sink.reads.lower() in names else ()
+    certain = [_declared(each) for each in spec.sources if each.name in needed]
+    if needed and all(graph.reads.get(each) is not None for each in needed):
+        return certain
+    possible = [_declared(each) for each in spec.sources if each.name not in needed]
+    if needed and all(each.level is Level.EXACTLY_ONCE for each in possible):
+        return certain
+    why = "which sources it reads, only Spark can tell"
+    return [*certain, Reason(Part.SOURCE, Level.UNKNOWN, why, "a check with Spark")]
+
+
+def _declared(source: SourceSpec) -> Reason:
+    side, name = source_side(source.connector), f"`{source.name}` ({source.connector})"
+    if source.static:
+        return _static(name, not isinstance(source.refresh, Never))
+    return _by_own_class(name) if side.functions(source.options) else _streaming(name, side.replayable)

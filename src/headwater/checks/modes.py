@@ -1,0 +1,291 @@
+"""Rules about query and mode: whether a query can give what the mode of its sink asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.mode_rule import ModeRule, use_mode
+from headwater.checks.rule import Query
+from headwater.checks.steps import (
+    MODES,
+    aggregated_below,
+    aggregations,
+    is_session,
+    names_of,
+    on_streams,
+)
+from headwater.errors.catalogue.modes import (
+    JOIN_IN_MODE,
+    LIMIT_IN_UPDATE,
+    NEVER_FINAL,
+    NOTHING_TO_COMPLETE,
+    RESULTS_COUNTED_AGAIN,
+    SESSIONS_IN_UPDATE,
+    UNION_IN_COMPLETE,
+)
+from headwater.plan import QueryFacts
+from headwater.plan.operators import Kind, Operator
+
+ONLY_APPEND = "4.1."
+"""The Spark in which a join of two streams is in append mode only; later ones take inner joins in update."""
+APART = "write what comes before with a sink of its own, and read that in another pipeline"
+WATERMARKED = "(`watermark:` in the file, `withWatermark` in PySpark)"
+
+
+class NeverFinal(ModeRule):
+    """Append mode gives each row once, when it can't change any more. Of an aggregation Spark can tell that
+    only by a watermark on one of the keys, most often a window of time; without one, nothing ever comes."""
+
+    entries = {NEVER_FINAL: Severity.ERROR}
+    example = """
+        tables:
+          counts: SELECT word, count(*) AS n FROM lines GROUP BY word
+        sinks:
+          counts: {reads: counts, connector: files, path: counts/, format: json}   # mode: append
+    """
+
+    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
+        if facts.mode == "append":
+            for _, step in aggregations(facts):
+                if not any(key.watermarked for key in step.keys):
+                    yield step
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for step in self.objects(query.facts):
+            # Where a watermark was declared for it and got lost, the rules about watermarks say how.
+            if step is not None and not _lost_its_watermark(query.facts, step):
+                yield self.finding(query, step)
+
+    def finding(self, query: Query, step: Operator | None) -> Finding:
+        assert step is not None, "an aggregation is to blame"
+        why, way = _why_never_final(step)
+        rows = f"a row for each {names_of(step.keys)}" if step.keys else "the one row of all"
+        problem = NEVER_FINAL.at(
+            query.where(step),
+            sink=query.facts.sink,
+            rows=rows,
+            why=why,
+            hint=use_mode(query.facts, way),
+        )
+        return Finding(problem, sink=query.facts.sink, table=step.table)
+
+
+def _lost_its_watermark(facts: QueryFacts, step: Operator) -> bool:
+    below = [facts.operators[each] for each in facts.below(facts.operators.index(step))]
+    times = ("timestamp", "timestamp_ntz", "date")
+    of_time = any(key.window or key.taken_apart or (key.made_from and key.type in times) for key in step.keys)
+    return of_time and any(each.kind is Kind.WATERMARK for each in below)
+
+
+def _why_never_final(step: Operator) -> tuple[str, str]:
+    """Why no row of an aggregation is ever final, and what would make it so."""
+    window = next((key.window for key in step.keys if key.window), None)
+    times = " or ".join(f"`{time.column}`" for time in step.event_times)
+    if window and not times:
+        return (
+            f"`{window.column}`, of which the windows are made, has no watermark that says when one is over",
+            f"declare a watermark on `{window.column}` {WATERMARKED}",
+        )
+    if times:
+        column = step.event_times[0].column
+        return (
+            f"more rows may come at any time, since the column with the watermark, {times}, is not among its "
+            f"keys",
+            f"group by a window of it as well: `GROUP BY window({column}, '10 minutes'), …`",
+        )
+    return (
+        "more rows may come at any time, and no watermark says when they don't",
+        f"declare a watermark on a column with a time {WATERMARKED} and group by a window of that column as "
+        f"well: `GROUP BY window(at, '10 minutes'), …`",
+    )
+
+
+class NothingToComplete(ModeRule):
+    """Complete mode gives the whole result after each batch. Only the result of an aggregation is kept to
+    be given again; other rows are gone with their batch."""
+
+    entries = {NOTHING_TO_COMPLETE: Severity.ERROR}
+    example = """
+        sinks:
+          orders: {reads: orders, connector: console, mode: complete}   # orders is not aggregated
+    """
+
+    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
+        if facts.mode == "complete" and not aggregations(facts):
+            yield None
+
+    def finding(self, query: Query, step: Operator | None) -> Finding:
+        remedy = use_mode(query.facts, "aggregate (GROUP BY)")
+        problem = NOTHING_TO_COMPLETE.at(query.at("mode"), sink=query.facts.sink, hint=remedy)
+        return Finding(problem, sink=query.facts.sink)
+
+
+class SessionsInUpdate(ModeRule):
+    """Sessions grow together: a late row may make one of two. What update mode gave for the two could not
+    be taken back, so Spark has no update mode for session windows."""
+
+    entries = {SESSIONS_IN_UPDATE: Severity.ERROR}
+    example = """
+        tables:
+          visits: SELECT user, count(*) AS n FROM clicks GROUP BY user, session_window(at, '5 minutes')
+        sinks:
+          visits: {reads: visits, connector: console, mode: update}
+    """
+
+    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
+        if facts.mode == "update":
+            for _, step in aggregations(facts):
+                if any(map(is_session, step.keys)):
+                    yield step
+
+    def finding(self, query: Query, step: Operator | None) -> Finding:
+        assert step is not None, "an aggregation is to blame"
+        closed = any(key.watermarked for key in step.keys)
+        way = f"declare a watermark {WATERMARKED} and use append mode"
+        takes_append = "append" in (query.facts.modes or MODES)
+        remedy = use_mode(query.facts, *([way] if takes_append and not closed else []))
+        problem = SESSIONS_IN_UPDATE.at(
+            query.where(step), sink=query.facts.sink, keys=names_of(step.keys), hint=remedy
+        )
+        return Finding(problem, sink=query.facts.sink, table=step.table)
+
+
+class ResultsCountedAgain(ModeRule):
+    """In update and complete mode an aggregation gives the same key again whenever its result changes. What
+    keeps state after it (a second aggregation, a join with a stream) would take each change for a new row.
+    Spark refuses it where it sees it; through a `WITH` it does not, and the result is wrong."""
+
+    entries = {RESULTS_COUNTED_AGAIN: Severity.ERROR}
+    example = """
+        tables:
+          per_user: SELECT user, count(*) AS n FROM clicks GROUP BY user
+          how_many: SELECT n, count(*) AS users FROM per_user GROUP BY n
+        sinks:
+          how_many: {reads: how_many, connector: console, mode: complete}
+    """
+
+    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
+        if facts.mode == "append":
+            return
+        joins = list(JoinInMode().objects(facts))
+        for place, step in on_streams(facts, Kind.AGGREGATION, Kind.DISTINCT, Kind.JOIN, Kind.STATE):
+            if aggregated_below(facts, place) and not _told_elsewhere(step) and step not in joins:
+                yield step
+
+    def finding(self, query: Query, step: Operator | None) -> Finding:
+        assert step is not None, "a step with state is to blame"
+        facts = query.facts
+        below = [facts.operators[each] for each in facts.below(facts.operators.index(step))]
+        earlier = next(each for each in reversed(below) if each.kind in (Kind.AGGREGATION, Kind.DISTINCT))
+        problem = RESULTS_COUNTED_AGAIN.at(
+            query.where(step),
+            later=_in_words(step)[:1].upper() + _in_words(step)[1:],
+            earlier=_in_words(earlier),
+            mode=facts.mode,
+            hint=use_mode(facts, APART),
+        )
+        return Finding(problem, sink=facts.sink, table=step.table)
+
+
+def _told_elsewhere(step: Operator) -> bool:
+    """Pivots, and what can't read results in any mode."""
+    older = step.state is not None and step.state.call == "applyInPandasWithState"
+    return older or any(each.function == "PivotFirst" for each in step.aggregates)
+
+
+def _in_words(step: Operator) -> str:
+    keys = f" by {names_of(step.keys)}" if step.keys else ""
+    return f"`{step.name}`{keys}" if step.kind is not Kind.AGGREGATION else f"the aggregation{keys}"
+
+
+class JoinInMode(ModeRule):
+    """A join of two streams gives each pair once, and a row without a partner when it is final: that is
+    append mode. No join keeps its result, which complete mode would need."""
+
+    entries = {JOIN_IN_MODE: Severity.ERROR}
+    example = """
+        tables:
+          clicked: SELECT * FROM impressions LEFT JOIN clicks ON ad = clicked_ad AND clicked_at BETWEEN …
+        sinks:
+          clicked: {reads: clicked, connector: console, mode: update}
+    """
+
+    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
+        # In complete mode an aggregation is missed first of all.
+        if facts.mode == "append" or (facts.mode == "complete" and not aggregations(facts)):
+            return
+        joins = [step for _, step in on_streams(facts, Kind.JOIN)]
+        if facts.mode == "update" and not facts.spark_version.startswith(ONLY_APPEND):
+            joins = [step for step in joins if step.join and "outer" in step.join.type]
+        # The last one stands for those below it.
+        yield from joins[-1:]
+
+    def finding(self, query: Query, step: Operator | None) -> Finding:
+        assert step is not None, "a join is to blame"
+        assert step.join is not None, "it is a join"
+        facts = query.facts
+        outer = "outer" in step.join.type
+        why = "it gives each pair once, and never again"
+        if outer:
+            why = "its rows without a partner come when they are final, once"
+        problem = JOIN_IN_MODE.at(
+            query.where(step),
+            type=step.join.type,
+            mode=facts.mode,
+            why=why,
+            hint=use_mode(facts, APART),
+        )
+        return Finding(problem, sink=facts.sink, table=step.table)
+
+
+class LimitInUpdate(ModeRule):
+    """A limit gives the first rows and then no more. In update mode rows that are among the first may
+    change, and Spark does not take a limit there."""
+
+    entries = {LIMIT_IN_UPDATE: Severity.ERROR}
+    example = """
+        tables:
+          few: SELECT * FROM orders LIMIT 10
+        sinks:
+          few: {reads: few, connector: console, mode: update}
+    """
+
+    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
+        if facts.mode == "update":
+            yield from (step for _, step in on_streams(facts, Kind.LIMIT))
+
+    def finding(self, query: Query, step: Operator | None) -> Finding:
+        assert step is not None, "a limit is to blame"
+        remedy = use_mode(query.facts, "use the limit in a `foreach_batch` function, on each batch")
+        problem = LIMIT_IN_UPDATE.at(query.where(step), sink=query.facts.sink, hint=remedy)
+        return Finding(problem, sink=query.facts.sink, table=step.table)
+
+
+class UnionInComplete(ModeRule):
+    """In complete mode each batch replaces what was given before. A UNION of results and plain rows would
+    give all results and only the newest of the plain rows; Spark lets it start."""
+
+    entries = {UNION_IN_COMPLETE: Severity.ERROR}
+    example = """
+        tables:
+          both: SELECT word, NULL AS n FROM lines UNION ALL SELECT word, count(*) FROM lines GROUP BY word
+        sinks:
+          both: {reads: both, connector: console, mode: complete}
+    """
+
+    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
+        if facts.mode == "complete" and aggregations(facts):
+            for place, step in on_streams(facts, Kind.UNION):
+                # An aggregation above takes all rows in.
+                above = any(facts.operators[each].kind is Kind.AGGREGATION for each in facts.above(place))
+                if step.details == IN_PART_AGGREGATED and not above:
+                    yield step
+
+    def finding(self, query: Query, step: Operator | None) -> Finding:
+        assert step is not None, "a union is to blame"
+        problem = UNION_IN_COMPLETE.at(query.where(step), sink=query.facts.sink)
+        return Finding(problem, sink=query.facts.sink, table=step.table)
+
+
+IN_PART_AGGREGATED = "in part aggregated"

@@ -1,0 +1,266 @@
+"""Rules about operations that Spark refuses on a stream, each with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.mode_rule import other_modes
+from headwater.checks.rule import Query, QueryRule
+from headwater.checks.steps import AGGREGATING, MODES, aggregated_below, on_streams, streams_in_words
+from headwater.errors import Entry
+from headwater.errors.catalogue.operations import (
+    DISTINCT_AGGREGATE,
+    EXCEPT_ON_STREAM,
+    HIDDEN_AGGREGATION,
+    INTERSECT_ON_STREAM,
+    OFFSET_ON_STREAM,
+    PIVOT_ON_STREAM,
+    RANDOM_SPLIT,
+    ROW_NUMBERS,
+    SAMPLE_ON_STREAM,
+    SORTED_STREAM,
+    UNION_WITH_STATIC,
+    WINDOW_FUNCTION,
+)
+from headwater.errors.catalogue.running import WITHIN_NO_WATERMARK
+from headwater.plan.operators import Expression, Kind, Operator
+
+WITH_STATIC_ROWS = "with static rows"
+"""What the details of a UNION say where some of its rows are static."""
+STATIC_ROWS_AFTER = "static rows after it"
+"""What those of EXCEPT say where the stream stands before it alone."""
+_SORTING = "Sorting"
+_NO_WATERMARK = "aggregations without watermark"
+_AGGREGATING = (*AGGREGATING, Kind.SET_OPERATION)
+_EACH_BATCH = "sort each batch in a `foreach_batch` function"
+_PLAIN_NAME = "monotonically_increasing_id"
+
+
+def told(query: Query, entry: Entry, step: Operator | Expression, **params: object) -> Finding:
+    """An error at the place of a step."""
+    return Finding(entry.at(query.where(step), **params), sink=query.facts.sink, table=step.table)
+
+
+class SortedStream(QueryRule):
+    """A sort gives rows in order, and of a stream the first may be yet to come. The result of an aggregation
+    is there as a whole in complete mode: that can be sorted."""
+
+    entries = {SORTED_STREAM: Severity.ERROR, RANDOM_SPLIT: Severity.ERROR}
+    example = """
+        tables:
+          ranking: SELECT * FROM orders ORDER BY amount DESC
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        facts = query.facts
+        for place, step in on_streams(facts, Kind.SORT):
+            whole = facts.mode == "complete" and aggregated_below(facts, place)
+            if whole and not (facts.refusal and facts.refusal.says.startswith(_SORTING)):
+                continue
+            if any(facts.operators[each].kind is Kind.SAMPLE for each in facts.above(place)[:1]):
+                yield told(query, RANDOM_SPLIT, step)
+            else:
+                yield told(query, SORTED_STREAM, step, hint=self._remedy(query, place))
+
+    def _remedy(self, query: Query, place: int) -> str:
+        facts = query.facts
+        if not aggregated_below(facts, place):
+            return f"Take the sort out, or {_EACH_BATCH}."
+        if facts.mode == "complete":
+            return (
+                f"Write the aggregation in the query that sorts, not in a `WITH` before it; or {_EACH_BATCH}."
+            )
+        if "complete" in (facts.modes or MODES):
+            return f"Sort what is aggregated in complete mode, or {_EACH_BATCH}."
+        return f"Take the sort out, or {_EACH_BATCH}."
+
+
+class OffsetOnStream(QueryRule):
+    """`OFFSET` leaves out the first rows of an order, which a stream does not have."""
+
+    entries = {OFFSET_ON_STREAM: Severity.ERROR}
+    example = """
+        tables:
+          later: SELECT * FROM orders OFFSET 100
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.OFFSET):
+            yield told(query, OFFSET_ON_STREAM, step)
+
+
+class WindowFunctions(QueryRule):
+    """`row_number() OVER …`, `lag` and their like look at neighbours of a row among all rows. Windows of
+    time, which have an end, are something else: `GROUP BY window(at, '10 minutes')`."""
+
+    entries = {WINDOW_FUNCTION: Severity.ERROR}
+    example = """
+        tables:
+          newest: SELECT *, row_number() OVER (PARTITION BY user ORDER BY at DESC) AS n FROM clicks
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.WINDOW_FUNCTION):
+            functions = f"`{step.details}` with `OVER`" if step.details else "A function with `OVER`"
+            yield told(query, WINDOW_FUNCTION, step, functions=functions)
+
+
+class DistinctAggregate(QueryRule):
+    """`count(DISTINCT x)` needs every value that ever came. Spark does not keep them by itself; there are
+    three ways around, with their prices: an estimate, a set in the state, rows told apart first."""
+
+    entries = {DISTINCT_AGGREGATE: Severity.ERROR}
+    example = """
+        tables:
+          users: SELECT count(DISTINCT user) AS users FROM clicks
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.AGGREGATION):
+            for aggregate in step.aggregates:
+                if aggregate.distinct:
+                    remedy = _counted(step) if aggregate.function == "Count" else _OTHERWISE
+                    yield told(query, DISTINCT_AGGREGATE, step, sql=aggregate.sql, hint=remedy)
+
+
+_OTHERWISE = (
+    "Tell the rows apart first (a table with `distinct: [columns]`, dropDuplicates in PySpark) and aggregate "
+    "those; or aggregate a set: `aggregate(collect_set(x), …)`."
+)
+
+
+def _counted(step: Operator) -> str:
+    keys = [key.name for key in step.keys if key.window is None]
+    columns = ", ".join([*keys, "x"])
+    return (
+        "Use approx_count_distinct(x) (an estimate), size(collect_set(x)) (exact; keeps every value), or "
+        f"tell the rows apart first (`distinct: [{columns}]` in the file, dropDuplicates in PySpark) and use "
+        "count(*) over those."
+    )
+
+
+class SetOperations(QueryRule):
+    """INTERSECT and EXCEPT compare whole sets. A join says the same about each row of a stream."""
+
+    entries = {INTERSECT_ON_STREAM: Severity.ERROR, EXCEPT_ON_STREAM: Severity.ERROR}
+    example = """
+        tables:
+          unknown: SELECT user FROM clicks EXCEPT SELECT user FROM users
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.SET_OPERATION):
+            if step.name.startswith("INTERSECT"):
+                yield told(query, INTERSECT_ON_STREAM, step)
+            else:
+                yield from self._except(query, step)
+
+    def _except(self, query: Query, step: Operator) -> Iterator[Finding]:
+        anti = "Write `SELECT … FROM a LEFT ANTI JOIN b ON …`"
+        if step.details == STATIC_ROWS_AFTER:
+            if query.facts.mode == "append":
+                why = "gives each row once, like DISTINCT, and in append mode no row of it is ever final"
+                modes = [mode for mode in other_modes(query.facts) if mode == "update"]
+                remedy = f"{anti}, which gives every row of the stream{'; or use update mode' * len(modes)}."
+                yield told(query, EXCEPT_ON_STREAM, step, why=why, hint=remedy)
+            return
+        why = "can't have a stream after it: a row that was given may turn out to be in there"
+        remedy = "Write a LEFT JOIN with watermarks and a time range, and keep rows whose partner IS NULL."
+        yield told(query, EXCEPT_ON_STREAM, step, why=why, hint=remedy)
+
+
+class HiddenAggregation(QueryRule):
+    """A subquery that aggregates for each row of a stream (LATERAL) is made into an aggregation of the stream
+    by Spark's optimiser. Its checker does not see that, and the query dies in its first batch."""
+
+    entries = {HIDDEN_AGGREGATION: Severity.ERROR}
+    example = """
+        tables:
+          best: SELECT o.id, t.best FROM orders o, LATERAL (SELECT max(b) AS best FROM bids WHERE id = o.id) t
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        facts = query.facts
+        refused = facts.refusal is not None and _NO_WATERMARK in facts.refusal.says
+        if refused and not any(each.streams for each in facts.operators if each.kind in _AGGREGATING):
+            yield Finding(HIDDEN_AGGREGATION.at(query.at(), sink=facts.sink), sink=facts.sink)
+
+
+class SampleOnStream(QueryRule):
+    """A sample by chance would be another one each time a batch runs again; Spark does not take one."""
+
+    entries = {SAMPLE_ON_STREAM: Severity.ERROR}
+    example = """
+        def some(clicks):
+            return clicks.sample(0.1)
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        facts = query.facts
+        for place, step in on_streams(facts, Kind.SAMPLE):
+            if not any(facts.operators[each].kind is Kind.SORT for each in facts.operators[place].inputs):
+                yield told(query, SAMPLE_ON_STREAM, step)
+
+
+class UnionWithStatic(QueryRule):
+    """The rows of a stream come in batches; static rows belong to none of them."""
+
+    entries = {UNION_WITH_STATIC: Severity.ERROR}
+    example = """
+        tables:
+          all_users: SELECT id FROM sign_ups UNION ALL SELECT id FROM old_users   # old_users is static
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.UNION):
+            if step.details == WITH_STATIC_ROWS:
+                yield told(query, UNION_WITH_STATIC, step, streams=streams_in_words(step))
+
+
+class WithinNeedsWatermark(QueryRule):
+    """Rows are told apart only for a while, and a watermark says for how long."""
+
+    entries = {WITHIN_NO_WATERMARK: Severity.ERROR}
+    example = """
+        def once(clicks):  # clicks has no watermark
+            return clicks.dropDuplicatesWithinWatermark(["id"])
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.DEDUP_WITHIN_WATERMARK):
+            if not step.event_times:
+                name = step.table or query.facts.sink
+                yield told(query, WITHIN_NO_WATERMARK, step, name=name, source=streams_in_words(step))
+
+
+class RowNumbers(QueryRule):
+    """`monotonically_increasing_id()` counts within a batch: the next one has the same numbers again."""
+
+    entries = {ROW_NUMBERS: Severity.ERROR}
+    example = """
+        tables:
+          numbered: SELECT monotonically_increasing_id() AS id, * FROM clicks
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for expression in query.facts.non_deterministic:
+            if expression.sql.startswith(_PLAIN_NAME):
+                yield told(query, ROW_NUMBERS, expression)
+
+
+class PivotOnStream(QueryRule):
+    """Spark makes a pivot of two aggregations, and a stream has none after another outside append mode."""
+
+    entries = {PIVOT_ON_STREAM: Severity.ERROR}
+    example = """
+        def by_kind(clicks):
+            return clicks.groupBy("user").pivot("kind", ["a", "b"]).count()
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.AGGREGATION):
+            if query.facts.mode != "append" and any(
+                each.function == "PivotFirst" for each in step.aggregates
+            ):
+                yield told(query, PIVOT_ON_STREAM, step, mode=query.facts.mode)

@@ -1,0 +1,181 @@
+"""Rules about what Spark's checker lets pass, and what then dies, stays silent or gives wrong rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.operations import told
+from headwater.checks.rule import Query, QueryRule
+from headwater.checks.steps import AGGREGATING, DEDUP, aggregated_below, is_session, names_of, on_streams
+from headwater.errors.catalogue.operations import (
+    DEDUP_OF_RESULTS,
+    GLOBAL_SESSION,
+    JOIN_WITHOUT_EQUALITY,
+    ONE_BATCH_AT_A_TIME,
+    PYTHON_AGGREGATE,
+    SEVERAL_EVENT_TIMES,
+)
+from headwater.plan import QueryFacts
+from headwater.plan.operators import Kind, Operator
+
+# What Spark puts behind the name of a column in such an aggregate.
+_NUMBER = re.compile(r"#\d+L?")
+_SEVERAL = "More than one event time columns"
+_EQUALITY = re.compile(r"(?<![<>!])=")
+
+
+class PythonAggregate(QueryRule):
+    """A pandas or Arrow function that aggregates needs all rows of a group at once. Spark keeps only partial
+    results between batches, and such a function has none: the query dies in its first batch."""
+
+    entries = {PYTHON_AGGREGATE: Severity.ERROR}
+    example = """
+        @pandas_udf("double")
+        def middle(n: pd.Series) -> float: ...
+
+
+        def middles(orders):
+            return orders.groupBy("shop").agg(middle("amount"))
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.AGGREGATION):
+            for aggregate in step.aggregates:
+                if aggregate.python:
+                    sql = _NUMBER.sub("", aggregate.sql)
+                    yield told(query, PYTHON_AGGREGATE, step, sql=sql, form=aggregate.python)
+
+
+class GlobalSession(QueryRule):
+    """A session belongs to somebody. Spark can't merge sessions of all rows together on a stream: the query
+    passes its checker and dies at its first batch."""
+
+    entries = {GLOBAL_SESSION: Severity.ERROR}
+    example = """
+        tables:
+          busy: SELECT session_window, count(*) AS n FROM clicks GROUP BY session_window(at, '5 minutes')
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.AGGREGATION):
+            if step.keys and all(map(is_session, step.keys)):
+                yield told(query, GLOBAL_SESSION, step, sql=f"`{step.keys[0].name}`")
+
+
+class JoinWithoutEquality(QueryRule):
+    """Two streams are joined by what is equal in both: by that Spark finds the rows that it has kept. A
+    condition of comparisons alone passes its checker and dies at the first batch."""
+
+    entries = {JOIN_WITHOUT_EQUALITY: Severity.ERROR}
+    example = """
+        tables:
+          near: SELECT * FROM quakes q JOIN alarms a ON a.at BETWEEN q.at AND q.at + INTERVAL 1 MINUTE
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, step in on_streams(query.facts, Kind.JOIN):
+            compares = step.join is not None and not _EQUALITY.search(step.join.condition)
+            if compares and _dies_in_planning(query.facts):
+                yield told(query, JOIN_WITHOUT_EQUALITY, step)
+
+
+def _dies_in_planning(facts: QueryFacts) -> bool:
+    return facts.refusal is not None and "without equality predicate" in facts.refusal.says
+
+
+class SeveralEventTimes(QueryRule):
+    """A window has the watermark of the time that it is made of. Where both the window and that time go into
+    a join of streams, Spark does not know by which to go, and the query dies in its first batch."""
+
+    entries = {SEVERAL_EVENT_TIMES: Severity.ERROR}
+    example = """
+        tables:
+          shown: SELECT *, window(shown_at, '10 minutes') AS w FROM impressions   # shown_at, too, is in the *
+          clicked: SELECT window(clicked_at, '10 minutes') AS w, ad FROM clicks
+          both: SELECT * FROM shown JOIN clicked USING (w, ad)
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        refusal = query.facts.refusal
+        if refusal is None or _SEVERAL not in refusal.says:
+            return
+        for _, step in on_streams(query.facts, Kind.JOIN):
+            for side in (step.join.left, step.join.right) if step.join else ():
+                names = dict.fromkeys(f"`{each.column}`" for each in side.event_times)
+                if len(names) > 1:
+                    yield told(query, SEVERAL_EVENT_TIMES, step, columns=" and ".join(names))
+                    return
+
+
+class OneBatchAtATime(QueryRule):
+    """`applyInPandas` and its like are called with the rows that one batch has of a group. Spark accepts that
+    on a stream; where a batch begins and ends is chance, and so are the results."""
+
+    entries = {ONE_BATCH_AT_A_TIME: Severity.ERROR}
+    example = """
+        def summed(orders):
+            return orders.groupBy("shop").applyInPandas(sum_up, "shop string, total double")
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        facts = query.facts
+        for place, step in on_streams(facts, Kind.GROUPED_MAP, Kind.COGROUPED_MAP):
+            if not _sees_whole_groups(facts, place, step):
+                problem = ONE_BATCH_AT_A_TIME.at(query.where(step), call=step.name)
+                yield Finding(problem, sink=facts.sink, table=step.table, acceptable=True)
+
+
+def _sees_whole_groups(facts: QueryFacts, place: int, step: Operator) -> bool:
+    """After an aggregation a group may come whole: all results, those of a key, those of a closed window."""
+    if step.kind is Kind.COGROUPED_MAP or not aggregated_below(facts, place):
+        return False
+    if facts.mode == "complete":
+        return True
+    inputs = [facts.operators[each] for each in step.inputs]
+    names = {key.name for key in step.keys}
+    whole = all(each.kind in AGGREGATING and {key.name for key in each.keys} <= names for each in inputs)
+    closed = facts.mode == "append" and any(key.watermarked for key in step.keys)
+    return bool(inputs) and (whole or closed)
+
+
+class DedupOfResults(QueryRule):
+    """An aggregation has one row for each key already. To tell its results apart again passes Spark's
+    checker; then it dies in its first batch, or drops every later result of a key, or ends with nothing."""
+
+    entries = {DEDUP_OF_RESULTS: Severity.ERROR}
+    example = """
+        def once(clicks):
+            return clicks.groupBy("user").count().dropDuplicates(["user"])
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        facts = query.facts
+        for place, step in on_streams(facts, *DEDUP):
+            if not aggregated_below(facts, place):
+                continue
+            if facts.mode != "append":
+                why = f"in {facts.mode} mode only the first result of each would pass, and no later one"
+            elif _same_keys(facts, step):
+                why = "these are its keys already, and Spark fails with both in one step"
+            else:
+                continue
+            remedy = "Take it out: an aggregation gives one row for each of its keys."
+            yield told(
+                query,
+                DEDUP_OF_RESULTS,
+                step,
+                call=step.name,
+                keys=names_of(step.keys),
+                why=why,
+                hint=remedy,
+            )
+
+
+def _same_keys(facts: QueryFacts, step: Operator) -> bool:
+    below = [facts.operators[each] for each in step.inputs]
+    return any(
+        each.kind in AGGREGATING and [key.name for key in each.keys] == [key.name for key in step.keys]
+        for each in below
+    )

@@ -1,0 +1,170 @@
+"""Rules about state that never ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.checks.bounds import Bound, Extent, bounds_of, growing_values, is_time
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.join_bounds import streams_of, waits_for_ever
+from headwater.checks.rule import Query, QueryRule
+from headwater.errors import Problem
+from headwater.errors.catalogue.state import (
+    COMPLETE_KEEPS_ALL,
+    JOIN_KEEPS_ALL,
+    REPEATS_REMEMBERED,
+    VALUES_GROW,
+    WINDOWS_KEPT,
+)
+from headwater.plan.operators import Kind, Operator
+
+_EVERY_VALUE = ("CollectList", "ListAgg")
+
+
+def open_ended(query: Query, *kinds: Kind) -> Iterator[tuple[Operator, Bound]]:
+    """The operators of some kinds whose state has no end. A query that Spark refuses has other troubles."""
+    for bound in () if query.facts.refusal else bounds_of(query.facts):
+        operator = query.facts.operators[bound.operator]
+        if operator.kind in kinds and bound.extent in (Extent.UNBOUNDED, Extent.BY_KEYS):
+            yield operator, bound
+
+
+def _warning(query: Query, operator: Operator, problem: Problem) -> Finding:
+    return Finding(problem, Severity.WARNING, sink=query.facts.sink, table=operator.table)
+
+
+class WindowsKept(QueryRule):
+    """New windows come as long as time goes on. Without a watermark Spark can't know that one is over, and
+    keeps all of them: the state grows until memory or disk is full."""
+
+    entries = {WINDOWS_KEPT: Severity.WARNING}
+    example = """
+        sources:
+          clicks: {connector: files, path: clicks/, format: json, schema: {page: string, at: timestamp}}
+        tables:
+          per_hour: SELECT window(at, '1 hour') AS hour, count(*) AS n FROM clicks GROUP BY 1
+        sinks:
+          per_hour: {reads: per_hour, connector: console, mode: update}
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for operator, bound in open_ended(query, Kind.AGGREGATION, Kind.DISTINCT):
+            if query.facts.mode != "complete" and bound.missing and not _marked(query, bound):
+                problem = WINDOWS_KEPT.at(
+                    query.where(operator),
+                    operator=operator.name,
+                    sink=query.facts.sink,
+                    why=bound.why,
+                    missing=bound.missing,
+                )
+                yield _warning(query, operator, problem)
+
+
+def _marked(query: Query, bound: Bound) -> bool:
+    """Whether a watermark comes before: why it can't clear the keys is told by the rules about watermarks."""
+    below = (query.facts.operators[each] for each in query.facts.below(bound.operator))
+    return any(each.kind is Kind.WATERMARK for each in below)
+
+
+class CompleteKeepsAll(QueryRule):
+    """Complete mode writes the whole result each time, so it keeps all of it, whatever the watermark says.
+    With windows among the keys the result itself grows for ever, and every batch writes all of it."""
+
+    entries = {COMPLETE_KEEPS_ALL: Severity.WARNING}
+    example = """
+        tables:
+          per_hour: SELECT window(at, '1 hour') AS hour, count(*) AS n FROM clicks GROUP BY 1
+        sinks:
+          per_hour: {reads: per_hour, connector: console, mode: complete}
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for operator, bound in open_ended(query, Kind.AGGREGATION, Kind.DISTINCT):
+            if query.facts.mode == "complete" and any(is_time(key) for key in operator.keys):
+                problem = COMPLETE_KEEPS_ALL.at(
+                    query.at("mode"),
+                    operator=operator.name,
+                    sink=query.facts.sink,
+                    why=bound.why,
+                    missing=bound.missing,
+                )
+                yield _warning(query, operator, problem)
+
+
+class RepeatsRemembered(QueryRule):
+    """To drop every repeat, however late, all keys that ever came have to be remembered. Keys such as ids
+    never end; most repeats come soon after the first row, and a watermark says how soon."""
+
+    entries = {REPEATS_REMEMBERED: Severity.WARNING}
+    example = """
+        sources:
+          payments: {connector: files, path: payments/, format: json, schema: {id: string, at: timestamp}}
+        tables:
+          once: {reads: payments, distinct: [id]}
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for operator, bound in open_ended(query, Kind.DEDUP):
+            times = [each.column for each in operator.event_times]
+            problem = REPEATS_REMEMBERED.at(
+                query.where(operator),
+                operator=operator.name,
+                sink=query.facts.sink,
+                why=bound.why,
+                hint=_drop_repeats(times[0] if times else ""),
+            )
+            yield _warning(query, operator, problem)
+
+
+def _drop_repeats(column: str) -> str:
+    within = "write `within: watermark` (`dropDuplicatesWithinWatermark` in PySpark)"
+    if column:
+        return f"If repeats come within the watermark's delay, {within}, or add `{column}` to the columns."
+    return f"If repeats come soon, declare a watermark on the event time and {within}."
+
+
+class JoinKeepsAll(QueryRule):
+    """A row of one stream waits for partners in the other. Without watermarks and a time range Spark can't
+    know that none will come, and keeps every row of both."""
+
+    entries = {JOIN_KEEPS_ALL: Severity.WARNING}
+    example = """
+        tables:
+          clicked: SELECT i.ad, shown, clicked FROM impressions i JOIN clicks c ON i.ad = c.ad
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for operator, bound in open_ended(query, Kind.JOIN):
+            join = operator.join
+            # An outer join that needs the end which is missing is an error of its own.
+            if join is not None and not any(waits_for_ever(operator)):
+                problem = JOIN_KEEPS_ALL.at(
+                    query.where(operator),
+                    left=streams_of(join.left),
+                    right=streams_of(join.right),
+                    sink=query.facts.sink,
+                    why=bound.why,
+                    missing=bound.missing,
+                )
+                yield _warning(query, operator, problem)
+
+
+class ValuesGrow(QueryRule):
+    """`collect_list` and its like keep every value of a key. Where a key is never over, its value has no
+    end: it is read and written whole with every batch that touches it."""
+
+    entries = {VALUES_GROW: Severity.WARNING}
+    example = """
+        tables:
+          pages: SELECT user, collect_list(page) AS pages FROM clicks GROUP BY user
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for bound in () if query.facts.refusal else bounds_of(query.facts):
+            operator = query.facts.operators[bound.operator]
+            endless = not bound.kept and operator.kind is Kind.AGGREGATION
+            lists = [each for each in growing_values(operator) if each.function in _EVERY_VALUE]
+            if endless and lists:
+                named = " and ".join(f"`{each.sql}`" for each in lists)
+                problem = VALUES_GROW.at(query.where(operator), aggregates=named, sink=query.facts.sink)
+                yield _warning(query, operator, problem)

@@ -1,0 +1,244 @@
+"""Rules about watermarks that do not do what they were declared for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.rule import Query, QueryRule
+from headwater.errors import Problem
+from headwater.errors.catalogue.watermarks import (
+    WATERMARK_AFTER_STATE,
+    WATERMARK_LOST,
+    WATERMARK_NO_DELAY,
+    WATERMARK_TWICE,
+    WATERMARK_WRONG_COLUMN,
+    WINDOW_TAKEN_APART,
+)
+from headwater.plan import QueryFacts
+from headwater.plan.operators import Key, Kind, Operator
+from headwater.plan.rewriting import grouped_by_windows
+
+_TIMES = ("timestamp", "timestamp_ntz", "date")
+_IN_PYTHON = 'In PySpark: `groupBy(window("{column}", …), …)`, and afterwards `select("window.start", …)`.'
+
+
+def _uncleared(query: Query) -> Iterator[tuple[int, Operator]]:
+    """The aggregations whose keys a watermark should clear, and none of which carries it."""
+    facts = query.facts
+    if facts.mode == "complete":
+        return
+    for place, operator in enumerate(facts.operators):
+        if operator.kind is Kind.AGGREGATION and operator.streams:
+            reached = any(facts.operators[each].kind is Kind.WATERMARK for each in facts.below(place))
+            if reached and not any(key.watermarked for key in operator.keys):
+                yield place, operator
+
+
+def _refused(query: Query, operator: Operator, problem: Problem, rewritten: str = "") -> Finding:
+    # In update mode Spark would run it, until the state is too large; in append mode it refuses it.
+    runs = query.facts.refusal is None
+    return Finding(problem, sink=query.facts.sink, table=operator.table, acceptable=runs, rewritten=rewritten)
+
+
+def _rewritten(query: Query, operator: Operator) -> str:
+    """The query as it should be; empty for one of Python, or that can't be rewritten."""
+    text = query.text(operator.table)
+    return (grouped_by_windows(text, utc=query.facts.timezone == "UTC") or "") if text else ""
+
+
+def _remedy(query: Query, operator: Operator, column: str, otherwise: str) -> str:
+    """What to write instead: the query itself where it is SQL that can be rewritten."""
+    rewritten = _rewritten(query, operator)
+    if rewritten:
+        return f"Group by the whole window: {rewritten}"
+    return otherwise if query.text(operator.table) else f"{otherwise} {_IN_PYTHON.format(column=column)}"
+
+
+class WindowTakenApart(QueryRule):
+    """A watermark clears a window when it is over. Spark sees that on the window as a whole; in its start or
+    its end alone there is no watermark any more. In append mode that is refused, in update mode it runs, and
+    its state never shrinks."""
+
+    entries = {WINDOW_TAKEN_APART: Severity.ERROR}
+    example = """
+        tables:
+          per_hour: |
+            SELECT window(at, '1 hour').start AS hour, count(*) AS n
+            FROM clicks GROUP BY window(at, '1 hour').start
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for _, operator in _uncleared(query):
+            for key in [key for key in operator.keys if key.taken_apart][:1]:
+                column = key.window.column if key.window else ""
+                otherwise = "Group by the whole window, and take its start in what is selected."
+                problem = WINDOW_TAKEN_APART.at(
+                    query.where(operator),
+                    sink=query.facts.sink,
+                    key=key.sql.replace("`", ""),
+                    hint=_remedy(query, operator, column, otherwise),
+                )
+                yield _refused(query, operator, problem, _rewritten(query, operator))
+
+
+class WatermarkLost(QueryRule):
+    """What is computed from an event time (an hour cut off, a day, a time moved by an offset) has no
+    watermark of its own, so that groups by it are never over."""
+
+    entries = {WATERMARK_LOST: Severity.ERROR}
+    example = """
+        tables:
+          per_hour: SELECT date_trunc('hour', at) AS hour, count(*) AS n FROM clicks GROUP BY 1
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for place, operator in _uncleared(query):
+            lost = [key for key in operator.keys if _has_lost(key)]
+            if lost and not any(key.taken_apart for key in operator.keys):
+                key = lost[0]
+                otherwise = _over_windows(query.facts, place) or (
+                    f"Group by a window of `{key.made_from[0]}`, or declare the watermark on the table that "
+                    "computes the new time."
+                )
+                problem = WATERMARK_LOST.at(
+                    query.where(operator),
+                    sink=query.facts.sink,
+                    key=key.sql.replace("`", ""),
+                    column=key.made_from[0],
+                    hint=_remedy(query, operator, key.made_from[0], otherwise),
+                )
+                yield _refused(query, operator, problem, _rewritten(query, operator))
+
+
+def _over_windows(facts: QueryFacts, place: int) -> str:
+    """How windows are made of windows; empty where none come before."""
+    before = [facts.operators[each] for each in facts.below(place)]
+    if not any(key.window for each in before if each.kind is Kind.AGGREGATION for key in each.keys):
+        return ""
+    return "Hand the whole window on, and make the larger one of it: `window(window, '1 hour')`."
+
+
+def _has_lost(key: Key) -> bool:
+    """Whether a key goes on with time, and its time is made from one that has a watermark."""
+    return bool(key.made_from) and not key.taken_apart and (key.type in _TIMES or key.window is not None)
+
+
+class WatermarkWrongColumn(QueryRule):
+    """Windows are cleared by the watermark of the time that they are made of, and by no other."""
+
+    entries = {WATERMARK_WRONG_COLUMN: Severity.ERROR}
+    example = """
+        sources:
+          orders:
+            schema: {placed: timestamp, paid: timestamp}
+            watermark: {column: placed, delay: 1 hour}
+        tables:
+          per_hour: SELECT window(paid, '1 hour') AS hour, count(*) AS n FROM orders GROUP BY 1
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for place, operator in _uncleared(query):
+            for key in operator.keys:
+                if key.window and not key.made_from:
+                    others = [f"`{each}`" for each in _marked_below(query.facts, place)]
+                    problem = WATERMARK_WRONG_COLUMN.at(
+                        query.where(operator),
+                        sink=query.facts.sink,
+                        column=key.window.column,
+                        others=" and ".join(others),
+                    )
+                    yield _refused(query, operator, problem)
+                    break
+
+
+def _marked_below(facts: QueryFacts, place: int) -> list[str]:
+    """The columns that have a watermark somewhere before a step."""
+    marks = [facts.operators[each] for each in facts.below(place)]
+    return list(dict.fromkeys(each.event_times[0].column for each in marks if each.kind is Kind.WATERMARK))
+
+
+class WatermarkTwice(QueryRule):
+    """Spark takes one watermark on the way of a row. A second one is found out only by the first batch, which
+    fails; or, after an aggregation, it keeps the time at 1970 for ever, and no row comes."""
+
+    entries = {WATERMARK_TWICE: Severity.ERROR}
+    example = """
+        sources:
+          clicks: {watermark: {column: at, delay: 1 hour}}
+        tables:
+          late: {sql: SELECT * FROM clicks, watermark: {column: at, delay: 2 hours}}
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for place, operator in _watermarks(query.facts):
+            before = [query.facts.operators[each] for each in query.facts.below(place)]
+            firsts = [each for each in before if each.kind is Kind.WATERMARK]
+            if firsts:
+                problem = WATERMARK_TWICE.at(
+                    query.where(operator),
+                    sink=query.facts.sink,
+                    streams=_named(operator),
+                    first=firsts[0].event_times[0].column,
+                    second=operator.event_times[0].column,
+                )
+                yield Finding(problem, sink=query.facts.sink, table=operator.table)
+
+
+class WatermarkAfterState(QueryRule):
+    """A watermark acts on what comes after it. What an aggregation, a dedup or a join before it keeps is not
+    cleared by it, and if nothing comes after it, it does nothing at all."""
+
+    entries = {WATERMARK_AFTER_STATE: Severity.ERROR}
+    example = """
+        tables:
+          newest:
+            sql: SELECT user, max(at) AS at FROM clicks GROUP BY user
+            watermark: {column: at, delay: 1 hour}
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        facts = query.facts
+        for place, operator in _watermarks(facts):
+            before = [facts.operators[each] for each in facts.below(place)]
+            kept = [each for each in before if each.is_stateful]
+            serves = any(facts.operators[each].is_stateful for each in facts.above(place))
+            # A second watermark on the way is an error of its own.
+            if kept and not serves and not any(each.kind is Kind.WATERMARK for each in before):
+                problem = WATERMARK_AFTER_STATE.at(
+                    query.where(operator),
+                    sink=facts.sink,
+                    column=operator.event_times[0].column,
+                    operator=kept[-1].name,
+                    streams=_named(operator),
+                )
+                yield _refused(query, operator, problem)
+
+
+class WatermarkNoDelay(QueryRule):
+    """With a delay of 0 the newest row of a batch is the limit for the next: rows that come a moment out of
+    order are dropped. Few streams are in such an order."""
+
+    entries = {WATERMARK_NO_DELAY: Severity.WARNING}
+    example = """
+        sources:
+          clicks: {watermark: {column: at, delay: 0 seconds}}
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        if not query.facts.stateful or query.facts.mode == "complete":
+            return
+        for _, operator in _watermarks(query.facts):
+            if operator.event_times[0].delay_ms == 0:
+                problem = WATERMARK_NO_DELAY.at(
+                    query.where(operator), column=operator.event_times[0].column, streams=_named(operator)
+                )
+                yield Finding(problem, Severity.WARNING, query.facts.sink, operator.table)
+
+
+def _watermarks(facts: QueryFacts) -> Iterator[tuple[int, Operator]]:
+    return ((place, each) for place, each in enumerate(facts.operators) if each.kind is Kind.WATERMARK)
+
+
+def _named(operator: Operator) -> str:
+    return " and ".join(f"`{name}`" for name in operator.streams)

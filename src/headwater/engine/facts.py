@@ -1,0 +1,154 @@
+"""QueryFacts taken from Spark: what it will do for one sink, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from headwater.connectors import sink_side, source_side
+from headwater.engine.analysis import trigger_refusal_of
+from headwater.engine.held import HeldRows, held_by
+from headwater.engine.plan_record import Owners, record_of
+from headwater.engine.prepare import Prepared, canonical
+from headwater.engine.settings import FROZEN, Setting
+from headwater.plan import QueryFacts, Refusal, SourceFacts
+from headwater.plan.reading import Steps, steps_of
+from headwater.spec import LongTasks, Mode, PipelineSpec, SinkSpec, SourceSide, SourceSpec
+from headwater.values import Continuous, Never, RealTime, Secret, Trigger
+
+
+def steps_in(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> Steps:
+    """What the plan of a streaming DataFrame does with its rows."""
+    return steps_of(record_of(frame, sources, owners))
+
+
+def facts_of(
+    prepared: Prepared,
+    spec: PipelineSpec,
+    sink: SinkSpec,
+    settings: tuple[Setting, ...],
+    owners: Owners | None = None,
+    known: dict[str, Steps] | None = None,
+) -> QueryFacts:
+    """What Spark will do for one sink; `known` keeps what a table's plan says for others that read it."""
+    frame = prepared.frames[sink.name]
+    steps = _steps(prepared, spec, sink, owners, {} if known is None else known)
+    side, held = sink_side(sink.connector), held_by(prepared.session.spark, sink, frame)
+    return QueryFacts(
+        sink=sink.name,
+        connector=sink.connector,
+        mode=sink.mode.value,
+        root=str(spec.root),
+        timezone=spec.timezone,
+        sources=_sources(prepared, spec, sink, steps),
+        output_schema={field.name: field.dataType.simpleString() for field in frame.schema.fields},
+        places=side.places(sink.options),
+        delivery=side.delivery.name,
+        modes=tuple(mode.value for mode in Mode if mode.value in side.modes),
+        trigger=str(sink.trigger),
+        cores=prepared.session.cores,
+        operators=steps.operators,
+        non_deterministic=steps.non_deterministic,
+        python_functions=steps.python_functions,
+        beyond_rows=steps.beyond_rows,
+        clock_reads=steps.clock_reads,
+        repeated_streams=steps.repeated_streams,
+        sink_continuous=side.continuous,
+        sink_real_time=side.real_time,
+        refusal=prepared.refusals.get(sink.name),
+        trigger_refusal=_refused_by_trigger(prepared, sink),
+        **_held(held),
+        settings={setting.key: setting.value for setting in settings if setting.key in FROZEN},
+        passed_over={setting.key: setting.passed_over for setting in settings if setting.passed_over},
+        spark_version=prepared.session.spark.version,
+    )
+
+
+def _steps(
+    prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, owners: Owners | None, known: dict[str, Steps]
+) -> Steps:
+    """What the plan of a sink's table says, walked once for all sinks that read it."""
+    reads, frames = canonical(spec, sink.reads), prepared.builder.frames
+    if reads not in known:
+        named = [each.name for each in spec.sources if each.name in frames and not each.static]
+        streams = {name: frames[name] for name in named}
+        known[reads] = steps_in(prepared.frames[sink.name], streams, owners or Owners.of(frames))
+    return known[reads]
+
+
+def _sources(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, steps: Steps) -> tuple[SourceFacts, ...]:
+    needed, cores = prepared.graph.upstream(canonical(spec, sink.reads)), prepared.session.cores
+    used = [each for each in spec.sources if each.name in needed]
+    return tuple(source_facts(each, steps, sink.trigger, cores) for each in used)
+
+
+def _held(held: HeldRows) -> dict[str, Any]:
+    """What the sink's place holds, under the names of the facts."""
+    return {f"held_{each.name}": getattr(held, each.name) for each in fields(held)}
+
+
+def _refused_by_trigger(prepared: Prepared, sink: SinkSpec) -> Refusal | None:
+    if prepared.refusals.get(sink.name):
+        return None
+    frame = prepared.frames[sink.name]
+    return trigger_refusal_of(prepared.session.spark, frame, sink.mode, str(sink.trigger))
+
+
+def source_facts(source: SourceSpec, steps: Steps, trigger: Trigger, cores: int) -> SourceFacts:
+    """A declared source as a query reads it."""
+    side = source_side(source.connector)
+    tasks = _long_tasks(side, trigger)
+    options = _options(source)
+    return SourceFacts(
+        source.name,
+        source.connector,
+        side.places(source.options),
+        streaming=not source.static,
+        replayable=side.replayable,
+        options=options,
+        reads=max(1, steps.streams.count(source.name)),
+        made_while_running=side.made_while_running,
+        continuous=side.continuous is not None,
+        real_time=side.real_time is not None,
+        slots=tasks.slots(source.options, cores) if tasks else 0,
+        idle_options=idle_options(options, tasks.without) if tasks else (),
+        own_code=bool(side.functions(source.options)),
+    )
+
+
+def _long_tasks(side: SourceSide, trigger: Trigger) -> LongTasks | None:
+    match trigger:
+        case Continuous():
+            return side.continuous
+        case RealTime():
+            return side.real_time
+    return None
+
+
+def idle_options(options: Mapping[str, str], without: tuple[str, ...]) -> tuple[str, ...]:
+    """The options among those that do nothing."""
+    idle = {key.lower() for key in without}
+    return tuple(key for key in options if key.lower() in idle)
+
+
+def _options(source: SourceSpec) -> dict[str, str]:
+    """What was declared beside the connector's name, without what a secret holds."""
+    named = {key: getattr(source.options, key) for key in source.options.model_fields_set - {"options"}}
+    if source.static:
+        named |= {"refresh": source.refresh} if not isinstance(source.refresh, Never) else {}
+        named |= {"cache": source.cache} if source.cache else {}
+    shown = {**named, **source.options.options}
+    return {key: _shown(value) for key, value in sorted(shown.items()) if value is not None}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Secret):
+        return "***"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return ", ".join(_shown(each) for each in value)
+    return str(value)

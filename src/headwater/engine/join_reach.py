@@ -1,0 +1,68 @@
+"""How long Spark keeps the rows of each side of a join of two streams, asked of Spark's own helper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headwater.engine.inputs import kind_of, nodes_of, stream_name, streams_below
+from headwater.plan.tree import JoinReach, SideReach
+
+# A watermark that py4j passes as a long; what comes back is told from it.
+_NOW = 1_000_000_000_000
+_DELAY_KEY = "spark.watermarkDelayMs"
+
+
+def join_reaches(spark: SparkSession, plan: Any, names: Mapping[int, str]) -> tuple[JoinReach, ...]:
+    """The joins of two streams in the optimised plan, from the top; `names` are those of the streams.
+
+    A range in a WHERE clause gets into the join's condition only there, and BETWEEN is taken apart.
+    """
+    if not any(_of_streams(node) for node in nodes_of(plan)):
+        return ()
+    optimised = spark._jsparkSession.sessionState().optimizer().execute(plan)
+    return tuple(_reach(spark, node, names) for node in nodes_of(optimised) if _of_streams(node))
+
+
+def _of_streams(node: Any) -> bool:
+    return kind_of(node) == "Join" and node.left().isStreaming() and node.right().isStreaming()
+
+
+def _reach(spark: SparkSession, join: Any, names: Mapping[int, str]) -> JoinReach:
+    jvm: Any = spark._jvm
+    helper = _module(jvm.org.apache.spark.sql.catalyst.analysis, "StreamingJoinHelper")
+    in_keys = bool(helper.isWatermarkInJoinKeys(join))
+    now = _module(jvm.scala, "Some").apply(_NOW)
+
+    def side(mine: Any, other: Any) -> SideReach:
+        streams = tuple(sorted({stream_name(spark._jvm, leaf, names) for leaf in streams_below(mine)}))
+        if in_keys:
+            return SideReach(True, 0, streams)
+        found = helper.getStateValueWatermark(mine.outputSet(), other.outputSet(), join.condition(), now)
+        if not found.isDefined() or not _has_watermark(mine):
+            return SideReach(False, 0, streams)
+        behind = _NOW - int(found.get())
+        # A bound that includes its end is a millisecond further away.
+        return SideReach(True, behind - 1 if behind % 1_000 == 1 else behind, streams)
+
+    return JoinReach(side(join.left(), join.right()), side(join.right(), join.left()), in_keys)
+
+
+def equal_in(spark: SparkSession, join: Any) -> tuple[str, ...]:
+    """What a join has equal on both sides, as SQL."""
+    jvm: Any = spark._jvm
+    found = _module(jvm.org.apache.spark.sql.catalyst.planning, "ExtractEquiJoinKeys").unapply(join)
+    if not found.isDefined():
+        return ()
+    left, right = found.get()._2(), found.get()._3()
+    return tuple(f"{left.apply(each).sql()} = {right.apply(each).sql()}" for each in range(left.size()))
+
+
+def _has_watermark(plan: Any) -> bool:
+    return f'"{_DELAY_KEY}"' in str(plan.schema().json())
+
+
+def _module(package: Any, name: str) -> Any:
+    return getattr(getattr(package, f"{name}$"), "MODULE$")

@@ -1,0 +1,1 @@
+"""Plain PySpark programs: their queries caught before they start, and told as facts."""

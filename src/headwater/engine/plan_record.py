@@ -1,0 +1,280 @@
+"""Spark's analysed plan walked once, into plain data.
+
+The plan's own JSON has the structure and the expressions in a single call, but neither watermarks nor what
+columns carry them; those are asked node by node.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.engine.inputs import analysed, kind_of, stream_names
+from headwater.engine.join_reach import equal_in, join_reaches
+from headwater.engine.state_variables import state_variables
+from headwater.plan.tree import Changing, Column, Node, PlanRecord, Term
+
+_ATTRIBUTE = re.compile(r"#(\d+)L?(?:-T(-?\d+)ms)?$")
+_MARKS = {"spark.timeWindow": "window", "spark.sessionWindow": "session"}
+_BETWEEN = "\x01"
+
+# What is asked of Spark as SQL text: fields of these nodes that a message quotes.
+_AS_SQL = {
+    "Aggregate": ("groupingExpressions", "aggregateExpressions"),
+    "Join": ("condition",),
+    "EventTimeWatermark": ("eventTime",),
+}
+# Nodes whose input has to be known by its columns.
+_READS_COLUMNS = frozenset(
+    {
+        "Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "Join", "EventTimeWatermark",
+        "FlatMapGroupsInArrow", "FlatMapGroupsInPandas", "FlatMapGroupsInPandasWithState", "GlobalLimit",
+        "LocalLimit", "TransformWithStateInPySpark",
+    }
+)  # fmt: skip
+_STATES = ("FlatMapGroupsInPandasWithState", "TransformWithStateInPySpark")
+_SCALARS = (str, int, float, bool)
+
+
+@dataclass
+class Owners:
+    """Which source or table brought a node into a plan: the first in whose plan it stands."""
+
+    jvm: Any
+    names: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, frames: Mapping[str, DataFrame]) -> Owners:
+        """From the DataFrames in the order in which they were built."""
+        owners = cls(next(iter(frames.values())).sparkSession._jvm if frames else None)
+        for name, frame in frames.items():
+            owners._add(name, analysed(frame))
+        return owners
+
+    def name_of(self, node: Any) -> str:
+        """The owner of a node; empty for one that no declared thing brought."""
+        return self.names.get(self._identity(node), "") if self.names else ""
+
+    def _add(self, name: str, node: Any) -> None:
+        identity = self._identity(node)
+        if identity in self.names:
+            return
+        self.names[identity] = name
+        for child in _items(node.children()):
+            self._add(name, child)
+
+    def _identity(self, node: Any) -> int:
+        return int(self.jvm.java.lang.System.identityHashCode(node))
+
+
+def record_of(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> PlanRecord:
+    """The plan of a streaming DataFrame; `sources` give the streams in it their names."""
+    plan = analysed(frame)
+    flat = iter(json.loads(plan.toJSON()))
+    walk = _Walk(frame.sparkSession, owners, stream_names(frame, sources))
+    root = walk.node(plan, flat)
+    return PlanRecord(root, join_reaches(frame.sparkSession, plan, walk.streams))
+
+
+@dataclass
+class _Walk:
+    """One way through a plan and its JSON at the same time."""
+
+    spark: SparkSession
+    owners: Owners
+    streams: Mapping[int, str]
+    places: dict[str, list[int]] = field(default_factory=dict)
+    """What each stream reads, in the order in which it was met."""
+
+    def node(self, plan: Any, flat: Iterator[dict[str, Any]], *, columns: bool = False) -> Node:
+        """A node and all below; the JSON lists them in the same order, from the top."""
+        said = next(flat)
+        kind = said["class"].rpartition(".")[2]
+        asks = kind in _READS_COLUMNS
+        children = tuple(self.node(each, flat, columns=asks) for each in _items(plan.children()))
+        line, column = _origin(plan)
+        stream, place = self._stream(kind, plan, said)
+        return Node(
+            kind=kind,
+            children=children,
+            terms=_terms_of(said),
+            details=_details_of(said) | (_modes_of(plan) if kind in _STATES else {}) | place,
+            sql=self._sql(kind, plan),
+            columns=_columns_of(plan) if columns else (),
+            changing=() if plan.deterministic() else tuple(_changing(plan)),
+            variables=state_variables(self.spark, plan) if kind == "TransformWithStateInPySpark" else (),
+            delay_ms=self._delay(plan) if kind == "EventTimeWatermark" else -1,
+            stream=stream,
+            table=self.owners.name_of(plan),
+            line=line,
+            column=column,
+        )
+
+    def _sql(self, kind: str, plan: Any) -> dict[str, tuple[str, ...]]:
+        texts = {name: tuple(_sql_of(plan, name)) for name in _AS_SQL.get(kind, ())}
+        if kind == "Join":
+            texts["keys"] = equal_in(self.spark, plan)
+        if kind == "Aggregate":
+            grouped = _items(plan.groupingExpressions())
+            texts["groupingTypes"] = tuple(str(each.dataType().typeName()) for each in grouped)
+        return texts
+
+    def _delay(self, watermark: Any) -> int:
+        jvm: Any = self.spark._jvm
+        of = jvm.org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+        return int(of.getDelayMs(watermark.delay()))
+
+    def _stream(self, kind: str, plan: Any, said: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+        """The name of a stream; and, where one stream reads several places, which of them this is."""
+        if kind not in ("StreamingRelation", "StreamingRelationV2"):
+            return "", {}
+        jvm: Any = self.spark._jvm
+        reads = plan.dataSource() if kind == "StreamingRelation" else plan.table()
+        identity = int(jvm.java.lang.System.identityHashCode(reads))
+        name = self.streams.get(identity) or str(said.get("sourceName") or plan.sourceName())
+        places = self.places.setdefault(name, [])
+        if identity not in places:
+            places.append(identity)
+        number = places.index(identity)
+        return name, {"place": str(number)} if number else {}
+
+
+def _terms_of(said: Mapping[str, Any]) -> dict[str, tuple[Term, ...]]:
+    """The fields of a node that hold expressions, one or several."""
+    found = {name: tuple(_expressions(value)) for name, value in said.items() if isinstance(value, list)}
+    return {name: terms for name, terms in found.items() if terms}
+
+
+def _expressions(value: list[Any]) -> Iterator[Term]:
+    """An expression is a list of nodes, from its top; a field holds one, or a list (of lists) of them."""
+    if value and isinstance(value[0], dict) and "class" in value[0]:
+        yield _term(iter(value))
+        return
+    for each in value:
+        if isinstance(each, list):
+            yield from _expressions(each)
+
+
+def _term(flat: Iterator[dict[str, Any]]) -> Term:
+    said = next(flat)
+    children = tuple(_term(flat) for _ in range(said["num-children"]))
+    id_ = said.get("exprId") or {}
+    plan = said.get("plan")
+    type_ = said.get("dataType", "")
+    value = said.get("value")
+    return Term(
+        kind=said["class"].rpartition(".")[2],
+        name=str(said.get("name") or ""),
+        id=int(id_.get("id", -1)) if isinstance(id_, dict) else -1,
+        value="" if value is None else str(value),
+        type=type_ if isinstance(type_, str) else str(type_.get("type", "")) if type_ else "",
+        children=children,
+        details=_details_of(said),
+        plan=_inner(iter(plan)) if isinstance(plan, list) and plan else None,
+    )
+
+
+def _inner(flat: Iterator[dict[str, Any]]) -> Node:
+    """The plan of a subquery, as far as its JSON tells."""
+    said = next(flat)
+    kind = said["class"].rpartition(".")[2]
+    children = tuple(_inner(flat) for _ in range(said["num-children"]))
+    stream = str(said.get("sourceName", kind)) if kind.startswith("StreamingRelation") else ""
+    return Node(kind, children, _terms_of(said), _details_of(said), stream=stream)
+
+
+_LEFT_OUT = frozenset(
+    {
+        "class", "num-children", "name", "value", "dataType", "nullable", "exprId", "timeZoneId", "nodeId",
+        "qualifier", "sourceName",
+    }
+)  # fmt: skip
+
+
+def _details_of(said: Mapping[str, Any]) -> dict[str, str]:
+    """What a node holds besides its children: numbers, words, and Scala's objects by their names."""
+    found: dict[str, str] = {}
+    for name, value in said.items():
+        if name in _LEFT_OUT:
+            continue
+        if isinstance(value, dict) and set(value) == {"object"}:
+            found[name] = value["object"].rpartition(".")[2].rpartition("$")[0].rpartition("$")[2]
+        elif isinstance(value, _SCALARS) and not _is_child(name, value):
+            found[name] = str(value)
+    return found
+
+
+def _is_child(name: str, value: object) -> bool:
+    """Whether a number is the place of a child, which the order of the children tells already."""
+    return type(value) is int and name in ("child", "left", "right", "aggregateFunction", "plan")
+
+
+def _modes_of(plan: Any) -> dict[str, str]:
+    """The output mode and the time mode of arbitrary state."""
+    modes = {"outputMode": str(plan.outputMode())}
+    if kind_of(plan) == "TransformWithStateInPySpark":
+        modes["timeMode"] = str(plan.timeMode())
+        modes["initialState"] = str(bool(plan.hasInitialState())).lower()
+    return modes
+
+
+def _sql_of(plan: Any, name: str) -> Iterator[str]:
+    value = getattr(plan, name)()
+    if name == "condition":
+        yield from (str(each.sql()) for each in ([value.get()] if value.isDefined() else []))
+    elif name == "eventTime":
+        yield str(value.sql())
+    else:
+        yield from (str(each.sql()) for each in _items(value))
+
+
+def _columns_of(plan: Any) -> tuple[Column, ...]:
+    """The columns that a node hands on. Only as text do attributes tell their number and delay at once."""
+    written = str(plan.output().mkString(_BETWEEN)).split(_BETWEEN)
+    schema: list[dict[str, Any]] = json.loads(plan.schema().json())["fields"]
+    if not schema:
+        return ()
+    return tuple(_column(text, each) for text, each in zip(written, schema, strict=True))
+
+
+def _column(text: str, said: Mapping[str, Any]) -> Column:
+    found = _ATTRIBUTE.search(text)
+    number, delay = (found[1], found[2]) if found else ("-1", None)
+    type_ = said["type"] if isinstance(said["type"], str) else said["type"]["type"]
+    window = next((mark for key, mark in _MARKS.items() if key in said.get("metadata", {})), "")
+    return Column(said["name"], int(number), type_, int(delay) if delay is not None else -1, window)
+
+
+def _changing(plan: Any) -> Iterator[Changing]:
+    """The innermost expressions of a node that Spark does not hold for deterministic."""
+    for expression in _items(plan.expressions()):
+        makes = (int(expression.exprId().id()),) if kind_of(expression) == "Alias" else ()
+        yield from _changing_in(expression, makes)
+
+
+def _changing_in(expression: Any, makes: tuple[int, ...]) -> Iterator[Changing]:
+    if expression.deterministic():
+        return
+    inner = [found for child in _items(expression.children()) for found in _changing_in(child, makes)]
+    if inner:
+        yield from inner
+        return
+    yield Changing(str(expression.sql()), *_origin(expression), makes)
+
+
+def _origin(node: Any) -> tuple[int, int]:
+    """Line and column (from 1) in the SQL text; zeros for what was not written as SQL."""
+    origin = node.origin()
+    line, column = origin.line(), origin.startPosition()
+    if not line.isDefined():
+        return 0, 0
+    return int(line.get()), int(column.get()) + 1 if column.isDefined() else 1
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]

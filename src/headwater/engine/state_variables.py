@@ -1,0 +1,75 @@
+# ruff: noqa: N802, N803 (the names of methods and parameters are those of the class that it stands for)
+"""The state variables of a StatefulProcessor, told by its own `init()` on a handle that only takes notes."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.plan.operators import Variable
+
+UNKNOWN = Variable("", "unknown")
+"""Stands for all variables of a processor that could not be asked."""
+
+
+def state_variables(spark: SparkSession, operator: Any) -> tuple[Variable, ...]:
+    """What the processor of a `transformWithState` asks for; `UNKNOWN` where it can't be asked."""
+    handle = _Notes()
+    try:
+        _processor(spark, operator).init(handle)
+    except Exception:  # noqa: BLE001 (the user's own code: Spark runs it again at the start, and tells)
+        return (UNKNOWN,)
+    return tuple(handle.variables)
+
+
+def _processor(spark: SparkSession, operator: Any) -> Any:
+    """A copy of the user's processor, from what Spark sends to its workers."""
+    jvm: Any = spark._jvm
+    command = operator.functionExpr().func().command()
+    sent = bytes(command.toArray(jvm.scala.reflect.ClassTag.Byte()))
+    function, _ = pickle.loads(sent)
+    return function.__self__._stateful_processor
+
+
+class _Notes:
+    """A handle in the place of Spark's, which gives variables that hold nothing."""
+
+    def __init__(self) -> None:
+        self.variables: list[Variable] = []
+
+    def getValueState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> Any:
+        return self._note(stateName, "value", _text(schema), ttlDurationMs)
+
+    def getListState(self, stateName: str, schema: Any, ttlDurationMs: int | None = None) -> Any:
+        return self._note(stateName, "list", _text(schema), ttlDurationMs)
+
+    def getMapState(
+        self,
+        stateName: str,
+        userKeySchema: Any,
+        valueSchema: Any,
+        ttlDurationMs: int | None = None,
+    ) -> Any:
+        held = f"{_text(userKeySchema)} → {_text(valueSchema)}"
+        return self._note(stateName, "map", held, ttlDurationMs)
+
+    def _note(self, name: str, form: str, schema: str, ttl: int | None) -> Any:
+        self.variables.append(Variable(name, form, schema, int(ttl or 0)))
+        return _Empty()
+
+
+class _Empty:
+    """A variable of no value."""
+
+    def exists(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given, **named: None
+
+
+def _text(schema: Any) -> str:
+    return schema.simpleString() if isinstance(schema, StructType) else str(schema)

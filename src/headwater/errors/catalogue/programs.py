@@ -1,0 +1,145 @@
+"""What can be said of plain PySpark: a script under `headwater check`, a DataFrame in `hw.check`."""
+
+from headwater.errors.problems import Entry
+
+NOT_A_FRAME = Entry(
+    "HW-NOT-A-FRAME",
+    "`hw.check` takes a DataFrame of Spark, and got {got}.",
+    "Pass the DataFrame whose `writeStream` you would start: `hw.check(df, mode=…, sink=…)`.",
+)
+NOT_A_STREAM = Entry(
+    "HW-NOT-A-STREAM",
+    "The DataFrame of `{name}` is no stream: it reads static rows alone.",
+    "Read one of its sources with `spark.readStream`, or write it with `df.write`, which needs no check.",
+)
+CONNECT_SESSION = Entry(
+    "HW-CONNECT-SESSION",
+    "This is a session of Spark Connect, whose plans stay on its server and can't be judged here.",
+    "Make the session without `remote(…)`, SPARK_REMOTE and `spark.api.mode`, and check again.",
+)
+UNKNOWN_MODE = Entry(
+    "HW-UNKNOWN-MODE",
+    "`{mode}` is no output mode.",
+    "Write append, update or complete.",
+)
+UNKNOWN_TRIGGER = Entry(
+    "HW-UNKNOWN-TRIGGER",
+    "`hw.check` can't read the trigger: {says}.",
+    'Write it as in a pipeline file: `trigger="every 10 seconds"`.',
+)
+UNKNOWN_SINK = Entry(
+    "HW-UNKNOWN-SINK",
+    "`hw.check` can't tell what the sink {got} is.",
+    'Name a format of Spark\'s (`sink="parquet"`), pass the function of `foreachBatch`, or a connector '
+    "such as `hw.files(…)`.",
+)
+SCRIPT_OFFLINE = Entry(
+    "HW-SCRIPT-OFFLINE",
+    "{file} declares no pipeline, and a plain program can't be judged offline: its queries come to be only "
+    "when it runs.",
+    "Leave `--offline` out: `headwater check {file}` runs it and starts none of its queries.",
+)
+SCRIPT_ARGUMENTS = Entry(
+    "HW-SCRIPT-ARGUMENTS",
+    "`{arguments}` after `--` is for a script, and {file} declares a pipeline.",
+    "Take it out, or check the script that takes these arguments.",
+)
+SCRIPT_FAILED = Entry(
+    "HW-SCRIPT-FAILED",
+    "The script fails at this line: {error}.",
+    "Mend it; `--verbose` shows the whole traceback and what the script has printed.",
+)
+SCRIPT_ACTION = Entry(
+    "HW-SCRIPT-ACTION",
+    "This line runs {action} on a stream, which has no end.",
+    "Write the stream with `writeStream`; what should happen with each batch goes into `foreachBatch`.",
+)
+SCRIPT_SOURCE_MISSING = Entry(
+    "HW-SCRIPT-SOURCE-MISSING",
+    "Spark knows no data source `{format}`, which this line reads or writes.",
+    "{hint}",
+)
+SCRIPT_EXIT = Entry(
+    "HW-SCRIPT-EXIT",
+    "The script ends itself with exit code {code}{says}.",
+    "{hint}",
+)
+SCRIPT_DIED = Entry(
+    "HW-SCRIPT-DIED",
+    "The script's process ended with {how} before the script was through{says}.",
+    "Run it by itself to see why; `--verbose` shows what it has printed.",
+)
+SCRIPT_DEADLINE = Entry(
+    "HW-SCRIPT-DEADLINE",
+    "After {seconds} the script had not come to its end; this is the line that it had reached.",
+    "Nothing starts in a check, so it must not wait for rows. If it only needs longer, give it more with "
+    "`--deadline`.",
+)
+SCRIPT_DEADLINE_NOWHERE = Entry(
+    "HW-SCRIPT-DEADLINE-NOWHERE",
+    "After {seconds} the script {file} had not come to its end, and no line of it could be seen.",
+    "Nothing starts in a check, so it must not wait for rows. If it only needs longer, give it more with "
+    "`--deadline`.",
+)
+SCRIPT_NEEDS_WRITE = Entry(
+    "HW-SCRIPT-NEEDS-WRITE",
+    "This line reads {place}, which line {line} of {file} would have written; a check writes nothing, so the "
+    "script can't go on from here.",
+    "Run the part that writes once by itself, then check again.",
+)
+SCRIPT_NO_QUERY = Entry(
+    "HW-SCRIPT-NO-QUERY",
+    "{file} came to its end and started no streaming query, and it declares no pipeline.",
+    "{hint}",
+)
+QUERY_REFUSED = Entry(
+    "HW-QUERY-REFUSED",
+    "Spark can't plan the query `{name}`: {says}.",
+    "Mend what it names; `--verbose` shows Spark's full text.",
+)
+NO_CHECKPOINT = Entry(
+    "HW-NO-CHECKPOINT",
+    "The query `{name}` has no checkpoint, and Spark starts none into {format} without.",
+    'Name a folder that stays: `.option("checkpointLocation", "…")`.',
+)
+PASSING_CHECKPOINT = Entry(
+    "HW-PASSING-CHECKPOINT",
+    "The query `{name}` has no checkpoint that stays: Spark makes one in a folder for passing files, so each "
+    "start begins anew, and rows come again or are lost.",
+    'Name a folder that stays: `.option("checkpointLocation", "…")`.',
+)
+SAME_CHECKPOINT = Entry(
+    "HW-SAME-CHECKPOINT",
+    "The query `{name}` has the checkpoint {checkpoint}, which the query `{other}` has already.",
+    "Give each query a checkpoint of its own.",
+)
+SAME_QUERY_NAME = Entry(
+    "HW-SAME-QUERY-NAME",
+    "A query with the name `{name}` runs already when this one starts, and Spark refuses the second.",
+    "Give each query a name of its own with `queryName`.",
+)
+NO_TABLE_NAME = Entry(
+    "HW-NO-TABLE-NAME",
+    "A stream into memory needs a name for its table, and this one has none.",
+    'Name it: `.queryName("totals")`.',
+)
+NO_PATH = Entry(
+    "HW-NO-PATH",
+    "The query `{name}` writes {format} files and does not say where.",
+    'Name a folder: `.start("folder")` or `.option("path", "folder")`.',
+)
+NOT_A_SINK = Entry(
+    "HW-NOT-A-SINK",
+    "Spark can't write a stream with the format `{format}`, which the query `{name}` does.",
+    "{hint}",
+)
+NO_SUCH_PARTITION = Entry(
+    "HW-NO-SUCH-PARTITION",
+    "The query `{name}` is partitioned by `{column}`, which its rows don't have.",
+    "Its columns are: {known}.",
+)
+NOT_PARTITIONED = Entry(
+    "HW-NOT-PARTITIONED",
+    "The query `{name}` is partitioned by {columns}, which Spark refuses with the format {format}.",
+    "Take `partitionBy` out.",
+)

@@ -1,0 +1,145 @@
+"""Where the columns of a plan come from: through aliases and windows, down to the columns of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from headwater.plan.operators import Window
+from headwater.plan.tree import Node, Term
+from headwater.values import Duration
+
+_PASSING = "AttributeReference"
+# Nodes that give no more rows than they get.
+_SAME_ROWS = frozenset(
+    {"CTERelationDef", "Filter", "Project", "ResolvedHint", "Sort", "SubqueryAlias", "View", "WithCTE"}
+)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What each named column of a plan is computed from, by Spark's number for it."""
+
+    made: Mapping[int, Term]
+    ctes: Mapping[str, Node]
+
+    @classmethod
+    def of(cls, root: Node) -> Lineage:
+        nodes = list(_all_nodes(root))
+        ctes = {node.details["id"]: node for node in nodes if node.kind == "CTERelationDef"}
+        made: dict[int, Term] = {}
+        for node in nodes:
+            for terms in node.terms.values():
+                for term in (each for top in terms for each in top.walk()):
+                    if term.kind == "Alias" and term.id >= 0:
+                        made[term.id] = term.children[0]
+            made |= _renamed(node, ctes)
+        return cls(made, ctes)
+
+    def columns_behind(self, term: Term) -> set[int]:
+        """The numbers of all columns from which an expression is computed, near and far."""
+        found: set[int] = set()
+        waiting = [term]
+        while waiting:
+            for each in waiting.pop().walk():
+                if each.kind == _PASSING and each.id not in found:
+                    found.add(each.id)
+                    if each.id in self.made:
+                        waiting.append(self.made[each.id])
+        return found
+
+    def source_of(self, term: Term) -> Term:
+        """What a mere name stands for, after all renamings."""
+        seen: set[int] = set()
+        while term.kind == _PASSING and term.id in self.made and term.id not in seen:
+            seen.add(term.id)
+            term = self.made[term.id]
+        return term
+
+    def is_single(self, node: Node) -> bool:
+        """Whether a plan gives one row at most: an aggregate over everything, or a LIMIT 1."""
+        if node.kind == "CTERelationRef":
+            return self.is_single(self.ctes[node.details["cteId"]])
+        if node.kind in _SAME_ROWS:
+            return self.is_single(node.children[-1])
+        if node.kind in ("GlobalLimit", "LocalLimit"):
+            limit = node.terms.get("limitExpr", ())
+            return [term.value for term in limit] == ["1"] or self.is_single(node.children[0])
+        grouped = node.terms.get("groupingExpressions", ())
+        return node.kind == "OneRowRelation" or (node.kind == "Aggregate" and not grouped)
+
+    def window_of(self, term: Term) -> Window | None:
+        """The window over event time that an expression is."""
+        return _window(self.source_of(term))
+
+
+def _all_nodes(root: Node) -> Iterator[Node]:
+    """Every node, those of subqueries as well."""
+    for node in root.walk():
+        yield node
+        for terms in node.terms.values():
+            for term in (each for top in terms for each in top.walk()):
+                if term.plan:
+                    yield from _all_nodes(term.plan)
+
+
+def _renamed(node: Node, ctes: Mapping[str, Node]) -> dict[int, Term]:
+    """New numbers that a node gives to columns without an alias."""
+    given = node.terms.get("output", ())
+    if node.kind == "Expand":
+        # All its projections are alike but for the window (or the key) that differs.
+        return {new.id: old for new, old in zip(given, node.terms.get("projections", ()), strict=False)}
+    if node.kind == "CTERelationRef" and node.details.get("cteId") in ctes:
+        below = outputs_of(ctes[node.details["cteId"]])
+        return {new.id: old for new, old in zip(given, below, strict=False) if new.id != old.id}
+    return {}
+
+
+def outputs_of(node: Node) -> tuple[Term, ...]:
+    """The columns that a node hands on, as far as its expressions tell."""
+    for name in ("projectList", "aggregateExpressions", "output", "outputAttrs"):
+        if name in node.terms:
+            return tuple(_as_reference(term) for term in node.terms[name])
+    if node.kind == "Join":
+        return tuple(term for child in node.children for term in outputs_of(child))
+    return outputs_of(node.children[0]) if node.children else ()
+
+
+def _as_reference(term: Term) -> Term:
+    return Term(_PASSING, term.name, term.id) if term.kind == "Alias" else term
+
+
+def _window(made: Term) -> Window | None:
+    if made.kind != "CreateNamedStruct" or [each.value for each in made.children[::2]] != ["start", "end"]:
+        return None
+    start, end = made.children[1], made.children[3]
+    times = [each for each in start.walk() if each.kind == "PreciseTimestampConversion"]
+    if not times:
+        return None
+    time = next((each.name for each in times[-1].walk() if each.kind == _PASSING), "")
+    slides = [each.children[1].value for each in start.walk() if each.kind == "Remainder"]
+    if not slides:
+        return Window(True, time, _gap_ms(end), 0)
+    sizes = [each.children[1].value for each in end.walk() if each.kind == "Add"]
+    return Window(False, time, _micros(sizes[0]), _micros(slides[0]))
+
+
+def _micros(text: str) -> int:
+    """Microseconds as milliseconds."""
+    return int(text) // 1_000 if text.lstrip("-").isdigit() else 0
+
+
+def _gap_ms(end: Term) -> int:
+    """The gap of a session; 0 where each row has its own."""
+    added = next((each for each in end.walk() if each.kind == "TimestampAddInterval"), None)
+    if added is None:
+        return 0
+    gap = added.children[1]
+    while gap.kind == "Cast":
+        gap = gap.children[0]
+    if gap.kind != "Literal":
+        return 0
+    try:
+        return int(Duration.parse(gap.value).seconds * 1_000)
+    except ValueError:
+        return 0

@@ -1,0 +1,208 @@
+"""What a query does with its rows, step by step: plain values that the rules read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a step does, as far as it matters on a stream; projections and filters are not listed."""
+
+    WATERMARK = "watermark"
+    AGGREGATION = "aggregation"
+    DEDUP = "dedup"
+    DEDUP_WITHIN_WATERMARK = "dedup within watermark"
+    JOIN = "join"
+    """Of two streams."""
+    STATIC_JOIN = "join with static"
+    STATE = "arbitrary state"
+    LIMIT = "limit"
+    OFFSET = "offset"
+    SORT = "sort"
+    DISTINCT = "distinct"
+    WINDOW_FUNCTION = "window function"
+    GROUPED_MAP = "grouped map"
+    """`applyInPandas` and its like: called with the groups of one batch."""
+    COGROUPED_MAP = "cogrouped map"
+    UNION = "union"
+    SET_OPERATION = "set operation"
+    """INTERSECT and EXCEPT."""
+    SAMPLE = "sample"
+
+
+STATEFUL = frozenset(
+    {
+        Kind.AGGREGATION,
+        Kind.DEDUP,
+        Kind.DEDUP_WITHIN_WATERMARK,
+        Kind.DISTINCT,
+        Kind.JOIN,
+        Kind.STATE,
+        Kind.LIMIT,
+    }
+)
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """A column that carries a watermark, and how late its rows may be."""
+
+    column: str
+    delay_ms: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window over event time. A session whose gap is an expression has 0 for its size."""
+
+    session: bool
+    column: str
+    """The time it is made of, as SQL."""
+    size_ms: int
+    slide_ms: int
+    """Equal to the size where windows don't overlap; 0 for sessions."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A column by which rows are grouped, told apart or joined."""
+
+    sql: str
+    name: str
+    type: str
+    watermarked: bool = False
+    """Spark sees the watermark on it, and so can tell when the key is over."""
+    delay_ms: int = 0
+    """The delay of that watermark."""
+    window: Window | None = None
+    """The window that it is, or that it is taken from."""
+    taken_apart: bool = False
+    """It is only a part of the window, such as its start: Spark sees no watermark on it then."""
+    made_from: tuple[str, ...] = ()
+    """The watermarked columns from which it is computed, where it does not carry their watermark itself."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One aggregate function of an aggregation."""
+
+    sql: str
+    function: str
+    distinct: bool = False
+    python: str = ""
+    """The kind of Python function that it is: `pandas`, `arrow`; empty for Spark's own."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input of a join."""
+
+    streams: tuple[str, ...]
+    event_times: tuple[EventTime, ...]
+    bounded: bool = False
+    """Whether Spark can tell when a row of this side has met all that it can meet."""
+    reach_ms: int = 0
+    """Where it is bounded: how far behind the other side's watermark a row is still needed."""
+    streaming: bool = True
+    single: bool = False
+    """Whether it never has more than one row, as a global aggregate has."""
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join: its type as in SQL (`inner`, `left outer`, `right outer`, `full outer`, `left semi`, …)."""
+
+    type: str
+    left: Side
+    right: Side
+    condition: str = ""
+    keys: tuple[str, ...] = ()
+    """What is equal on both sides, as SQL."""
+    watermark_in_keys: bool = False
+    """The sides are joined on an event time, or a window of it."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A state variable of a StatefulProcessor."""
+
+    name: str
+    form: str
+    """`value`, `list`, `map` or `timer`."""
+    schema: str = ""
+    ttl_ms: int = 0
+    """0 where a value lives until it is removed."""
+
+
+@dataclass(frozen=True)
+class ArbitraryState:
+    """What a user's own function keeps per key."""
+
+    call: str
+    """`applyInPandasWithState`, `transformWithState` or `transformWithStateInPandas`."""
+    mode: str
+    """Its operator mode: `append` or `update`."""
+    time: str
+    """Timeouts or timers: `none`, `processing time` or `event time`."""
+    variables: tuple[Variable, ...] = ()
+    variables_known: bool = True
+    """False where `init()` could not be asked."""
+    initial_state: bool = False
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One step of a query. They are listed from the sources up: what it reads comes before it."""
+
+    kind: Kind
+    name: str
+    """As users call it: `GROUP BY`, `dropDuplicates`, `LEFT OUTER JOIN`, `ORDER BY`."""
+    inputs: tuple[int, ...] = ()
+    """The places in the list of the operators that feed it directly."""
+    streams: tuple[str, ...] = ()
+    """The names of the streams whose rows reach it; empty for a step over static rows alone."""
+    event_times: tuple[EventTime, ...] = ()
+    """The columns of its input that carry a watermark; for a watermark the one that it declares."""
+    keys: tuple[Key, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    join: Join | None = None
+    state: ArbitraryState | None = None
+    details: str = ""
+    """What else tells it apart: the type of a watermark's column, the number of a limit."""
+    table: str = ""
+    """The table in which it stands."""
+    line: int = 0
+    """Its line in the text of this table, from 1; 0 where Spark does not tell."""
+    column: int = 0
+    expanded: bool = False
+    """An aggregation over several sets of keys: CUBE, ROLLUP, GROUPING SETS."""
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether it keeps something between batches when it runs on a stream."""
+        return self.kind in STATEFUL and bool(self.streams)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A part of a query that is noteworthy by itself, and where it stands."""
+
+    sql: str
+    table: str = ""
+    line: int = 0
+    column: int = 0
+    stateful_input: bool = False
+    """Whether its value reaches the state of an operator."""
+    event_time: bool = False
+    """Whether a watermark stands on what is computed with it."""
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """A Python function in a query."""
+
+    name: str
+    form: str
+    """`row`, `pandas`, `arrow`, `map`, `grouped map`, `cogrouped map`, `state`."""
+    deterministic: bool = True

@@ -1,0 +1,371 @@
+"""From a recorded plan to the steps of the query: what matters on a stream, from the sources up."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from headwater.plan.lineage import Lineage
+from headwater.plan.operators import (
+    Aggregate,
+    ArbitraryState,
+    EventTime,
+    Expression,
+    Join,
+    Key,
+    Kind,
+    Operator,
+    PythonFunction,
+    Side,
+    Window,
+)
+from headwater.plan.over import over
+from headwater.plan.python_functions import form_of, functions_in, is_pandas_processor
+from headwater.plan.row_by_row import beyond_rows, clock_reads
+from headwater.plan.tree import Column, JoinReach, Node, PlanRecord, SideReach, Term
+
+_KINDS = {
+    "Aggregate": (Kind.AGGREGATION, "GROUP BY"),
+    "CoGroup": (Kind.COGROUPED_MAP, "cogroup"),
+    "Deduplicate": (Kind.DEDUP, "dropDuplicates"),
+    "DeduplicateWithinWatermark": (Kind.DEDUP_WITHIN_WATERMARK, "dropDuplicatesWithinWatermark"),
+    "Distinct": (Kind.DISTINCT, "SELECT DISTINCT"),
+    "EventTimeWatermark": (Kind.WATERMARK, "watermark"),
+    "Except": (Kind.SET_OPERATION, "EXCEPT"),
+    "FlatMapCoGroupsInArrow": (Kind.COGROUPED_MAP, "cogroup.applyInArrow"),
+    "FlatMapCoGroupsInPandas": (Kind.COGROUPED_MAP, "cogroup.applyInPandas"),
+    "FlatMapGroupsInArrow": (Kind.GROUPED_MAP, "applyInArrow"),
+    "FlatMapGroupsInPandas": (Kind.GROUPED_MAP, "applyInPandas"),
+    "FlatMapGroupsInPandasWithState": (Kind.STATE, "applyInPandasWithState"),
+    "GlobalLimit": (Kind.LIMIT, "LIMIT"),
+    "Intersect": (Kind.SET_OPERATION, "INTERSECT"),
+    "MapGroups": (Kind.GROUPED_MAP, "mapGroups"),
+    "Offset": (Kind.OFFSET, "OFFSET"),
+    "Sample": (Kind.SAMPLE, "sample"),
+    "Sort": (Kind.SORT, "ORDER BY"),
+    "Tail": (Kind.LIMIT, "tail"),
+    "TransformWithStateInPySpark": (Kind.STATE, "transformWithState"),
+    "Union": (Kind.UNION, "UNION"),
+    "Window": (Kind.WINDOW_FUNCTION, "OVER"),
+    "WindowInPandas": (Kind.WINDOW_FUNCTION, "OVER"),
+}
+_JOINS = ("Join", "LateralJoin", "AsOfJoin")
+_TIMES = {
+    "EventTimeTimeout": "event time",
+    "ProcessingTimeTimeout": "processing time",
+    "EventTime": "event time",
+    "ProcessingTime": "processing time",
+}
+_KEY_FIELDS = ("groupingExpressions", "keys", "groupingAttributes")
+_CLOCKS = {"Now": "now", "CurrentTime": "current_time"}
+_WORDS = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What a plan says of a query."""
+
+    operators: tuple[Operator, ...]
+    non_deterministic: tuple[Expression, ...]
+    python_functions: tuple[PythonFunction, ...]
+    streams: tuple[str, ...]
+    """The streams that it reads, as often as it reads them."""
+    beyond_rows: tuple[Expression, ...] = ()
+    """What does more than take each row by itself."""
+    clock_reads: tuple[Expression, ...] = ()
+
+    @property
+    def repeated_streams(self) -> tuple[str, ...]:
+        """Those that it reads several times."""
+        return tuple(each for each in dict.fromkeys(self.streams) if self.streams.count(each) > 1)
+
+
+def steps_of(record: PlanRecord) -> Steps:
+    """The steps of a recorded plan."""
+    reader = _Reader(Lineage.of(record.root), record.joins)
+    reader.visit(record.root)
+    most: dict[str, int] = {}
+    for (name, _), times in reader.read.items():
+        most[name] = max(times, most.get(name, 0))
+    below = _below_state(reader.operators)
+    changing = tuple(
+        replace(each, stateful_input=place in below, event_time=bool(reader.behind_marks & set(makes)))
+        for place, each, makes in reader.changing
+    )
+    return Steps(
+        tuple(reader.operators),
+        changing,
+        tuple(dict.fromkeys(reader.functions)),
+        tuple(name for name, times in most.items() for _ in range(times)),
+        beyond_rows(record.root),
+        clock_reads(record.root),
+    )
+
+
+def _below_state(operators: list[Operator]) -> set[int]:
+    """The places in the list at which rows still reach an operator that keeps something."""
+    last = max((place for place, each in enumerate(operators) if each.is_stateful), default=-1)
+    return set(range(last + 1))
+
+
+@dataclass
+class _Reader:
+    """Reads a plan from its leaves up, and gathers what it finds."""
+
+    lineage: Lineage
+    reaches: tuple[JoinReach, ...]
+    """What Spark says of the joins of two streams, from the top."""
+    operators: list[Operator] = field(default_factory=list)
+    changing: list[tuple[int, Expression, tuple[int, ...]]] = field(default_factory=list)
+    """With the place in the list of operators, and the columns that it makes."""
+    functions: list[PythonFunction] = field(default_factory=list)
+    read: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often each stream is read, place by place: a stream over several folders reads each of them."""
+    marked: dict[int, str] = field(default_factory=dict)
+    """The columns that a watermark stands on, by number."""
+    behind_marks: set[int] = field(default_factory=set)
+    """The columns from which these are computed, and they themselves."""
+    joins: int = 0
+    """How many joins of two streams were met, from the top."""
+
+    def visit(self, node: Node) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Read a node and what is below; the operators and streams whose rows come out of it."""
+        if node.kind == "WithCTE":
+            return self.visit(node.children[-1])
+        if node.kind == "CTERelationRef":
+            return self.visit(self.lineage.ctes[node.details["cteId"]])
+        if node.stream:
+            self.read[node.stream, node.details.get("place", "")] += 1
+            return (), (node.stream,)
+        # Spark numbers joins from the top, so its place is taken before what is below is read.
+        place = self._join_place(node)
+        below = [self.visit(child) for child in node.children]
+        inputs = tuple(dict.fromkeys(each for tops, _ in below for each in tops))
+        streams = tuple(dict.fromkeys(each for _, names in below for each in names))
+        self._note(node, streams)
+        step = self._operator(node, below, place) if streams else None
+        if step is None:
+            return inputs, streams
+        self.operators.append(_placed(replace(step, inputs=inputs, streams=streams), node))
+        return (len(self.operators) - 1,), streams
+
+    def _join_place(self, node: Node) -> int:
+        if node.kind not in _JOINS or not all(_reads_stream(self.lineage, each) for each in node.children):
+            return -1
+        self.joins += 1
+        return self.joins - 1
+
+    def _note(self, node: Node, streams: tuple[str, ...]) -> None:
+        """What a node holds by itself: expressions that change, Python functions, watermarks."""
+        place = len(self.operators)
+        for each in node.changing if streams else ():
+            expression = Expression(each.sql, node.table, each.line, each.column)
+            self.changing.append((place, expression, each.makes))
+        for top, clock in _clocks(node) if streams else ():
+            expression = Expression(f"{clock}()", node.table, node.line, node.column)
+            self.changing.append((place, expression, (top.id,)))
+        self.functions += functions_in(node)
+        if node.kind == "EventTimeWatermark":
+            self.marked |= {term.id: term.name for term in node.terms["eventTime"]}
+            for term in node.terms["eventTime"]:
+                self.behind_marks |= self.lineage.columns_behind(term)
+
+    def _operator(
+        self, node: Node, below: list[tuple[tuple[int, ...], tuple[str, ...]]], place: int
+    ) -> Operator | None:
+        if node.kind in _JOINS:
+            return self._join(node, below, place)
+        if node.kind not in _KINDS:
+            return None
+        kind, name = _KINDS[node.kind]
+        columns = node.children[0].columns if node.children else ()
+        step = Operator(kind, name, event_times=_event_times(columns), keys=tuple(self._keys(node, columns)))
+        match kind:
+            case Kind.WATERMARK:
+                (term,) = node.terms["eventTime"]
+                declared = EventTime(term.name, node.delay_ms)
+                return replace(step, event_times=(declared,), details=_type_of(term, columns))
+            case Kind.AGGREGATION:
+                grouped = node.terms.get("groupingExpressions", ())
+                expanded = any(each.name == "spark_grouping_id" for each in grouped)
+                return replace(step, aggregates=tuple(_aggregates(node)), expanded=expanded)
+            case Kind.STATE:
+                return replace(step, state=_state(node))
+            case Kind.SORT:
+                return replace(step, details="" if node.details.get("global") == "True" else "in partitions")
+            case Kind.LIMIT:
+                return replace(step, details=_limit(node))
+            case Kind.UNION:
+                return replace(step, details=self._mixed(below))
+            case Kind.SET_OPERATION:
+                return replace(step, details="" if below[-1][1] else "static rows after it")
+            case Kind.WINDOW_FUNCTION:
+                return replace(step, details=over(node))
+        return step
+
+    def _mixed(self, below: list[tuple[tuple[int, ...], tuple[str, ...]]]) -> str:
+        """How the inputs of a step differ that takes them for alike."""
+        if not all(streams for _, streams in below):
+            return "with static rows"
+        aggregated = {any(map(self._aggregated, tops)) for tops, _ in below}
+        return "in part aggregated" if len(aggregated) > 1 else ""
+
+    def _aggregated(self, place: int) -> bool:
+        """Whether the rows that come out of an operator are those of an aggregation."""
+        step = self.operators[place]
+        return step.kind in (Kind.AGGREGATION, Kind.DISTINCT) or any(map(self._aggregated, step.inputs))
+
+    def _keys(self, node: Node, columns: tuple[Column, ...]) -> Iterator[Key]:
+        known = {column.id: column for column in columns}
+        if node.kind == "Distinct":
+            yield from (_plain_key(column) for column in columns)
+        if node.kind == "TransformWithStateInPySpark":
+            # Spark puts the columns of the key before all others.
+            number = int(node.details.get("groupingAttributesLen", "0"))
+            yield from (_plain_key(column) for column in columns[:number])
+        for name in _KEY_FIELDS:
+            texts, types = node.sql.get(name, ()), node.sql.get("groupingTypes", ())
+            for place, term in enumerate(node.terms.get(name, ())):
+                if term.name != "spark_grouping_id":
+                    type_ = types[place] if types else term.type
+                    yield self._key(term, texts[place] if texts else term.name, type_, known)
+
+    def _key(self, term: Term, text: str, type_: str, known: Mapping[int, Column]) -> Key:
+        column = known.get(term.id)
+        if column and column.delay_ms >= 0:
+            window = self.lineage.window_of(term)
+            return Key(text, term.name, column.type, True, column.delay_ms, window)
+        parts = list(self._taken(term))
+        behind = self.lineage.columns_behind(term)
+        made_from = tuple(dict.fromkeys(self.marked[each] for each in behind if each in self.marked))
+        return Key(
+            text,
+            term.name or text,
+            column.type if column else type_,
+            window=parts[0] if parts else self.lineage.window_of(term),
+            taken_apart=bool(parts),
+            made_from=made_from,
+        )
+
+    def _taken(self, term: Term) -> Iterator[Window]:
+        """The windows of which an expression takes a part."""
+        source = self.lineage.source_of(term)
+        for each in (*term.walk(), *source.walk()):
+            window = self.lineage.window_of(each.children[0]) if each.kind == "GetStructField" else None
+            if window:
+                yield window
+
+    def _join(self, node: Node, below: list[tuple[tuple[int, ...], tuple[str, ...]]], place: int) -> Operator:
+        type_ = " ".join(_WORDS.split(node.details.get("joinType", "Inner"))).lower()
+        sides = [
+            Side(
+                names,
+                _event_times(child.columns),
+                streaming=bool(names),
+                single=not names and self.lineage.is_single(child),
+            )
+            for child, (_, names) in zip(node.children, below, strict=False)
+        ]
+        if len(sides) < 2:
+            sides.append(Side((), (), streaming=False))
+        left, right = sides[:2]
+        reach = self._reach(place, left, right)
+        if reach:
+            left, right = _with_reach(left, reach.left), _with_reach(right, reach.right)
+        join = Join(
+            type_,
+            left,
+            right,
+            "".join(node.sql.get("condition", ())),
+            node.sql.get("keys", ()),
+            bool(reach and reach.in_keys),
+        )
+        kind = Kind.JOIN if left.streaming and right.streaming else Kind.STATIC_JOIN
+        times = tuple(dict.fromkeys((*left.event_times, *right.event_times)))
+        keys = tuple(self._time_keys(node)) if join.watermark_in_keys else ()
+        return Operator(kind, f"{type_.upper()} JOIN", event_times=times, keys=keys, join=join)
+
+    def _reach(self, place: int, left: Side, right: Side) -> JoinReach | None:
+        """What Spark says of a join: at the same place from the top, unless Spark has put joins in order."""
+        wanted = sorted(left.streams), sorted(right.streams)
+        same = [
+            number
+            for number, each in enumerate(self.reaches)
+            if (list(each.left.streams), list(each.right.streams)) == wanted
+        ]
+        if place < 0 or not same:
+            return None
+        return self.reaches[place if place in same else same[0]]
+
+    def _time_keys(self, node: Node) -> Iterator[Key]:
+        """The columns with a watermark of both sides of a join: event times, or windows of them."""
+        for column in (each for child in node.children for each in child.columns if each.delay_ms >= 0):
+            window = self.lineage.window_of(Term("AttributeReference", column.name, column.id))
+            yield replace(_plain_key(column), window=window)
+
+
+def _placed(step: Operator, node: Node) -> Operator:
+    return replace(step, table=node.table, line=node.line, column=node.column)
+
+
+def _clocks(node: Node) -> Iterator[tuple[Term, str]]:
+    """Looks at the machine's clock, which Spark holds for deterministic and takes anew in each attempt."""
+    for top in (each for terms in node.terms.values() for each in terms):
+        yield from ((top, _CLOCKS[term.kind]) for term in top.walk() if term.kind in _CLOCKS)
+
+
+def _with_reach(side: Side, reach: SideReach) -> Side:
+    return replace(side, bounded=reach.bounded, reach_ms=reach.reach_ms)
+
+
+def _reads_stream(lineage: Lineage, node: Node) -> bool:
+    if node.kind == "CTERelationRef":
+        return _reads_stream(lineage, lineage.ctes[node.details["cteId"]])
+    return bool(node.stream) or any(_reads_stream(lineage, child) for child in node.children)
+
+
+def _event_times(columns: Iterable[Column]) -> tuple[EventTime, ...]:
+    return tuple(EventTime(each.name, each.delay_ms) for each in columns if each.delay_ms >= 0)
+
+
+def _plain_key(column: Column) -> Key:
+    return Key(column.name, column.name, column.type, column.delay_ms >= 0, max(column.delay_ms, 0))
+
+
+def _type_of(term: Term, columns: Iterable[Column]) -> str:
+    return next((each.type for each in columns if each.id == term.id), term.type)
+
+
+def _aggregates(node: Node) -> Iterator[Aggregate]:
+    texts = node.sql.get("aggregateExpressions", ())
+    for place, top in enumerate(node.terms.get("aggregateExpressions", ())):
+        for term in top.walk():
+            if term.kind == "AggregateExpression":
+                function = term.children[0]
+                yield Aggregate(
+                    texts[place] if texts else function.name,
+                    function.name if function.kind.startswith("Python") else function.kind,
+                    term.details.get("isDistinct") == "True",
+                    form_of(function) if function.kind.startswith("Python") else "",
+                )
+
+
+def _state(node: Node) -> ArbitraryState:
+    call = _KINDS[node.kind][1]
+    if call == "transformWithState" and is_pandas_processor(node.terms["functionExpr"][0]):
+        call = "transformWithStateInPandas"
+    known = not any(each.form == "unknown" for each in node.variables)
+    return ArbitraryState(
+        call,
+        node.details["outputMode"].lower(),
+        _TIMES.get(node.details.get("timeMode") or node.details.get("timeout", ""), "none"),
+        node.variables if known else (),
+        known,
+        node.details.get("initialState") == "true",
+    )
+
+
+def _limit(node: Node) -> str:
+    return next((each.value for terms in node.terms.values() for each in terms), "")

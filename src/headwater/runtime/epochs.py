@@ -1,0 +1,25 @@
+"""How far continuous queries have come, of which Spark's listener tells nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from headwater.connectors.upkeep import Moment
+from headwater.events import EpochCommitted, Event
+from headwater.runtime.supervisor import Track
+
+
+class EpochWatch:
+    """The task that looks for epochs committed since the last look; the newest is told, once."""
+
+    def __init__(self, tracks: Callable[[], Iterable[Track]], tell: Callable[[Event], None]) -> None:
+        self._tracks = tracks
+        self._tell = tell
+
+    def __call__(self, moment: Moment) -> None:
+        for track in self._tracks():
+            if track.query.has_batches or track.ended:
+                continue
+            epoch = track.query.epoch()
+            if epoch is not None and epoch != track.epoch:
+                self._tell(EpochCommitted(query=track.name, epoch=epoch))

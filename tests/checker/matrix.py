@@ -1,0 +1,219 @@
+"""The matrix: what the check says of every case, held against a real start with data through two batches."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+import headwater as hw
+from headwater.checks import Finding
+from headwater.engine.build import Builder
+from headwater.engine.prepare import prepare, settings_of
+from headwater.engine.session import PipelineSession, open_session
+from headwater.engine.settings import FASTER_FILE_MANAGER, FILE_MANAGER, PARTITIONS
+from headwater.engine.verdict import verdict
+from headwater.errors import PipelineError
+from headwater.loaders.constructors import ConnectorCall
+from headwater.spec import PipelineSpec
+from tests.checker import cases
+from tests.checker.cases import ANY_ROWS, Case, Query
+from tests.checker.cases.sources import CLOCKS, CLOSED, DELAY, SOURCES
+from tests.checker.starting import Outcome, Started, start
+from tests.pipelines import feed
+
+QUICK = {PARTITIONS: "1", FILE_MANAGER: FASTER_FILE_MANAGER, "spark.sql.streaming.pollingDelay": "20ms"}
+SIDE_BY_SIDE = 4
+ALONE = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A case, what the check says, and what a real start showed."""
+
+    case: Case
+    errors: tuple[Finding, ...]
+    outcome: Outcome
+    says: str = ""
+    """What went wrong at the real start."""
+
+    @property
+    def accepted(self) -> bool:
+        return not self.errors
+
+    @property
+    def works(self) -> bool:
+        return self.outcome is Outcome.WORKS
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """All cases, judged."""
+
+    judged: Sequence[Judged]
+
+    @property
+    def off_diagonal(self) -> list[Judged]:
+        """Where the check and the real start don't agree."""
+        return [each for each in self.judged if each.accepted is not each.works]
+
+    def __str__(self) -> str:
+        count = Counter((each.accepted, each.works) for each in self.judged)
+        lines = [
+            f"{len(self.judged)} cases          works   does not",
+            f"check accepts     {count[True, True]:8}{count[True, False]:11}",
+            f"check refuses     {count[False, True]:8}{count[False, False]:11}",
+        ]
+        for each in self.off_diagonal:
+            codes = ", ".join(sorted({error.problem.code for error in each.errors})) or "accepted"
+            lines.append(f"  {each.case.id}: {codes}, but {each.outcome.value} {each.says[:300]}".rstrip())
+        return "\n".join(lines)
+
+
+def all_cases() -> list[Case]:
+    """The cases of every module beside this one."""
+    names = [each.name for each in pkgutil.iter_modules(cases.__path__)]
+    modules = [importlib.import_module(f"{cases.__name__}.{name}") for name in names]
+    return [case for module in modules for case in getattr(module, "CASES", ())]
+
+
+def run_matrix(asked: Iterable[Case], folder: Path) -> Matrix:
+    """Judge every case; cases of equal settings share one pipeline, which is checked once."""
+    groups: dict[frozenset[tuple[str, str]], list[Case]] = {}
+    for case in asked:
+        groups.setdefault(frozenset(case.settings.items()), []).append(case)
+    judged: list[Judged] = []
+    write_sources(folder / "in")
+    for number, group in enumerate(groups.values()):
+        judged += Group(group, folder, folder / str(number)).judged()
+    return Matrix(judged)
+
+
+def write_sources(folder: Path) -> None:
+    for name, source in SOURCES.items():
+        for number, rows in enumerate(source.files):
+            feed(folder / name, str(number), rows, at=1000 + number)
+
+
+@dataclass
+class Group:
+    """Cases that share one pipeline."""
+
+    cases: Sequence[Case]
+    data: Path
+    folder: Path
+    tables: dict[Query, str] = field(default_factory=dict)
+    """The table of each query, named after the first case that has it."""
+
+    def __post_init__(self) -> None:
+        for case in self.cases:
+            self.tables.setdefault(case.query, case.id)
+
+    def judged(self) -> list[Judged]:
+        spec = self.pipeline({name: query for query, name in self.tables.items()}, sinks=True)
+        session = self.session(spec)
+        prepared = prepare(session, spec)
+        found = verdict(prepared, spec, {}, dict).findings
+        # What can't be built at all is told once, for the first sink that reads it.
+        asked = {
+            case.id: case.id if case.id in prepared.frames else self.tables[case.query] for case in self.cases
+        }
+        errors = {
+            case: tuple(each for each in found if each.is_error and each.sink == sink)
+            for case, sink in asked.items()
+        }
+        whole = [each for each in found if each.is_error and not each.sink and not each.table]
+        assert not whole, "\n".join(str(each.problem) for each in whole)
+        batch = BatchForms(self)
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            starts = pool.map(lambda case: self.start(case, prepared.frames.get(case.id), batch), self.cases)
+            return [
+                Judged(case, errors[case.id], started.outcome, started.says)
+                for case, started in zip(self.cases, starts, strict=True)
+            ]
+
+    def start(self, case: Case, frame: DataFrame | None, batch: BatchForms) -> Started:
+        if frame is None:
+            return Started(Outcome.REFUSED, "it can't be built")
+        with ALONE if case.alone else nullcontext():
+            return start(case, frame, self.folder / "runs" / case.id, lambda: batch.rows(case))
+
+    def session(self, spec: PipelineSpec) -> PipelineSession:
+        return open_session(spec, logs=self.folder / "logs", stdout=lambda line: None)
+
+    def pipeline(self, queries: Mapping[str, Query], *, sinks: bool) -> PipelineSpec:
+        """One pipeline with a table for each query, and a sink for each case."""
+        settings = {**QUICK, **self.cases[0].settings}
+        pipeline = hw.Pipeline("matrix", folder=self.folder / ".headwater", spark=settings)
+        for name, source in SOURCES.items():
+            path, limit = str(self.data / "in" / name), None if source.static else 1
+            connector = hw.files(path=path, format="json", schema=source.schema, max_files_per_batch=limit)
+            watermark = (source.watermark, DELAY) if source.watermark else None
+            pipeline.source(name, connector, static=source.static, watermark=watermark)
+        for name, clock in CLOCKS.items():
+            pipeline.source(name, clock)
+        for name, query in queries.items():
+            if isinstance(query, str):
+                pipeline.table(name, sql=query)
+            else:
+                pipeline.table(name, python=query)
+        for case in self.cases if sinks else ():
+            connector = self.connector(case)
+            reads = self.tables[case.query]
+            pipeline.sink(case.id, connector, reads=reads, mode=case.mode, trigger=case.trigger)
+        if not sinks:
+            pipeline.sink("unused", hw.noop(), reads="events")
+        return pipeline.spec()
+
+    def connector(self, case: Case) -> ConnectorCall:
+        match case.sink:
+            case "files":
+                return hw.files(path=str(self.folder / "out" / case.id), format="json")
+            case "foreach":
+                return hw.foreach(function=lambda row: None)
+            case "foreach_batch":
+                return hw.foreach_batch(function=lambda frame, number: None)
+            case _:
+                return hw.connector(case.sink)
+
+
+class BatchForms:
+    """What the batch query of each case gives over the same rows."""
+
+    def __init__(self, group: Group) -> None:
+        queries: dict[Query, str] = {}
+        for case in group.cases:
+            if case.batch != ANY_ROWS:
+                queries.setdefault(case.batch or case.query, f"q{len(queries)}")
+        spec = group.pipeline({name: query for query, name in queries.items()}, sinks=False)
+        session = group.session(spec)
+        session.apply(settings_of(session, spec))
+        self._names = queries
+        self._builder = Builder(session.spark, spec, None, batch=True)
+        self._graph = self._builder.graph()
+        self._known: dict[tuple[Query, str], list[Any]] = {}
+        for name in queries.values():
+            try:
+                self._builder.frame(name, self._graph)
+            except PipelineError:
+                continue
+
+    def rows(self, case: Case) -> list[Any] | None:
+        """The rows that a stream has to give in the end; None where any will do."""
+        if case.batch == ANY_ROWS:
+            return None
+        frame = self._builder.frame(self._names[case.batch or case.query], self._graph)
+        closed = case.final or (f"window.end <= {CLOSED}" if "window" in frame.columns else "")
+        asked = (case.batch or case.query, closed if case.mode == "append" else "")
+        if asked not in self._known:
+            self._known[asked] = (frame.where(asked[1]) if asked[1] else frame).collect()
+        return self._known[asked]

@@ -1,0 +1,114 @@
+"""Findings that a pipeline accepts, through real checks and a real run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from headwater.api.checking import check
+from headwater.api.results import CheckResult
+from headwater.api.running import run
+from headwater.checks import Finding, Rule, Severity, Situation, accepting, all_rules, registry
+from headwater.errors import Entry, PipelineError
+from headwater.events import Event, RunStarted
+from headwater.runtime import RunOptions
+from tests.pipelines import LONGEST, feed, write
+
+PIPELINE = """
+name: orders
+accept: {HW-LOUD: the neighbours are away}
+sources:
+  orders: {connector: files, path: in, format: json, schema: {id: int}, max_files_per_batch: 10}
+tables:
+  few: SELECT id FROM orders WHERE id > 1
+  later: {sql: SELECT id FROM orders, accept: {HW-UNUSED: the next release reads it}}
+sinks:
+  few: {reads: few, connector: files, path: out, format: json, accept: {HW-NOT-REPLAYABLE: for a try}}
+"""
+LOUD = Entry("HW-LOUD", "The sink `{sink}` is loud.", "Write quietly.")
+
+
+class Loud(Rule):
+    """An error with which Spark would run all the same."""
+
+    entries = {LOUD: Severity.ERROR}
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink in situation.spec.sinks:
+            yield Finding(LOUD.at(sink.position, sink=sink.name), sink=sink.name, acceptable=True)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A pipeline, with one more rule installed."""
+    rules = {**all_rules(), "loud": Loud()}
+    for module in (registry, accepting):
+        monkeypatch.setattr(module, "all_rules", lambda: rules)
+    accepting._codes.cache_clear()
+    feed(tmp_path / "in", "a", [{"id": 1}, {"id": 2}])
+    yield write(tmp_path, PIPELINE)
+    accepting._codes.cache_clear()
+
+
+def told(result: CheckResult) -> dict[str, tuple[str, str, str]]:
+    return {each.problem.code: (each.severity.value, each.sink, each.accepted) for each in result.findings}
+
+
+def start(file: Path) -> tuple[list[Finding], str]:
+    """Run until nothing is left: what was found before the start, and the name of the run."""
+    events: list[Event] = []
+    found: list[Finding] = []
+    options = RunOptions(until_idle=True)
+    result = run(
+        file, options, limit=LONGEST, emit=events.append, stdout=lambda line: None, found=found.extend
+    )
+    assert result.exit_code == 0
+    return found, next(event.run_id for event in events if isinstance(event, RunStarted))
+
+
+def test_what_is_accepted_keeps_nothing_from_starting(context: SparkContext, file: Path) -> None:
+    result = check(file, strict=True)
+    found = told(result)
+    assert found["HW-LOUD"] == ("error", "few", "the neighbours are away")
+    assert found["HW-UNUSED"] == ("warning", "", "the next release reads it")
+    # Everything was asked, so what matches nothing is a mistake; only a strict check fails by it.
+    assert found["HW-ACCEPT-UNMATCHED"] == ("warning", "few", "")
+    assert [each.problem.code for each in result.errors] == []
+    assert (result.exit_code, check(file).exit_code) == (3, 0)
+
+    findings, run_id = start(file)
+    assert {each.problem.code for each in findings if each.accepted} == {"HW-LOUD", "HW-UNUSED"}
+    stored = json.loads((file.parent / ".headwater" / "findings.json").read_text(encoding="utf-8"))
+    assert stored["run_id"] == run_id
+    assert stored["findings"] == [each.to_json() for each in findings]
+    written: list[Any] = [
+        json.loads(line)
+        for part in (file.parent / "out").glob("part-*")
+        for line in part.read_text(encoding="utf-8").splitlines()
+    ]
+    assert written == [{"id": 2}]
+
+
+def test_without_its_reason_the_same_error_is_a_refusal(context: SparkContext, file: Path) -> None:
+    write(file.parent, PIPELINE.replace("accept: {HW-LOUD: the neighbours are away}", "timezone: UTC"))
+    with pytest.raises(PipelineError) as refused:
+        start(file)
+    assert [problem.code for problem in refused.value.problems] == ["HW-LOUD"]
+    stored = json.loads((file.parent / ".headwater" / "findings.json").read_text(encoding="utf-8"))
+    assert [each["code"] for each in stored["findings"] if each["severity"] == "error"] == ["HW-LOUD"]
+
+
+def test_what_could_not_run_can_not_be_accepted(context: SparkContext, file: Path) -> None:
+    accept = "accept: {HW-SQL-SYNTAX: it looks right, "
+    wrong = PIPELINE.replace("FROM orders WHERE", "FROM orders WHER").replace(
+        "accept: {HW-LOUD", f"{accept}HW-LOUD"
+    )
+    result = check(write(file.parent, wrong))
+    assert [each.problem.code for each in result.errors] == ["HW-ACCEPT-REFUSED", "HW-SQL-SYNTAX"]
+    assert result.errors[0].problem.params["says"] == "Spark would refuse the query"

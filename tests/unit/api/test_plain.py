@@ -1,0 +1,134 @@
+"""Results of `hw.check`, and what `headwater check` does with a script; Spark's part is put in by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import headwater as hw
+from headwater.api import plain
+from headwater.api.checking import check
+from headwater.api.plain import QueryChecked
+from headwater.checks import Finding, Severity
+from headwater.checks.outline import Outline
+from headwater.engine.plain import script
+from headwater.engine.plain.messages import Caught
+from headwater.engine.plain.script import ScriptRun
+from headwater.errors import UsageProblem
+from headwater.errors.catalogue.programs import NO_PATH, PASSING_CHECKPOINT, SCRIPT_EXIT
+from headwater.values import Position
+from headwater.values.secrets import hide
+from tests.unit.checks.facts import aggregation, facts, key
+
+PLACE = Position("/jobs/job.py", 7)
+
+
+def checked(*findings: Finding) -> QueryChecked:
+    return QueryChecked("<totals>", findings, Outline.of(facts(aggregation(key("a")))))
+
+
+def test_a_result_reads_well_and_shows_no_secret() -> None:
+    hide("geheim99")
+    found = Finding(NO_PATH.at(PLACE, name="<geheim99>", format="csv"))
+    doubt = Finding(PASSING_CHECKPOINT.at(PLACE, name="q"), Severity.WARNING)
+    result = checked(found, doubt)
+    text = repr(result)
+    assert text.splitlines()[:2] == [
+        "<totals>: check found 1 error(s).",
+        "/jobs/job.py:7:1: error HW-NO-PATH",
+    ]
+    assert "GROUP BY a" in text
+    assert not result.ok
+    html = result._repr_html_()
+    assert "&lt;totals&gt;" in html
+    assert "<totals>" not in html
+    shown = result.to_json()
+    assert [each["code"] for each in shown["findings"]] == ["HW-NO-PATH", "HW-PASSING-CHECKPOINT"]
+    assert shown["guarantee"]["level"]
+    assert [place for place in (text, html, str(shown)) if "geheim99" in place] == []
+
+
+def test_a_result_without_an_error() -> None:
+    result = checked(Finding(PASSING_CHECKPOINT.at(PLACE, name="q"), Severity.WARNING))
+    assert result.ok
+    assert repr(result).startswith("<totals>: check passed, 1 finding(s).")
+    assert QueryChecked("q", (), None).to_json() == {"name": "q", "ok": True, "findings": []}
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [({"mode": "all"}, "HW-UNKNOWN-MODE"), ({"trigger": "often"}, "HW-UNKNOWN-TRIGGER")]
+)
+def test_calls_that_make_no_sense(given: dict[str, str], code: str) -> None:
+    with pytest.raises(UsageProblem) as error:
+        hw.check(None, **given)
+    (problem,) = error.value.problems
+    assert problem.code == code
+    assert problem.place is not None
+    assert problem.place.file == __file__
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    file = tmp_path / "job.py"
+    file.write_text("print('a job')\n", encoding="utf-8")
+    return file
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, run: ScriptRun) -> list[tuple[object, ...]]:
+    orders: list[tuple[object, ...]] = []
+
+    def run_script(*order: object) -> ScriptRun:
+        orders.append(order)
+        return run
+
+    monkeypatch.setattr(script, "run_script", run_script)
+    return orders
+
+
+def test_a_script_is_run_and_its_queries_are_judged(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
+    caught = Caught(facts(), PLACE, (NO_PATH.at(PLACE, name="out", format="csv"),))
+    problem = SCRIPT_EXIT.at(PLACE, code=3, says="", hint="Mend it.")
+    orders = ran(monkeypatch, ScriptRun([caught], problem, ended=True))
+    result = check(job, arguments=("--in", "x"), deadline=5, master="local[1]", conf={"spark.a": "b"})
+    assert orders == [(str(job), ("--in", "x"), 5, {"spark.a": "b", "spark.master": "local[1]"})]
+    assert [(each.problem.code, each.sink) for each in result.errors] == [
+        ("HW-SCRIPT-EXIT", ""),
+        ("HW-NO-PATH", "out"),
+    ]
+    assert [sink.name for sink in result.sinks] == ["out"]
+    assert result.exit_code == 3
+
+
+@pytest.mark.parametrize(("spark", "code"), [(True, 0), (False, 3)])
+def test_a_script_without_a_query(monkeypatch: pytest.MonkeyPatch, job: Path, spark: bool, code: int) -> None:
+    ran(monkeypatch, ScriptRun(spark=spark, ended=True))
+    result = check(job)
+    assert ([each.problem.code for each in result.findings], result.exit_code) == (
+        ["HW-SCRIPT-NO-QUERY"],
+        code,
+    )
+
+
+def test_a_script_that_makes_a_pipeline_after_all(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
+    ran(monkeypatch, ScriptRun(declares=True, spark=False, ended=True))
+    assert [each.problem.code for each in check(job).findings] == ["HW-NO-PIPELINE"]
+
+
+def test_a_script_can_not_be_judged_offline(job: Path) -> None:
+    with pytest.raises(UsageProblem) as error:
+        check(job, offline=True)
+    assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-OFFLINE"]
+
+
+def test_arguments_are_for_scripts(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem) as error:
+        check(tmp_path / "p.yml", offline=True, arguments=("a",))
+    assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-ARGUMENTS"]
+
+
+def test_what_is_no_script(tmp_path: Path, job: Path) -> None:
+    assert plain.is_script(job)
+    assert not plain.is_script(tmp_path / "missing.py")
+    assert not plain.is_script(f"{job}:p")
+    assert not plain.is_script(tmp_path / "p.yml")

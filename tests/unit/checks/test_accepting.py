@@ -1,0 +1,149 @@
+"""Findings that a file accepts: where, with which reason, and what can't be accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headwater.checks import Finding, Rule, Severity, Situation, accepted, accepting, examine, together
+from headwater.errors import Entry
+from headwater.errors.catalogue.running import FACTS_GONE, MODE_NOT_SUPPORTED, SINK_MODE, UNUSED
+from headwater.plan import Graph
+from headwater.values import Position
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+    name: shop
+    accept: {%s}
+    sources:
+      clicks: {connector: rate}
+    tables:
+      few: {sql: SELECT * FROM clicks, accept: {%s}}
+    sinks:
+      out: {reads: few, connector: noop, accept: {%s}}
+      show: {reads: few, connector: console}
+"""
+SAID = {"kind": "table", "name": "few"}
+
+
+def warning(sink: str = "", table: str = "") -> Finding:
+    return Finding(UNUSED.at(Position("p.yml", 7), **SAID), Severity.WARNING, sink, table)
+
+
+def told(
+    *findings: Finding, pipeline: str = "", table: str = "", sink: str = "", complete: bool = False
+) -> list[tuple[str, str, str]]:
+    spec = spec_of(PIPELINE % (pipeline, table, sink))
+    found = accepted(findings, spec, complete=complete)
+    return [(each.problem.code, each.severity.value, each.accepted) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("level", "where", "reason"),
+    [
+        ("pipeline", {}, "yes"),
+        ("pipeline", {"sink": "out"}, "yes"),
+        ("pipeline", {"table": "few"}, "yes"),
+        ("table", {}, ""),
+        ("table", {"table": "few", "sink": "show"}, "yes"),
+        ("table", {"table": "other"}, ""),
+        ("sink", {}, ""),
+        ("sink", {"sink": "out", "table": "few"}, "yes"),
+        ("sink", {"sink": "show"}, ""),
+    ],
+)
+def test_a_finding_is_accepted_where_it_stands(level: str, where: dict[str, str], reason: str) -> None:
+    accept: Any = {level: "HW-UNUSED: yes"}
+    assert told(warning(**where), **accept) == [("HW-UNUSED", "warning", reason)]
+
+
+def test_the_nearest_reason_is_told() -> None:
+    finding = warning(sink="out", table="few")
+    far, near, nearest = (f"HW-UNUSED: {word}" for word in ("far", "near", "nearest"))
+    found = told(finding, pipeline=far, table=near, sink=nearest, complete=True)
+    assert found == [("HW-UNUSED", "warning", "nearest")]
+
+
+@pytest.mark.parametrize("acceptable", [True, False])
+def test_an_error_is_accepted_only_if_the_pipeline_would_run(acceptable: bool) -> None:
+    error = Finding(SINK_MODE.at(None, sink="out", mode="", connector="", modes=""), acceptable=acceptable)
+    found = accepted([error], spec_of(PIPELINE % ("HW-SINK-MODE: why", "", "")))
+    assert [each.is_error for each in found] == ([False] if acceptable else [True, True])
+    assert found[0].accepted == ("why" if acceptable else "")
+    for refusal in found[1:]:
+        assert refusal.problem.code == "HW-ACCEPT-REFUSED"
+        assert refusal.problem.place == Position("pipeline.yml", 2, 10)
+        assert "rows would be lost or wrong" in refusal.problem.sentence
+
+
+def test_what_spark_refuses_is_refused_by_spark() -> None:
+    error = Finding(MODE_NOT_SUPPORTED.at(None, sink="out", mode="append", says="no", hint=""), sink="out")
+    (_, refusal) = accepted([error], spec_of(PIPELINE % ("", "", "HW-MODE-NOT-SUPPORTED: why")))
+    assert refusal.problem.params == {
+        "where": "The sink `out`",
+        "code": "HW-MODE-NOT-SUPPORTED",
+        "says": "Spark would refuse the query",
+    }
+    assert refusal.sink == "out"
+
+
+def test_a_code_that_nobody_knows() -> None:
+    (finding,) = accepted([], spec_of(PIPELINE % ("", "hw-unusd: why", "")))
+    assert (finding.problem.code, finding.is_error, finding.table) == ("HW-ACCEPT-UNKNOWN", True, "few")
+    assert finding.problem.params == {
+        "where": "the table `few`",
+        "code": "hw-unusd",
+        "hint": "Did you mean `HW-UNUSED`?",
+    }
+    assert finding.problem.place == Position("pipeline.yml", 6, 45)
+
+
+def test_a_code_that_is_like_none() -> None:
+    (finding,) = accepted([], spec_of(PIPELINE % ("everything: why", "", "")))
+    assert finding.problem.params["hint"] == "Take it out of `accept`."
+
+
+def test_what_matches_nothing_is_told_only_where_all_was_asked() -> None:
+    assert told(pipeline="HW-UNUSED: why") == []
+    assert told(pipeline="HW-UNUSED: why", complete=True) == [("HW-ACCEPT-UNMATCHED", "warning", "")]
+    assert told(warning(), pipeline="HW-UNUSED: why", complete=True) == [("HW-UNUSED", "warning", "why")]
+
+
+def test_what_hangs_on_the_checkpoint_may_be_accepted_in_advance() -> None:
+    assert told(pipeline="HW-FACTS-GONE: why", complete=True) == []
+    gone = Finding(FACTS_GONE.at(None, sink="out", checkpoint="x"), Severity.WARNING, "out")
+    assert told(gone, pipeline="HW-FACTS-GONE: why") == [("HW-FACTS-GONE", "warning", "why")]
+
+
+def test_a_rule_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Outside(Rule):
+        """Something that another package minds."""
+
+        entries = {Entry("ACME-LOUD", "It is loud.", "Be quiet."): Severity.ERROR}
+
+        def findings(self, situation: Situation) -> Iterator[Finding]:
+            for entry in self.entries:
+                yield Finding(entry.at(None), acceptable=True)
+
+    accepting._codes.cache_clear()
+    monkeypatch.setattr(accepting, "all_rules", lambda: {"outside": Outside()})
+    spec = spec_of(PIPELINE % ("ACME-LOUD: we like it", "", ""))
+    situation = Situation(spec, Graph.of(spec))
+    assert [each.accepted for each in accepted(Outside().findings(situation), spec)] == ["we like it"]
+    assert accepted([], spec) == []
+    accepting._codes.cache_clear()
+
+
+def test_offline_rules_are_accepted_too() -> None:
+    text = PIPELINE.replace("{reads: few", "{reads: clicks") % ("", "HW-UNUSED: soon", "")
+    spec = spec_of(text)
+    (finding,) = accepted(examine(Situation(spec, Graph.of(spec))), spec, complete=True)
+    assert (finding.problem.code, finding.table, finding.accepted) == ("HW-UNUSED", "few", "soon")
+
+
+def test_one_table_may_trouble_several_sinks_and_be_accepted_in_one() -> None:
+    spec = spec_of(PIPELINE % ("", "", "HW-UNUSED: fine"))
+    found = together(accepted([warning(sink="out"), warning(sink="show"), warning()], spec))
+    assert [(each.sink, each.accepted) for each in found] == [("show", ""), ("out", "fine")]

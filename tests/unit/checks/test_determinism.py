@@ -1,0 +1,122 @@
+"""Rules about what a batch gives when it runs again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headwater.checks import Finding, Query
+from headwater.checks.determinism import EventTimeNotRepeatable, NotRepeatable, OrderDecides
+from headwater.plan import QueryFacts, SourceFacts
+from headwater.plan.operators import Aggregate, Expression, PythonFunction
+from tests.unit.checks.facts import aggregation, facts
+
+FILES: dict[str, Any] = {"connector": "files", "delivery": "IDEMPOTENT"}
+
+
+def changing(*expressions: Expression, **overrides: Any) -> QueryFacts:
+    return facts(non_deterministic=expressions, **{**FILES, **overrides})
+
+
+def found(query: QueryFacts) -> list[Finding]:
+    rules = (NotRepeatable(), EventTimeNotRepeatable(), OrderDecides())
+    return [finding for rule in rules for finding in rule.about(Query(query))]
+
+
+def codes(query: QueryFacts) -> list[tuple[str, str]]:
+    return [(each.problem.code, each.severity.value) for each in found(query)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "instead"),
+    [
+        ("uuid()", "sha2"),
+        ("rand(42)", "xxhash64"),
+        ("now()", "current_timestamp()"),
+        ("SPARK_PARTITION_ID()", "xxhash64"),
+        ("java_method('a', 'b')", "accept"),
+        ("pick(id)", "asNondeterministic"),
+    ],
+)
+def test_what_changes_before_files_is_warned_of(sql: str, instead: str) -> None:
+    (finding,) = found(changing(Expression(sql, table="t")))
+    assert (finding.problem.code, finding.severity.value) == ("HW-NOT-REPEATABLE", "warning")
+    assert (finding.sink, finding.table) == ("out", "t")
+    assert instead in finding.problem.remedy
+
+
+def test_what_reaches_state_is_told_as_such() -> None:
+    assert codes(changing(Expression("rand()", stateful_input=True))) == [
+        ("HW-STATE-NOT-REPEATABLE", "warning")
+    ]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"connector": "console", "delivery": "REPEATS"},
+        {"connector": "foreach_batch", "delivery": "USER"},
+        {"connector": "memory"},
+        {"connector": "noop"},
+        {"connector": "strange", "delivery": ""},
+        {"trigger": "continuous 1 second"},
+        {"sources": (SourceFacts("rows", "socket", replayable=False),)},
+    ],
+)
+def test_a_sink_that_is_not_exactly_once_anyway_is_not_warned_for(overrides: dict[str, Any]) -> None:
+    assert codes(changing(Expression("rand()"), **overrides)) == []
+
+
+def test_a_sink_of_a_plain_program_counts_by_what_is_known_of_it() -> None:
+    assert codes(changing(Expression("rand()"), connector="delta")) == [("HW-NOT-REPEATABLE", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("sql", "severity"),
+    [
+        ("rand()", "error"),
+        ("SPARK_PARTITION_ID()", "error"),
+        ("now()", "warning"),
+        ("parse(text)", "warning"),
+    ],
+)
+def test_event_time_that_changes(sql: str, severity: str) -> None:
+    query = changing(
+        Expression(sql, stateful_input=True, event_time=True), connector="console", delivery="REPEATS"
+    )
+    (finding,) = found(query)
+    assert (finding.problem.code, finding.severity.value) == ("HW-EVENT-TIME-NOT-REPEATABLE", severity)
+    assert finding.acceptable
+    # It is told once, before an exactly-once sink, too.
+    assert len(found(changing(Expression(sql, event_time=True)))) == 1
+
+
+def test_the_name_of_a_file_is_no_chance() -> None:
+    assert codes(changing(Expression("input_file_name()", event_time=True))) == []
+
+
+def test_a_marked_function_without_an_expression() -> None:
+    functions = (PythonFunction("pick", "row", deterministic=False), PythonFunction("sound", "row"))
+    (finding,) = found(changing(python_functions=functions))
+    assert finding.problem.params["what"] == "`pick(…)`"
+
+
+@pytest.mark.parametrize(
+    ("sql", "function", "instead"),
+    [
+        ("first(x) AS x", "First", "min_by(x, at)"),
+        ("last(x)", "last", "max_by(x, at)"),
+        ("listagg(x, NULL)", "listagg", "WITHIN GROUP"),
+    ],
+)
+def test_aggregates_over_an_order_get_advice(sql: str, function: str, instead: str) -> None:
+    (finding,) = found(facts(aggregation(aggregates=(Aggregate(sql, function),)), **FILES))
+    assert (finding.problem.code, finding.severity.value) == ("HW-ORDER-DECIDES", "advice")
+    assert instead in finding.problem.remedy
+
+
+@pytest.mark.parametrize("function", ["any_value", "collect_list", "max_by", "count", "sum"])
+def test_aggregates_that_say_it_themselves_or_do_not_depend_on_it(function: str) -> None:
+    step = aggregation(aggregates=(Aggregate(f"{function}(x)", function),))
+    assert codes(facts(step, **FILES)) == []

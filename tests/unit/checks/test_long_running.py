@@ -1,0 +1,82 @@
+"""Rules about queries that keep their cores, and about checkpoints of another trigger."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headwater.checks import Reached, Situation
+from headwater.checks.long_running import CoresShared, TriggerSwitched
+from headwater.plan import Graph, QueryFacts, SourceFacts
+from tests.unit.checks.facts import facts
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+    name: quick
+    sources:
+      ticks: {connector: rate}
+    sinks:
+      one: {reads: ticks, connector: console, trigger: continuous 1 second}
+      two: {reads: ticks, connector: console, trigger: %s}
+"""
+CONTINUOUS = "continuous 1 second"
+
+
+def known(sink: str, trigger: str, slots: int = 1, cores: int = 2) -> QueryFacts:
+    source = SourceFacts("ticks", "rate", continuous=True, slots=slots)
+    return facts(sink=sink, trigger=trigger, sources=(source,), cores=cores, connector="console")
+
+
+def situation(two: str, *queries: QueryFacts, **keys: Any) -> Situation:
+    spec = spec_of(PIPELINE % two)
+    return Situation(spec, Graph.of(spec), {each.sink: each for each in queries}, **{"environ": {}, **keys})
+
+
+@pytest.mark.feature("J3", part="advice when cores are too few")
+@pytest.mark.parametrize(
+    ("two", "slots", "cores", "said"),
+    [
+        pytest.param(CONTINUOUS, (1, 1), 2, None, id="each has its core"),
+        pytest.param(CONTINUOUS, (1, 2), 2, (3, 3, "one of them"), id="one too many"),
+        pytest.param("every 1 second", (1, 0), 2, None, id="one is left for batches"),
+        pytest.param("every 1 second", (2, 0), 2, (2, 3, "`two`"), id="none is left for batches"),
+        pytest.param(CONTINUOUS, (3, 1), 2, None, id="too large by itself, which another rule tells"),
+        pytest.param(CONTINUOUS, (0, 2), 2, (2, 3, "`one`"), id="of one nothing is known"),
+    ],
+)
+def test_cores_are_added_up(
+    two: str, slots: tuple[int, int], cores: int, said: tuple[int, int, str] | None
+) -> None:
+    found = CoresShared().findings(
+        situation(two, known("one", CONTINUOUS, slots[0], cores), known("two", two, slots[1], cores))
+    )
+    told = [(each.problem.params["slots"], each.problem.params["needed"], each.problem.params["starved"])
+            for each in found]  # fmt: skip
+    assert told == ([said] if said else [])
+
+
+REACHED = Reached("/project/.headwater/checkpoints/one", (3,), batch=3)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "code"),
+    [
+        (known("one", CONTINUOUS), known("one", "continuous 5 seconds"), None),
+        (known("one", "unpaced"), known("one", "every 5 seconds"), None),
+        (known("one", CONTINUOUS), known("one", "unpaced"), "HW-TRIGGER-SWITCHED"),
+        (known("one", "once"), known("one", CONTINUOUS), "HW-TRIGGER-SWITCHED"),
+        (known("one", CONTINUOUS, 1), known("one", CONTINUOUS, 2), "HW-PARTITIONS-CHANGED"),
+        (known("one", CONTINUOUS, 0), known("one", CONTINUOUS, 2), None),
+    ],
+)
+def test_a_checkpoint_fits_its_kind_of_trigger(before: QueryFacts, now: QueryFacts, code: str | None) -> None:
+    keys = {"stored": {"one": before}, "reached": {"one": REACHED}}
+    found = [each.problem.code for each in TriggerSwitched().findings(situation("once", now, **keys))]
+    assert found == ([code] if code else [])
+
+
+def test_a_checkpoint_without_offsets_fits_everything() -> None:
+    keys = {"stored": {"one": known("one", "once")}, "reached": {"one": replace(REACHED, batch=-1)}}
+    assert list(TriggerSwitched().findings(situation("once", known("one", CONTINUOUS), **keys))) == []

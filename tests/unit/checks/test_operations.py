@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import pytest
+
+from headwater.checks import Query
+from headwater.checks.finding import Finding
+from headwater.checks.operations import (
+    DistinctAggregate,
+    HiddenAggregation,
+    OffsetOnStream,
+    PivotOnStream,
+    RowNumbers,
+    SampleOnStream,
+    SetOperations,
+    SortedStream,
+    UnionWithStatic,
+    WindowFunctions,
+    WithinNeedsWatermark,
+)
+from headwater.checks.refusals import judged, unexplained
+from headwater.checks.silent import (
+    DedupOfResults,
+    GlobalSession,
+    JoinWithoutEquality,
+    OneBatchAtATime,
+    PythonAggregate,
+    SeveralEventTimes,
+)
+from headwater.plan import QueryFacts, Refusal
+from headwater.plan.operators import Aggregate, EventTime, Expression, Kind, Operator
+from tests.unit.checks.facts import aggregation, facts, join, key, side, watermark, window_key
+
+REFUSED = Refusal("_LEGACY_ERROR_TEMP_3102", "no")
+COUNTS = aggregation(key("word"))
+ROWS = ("rows",)
+
+
+def step(kind: Kind, name: str = "", inputs: tuple[int, ...] = (), details: str = "") -> Operator:
+    return Operator(kind, name or kind.value, inputs, ROWS, details=details)
+
+
+def found(rule: object, known: QueryFacts) -> list[Finding]:
+    return list(rule.about(Query(known)))  # type: ignore[attr-defined]
+
+
+def codes(rule: object, known: QueryFacts) -> list[str]:
+    return [each.problem.code for each in found(rule, known)]
+
+
+class TestSortedStream:
+    SORT = step(Kind.SORT, "ORDER BY")
+
+    def test_rows_of_a_stream_have_no_order(self) -> None:
+        (finding,) = found(SortedStream(), facts(self.SORT, refusal=REFUSED))
+        assert finding.problem.code == "HW-SORTED-STREAM"
+        assert str(finding.problem.params["hint"]).startswith("Take the sort out")
+
+    def test_results_are_sorted_in_complete_mode(self) -> None:
+        sort = step(Kind.SORT, "ORDER BY", (0,))
+        assert found(SortedStream(), facts(COUNTS, sort, mode="complete")) == []
+        (finding,) = found(SortedStream(), facts(COUNTS, sort, mode="update", refusal=REFUSED))
+        assert "complete mode" in str(finding.problem.params["hint"])
+        (finding,) = found(SortedStream(), facts(COUNTS, sort, modes=("append",), refusal=REFUSED))
+        assert "complete mode" not in str(finding.problem.params["hint"])
+
+    def test_results_that_spark_does_not_see_through_a_with(self) -> None:
+        sort = step(Kind.SORT, "ORDER BY", (0,))
+        refused = Refusal(REFUSED.condition, "Sorting is not supported")
+        (finding,) = found(SortedStream(), facts(COUNTS, sort, mode="complete", refusal=refused))
+        assert "`WITH`" in str(finding.problem.params["hint"])
+
+    def test_a_random_split_is_called_by_its_name(self) -> None:
+        known = facts(self.SORT, step(Kind.SAMPLE, inputs=(0,)), refusal=REFUSED)
+        assert codes(SortedStream(), known) == ["HW-RANDOM-SPLIT"]
+        assert codes(SampleOnStream(), known) == []
+
+    def test_static_rows_may_be_sorted(self) -> None:
+        assert found(SortedStream(), facts(Operator(Kind.SORT, "ORDER BY"))) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "operator", "code"),
+    [
+        (OffsetOnStream(), step(Kind.OFFSET), "HW-OFFSET-ON-STREAM"),
+        (WindowFunctions(), step(Kind.WINDOW_FUNCTION), "HW-WINDOW-FUNCTION"),
+        (SampleOnStream(), step(Kind.SAMPLE), "HW-SAMPLE-ON-STREAM"),
+        (UnionWithStatic(), step(Kind.UNION, details="with static rows"), "HW-UNION-WITH-STATIC"),
+        (SetOperations(), step(Kind.SET_OPERATION, "INTERSECT"), "HW-INTERSECT-ON-STREAM"),
+        (WithinNeedsWatermark(), step(Kind.DEDUP_WITHIN_WATERMARK), "HW-WITHIN-NO-WATERMARK"),
+    ],
+)
+def test_what_a_stream_can_not_do(rule: object, operator: Operator, code: str) -> None:
+    (finding,) = found(rule, facts(operator, refusal=REFUSED))
+    assert finding.problem.code == code
+    assert (finding.is_error, finding.acceptable, finding.sink) == (True, False, "out")
+
+
+def test_a_union_of_streams_is_fine() -> None:
+    assert found(UnionWithStatic(), facts(step(Kind.UNION))) == []
+
+
+def test_rows_are_told_apart_within_a_watermark_where_there_is_one() -> None:
+    within = Operator(Kind.DEDUP_WITHIN_WATERMARK, "within", (0,), ROWS, event_times=(EventTime("at", 1),))
+    assert found(WithinNeedsWatermark(), facts(watermark(), within)) == []
+
+
+class TestExcept:
+    EXCEPT = step(Kind.SET_OPERATION, "EXCEPT", details="static rows after it")
+
+    def test_static_rows_after_it_are_a_matter_of_mode(self) -> None:
+        (finding,) = found(SetOperations(), facts(self.EXCEPT))
+        assert "LEFT ANTI JOIN" in str(finding.problem.params["hint"])
+        assert found(SetOperations(), facts(self.EXCEPT, mode="update")) == []
+
+    def test_a_stream_after_it_is_never_possible(self) -> None:
+        known = facts(step(Kind.SET_OPERATION, "EXCEPT"), mode="update", refusal=REFUSED)
+        assert codes(SetOperations(), known) == ["HW-EXCEPT-ON-STREAM"]
+
+
+class TestDistinctAggregate:
+    def test_each_is_named_with_the_ways_around(self) -> None:
+        distinct = (Aggregate("count(DISTINCT user)", "Count", True), Aggregate("sum(n)", "Sum"))
+        known = facts(aggregation(key("word"), aggregates=distinct), mode="update", refusal=REFUSED)
+        (finding,) = found(DistinctAggregate(), known)
+        remedy = str(finding.problem.params["hint"])
+        assert finding.problem.params["sql"] == "count(DISTINCT user)"
+        assert all(each in remedy for each in ("approx_count_distinct", "collect_set", "distinct: [word, x]"))
+
+    def test_other_aggregates_have_other_ways(self) -> None:
+        known = facts(aggregation(aggregates=(Aggregate("sum(DISTINCT n)", "Sum", True),)), refusal=REFUSED)
+        (finding,) = found(DistinctAggregate(), known)
+        assert "approx_count_distinct" not in str(finding.problem.params["hint"])
+
+
+def test_an_aggregation_that_only_the_optimiser_makes() -> None:
+    refused = Refusal("STREAMING_OUTPUT_MODE.X", "No streaming aggregations without watermark")
+    assert codes(HiddenAggregation(), facts(refusal=refused)) == ["HW-HIDDEN-AGGREGATION"]
+    assert codes(HiddenAggregation(), facts(COUNTS, refusal=refused)) == []
+    assert codes(HiddenAggregation(), facts(refusal=REFUSED)) == []
+
+
+def test_numbers_that_begin_anew_in_each_batch() -> None:
+    expression = Expression("monotonically_increasing_id()", "t", 1, 8)
+    known = facts(non_deterministic=(expression, Expression("rand()")), refusal=REFUSED)
+    assert codes(RowNumbers(), known) == ["HW-ROW-NUMBERS"]
+
+
+def test_a_pivot_is_two_aggregations() -> None:
+    pivot = aggregation(key("word"), functions=("PivotFirst",), inputs=(0,))
+    assert codes(PivotOnStream(), facts(COUNTS, pivot, mode="update")) == ["HW-PIVOT-ON-STREAM"]
+    assert codes(PivotOnStream(), facts(COUNTS, pivot)) == []
+
+
+def test_an_aggregate_of_python_is_refused() -> None:
+    mean = Aggregate("mean(n)", "mean", python="pandas")
+    known = facts(aggregation(key("word"), aggregates=(mean,)), mode="update")
+    (finding,) = found(PythonAggregate(), known)
+    assert (finding.problem.params["sql"], finding.problem.params["form"]) == ("mean(n)", "pandas")
+    assert found(PythonAggregate(), facts(COUNTS)) == []
+
+
+def test_a_session_belongs_to_somebody() -> None:
+    alone, kept = window_key(session=True, watermarked=True), key("user")
+    assert codes(GlobalSession(), facts(watermark(), aggregation(alone))) == ["HW-GLOBAL-SESSION"]
+    assert codes(GlobalSession(), facts(watermark(), aggregation(alone, kept))) == []
+    assert codes(GlobalSession(), facts(watermark(), aggregation(window_key(watermarked=True)))) == []
+    assert codes(GlobalSession(), facts(aggregation())) == []
+
+
+def test_two_streams_need_an_equality() -> None:
+    refused = Refusal("", "Stream-stream join without equality predicate is not supported")
+    compared = join(side("a"), side("b"), condition="(a.at >= b.at) AND (a.at <= b.at)")
+    assert codes(JoinWithoutEquality(), facts(compared, refusal=refused)) == ["HW-JOIN-WITHOUT-EQUALITY"]
+    assert codes(JoinWithoutEquality(), facts(join(side("a"), side("b")), refusal=refused)) == []
+
+
+def test_a_side_of_a_join_has_one_event_time() -> None:
+    refused = Refusal("", "More than one event time columns are available")
+    both = side("a", event_times=(EventTime("at", 1), EventTime("window", 1)))
+    (finding,) = found(SeveralEventTimes(), facts(join(both, side("b", "bt")), refusal=refused))
+    assert finding.problem.params["columns"] == "`at` and `window`"
+    assert found(SeveralEventTimes(), facts(join(both, side("b", "bt")))) == []
+
+
+class TestOneBatchAtATime:
+    def grouped(self, *keys: str, inputs: tuple[int, ...] = ()) -> Operator:
+        return Operator(
+            Kind.GROUPED_MAP, "applyInPandas", inputs, ROWS, keys=tuple(key(each) for each in keys)
+        )
+
+    def test_it_is_an_error_that_may_be_accepted(self) -> None:
+        (finding,) = found(OneBatchAtATime(), facts(self.grouped("word")))
+        assert (finding.is_error, finding.acceptable) == (True, True)
+
+    def test_a_cogroup_is_one_too(self) -> None:
+        assert codes(OneBatchAtATime(), facts(step(Kind.COGROUPED_MAP, "cogroup"))) == [
+            "HW-ONE-BATCH-AT-A-TIME"
+        ]
+
+    def test_results_come_whole(self) -> None:
+        by_word, by_other = self.grouped("word", inputs=(0,)), self.grouped("other", inputs=(0,))
+        assert found(OneBatchAtATime(), facts(COUNTS, by_other, mode="complete")) == []
+        assert found(OneBatchAtATime(), facts(COUNTS, by_word, mode="update")) == []
+        assert len(found(OneBatchAtATime(), facts(COUNTS, by_other, mode="update"))) == 1
+
+
+class TestDedupOfResults:
+    def dedup(self, *names: str) -> Operator:
+        return Operator(Kind.DEDUP, "dropDuplicates", (0,), ROWS, keys=tuple(key(each) for each in names))
+
+    @pytest.mark.parametrize("mode", ["update", "complete"])
+    def test_only_first_results_would_pass(self, mode: str) -> None:
+        assert codes(DedupOfResults(), facts(COUNTS, self.dedup("c"), mode=mode)) == ["HW-DEDUP-OF-RESULTS"]
+
+    def test_in_append_mode_the_same_keys_fail(self) -> None:
+        windows = aggregation(window_key(watermarked=True), key("word"))
+        assert codes(DedupOfResults(), facts(windows, self.dedup("window", "word"))) == [
+            "HW-DEDUP-OF-RESULTS"
+        ]
+        assert codes(DedupOfResults(), facts(windows, self.dedup("word"))) == []
+
+
+class TestUnexplained:
+    def test_spark_speaks_where_no_rule_does(self) -> None:
+        (finding,) = unexplained(Query(facts(refusal=REFUSED)), [])
+        assert (finding.problem.code, finding.problem.params["says"]) == ("HW-NOT-ON-A-STREAM", "no")
+
+    def test_modes_and_plans_have_their_own_sentences(self) -> None:
+        by_mode = Refusal("STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION", "Invalid mode: x. Not so")
+        (finding,) = unexplained(Query(facts(refusal=by_mode)), [])
+        assert (finding.problem.code, finding.problem.params["says"]) == ("HW-MODE-NOT-SUPPORTED", "not so")
+        (finding,) = unexplained(Query(facts(refusal=Refusal("", "no plan"))), [])
+        assert finding.problem.code == "HW-SPARK-REFUSES"
+
+    def test_a_rule_that_knows_the_cause_is_enough(self) -> None:
+        known = facts(step(Kind.OFFSET), refusal=REFUSED)
+        assert [each.problem.code for each in judged(Query(known))] == ["HW-OFFSET-ON-STREAM"]
+
+    def test_nothing_is_said_of_what_spark_takes(self) -> None:
+        assert judged(Query(facts())) == []

@@ -1,0 +1,213 @@
+"""Rules about how much is read, how often, and how many rows come of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headwater.checks import Finding, Query, Reached, Situation
+from headwater.checks.fan_out import FanOut
+from headwater.checks.partitions import KEY, StatePartitions
+from headwater.checks.reading import FullFolder, LimitTooLow, ReadTwice, shown
+from headwater.plan import Graph, QueryFacts, SourceFacts
+from headwater.plan.operators import Kind, Operator
+from headwater.spec import Waiting
+from tests.unit.checks.facts import aggregation, facts, join, key, side
+from tests.unit.specs import spec_of
+
+
+def told(found: list[Finding]) -> list[tuple[str, str]]:
+    return [(each.problem.code, each.severity.value) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        (SourceFacts("rows", "files", reads=2), 1),
+        (SourceFacts("rows", "files"), 0),
+        (SourceFacts("rows", "files", reads=2, streaming=False), 0),
+        (SourceFacts("rows", "socket", reads=2, replayable=False), 0),
+    ],
+)
+def test_a_source_that_is_read_twice(source: SourceFacts, count: int) -> None:
+    found = list(ReadTwice().about(Query(facts(sources=(source,)))))
+    assert told(found) == [("HW-READ-TWICE", "advice")] * count
+    assert [each.problem.params for each in found] == [{"sink": "out", "name": "rows", "count": 2}] * count
+
+
+def joined(condition: str, type_: str = "inner", *, single: bool = False) -> QueryFacts:
+    """A join of the stream `rows` with the static `prices`."""
+    static = side("prices", streaming=False, single=single)
+    step = join(side("rows"), static, type_, condition)
+    step = replace(step, join=replace(step.join, keys=()) if step.join else None)
+    sources = (SourceFacts("rows", "files"), SourceFacts("prices", "files", streaming=False))
+    return facts(step, sources=sources)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (joined(""), [("HW-CROSS-JOIN", "warning")]),
+        (joined("", "cross"), [("HW-CROSS-JOIN", "warning")]),
+        (joined("(r.at >= p.since)", "left outer"), [("HW-RANGE-JOIN", "advice")]),
+        (joined("((r.at >= p.since) AND (r.at <= p.till))"), [("HW-RANGE-JOIN", "advice")]),
+        (joined("(r.id = p.id)"), []),
+        (joined("(r.id <=> p.id)"), []),
+        (joined("(r.at >= p.since)", "left semi"), []),
+        (joined("(r.at >= p.since)", "left anti"), []),
+        # All static rows as one: nothing can be more than it.
+        (joined("", "cross", single=True), []),
+        (facts(join(side("rows"), side("others"), condition="")), []),
+        (facts(aggregation(key("id"))), []),
+    ],
+)
+def test_joins_that_make_many_rows_of_one(query: QueryFacts, expected: list[tuple[str, str]]) -> None:
+    found = list(FanOut().about(Query(query)))
+    assert told(found) == expected
+    assert all(each.problem.params["static"] == "`prices`" for each in found)
+
+
+def partitioned(partitions: str, cores: int, *steps: Operator) -> QueryFacts:
+    return facts(*(steps or (aggregation(key("id")),)), settings={KEY: partitions}, cores=cores)
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        (partitioned("200", 2), 1),
+        (partitioned("17", 2), 1),
+        (partitioned("16", 1), 0),
+        (partitioned("200", 25), 0),
+        (partitioned("201", 25), 1),
+        (partitioned("", 2), 0),
+        (partitioned("200", 2, Operator(Kind.UNION, "UNION")), 0),
+        (facts(aggregation(key("id"))), 0),
+    ],
+)
+def test_too_many_partitions_of_state(query: QueryFacts, count: int) -> None:
+    assert told(list(StatePartitions().about(Query(query)))) == [("HW-STATE-PARTITIONS", "advice")] * count
+
+
+def test_partitions_are_told_at_the_setting_and_only_before_the_first_start() -> None:
+    spec = spec_of(
+        """
+        name: p
+        spark: {spark.sql.shuffle.partitions: 200}
+        sources:
+          rows: {connector: rate}
+        sinks:
+          out: {reads: rows, connector: noop}
+        """
+    )
+    query, graph = partitioned("200", 2), Graph.of(spec)
+    (found,) = StatePartitions().findings(Situation(spec, graph, {"out": query}))
+    assert found.problem.place
+    assert found.problem.place.line == 2
+    (chosen,) = StatePartitions().findings(Situation(spec, graph, {"out": partitioned("100", 2)}))
+    assert chosen.problem.place
+    assert chosen.problem.place.line == 6
+    stored = Situation(spec, graph, {"out": query}, {"out": query})
+    assert list(StatePartitions().findings(stored)) == []
+    reached = Situation(spec, graph, {"out": query}, reached={"out": Reached("/c", ())})
+    assert list(StatePartitions().findings(reached)) == []
+
+
+def folder_of(tmp_path: Path, files: int, size: int = 0) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(files):
+        file = folder / f"{number}.txt"
+        file.touch()
+        if size:
+            with file.open("r+b") as opened:
+                opened.truncate(size)
+    return tmp_path
+
+
+def reading(root: Path, keys: str = "", trigger: str = "", sink: str = "console") -> Situation:
+    paced = f", trigger: {trigger}" if trigger else ""
+    spec = spec_of(
+        f"""
+        name: p
+        sources:
+          rows: {{connector: files, path: in/, format: text{keys}}}
+        sinks:
+          out: {{reads: rows, connector: {sink}{paced}}}
+        """,
+        root,
+    )
+    return Situation(spec, Graph.of(spec))
+
+
+def limits(situation: Situation) -> list[Finding]:
+    return [*FullFolder().findings(situation), *LimitTooLow().findings(situation)]
+
+
+@pytest.mark.feature("J2", part="advice: a full folder without a limit")
+def test_a_folder_that_is_full_of_files(tmp_path: Path) -> None:
+    root = folder_of(tmp_path, 1000)
+    (found,) = limits(reading(root))
+    assert told([found]) == [("HW-FULL-FOLDER", "advice")]
+    assert found.problem.params == {
+        "name": "rows",
+        "waiting": "1,000 files of 0 bytes",
+        "sinks": "`out`",
+        "keys": "`max_files_per_batch` or `max_bytes_per_batch`",
+    }
+    assert limits(reading(root, ", max_files_per_batch: 10")) == []
+    assert limits(reading(root, ", max_bytes_per_batch: 10 MB")) == []
+    assert limits(reading(root, ", options: {maxFilesPerTrigger: 10}")) == []
+    assert limits(reading(root, ", static: true")) == []
+    # What it will read of the folder is not known.
+    assert limits(reading(root, ", max_file_age: 1 day")) == []
+
+
+def test_a_folder_that_is_full_of_bytes(tmp_path: Path) -> None:
+    (found,) = limits(reading(folder_of(tmp_path, 2, 1 << 30)))
+    assert found.problem.params["waiting"] == "2 files of 2.0 GB"
+
+
+def test_a_folder_that_is_not_full(tmp_path: Path) -> None:
+    assert limits(reading(folder_of(tmp_path, 999))) == []
+
+
+@pytest.mark.parametrize("sink", ["console", "memory"])
+def test_a_checkpoint_has_read_some_of_it(tmp_path: Path, sink: str) -> None:
+    situation = reading(folder_of(tmp_path, 1000), sink=sink)
+    known = replace(situation, reached={"out": Reached("/c", ())})
+    # A table in memory reads everything again.
+    assert len(limits(known)) == (sink == "memory")
+    (tmp_path / ".headwater" / "checkpoints" / "out").mkdir(parents=True)
+    assert len(limits(situation)) == (sink == "memory")
+
+
+@pytest.mark.feature("J2", part="advice: a limit that is too low to catch up")
+@pytest.mark.parametrize(
+    ("keys", "trigger", "expected"),
+    [
+        ("max_files_per_batch: 1", "every 10 minutes", ("about 16 hours", "100", "17")),
+        ("max_files_per_batch: 2", "every 10 minutes", ("about 8 hours", "50", "17")),
+        ("max_bytes_per_batch: 2 KB", "every 10 minutes", ("about 8 hours", "50", "16.7 KB")),
+        ("options: {maxFilesPerTrigger: 1}", "every 1 hour", ("about 4 days", "100", "100")),
+        ("max_files_per_batch: 10", "every 10 minutes", None),
+        ("max_files_per_batch: 1", "every 30 seconds", None),
+        ("max_files_per_batch: 1", "available now", None),
+        ("max_files_per_batch: 1", "", None),
+    ],
+)
+def test_a_limit_that_is_too_low(
+    tmp_path: Path, keys: str, trigger: str, expected: tuple[str, str, str] | None
+) -> None:
+    found = limits(reading(folder_of(tmp_path, 100, 1024), f", {keys}", trigger))
+    assert told(found) == ([("HW-LIMIT-TOO-LOW", "warning")] if expected else [])
+    for each in found:
+        params = each.problem.params
+        assert (params["time"], params["batches"], params["enough"]) == expected
+        assert (params["trigger"], params["waiting"]) == (trigger, "100 files of 100.0 KB")
+
+
+def test_what_was_not_counted_to_the_end_is_said() -> None:
+    assert shown(Waiting(1, 5)) == "1 file of 5 bytes"
+    assert shown(Waiting(20_000, 3 << 20, more=True)) == "more than 20,000 files of more than 3.0 MB"

@@ -1,0 +1,178 @@
+"""Rules about state without an end, and about joins that need one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headwater.checks import Finding, Query, QueryRule, Severity
+from headwater.checks.joins import AntiJoinOfStreams, OuterJoinUnbounded, StaticSidePreserved
+from headwater.checks.state_growth import (
+    CompleteKeepsAll,
+    JoinKeepsAll,
+    RepeatsRemembered,
+    ValuesGrow,
+    WindowsKept,
+)
+from headwater.plan import QueryFacts
+from headwater.plan.facts import Refusal
+from headwater.plan.operators import EventTime, Kind, Operator, Side
+from tests.unit.checks.facts import HOUR, aggregation, facts, join, key, side, watermark, window_key
+
+GROWTH = (CompleteKeepsAll, JoinKeepsAll, RepeatsRemembered, ValuesGrow, WindowsKept)
+MARKED: dict[str, Any] = {"watermarked": True, "delay_ms": HOUR}
+
+
+def found(query: QueryFacts, *rules: type[QueryRule]) -> list[Finding]:
+    return [finding for rule in rules or GROWTH for finding in rule().about(Query(query))]
+
+
+def codes(query: QueryFacts, *rules: type[QueryRule]) -> list[tuple[str, str]]:
+    return [(finding.problem.code, finding.severity.value) for finding in found(query, *rules)]
+
+
+def test_windows_without_a_watermark_are_warned_of() -> None:
+    query = facts(aggregation(window_key()), mode="update")
+    assert codes(query) == [("HW-WINDOWS-KEPT", "warning")]
+    (finding,) = found(query)
+    assert finding.problem.params["missing"] == "a watermark on `at`"
+    assert finding.sink == "out"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        facts(aggregation(key("word")), mode="update"),
+        facts(aggregation(key("word")), mode="complete"),
+        facts(aggregation(), mode="complete"),
+        facts(watermark(), aggregation(window_key(**MARKED), inputs=(0,)), mode="update"),
+        # Told by the rules about watermarks that can't clear state.
+        facts(watermark(), aggregation(window_key(taken_apart=True), inputs=(0,)), mode="update"),
+        # Told as what Spark refuses.
+        facts(aggregation(window_key()), mode="append", refusal=Refusal("X", "no")),
+    ],
+)
+def test_nothing_is_said_of_what_ends_or_of_a_set_of_keys(query: QueryFacts) -> None:
+    assert codes(query) == []
+
+
+def test_complete_mode_with_windows_is_warned_of_even_with_a_watermark() -> None:
+    query = facts(watermark(), aggregation(window_key(**MARKED), inputs=(0,)), mode="complete")
+    assert codes(query) == [("HW-COMPLETE-KEEPS-ALL", "warning")]
+    assert found(query)[0].problem.remedy == "Use append or update mode."
+
+
+def repeats(*times: EventTime) -> Operator:
+    return Operator(
+        Kind.DEDUP, "dropDuplicates", streams=("rows",), keys=(key("id"),), event_times=times, table="once"
+    )
+
+
+def test_repeats_for_ever_are_warned_of() -> None:
+    (finding,) = found(facts(repeats()))
+    assert (finding.problem.code, finding.severity, finding.table) == (
+        "HW-REPEATS-REMEMBERED",
+        Severity.WARNING,
+        "once",
+    )
+    assert "declare a watermark" in finding.problem.remedy
+    (timed,) = found(facts(repeats(EventTime("at", 1))))
+    assert "add `at` to the columns" in timed.problem.remedy
+
+
+def test_lists_of_keys_that_never_end_are_warned_of() -> None:
+    assert codes(facts(aggregation(key("user"), functions=("CollectList",)), mode="update")) == [
+        ("HW-VALUES-GROW", "warning")
+    ]
+    assert codes(facts(aggregation(functions=("CollectList",)), mode="complete")) == [
+        ("HW-VALUES-GROW", "warning")
+    ]
+    assert codes(facts(aggregation(key("user"), functions=("CollectSet",)), mode="update")) == []
+    ending = aggregation(window_key(**MARKED), functions=("CollectList",), inputs=(0,))
+    assert codes(facts(watermark(), ending)) == []
+
+
+def test_an_inner_join_without_an_end_is_warned_of() -> None:
+    (finding,) = found(facts(join(side("a"), side("b"))))
+    assert (finding.problem.code, finding.severity) == ("HW-JOIN-KEEPS-ALL", Severity.WARNING)
+    assert finding.problem.params["left"] == "`a`"
+    bounded = join(side("a", "x", 1, bounded=True), side("b", "y", 1, bounded=True))
+    assert codes(facts(bounded)) == []
+    # An outer join without an end is an error of its own.
+    assert codes(facts(join(side("a"), side("b"), "left outer"))) == []
+    one = join(side("a", "x", 1, bounded=True), side("b", "y", 1), "left outer")
+    assert codes(facts(one)) == [("HW-JOIN-KEEPS-ALL", "warning")]
+
+
+ENDS, BARE = side("a", "x", 1, bounded=True), side("a")
+OTHER_ENDS, OTHER_BARE = side("b", "y", 1, bounded=True), side("b")
+
+
+@pytest.mark.feature("C8.3", part="pure")
+@pytest.mark.parametrize(
+    ("type_", "left", "right", "named"),
+    [
+        ("left outer", BARE, OTHER_BARE, "`a`"),
+        ("right outer", BARE, OTHER_BARE, "`b`"),
+        ("full outer", BARE, OTHER_BARE, "`a` and `b`"),
+        ("full outer", ENDS, side("b", "y", 1), "`b`"),
+        ("left outer", side("a"), side("b", "y", 1, bounded=True), "`a`"),
+        ("left outer", ENDS, OTHER_BARE, None),
+        ("right outer", BARE, OTHER_ENDS, None),
+        ("full outer", ENDS, OTHER_ENDS, None),
+        ("inner", BARE, OTHER_BARE, None),
+        ("left semi", BARE, OTHER_ENDS, None),
+    ],
+)
+def test_an_outer_join_needs_to_know_the_end_of_what_it_preserves(
+    type_: str, left: Side, right: Side, named: str | None
+) -> None:
+    problems = [each.problem for each in found(facts(join(left, right, type_)), OuterJoinUnbounded)]
+    assert [each.params["side"] for each in problems] == ([named] if named else [])
+
+
+def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
+    refusal = Refusal("X", "Stream-stream LeftSemi join between two streaming DataFrame/Datasets …")
+    (finding,) = found(facts(join(BARE, OTHER_BARE, "left semi"), refusal=refusal), OuterJoinUnbounded)
+    assert finding.is_error
+    assert not finding.acceptable
+    assert finding.problem.params["missing"] == (
+        "a watermark on `a` and `b`, and a time range in the join condition"
+    )
+
+
+def test_an_anti_join_of_streams_is_refused() -> None:
+    assert codes(facts(join(ENDS, OTHER_ENDS, "left anti")), AntiJoinOfStreams) == [
+        ("HW-ANTI-JOIN-OF-STREAMS", "error")
+    ]
+    assert codes(facts(join(ENDS, OTHER_ENDS)), AntiJoinOfStreams) == []
+
+
+STREAM, STATIC = side("orders"), side("customers", streaming=False)
+
+
+@pytest.mark.feature("C7.2", part="pure")
+@pytest.mark.parametrize(
+    ("type_", "left", "right", "refused"),
+    [
+        ("inner", STREAM, STATIC, False),
+        ("inner", STATIC, STREAM, False),
+        ("cross", STREAM, STATIC, False),
+        ("left outer", STREAM, STATIC, False),
+        ("left outer", STATIC, STREAM, True),
+        ("right outer", STATIC, STREAM, False),
+        ("right outer", STREAM, STATIC, True),
+        ("full outer", STREAM, STATIC, True),
+        ("full outer", STATIC, STREAM, True),
+        ("left semi", STREAM, STATIC, False),
+        ("left semi", STATIC, STREAM, True),
+        ("left anti", STREAM, STATIC, False),
+        ("left anti", STATIC, STREAM, True),
+    ],
+)
+def test_static_rows_without_a_partner_are_refused(
+    type_: str, left: Side, right: Side, refused: bool
+) -> None:
+    found_ = found(facts(join(left, right, type_)), StaticSidePreserved)
+    assert [each.problem.params["stream"] for each in found_] == (["`orders`"] if refused else [])

@@ -1,0 +1,173 @@
+"""Rules about triggers, over facts made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headwater.checks import Query, QueryRule
+from headwater.checks.real_time import RealTimeInterval, RealTimeMode, RealTimeSteps
+from headwater.checks.triggers import (
+    LimitNotKept,
+    NothingYet,
+    OptionIdle,
+    RowByRow,
+    TooFewCores,
+    TriggerSink,
+    TriggerSource,
+)
+from headwater.plan import QueryFacts, SourceFacts
+from headwater.plan.facts import Refusal
+from headwater.plan.operators import Expression, Operator, PythonFunction
+from tests.unit.checks.facts import aggregation, facts, join, key, side, watermark
+
+CONTINUOUS = "continuous 1 second"
+REAL_TIME = "real time 5 minutes"
+ABLE = SourceFacts("ticks", "rate", continuous=True, real_time=True, slots=1)
+
+
+def query(*operators: Operator, trigger: str = CONTINUOUS, **overrides: Any) -> QueryFacts:
+    """A query that a source and a sink are able to run under any trigger."""
+    able = {"sources": (ABLE,), "sink_continuous": True, "sink_real_time": True, "spark_version": "4.1.4"}
+    mode = {"mode": "update"} if trigger.startswith("real") else {}
+    return facts(*operators, trigger=trigger, **(able | mode | overrides))
+
+
+def codes(rule: QueryRule, known: QueryFacts) -> list[tuple[str, str]]:
+    """What a rule says: each code, with what it is about."""
+    shown = ("step", "call", "option", "name", "connector", "mode", "trigger", "says")
+    return [
+        (
+            each.problem.code,
+            str(next(each.problem.params[name] for name in shown if name in each.problem.params)),
+        )
+        for each in rule.about(Query(known))
+    ]
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME])
+def test_nothing_is_said_where_all_are_able(trigger: str) -> None:
+    known = query(trigger=trigger)
+    rules: list[QueryRule] = [
+        TriggerSink(), TriggerSource(), RowByRow(), OptionIdle(), TooFewCores(), RealTimeMode(),
+        RealTimeInterval(), RealTimeSteps(), NothingYet(), LimitNotKept(),
+    ]  # fmt: skip
+    assert [said for rule in rules for said in codes(rule, known)] == []
+
+
+@pytest.mark.parametrize("trigger", ["unpaced", "every 1 second", "available now", "Spark's own"])
+def test_batches_ask_for_no_special_abilities(trigger: str) -> None:
+    known = facts(aggregation(key("word")), trigger=trigger, beyond_rows=(Expression("GROUP BY"),))
+    rules: list[QueryRule] = [TriggerSink(), TriggerSource(), RowByRow(), RealTimeMode(), RealTimeSteps()]
+    assert [said for rule in rules for said in codes(rule, known)] == []
+
+
+@pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME])
+def test_sink_and_source_must_be_able(trigger: str) -> None:
+    unable = query(
+        trigger=trigger,
+        connector="files",
+        sources=(SourceFacts("lines", "files"), SourceFacts("names", "files", streaming=False)),
+        sink_continuous=False,
+        sink_real_time=False,
+    )
+    assert codes(TriggerSink(), unable) == [("HW-TRIGGER-SINK", "`files`")]
+    assert codes(TriggerSource(), unable) == [("HW-TRIGGER-SOURCE", "lines")]
+
+
+def test_the_able_ones_are_named() -> None:
+    (sink,) = TriggerSink().about(Query(query(sink_continuous=False)))
+    assert sink.problem.params["able"] == "`console`, `kafka`, `memory` or `noop`"
+    (source,) = TriggerSource().about(Query(query(sources=(replace(ABLE, continuous=False),))))
+    assert source.problem.params["able"] == "`kafka`, `rate` or `socket`"
+
+
+class TestRowByRow:
+    def test_each_step_and_each_look_at_the_clock_is_told(self) -> None:
+        known = query(
+            beyond_rows=(Expression("GROUP BY", "counts", 2), Expression("WITH")),
+            clock_reads=(Expression("current_date()"),),
+            trigger_refusal=Refusal("", "Continuous processing does not support Aggregate operations."),
+        )
+        assert codes(RowByRow(), known) == [
+            ("HW-NOT-ROW-BY-ROW", "GROUP BY"),
+            ("HW-NOT-ROW-BY-ROW", "WITH"),
+            ("HW-NO-CURRENT-TIME", "current_date()"),
+        ]
+
+    def test_what_no_rule_knows_is_told_in_the_words_of_spark(self) -> None:
+        refusal = Refusal("", "Continuous processing does not support Strange operations.")
+        (found,) = RowByRow().about(Query(query(trigger_refusal=refusal)))
+        assert found.problem.code == "HW-CONTINUOUS-REFUSED"
+        assert found.problem.params["says"] == refusal.says.rstrip(".")
+
+    def test_a_source_that_gives_batches_is_told_alone(self) -> None:
+        refusal = Refusal("", "Continuous processing does not support StreamingRelation operations.")
+        known = query(trigger_refusal=refusal, sources=(SourceFacts("lines", "files"),))
+        assert codes(RowByRow(), known) == []
+
+
+def test_options_of_batches_do_nothing() -> None:
+    known = query(sources=(replace(ABLE, idle_options=("ramp_up",)),))
+    assert codes(OptionIdle(), known) == [("HW-OPTION-IDLE", "ramp_up")]
+
+
+@pytest.mark.parametrize(("slots", "said"), [(2, []), (3, [("HW-TOO-FEW-CORES", "ticks")])])
+def test_every_partition_needs_a_core(slots: int, said: list[tuple[str, str]]) -> None:
+    assert codes(TooFewCores(), query(sources=(replace(ABLE, slots=slots),), cores=2)) == said
+
+
+class TestRealTime:
+    @pytest.mark.parametrize("mode", ["append", "complete"])
+    def test_takes_update_mode_only(self, mode: str) -> None:
+        assert codes(RealTimeMode(), query(trigger=REAL_TIME, mode=mode)) == [("HW-REAL-TIME-MODE", mode)]
+
+    def test_lasts_five_seconds_at_least(self) -> None:
+        assert codes(RealTimeInterval(), query(trigger="real time 5 seconds")) == []
+        said = codes(RealTimeInterval(), query(trigger="real time 4 seconds"))
+        assert said == [("HW-REAL-TIME-INTERVAL", "real time 4 seconds")]
+
+    def test_keeps_no_state_before_4_3(self) -> None:
+        known = query(aggregation(key("word")), trigger=REAL_TIME)
+        assert codes(RealTimeSteps(), known) == [("HW-REAL-TIME-STEP", "GROUP BY")]
+        assert codes(RealTimeSteps(), replace(known, spark_version="4.3.0")) == []
+
+    def test_calls_no_python_and_moves_no_rows(self) -> None:
+        known = query(
+            trigger=REAL_TIME,
+            python_functions=(PythonFunction("plus", "row"),),
+            beyond_rows=(Expression("repartition"), Expression("explode")),
+        )
+        assert codes(RealTimeSteps(), known) == [
+            ("HW-REAL-TIME-STEP", "plus"),
+            ("HW-REAL-TIME-STEP", "repartition"),
+        ]
+
+    def test_joins_static_rows_that_are_sent_to_all(self) -> None:
+        equal = join(side("ticks"), side("names", streaming=False))
+        assert codes(RealTimeSteps(), query(watermark(), equal, trigger=REAL_TIME)) == []
+        moved = query(watermark(), equal, trigger=REAL_TIME, trigger_refusal=Refusal("", "SortMergeJoin"))
+        said = codes(RealTimeSteps(), moved)
+        assert said == [("HW-REAL-TIME-STEP", "INNER JOIN")]
+
+    def test_reads_each_source_once(self) -> None:
+        known = query(trigger=REAL_TIME, repeated_streams=("ticks",))
+        assert codes(RealTimeSteps(), known) == [("HW-REAL-TIME-STEP", "ticks")]
+
+
+@pytest.mark.parametrize("trigger", ["available now", "once"])
+def test_rows_made_while_running_are_not_there_yet(trigger: str) -> None:
+    known = query(trigger=trigger, sources=(replace(ABLE, made_while_running=True),))
+    (found,) = NothingYet().about(Query(known))
+    assert found.problem.code == "HW-NOTHING-YET"
+    assert not found.is_error
+
+
+def test_once_keeps_no_limit() -> None:
+    limited = SourceFacts("lines", "files", options={"max_files_per_batch": "10", "path": "lines/"})
+    assert codes(LimitNotKept(), query(trigger="available now", sources=(limited,))) == []
+    assert codes(LimitNotKept(), query(trigger="once", sources=(limited,))) == [
+        ("HW-LIMIT-NOT-KEPT", "max_files_per_batch")
+    ]

@@ -1,0 +1,185 @@
+"""What `check` shows: by sink, with what is accepted; its exit codes; what `run` shows of the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headwater.api.results import CheckResult, SinkChecked
+from headwater.checks import Finding, Severity
+from headwater.checks.outline import Outline
+from headwater.cli.render import show_check
+from headwater.cli.views import JsonView, LineView
+from headwater.errors.catalogue.files_source import CLEAN_UP_NEW_SINK
+from headwater.errors.catalogue.replay import NOT_REPLAYABLE
+from headwater.errors.catalogue.running import SETTING_KEPT, SINK_MODE
+from headwater.plan import SourceFacts
+from headwater.values import Position
+from tests.unit.checks.facts import facts
+from tests.unit.cli.conftest import Headwater
+
+PIPELINE = """\
+name: shop
+sources:
+  lines: {connector: socket, host: localhost, port: 9999%s}
+tables:
+  unused: SELECT * FROM lines
+sinks:
+  kept: {reads: lines, connector: memory, accept: {HW-TABLE-NOT-QUERIED: a test queries it}}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("pipeline.yml").write_text(PIPELINE % "", encoding="utf-8")
+    return "pipeline.yml"
+
+
+def test_first_the_whole_and_then_by_sink(headwater: Headwater, file: str) -> None:
+    answer = headwater("check", "--offline", file)
+    assert answer.code == 0
+    assert answer.out == "sink kept\npipeline.yml: offline check passed, 2 finding(s), 1 accepted.\n"
+    assert [line for line in answer.err.splitlines() if "HW-" in line] == [
+        "pipeline.yml:3:3: warning HW-NOT-REPLAYABLE",
+        "pipeline.yml:5:3: warning HW-UNUSED",
+        "  pipeline.yml:7:35: accepted warning HW-TABLE-NOT-QUERIED",
+    ]
+    assert answer.err.endswith("\n    Accepted: a test queries it\n")
+
+
+def test_what_two_sinks_have_in_common_is_told_once_and_counted_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problem = NOT_REPLAYABLE.at(Position("p.yml", 3, 5), name="lines", connector="socket")
+    found = tuple(Finding(problem, Severity.WARNING, sink) for sink in ("b", "a"))
+    sinks = tuple(SinkChecked(name) for name in ("a", "b", "quiet"))
+    show_check(CheckResult("p.yml", "p", False, found, sinks), verbose=False)
+    shown = capsys.readouterr()
+    assert shown.out == "sink a\nsink b\np.yml: check passed, 1 finding(s).\n"
+    assert shown.err == (
+        f"  p.yml:3:5: warning HW-NOT-REPLAYABLE\n    {problem.sentence}\n    {problem.remedy}\n"
+        "  p.yml:3:5: warning HW-NOT-REPLAYABLE (see sink a)\n"
+    )
+
+
+def test_a_guarantee_stands_under_its_sink(capsys: pytest.CaptureFixture[str]) -> None:
+    socket = SourceFacts("lines", "socket", replayable=False)
+    outlines = {
+        name: Outline.of(facts(sink=name, sources=(socket,), delivery=delivery))
+        for name, delivery in (("kept", "IDEMPOTENT"), ("shown", "REPEATS"))
+    }
+    outlines["sure"] = Outline.of(facts(sink="sure", delivery="IDEMPOTENT"))
+    sinks = tuple(SinkChecked(name, outline) for name, outline in outlines.items())
+    show_check(CheckResult("p.yml", "p", False, (), sinks), verbose=False)
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    assert shown.err == ""
+    assert lines[0::2] == ["sink kept", "sink shown", "sink sure", "p.yml: check passed, 0 finding(s)."]
+    assert lines[1].startswith("  guarantee: at most once (source: `lines`")
+    assert "; sink: " in lines[3]
+    assert lines[5] == (
+        "  guarantee: exactly once (source: a batch of `rows` (files) can be read again; query: it gives the "
+        "same rows for the same input; sink: a batch that runs again changes nothing in noop)"
+    )
+
+
+def test_strict_counts_warnings_and_not_what_is_accepted(headwater: Headwater, file: str) -> None:
+    answer = headwater("check", "--offline", "--strict", file)
+    assert (answer.code, answer.out) == (
+        3,
+        "sink kept\npipeline.yml: strict offline check found "
+        "0 error(s), 2 warning(s), 0 other finding(s), 1 accepted.\n",
+    )
+    text = Path(file).read_text(encoding="utf-8")
+    accept = "accept: {HW-NOT-REPLAYABLE: a try, HW-UNUSED: soon}\n"
+    Path(file).write_text(text + accept, encoding="utf-8")
+    answer = headwater("check", "--offline", "--strict", file)
+    assert (answer.code, answer.out) == (
+        0,
+        "sink kept\npipeline.yml: strict offline check passed, 0 finding(s), 3 accepted.\n",
+    )
+
+
+def test_advice_is_no_failure_even_if_strict(headwater: Headwater, file: str) -> None:
+    text = "name: p\nsources: {a: {connector: rate}}\ntables: {t: 'SELECT v:x.y FROM a'}\n"
+    Path(file).write_text(text + "sinks: {out: {reads: t, connector: noop}}\n", encoding="utf-8")
+    answer = headwater("check", "--offline", "--strict", file)
+    assert (answer.code, "advice HW-NOT-KNOWN-OFFLINE" in answer.err) == (0, True)
+
+
+def test_json_is_complete(headwater: Headwater, file: str) -> None:
+    answer = headwater("check", "--offline", "--strict", "--json", file)
+    assert (answer.code, answer.err) == (3, "")
+    assert {key: answer.json[key] for key in ("ok", "strict")} == {"ok": False, "strict": True}
+    (kept,) = answer.json["sinks"]
+    assert (kept["name"], kept["bounds"], kept["guarantee"]["level"]) == ("kept", None, "at most once")
+    told = [(each["code"], each["sink"], each["table"], each["accepted"]) for each in answer.json["findings"]]
+    assert told == [
+        ("HW-NOT-REPLAYABLE", None, None, None),
+        ("HW-UNUSED", None, "unused", None),
+        ("HW-TABLE-NOT-QUERIED", "kept", None, "a test queries it"),
+    ]
+
+
+def test_sarif_on_stdout(headwater: Headwater, file: str) -> None:
+    answer = headwater("check", "--offline", "--sarif", file)
+    assert (answer.code, answer.err) == (0, "")
+    (run,) = answer.json["runs"]
+    assert [each["ruleId"] for each in run["results"]] == [
+        "HW-NOT-REPLAYABLE",
+        "HW-UNUSED",
+        "HW-TABLE-NOT-QUERIED",
+    ]
+    assert [len(each["suppressions"]) for each in run["results"]] == [0, 0, 1]
+
+
+def test_a_file_that_can_not_be_read_gives_sarif_too(headwater: Headwater, file: str) -> None:
+    Path(file).write_text(PIPELINE % ", prt: 1", encoding="utf-8")
+    answer = headwater("check", "--sarif", file)
+    (result,) = answer.json["runs"][0]["results"]
+    assert (answer.code, result["ruleId"], result["level"]) == (3, "HW-UNKNOWN-KEY", "error")
+
+
+def test_one_form_at_a_time(headwater: Headwater, file: str) -> None:
+    answer = headwater("check", "--offline", "--sarif", "--json", file)
+    assert (answer.code, answer.json["problems"][0]["code"]) == (2, "HW-ONE-FORM")
+
+
+MODE = SINK_MODE.at(None, sink="a", mode="update", connector="files", modes="append")
+FINDINGS = [
+    Finding(SETTING_KEPT.at(None, sink="a", key="k", kept="1", wanted="2"), Severity.WARNING, "a"),
+    Finding(CLEAN_UP_NEW_SINK.at(None, sink="a", name="in", done="deleted"), Severity.ADVICE, "a"),
+    Finding(MODE, sink="a", acceptable=True, accepted="for a day"),
+]
+
+
+def test_a_run_shows_warnings_and_what_is_accepted_and_counts_advice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    LineView().findings(FINDINGS, "p.yml")
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == (
+        f"warning HW-SETTING-KEPT\n  {FINDINGS[0].problem.sentence}\n  {FINDINGS[0].problem.remedy}\n"
+        f"accepted error HW-SINK-MODE\n  {MODE.sentence}\n  Accepted: for a day\n"
+        "1 piece(s) of advice: headwater check p.yml\n"
+    )
+
+
+def test_a_run_that_is_refused_leaves_errors_to_the_refusal(capsys: pytest.CaptureFixture[str]) -> None:
+    LineView().findings([Finding(MODE), FINDINGS[1]], "p.yml")
+    assert capsys.readouterr().err == ""
+
+
+def test_as_json_a_run_tells_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with JsonView() as view:
+        view.findings(FINDINGS, "p.yml")
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["severity"], each["accepted"]) for each in told] == [
+        ("warning", None),
+        ("advice", None),
+        ("error", "for a day"),
+    ]

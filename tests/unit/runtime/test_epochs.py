@@ -1,0 +1,67 @@
+"""Continuous queries: their epochs are told, and no rows are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headwater.connectors.upkeep import Moment
+from headwater.events import EpochCommitted, Event, QueryStatus, RunEnded
+from headwater.runtime.epochs import EpochWatch
+from headwater.runtime.handles import Run
+from tests.unit.runtime.queries import FakeQuery, running
+
+
+class ContinuousQuery(FakeQuery):
+    """A query that commits an epoch at some looks."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.has_batches = False
+        self.epochs: Iterator[int | None] = iter((None, 0, 0, 2))
+
+    def epoch(self) -> int | None:
+        return next(self.epochs)
+
+
+def _watch(run: Run, told: list[Event]) -> EpochWatch:
+    supervisor = run._supervisor
+
+    def tell(event: Event) -> None:
+        told.append(event)
+        supervisor.handle(event)
+
+    return EpochWatch(lambda: supervisor.tracks.values(), tell)
+
+
+def test_each_new_epoch_is_told_once() -> None:
+    told: list[Event] = []
+    with running("copy", query=ContinuousQuery) as (run, _, _):
+        watch = _watch(run, told)
+        seen = []
+        for _ in range(4):
+            watch(Moment(frozenset()))
+            seen.append(run.queries["copy"].status)
+        assert seen == [QueryStatus.STARTING, *[QueryStatus.RUNNING] * 3]
+        assert (run.queries["copy"].epoch, run.queries["copy"].rows_in) == (2, None)
+        assert repr(run.queries["copy"]) == "<Query copy: running, epoch 2>"
+    assert [each.epoch for each in told if isinstance(each, EpochCommitted)] == [0, 2]
+
+
+def test_queries_with_batches_are_not_asked() -> None:
+    told: list[Event] = []
+    with running("copy") as (run, _, _):
+        _watch(run, told)(Moment(frozenset()))
+    assert told == []
+
+
+def test_the_summary_holds_the_epoch_and_no_rows() -> None:
+    with running("copy", query=ContinuousQuery) as (run, _, events):
+        watch = _watch(run, [])
+        for _ in range(2):
+            watch(Moment(frozenset()))
+    (ended,) = (each for each in events if isinstance(each, RunEnded))
+    assert {key: ended.queries["copy"][key] for key in ("rows_in", "rows_out", "batch")} == {
+        "rows_in": None,
+        "rows_out": None,
+        "batch": 0,
+    }

@@ -1,0 +1,50 @@
+"""Which lines of a running program are the user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import headwater
+from headwater.values import Position
+from headwater.values.own_code import is_own_code, own_place, raising_place
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["<frozen importlib>", "/p/.venv/lib/python3.11/site-packages/x.py", headwater.__file__, json.__file__],
+)
+def test_code_of_others(file: str) -> None:
+    assert not is_own_code(file)
+
+
+@pytest.mark.parametrize("file", ["/jobs/job.py", "/home/me/pyspark/job.py", "/jobs/headwater_jobs/job.py"])
+def test_own_code(file: str) -> None:
+    assert is_own_code(file)
+
+
+def test_code_of_a_spark_outside_of_any_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = type(sys)("pyspark")
+    module.__file__ = str(tmp_path / "spark" / "python" / "pyspark" / "__init__.py")
+    monkeypatch.setitem(sys.modules, "pyspark", module)
+    assert not is_own_code(str(tmp_path / "spark" / "python" / "pyspark" / "sql" / "session.py"))
+    assert is_own_code(str(tmp_path / "job.py"))
+
+
+def test_the_innermost_own_line() -> None:
+    here = os.path.abspath(__file__)
+    frame = sys._getframe()
+    assert own_place(frame) == Position(here, frame.f_lineno)
+
+
+def test_the_line_that_raised() -> None:
+    with pytest.raises(ValueError) as error:
+        json.loads("{")
+    place = raising_place(error.value.__traceback__)
+    assert place is not None
+    assert (place.file, place.line) == (os.path.abspath(__file__), error.traceback[0].lineno + 1)
+    assert raising_place(None) is None
