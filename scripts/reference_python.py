@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_overloads
 
 import headwater
+from headwater.checks import Finding
 from headwater.loaders.declaration import Places
 from headwater.runtime import Query
 
@@ -21,6 +23,8 @@ def python_page() -> Iterator[str]:
     for name in headwater.__all__:
         yield from described(f"hw.{name}", getattr(headwater, name))
     yield from described("Query", Query)
+    yield from described("Finding", Finding)
+    yield from fields_of("Finding", Finding, but=("problem",))
 
 
 def described(name: str, thing: Any) -> Iterator[str]:
@@ -52,6 +56,23 @@ def is_member(name: str, value: object) -> bool:
     # How the loaders find the place of a declaration is no business of users.
     hidden = name.startswith("_") or name in vars(Places)
     return not hidden and (inspect.isroutine(value) or isinstance(value, property))
+
+
+def fields_of(name: str, thing: type, but: Sequence[str] = ()) -> Iterator[str]:
+    """The fields of a dataclass, each with the text below it in the source."""
+    (definition,) = ast.parse(inspect.getsource(thing)).body
+    assert isinstance(definition, ast.ClassDef), "the source of a class is its definition"
+    below = [*definition.body[1:], ast.Pass()]
+    for field, next_ in zip(definition.body, below, strict=True):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and field.target.id not in but
+        ):
+            yield from (f"### {name}.{field.target.id}", "", "```python", ast.unparse(field).split(" = ")[0])
+            yield from ("```", "")
+            if isinstance(next_, ast.Expr) and isinstance(next_.value, ast.Constant):
+                yield from (inspect.cleandoc(str(next_.value.value)), "")
 
 
 class Written(str):

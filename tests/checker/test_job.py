@@ -281,3 +281,23 @@ def test_after_the_deadline_the_whole_group_of_processes_is_ended(folder: Path) 
     assert finding.problem.params == {"seconds": "3 seconds"}
     assert process_start_time(int((folder / "child").read_text())) is None
     assert time.monotonic() - began < SECONDS
+
+
+@pytest.mark.feature("L1", part="what counts of the time")
+def test_the_start_of_spark_does_not_count(folder: Path) -> None:
+    text = """
+        import time
+        from pyspark import SparkContext
+        def come_up(*given, **named):
+            time.sleep(4)
+            raise RuntimeError("enough")
+        SparkContext._ensure_initialized = come_up
+        try:
+            SparkContext()
+        except RuntimeError as error:
+            assert str(error) == "enough"
+    """
+    began = time.monotonic()
+    (finding,) = checked(folder, "\n".join(line[8:] for line in text.split("\n")), seconds=3).findings
+    assert finding.problem.code == "HW-SCRIPT-NO-QUERY"
+    assert time.monotonic() - began > 4

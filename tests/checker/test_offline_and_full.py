@@ -39,58 +39,96 @@ tables:
 """
 FILES = "connector: files, path: out, format: json"
 USER = 'connector: foreach_batch, function: "own.py:write"'
+# Tables, a sink, and the errors offline and with Spark.
 UNSOUND = {
     # What both see.
-    "unknown table": ("t: SELECT * FROM vists", "{reads: t, connector: noop}"),
+    "unknown table": (
+        "t: SELECT * FROM vists",
+        "{reads: t, connector: noop}",
+        "UNKNOWN-TABLE",
+        "UNKNOWN-TABLE",
+    ),
     "behind a table that only Spark reads": (
         "k: SELECT name:a.b AS b FROM visits\n  t: SELECT * FROM k JOIN nams",
         "{reads: t, connector: noop}",
+        "UNKNOWN-TABLE",
+        "SPARK-REFUSES UNKNOWN-TABLE",
     ),
-    "circle": ("t: SELECT * FROM u\n  u: SELECT * FROM t", "{reads: t, connector: noop}"),
-    "no query": ("t: DROP TABLE visits", "{reads: t, connector: noop}"),
+    "circle": ("t: SELECT * FROM u\n  u: SELECT * FROM t", "{reads: t, connector: noop}", "CYCLE", "CYCLE"),
+    "no query": ("t: DROP TABLE visits", "{reads: t, connector: noop}", "SQL-NOT-A-QUERY", "SQL-NOT-A-QUERY"),
     "no query behind a WITH": (
         "t: WITH x AS (SELECT 1) INSERT INTO visits SELECT * FROM x",
         "{reads: t, connector: noop}",
+        "SQL-NOT-A-QUERY",
+        "SQL-NOT-A-QUERY",
     ),
-    "mode of the sink": ("t: SELECT * FROM visits", f"{{reads: t, {FILES}, mode: update}}"),
-    "not a stream": ("t: SELECT * FROM names", "{reads: t, connector: noop}"),
+    "mode of the sink": (
+        "t: SELECT * FROM visits",
+        f"{{reads: t, {FILES}, mode: update}}",
+        "SINK-MODE",
+        "SINK-MODE",
+    ),
+    # What is told with Spark only, and could be known before.
+    "not a stream": ("t: SELECT * FROM names", "{reads: t, connector: noop}", "", "STATIC-SINK"),
     "continuous into files": (
         "t: SELECT * FROM visits",
         f"{{reads: t, {FILES}, trigger: continuous 1 second}}",
+        "",
+        "TRIGGER-SINK TRIGGER-SOURCE",
     ),
     "real time from files": (
         "t: SELECT * FROM visits",
         "{reads: t, connector: console, mode: update, trigger: real time 5 minutes}",
+        "",
+        "TRIGGER-SOURCE",
     ),
-    # Only Spark sees it; offline the table or the guarantee is unknown, or nothing is said.
-    "unknown column": ("t: SELECT idd FROM visits", f"{{reads: t, {FILES}}}"),
-    "never final": ("t: SELECT id, count(*) AS n FROM visits GROUP BY id", f"{{reads: t, {FILES}}}"),
+    # What only Spark sees; offline nothing is said of it.
+    "unknown column": ("t: SELECT idd FROM visits", f"{{reads: t, {FILES}}}", "", "UNKNOWN-COLUMN"),
+    "never final": (
+        "t: SELECT id, count(*) AS n FROM visits GROUP BY id",
+        f"{{reads: t, {FILES}}}",
+        "",
+        "NEVER-FINAL",
+    ),
     "taken apart": (
         "t: \"SELECT count(*) AS n FROM timed GROUP BY window(at, '1 minute').start\"",
         f"{{reads: t, {FILES}}}",
+        "",
+        "WINDOW-TAKEN-APART",
     ),
-    "syntax": ("t: SELECT sum( FROM visits", f"{{reads: t, {FILES}}}"),
-    "syntax of another dialect": ("t: SELECT * FROM visits FOR UPDATE", f"{{reads: t, {FILES}}}"),
-    "sorted": ("t: SELECT * FROM visits ORDER BY id", f"{{reads: t, {FILES}}}"),
+    "syntax": ("t: SELECT sum( FROM visits", f"{{reads: t, {FILES}}}", "", "SQL-SYNTAX"),
+    "syntax of another dialect": (
+        "t: SELECT * FROM visits FOR UPDATE",
+        f"{{reads: t, {FILES}}}",
+        "",
+        "SQL-SYNTAX",
+    ),
+    "sorted": ("t: SELECT * FROM visits ORDER BY id", f"{{reads: t, {FILES}}}", "", "SORTED-STREAM"),
     # Guarantees.
-    "random": ("t: SELECT id, rand() AS x FROM visits", f"{{reads: t, {FILES}}}"),
-    "read once": ("t: SELECT * FROM lines", f"{{reads: t, {FILES}}}"),
+    "random": ("t: SELECT id, rand() AS x FROM visits", f"{{reads: t, {FILES}}}", "", ""),
+    "read once": ("t: SELECT * FROM lines", f"{{reads: t, {FILES}}}", "", ""),
     "read once, for Spark to tell": (
         "k: SELECT cast(value AS timestamp) AS at FROM lines\n"
         "  t: SELECT at FROM k WATERMARK at DELAY OF INTERVAL 1 MINUTE",
         f"{{reads: t, {FILES}}}",
+        "",
+        "",
     ),
     "static rows that change": (
         "t: SELECT v.id, c.name FROM visits v JOIN changing c ON v.id = c.id",
         f"{{reads: t, {FILES}}}",
+        "",
+        "",
     ),
     "recursive": (
         "r: WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT * FROM r\n"
         "  t: SELECT v.id FROM visits v JOIN r ON v.id = r.n",
         f"{{reads: t, {FILES}}}",
+        "",
+        "",
     ),
-    "own code": ("t: SELECT * FROM visits", f"{{reads: t, {USER}}}"),
-    "shown": ("t: SELECT * FROM visits", "{reads: t, connector: console}"),
+    "own code": ("t: SELECT * FROM visits", f"{{reads: t, {USER}}}", "", ""),
+    "shown": ("t: SELECT * FROM visits", "{reads: t, connector: console}", "", ""),
 }
 
 
@@ -139,10 +177,15 @@ def test_an_example_is_told_the_same(context: SparkContext, file: Path, tmp_path
 def test_an_unsound_pipeline_is_told_the_same(context: SparkContext, name: str, tmp_path: Path) -> None:
     feed(tmp_path / "in", "a", [{"id": 1}])
     write(tmp_path, "def write(batch, batch_id):\n    pass\n", "own.py")
-    tables, sink = UNSOUND[name]
+    tables, sink, *codes = UNSOUND[name]
     file = write(tmp_path, f"{SOURCES.lstrip()}  {tables}\nsinks:\n  out: {sink}\n")
     offline, full = check(file, offline=True), check(file)
+    assert [told(offline), told(full)] == codes
     assert list(contradictions(offline, full)) == []
+
+
+def told(result: CheckResult) -> str:
+    return " ".join(each.problem.code.removeprefix("HW-") for each in result.errors)
 
 
 def judged(folder: Path) -> Iterator[tuple[str, Path]]:

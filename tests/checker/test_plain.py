@@ -123,6 +123,40 @@ def test_what_a_sink_does_not_take(rates: DataFrame) -> None:
     assert [problem.code for problem in error.value.problems] == ["HW-UNKNOWN-SINK"]
 
 
+@pytest.mark.feature("L1", part="one cause, told once")
+def test_what_a_rule_explains_is_not_told_again_in_sparks_words(rates: DataFrame) -> None:
+    late = rates.withWatermark("timestamp", "10 minutes")
+    sessions = late.groupBy(functions.session_window("timestamp", "5 minutes")).count()
+    several = late.groupBy(functions.window("timestamp", "5 minutes"), "timestamp").count()
+    found = {
+        "sessions": hw.check(sessions, sink="parquet"),
+        "several": hw.check(several, sink="parquet"),
+    }
+    assert {
+        name: [each.problem.code for each in result.findings if each.is_error]
+        for name, result in found.items()
+    } == {"sessions": ["HW-GLOBAL-SESSION"], "several": ["HW-SEVERAL-EVENT-TIMES"]}
+
+
+@pytest.mark.feature("L1", part="accepted findings")
+def test_findings_are_accepted_with_a_reason(rates: DataFrame) -> None:
+    reasons = {"HW-ONE-BATCH-AT-A-TIME": "each batch is whole", "HW-REPEATS-REMEMBERED": "there are few"}
+    by_value = rates.dropDuplicates(["value"]).groupBy("value")
+    grouped = by_value.applyInPandas(lambda rows: rows, "timestamp timestamp, value long")
+    assert [each.is_error for each in hw.check(grouped, sink="parquet").findings] == [True, False]
+    result = hw.check(grouped, sink="parquet", accept=reasons)
+    assert {each.problem.code: each.accepted for each in result.findings} == reasons
+    assert result.ok
+
+    totals = rates.groupBy("value").count()
+    refused = hw.check(totals, "append", "console", accept={"HW-NEVER-FINAL": "why", "HW-NEVR-FINAL": "why"})
+    assert sorted(codes(refused)) == ["HW-ACCEPT-REFUSED", "HW-ACCEPT-UNKNOWN", "HW-NEVER-FINAL"]
+    unmatched = {"HW-SORTED-STREAM": "why"}
+    assert codes(hw.check(totals, "update", "console", accept=unmatched)) == ["HW-ACCEPT-UNMATCHED"]
+    # Without a sink not all is asked.
+    assert codes(hw.check(totals, "update", accept=unmatched)) == []
+
+
 @pytest.mark.feature("L1", part="what is no stream")
 def test_what_is_no_stream(spark: SparkSession) -> None:
     static = hw.check(spark.range(3), name="numbers")

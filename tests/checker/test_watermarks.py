@@ -49,9 +49,11 @@ REWRITTEN = {
     "GROUP BY date_trunc('minute', at)",
     "hour": "SELECT date_trunc('hour', at) AS h, user, count(*) AS n FROM clicks GROUP BY 1, 2",
     "day": "SELECT to_date(at) AS d, count(*) AS n FROM clicks GROUP BY d",
+    "having": "SELECT date_trunc('hour', at) AS h, count(*) AS n FROM clicks GROUP BY date_trunc('hour', at) "
+    "HAVING date_trunc('hour', at) > timestamp'2026-01-01 01:00:00'",
     "cast": "SELECT CAST(at AS date) AS d, count(*) AS n FROM clicks GROUP BY CAST(at AS date)",
 }
-LOST = ("minute", "hour", "day", "cast")
+LOST = ("minute", "hour", "day", "having", "cast")
 
 
 def pipeline(folder: Path, tables: dict[str, str], mode: str) -> Path:
@@ -128,6 +130,11 @@ OTHERS = {
     "watermark: {column: at, delay: 1 hour}}",
     "second": "{sql: SELECT * FROM clicks, watermark: {column: at, delay: 1 hour}}",
     "on_windows": "{sql: \"SELECT count(*) AS n FROM below GROUP BY window(s, '1 hour')\"}",
+    "formatted": "{sql: \"SELECT date_format(at, 'yyyy-MM-dd HH') AS h, count(*) AS n FROM clicks "
+    'GROUP BY 1"}',
+    "seconds": "{sql: 'SELECT floor(unix_timestamp(at) / 300) AS s, count(*) AS n FROM clicks GROUP BY 1'}",
+    "calendar": "{sql: 'SELECT count(*) AS n FROM clicks GROUP BY year(at), month(at), hour(at)'}",
+    "distinct": "{sql: \"SELECT DISTINCT date_trunc('hour', at) AS h FROM clicks\"}",
     "moved": '{python: "code.py:moved"}',
     "parted": '{python: "code.py:parted"}',
     "twice": '{python: "code.py:twice"}',
@@ -143,6 +150,11 @@ SOUND = {
     "column": "SELECT at, count(*) AS n FROM clicks GROUP BY at",
     "renamed": "SELECT t, count(*) AS n FROM (SELECT at AS t FROM clicks) GROUP BY t",
     "by_user": "SELECT user, count(*) AS n FROM clicks GROUP BY user",
+    "by_month": "SELECT date_trunc('month', at) AS m, count(*) AS n FROM clicks GROUP BY 1",
+    "by_year": "SELECT year(at) AS y, date_format(at, 'yyyy-MM') AS m, count(*) AS n FROM clicks "
+    "GROUP BY 1, 2",
+    "by_day_name": "SELECT date_format(at, 'EEEE') AS d, count(*) AS n FROM clicks GROUP BY 1",
+    "before": "SELECT at < timestamp'2026-01-02' AS early, count(*) AS n FROM clicks GROUP BY 1",
     "hour_of_day": "SELECT hour(at) AS h, count(*) AS n FROM clicks GROUP BY hour(at)",
     "chained": "SELECT sum(n) AS n FROM "
     "(SELECT window, count(*) AS n FROM clicks GROUP BY window(at, '10 minutes')) "
@@ -150,6 +162,17 @@ SOUND = {
     "distinct_then": "SELECT window, count(*) AS n FROM (SELECT DISTINCT user, at FROM clicks) "
     "GROUP BY window(at, '10 minutes')",
 }
+
+
+@pytest.mark.parametrize("mode", ["append", "complete"])
+def test_a_session_by_its_start_is_none(context: SparkContext, tmp_path: Path, mode: str) -> None:
+    windows(tmp_path, 50)
+    begins = (
+        "SELECT user, session_window(at, '5 minutes').start AS s, count(*) AS n FROM clicks GROUP BY user, s"
+    )
+    found = errors(pipeline(tmp_path, {"begins": begins}, mode))
+    assert found["begins"].problem.code == "HW-SESSION-TAKEN-APART"
+    assert found["begins"].rewritten.endswith("GROUP BY user, session_window(at, '5 minutes')")
 
 
 @pytest.mark.feature("C5.2")
@@ -167,6 +190,10 @@ def test_a_watermark_that_can_not_clear_is_refused_with_its_reason(
         "after": ("HW-WATERMARK-AFTER-STATE", "after", {"column": "at", "operator": "GROUP BY"}),
         "second": ("HW-WATERMARK-TWICE", "second", {"first": "at", "second": "at"}),
         "on_windows": ("HW-WATERMARK-TWICE", "below", {"first": "at", "second": "s"}),
+        "formatted": ("HW-WATERMARK-LOST", "formatted", {"column": "at"}),
+        "seconds": ("HW-WATERMARK-LOST", "seconds", {"column": "at"}),
+        "calendar": ("HW-WATERMARK-LOST", "calendar", {"column": "at"}),
+        "distinct": ("HW-WATERMARK-LOST", "distinct", {"column": "at"}),
         "moved": ("HW-WATERMARK-LOST", "moved", {"column": "at"}),
         "parted": ("HW-WINDOW-TAKEN-APART", "parted", {}),
         "twice": ("HW-WATERMARK-TWICE", "twice", {"first": "at", "second": "at"}),

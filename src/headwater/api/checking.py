@@ -14,7 +14,7 @@ from headwater.checks.outline import Outline
 from headwater.checks.rates import rate_problems
 from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
-from headwater.errors.catalogue.programs import SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
+from headwater.errors.catalogue.programs import SCRIPT_ACCEPT, SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph, QueryFacts
 from headwater.spec import PipelineSpec
@@ -30,11 +30,13 @@ def check(
     rates: Mapping[str, float] | None = None,
     arguments: tuple[str, ...] = (),
     deadline: float = DEADLINE_SECONDS,
+    accept: Mapping[str, str] | None = None,
     emit: Callable[[Event], None] = lambda event: None,
 ) -> CheckResult:
     """Check a pipeline file; offline no JVM is started. `rates` are rows per second by source.
 
-    A Python file that makes no pipeline is run as a script, with `arguments` and within the `deadline`.
+    A Python file that makes no pipeline is run as a script, with `arguments` and within the `deadline`;
+    `accept` holds codes of findings that are all right there, each with the reason.
     """
     try:
         if is_script(file):
@@ -42,12 +44,21 @@ def check(
                 raise UsageProblem(SCRIPT_OFFLINE.at(None, file=str(file)))
             emit(SparkStarting())
             of_script = check_script(
-                str(file), arguments, seconds=deadline, strict=strict, master=master, conf=conf, rates=rates
+                str(file),
+                arguments,
+                seconds=deadline,
+                strict=strict,
+                master=master,
+                conf=conf,
+                rates=rates,
+                accept=accept,
             )
             if of_script is not None:
                 return of_script
         elif arguments:
             raise UsageProblem(SCRIPT_ARGUMENTS.at(None, file=str(file), arguments=" ".join(arguments)))
+        if accept:
+            raise UsageProblem(SCRIPT_ACCEPT.at(None, file=str(file)))
         spec = load(file)
     except PipelineError as error:
         wrong = tuple(together(map(Finding, error.problems)))

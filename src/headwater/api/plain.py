@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.api.results import CheckResult, SinkChecked
 from headwater.checks import Finding, Severity, together
+from headwater.checks.accepting import Accept, accepted_by
 from headwater.checks.outline import Outline
 from headwater.checks.programs import about_query
 from headwater.errors import PipelineError, UsageProblem
@@ -60,9 +61,9 @@ class QueryChecked:
             problem = finding.problem
             place = f"{problem.where}: " if problem.place else ""
             lines += [
-                f"{place}{finding.severity} {problem.code}",
+                f"{place}{_grade(finding)} {problem.code}",
                 f"  {problem.sentence}",
-                f"  {problem.remedy}",
+                f"  {_advice(finding)}",
             ]
         return scrub("\n".join([*lines, *(self.outline.picture() if self.outline else [])]))
 
@@ -75,8 +76,10 @@ class QueryChecked:
 
     def _verdict(self) -> str:
         errors = sum(finding.is_error for finding in self.findings)
-        others = len(self.findings) - errors
-        return f"check passed, {others} finding(s)." if self.ok else f"check found {errors} error(s)."
+        kept = sum(bool(finding.accepted) for finding in self.findings)
+        others = len(self.findings) - errors - kept
+        told = f"check passed, {others} finding(s)" if self.ok else f"check found {errors} error(s)"
+        return f"{told}, {kept} accepted." if kept else f"{told}."
 
 
 def check(
@@ -85,24 +88,29 @@ def check(
     sink: Any = None,
     trigger: str | None = None,
     name: str | None = None,
+    accept: Mapping[str, str] | None = None,
 ) -> QueryChecked:
     """Judge a stream as if it were started now; nothing starts, and the session stays as it is.
 
     `sink` is a format of Spark's ("parquet"), the function of a `foreachBatch`, or a connector such as
     `hw.files(…)`; without one, what hangs on the sink is not known. `trigger` is written as in a pipeline
-    file: "every 10 seconds".
+    file: "every 10 seconds". `accept` holds codes of findings that are all right, each with the reason.
     """
     from headwater.engine.plain.frames import judged_frame
 
     place = caller()
-    called = name or "query"
+    called, accepts = name or "query", _accepts(accept, place, "`accept={{{code!r}: …}}`")
     try:
         found = judged_frame(
             df, sink=sink, mode=_mode(mode, place), trigger=_trigger(trigger, place), name=called, place=place
         )
     except PipelineError as error:
-        return QueryChecked(called, tuple(map(Finding, error.problems)), None)
-    return QueryChecked(called, tuple(_findings(found)), Outline.of(found.facts))
+        refused = accepted_by(accepts, map(Finding, error.problems))
+        return QueryChecked(called, tuple(together(refused)), None)
+    # Without a sink not all is asked, and what would be found with one may be accepted already.
+    whole = sink is not None and not found.problems
+    told = accepted_by(accepts, _findings(found), complete=whole)
+    return QueryChecked(called, tuple(together(told)), Outline.of(found.facts))
 
 
 def _mode(mode: str, place: Position) -> str:
@@ -120,21 +128,37 @@ def _trigger(trigger: str | None, place: Position) -> str:
         raise UsageProblem(programs.UNKNOWN_TRIGGER.at(place, says=str(error).rstrip("."))) from error
 
 
+def _accepts(given: Mapping[str, str] | None, place: Position | None, form: str) -> tuple[Accept, ...]:
+    """What a check accepts; `form` is how a reason is given."""
+    for code, reason in (given or {}).items():
+        if not isinstance(reason, str) or not reason.strip():
+            raise UsageProblem(programs.ACCEPT_NO_REASON.at(place, code=code, form=form.format(code=code)))
+    return tuple(Accept(code, why.strip(), place, by="this check") for code, why in (given or {}).items())
+
+
 def _findings(caught: Caught) -> list[Finding]:
     name = caught.facts.sink
     by_spark = [Finding(problem, sink=name) for problem in caught.problems]
     doubts = [Finding(problem, Severity.WARNING, name) for problem in caught.doubts]
-    return together(by_spark, doubts, about_query(caught.facts, caught.place))
+    return [*by_spark, *doubts, *about_query(caught.facts, caught.place)]
 
 
 def _row(finding: Finding) -> str:
     problem = finding.problem
-    colour = _COLOURS[finding.severity]
+    colour = "inherit" if finding.accepted else _COLOURS[finding.severity]
     head = (
-        f'<td style="color:{colour};vertical-align:top"><b>{finding.severity}</b> {_text(problem.code)}</td>'
+        f'<td style="color:{colour};vertical-align:top"><b>{_grade(finding)}</b> {_text(problem.code)}</td>'
     )
-    words = f"{_text(problem.sentence)}<br>{_text(problem.remedy)}"
+    words = f"{_text(problem.sentence)}<br>{_text(_advice(finding))}"
     return f'<tr>{head}<td style="text-align:left;white-space:pre-wrap">{words}</td></tr>'
+
+
+def _grade(finding: Finding) -> str:
+    return f"accepted {finding.severity}" if finding.accepted else str(finding.severity)
+
+
+def _advice(finding: Finding) -> str:
+    return f"Accepted: {finding.accepted}" if finding.accepted else finding.problem.remedy
 
 
 def _text(text: str) -> str:
@@ -156,11 +180,13 @@ def check_script(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     rates: Mapping[str, float] | None = None,
+    accept: Mapping[str, str] | None = None,
 ) -> CheckResult | None:
     """Run a script with its starts and writes caught, and judge each query; None if it makes a pipeline."""
     from headwater.engine.plain.script import run_script
 
     settings = {**(conf or {}), **({"spark.master": master} if master else {})}
+    accepts = _accepts(accept, None, "`--accept {code}=…`")
     run = run_script(file, arguments, seconds, settings)
     if run.declares and not run.queries and run.problem is None:
         return None
@@ -169,8 +195,10 @@ def check_script(
         findings.insert(0, Finding(run.problem))
     elif not run.queries:
         findings.append(_nothing_started(file, run.spark))
+    whole = run.problem is None and bool(run.queries) and not any(each.problems for each in run.queries)
+    told = accepted_by(accepts, findings, complete=whole)
     sinks = tuple(SinkChecked(each.facts.sink, Outline.of(each.facts, rates)) for each in run.queries)
-    return CheckResult(file, None, False, tuple(together(findings)), sinks, strict)
+    return CheckResult(file, None, False, tuple(together(told)), sinks, strict)
 
 
 def _nothing_started(file: str, spark: bool) -> Finding:

@@ -1,4 +1,4 @@
-"""Findings that the pipeline file accepts, each with a reason."""
+"""Findings that are accepted, each with a reason: by the pipeline file, or where a program is checked."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ from headwater.values import Position, nearest
 
 @dataclass(frozen=True)
 class Accept:
-    """A code that the file accepts: everywhere, in one table, or in the query of one sink."""
+    """A code that is accepted: everywhere, in one table, or in the query of one sink."""
 
     code: str
     reason: str
     place: Position | None
     table: str = ""
     sink: str = ""
+    by: str = ""
+    """Who accepts it, where that is no pipeline file."""
 
     @property
     def where(self) -> str:
+        if self.by:
+            return self.by
         if self.sink:
             return f"the sink `{self.sink}`"
         return f"the table `{self.table}`" if self.table else "the pipeline"
@@ -45,9 +49,16 @@ def accepted(findings: Iterable[Finding], spec: PipelineSpec, *, complete: bool 
 
     `complete` says that everything was asked: what is accepted and was not found is not there.
     """
+    return accepted_by(tuple(accepts_of(spec)), findings, complete=complete)
+
+
+def accepted_by(
+    accepts: tuple[Accept, ...], findings: Iterable[Finding], *, complete: bool = False
+) -> list[Finding]:
+    """The same for what was accepted elsewhere than in a file."""
     found = list(findings)
-    mistakes = (each for accept in accepts_of(spec) for each in _mistakes(accept, found, complete))
-    return [*with_reasons(found, spec), *mistakes]
+    mistakes = (each for accept in accepts for each in _mistakes(accept, found, complete))
+    return [*(_taken(finding, accepts) for finding in found), *mistakes]
 
 
 def with_reasons(findings: Iterable[Finding], spec: PipelineSpec) -> list[Finding]:

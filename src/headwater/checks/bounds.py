@@ -9,17 +9,19 @@ from typing import Any
 from headwater.checks.join_bounds import join_sides, missing_for_join
 from headwater.checks.watermark_policy import Watermarks
 from headwater.plan import QueryFacts
-from headwater.plan.operators import Aggregate, ArbitraryState, Key, Kind, Operator, Window
+from headwater.plan.operators import TIME_TYPES, Aggregate, ArbitraryState, Key, Kind, Operator, Window
 from headwater.values import Duration
 
-_TIMES = ("timestamp", "timestamp_ntz", "timestamp_ltz", "date")
 # By the names of Spark's functions.
 _GROWING = {
     "CollectList": "every value of its rows",
     "ListAgg": "every value of its rows",
     "CollectSet": "every distinct value of its rows",
+    "Median": "every distinct value of its rows",
     "Mode": "every distinct value of its rows",
     "Percentile": "every distinct value of its rows",
+    "PercentileCont": "every distinct value of its rows",
+    "PercentileDisc": "every distinct value of its rows",
 }
 
 
@@ -84,7 +86,7 @@ def in_words(milliseconds: int | None) -> str:
 
 def is_time(key: Key) -> bool:
     """Whether new values of a key come as long as time goes on."""
-    return key.window is not None or bool(key.made_from) or key.type.lower() in _TIMES
+    return key.window is not None or bool(key.made_from) or key.type.lower() in TIME_TYPES
 
 
 def growing_values(operator: Operator) -> tuple[Aggregate, ...]:
@@ -147,6 +149,10 @@ def missing_for_key(operator: Operator, key: Key) -> str:
     """What lets Spark see when a key is over, as something to write."""
     column = key.window.column if key.window else ""
     if not operator.event_times and not key.made_from:
+        if key.reads and not key.window:
+            # A computed time has no watermark even where its column has one.
+            time = key.reads[0]
+            return f"a watermark on {_quoted(time)}, and GROUP BY window({time}, …) instead of {key.sql}"
         if key.type.lower() == "date":
             return f"a watermark on the event time, and its window of a day in place of `{key.name}`"
         return f"a watermark on {_quoted(column or key.name)}"

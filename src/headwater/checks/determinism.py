@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.checks.finding import Finding, Severity
-from headwater.checks.guarantees import is_kept_once
+from headwater.checks.guarantees import is_kept, is_kept_once
 from headwater.checks.repeating import Differs, Sort, differing
 from headwater.checks.rule import Query, QueryRule
 from headwater.errors.catalogue.guarantees import (
@@ -21,8 +21,9 @@ _GRAVE = (Sort.RANDOM, Sort.TASKS)
 
 class NotRepeatable(QueryRule):
     """After a crash a batch runs again, and an exactly-once sink counts on getting the same rows again. A
-    random number, a clock or a function marked as non-deterministic gives others; where its value
-    reaches state, what was written and what the state holds can disagree."""
+    random number, a clock or a function marked as non-deterministic gives others. Where its value reaches
+    state, what was written and what the state holds can disagree: in every sink that keeps rows, also one
+    that may get a batch twice."""
 
     entries = {NOT_REPEATABLE: Severity.WARNING, STATE_NOT_REPEATABLE: Severity.WARNING}
     example = """
@@ -34,10 +35,11 @@ class NotRepeatable(QueryRule):
 
     def about(self, query: Query) -> Iterator[Finding]:
         facts = query.facts
-        for each in differing(facts) if is_kept_once(facts) else ():
-            if each.sort is Sort.ORDER or _of_event_time(each):
-                continue
+        for each in differing(facts):
             reaches = isinstance(each.step, Expression) and each.step.stateful_input
+            matters = is_kept(facts) if reaches else is_kept_once(facts)
+            if not matters or each.sort is Sort.ORDER or _of_event_time(each):
+                continue
             problem = (STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE).at(
                 query.where(each.step),
                 what=each.what,

@@ -19,10 +19,11 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check says."""
+    """What a check says: `code`, `sentence`, `remedy` and `where`; how grave it is, and what it concerns."""
 
     problem: Problem
     severity: Severity = Severity.ERROR
+    """`error`, `warning` or `advice`: a text, too."""
     sink: str = ""
     """The sink whose query it concerns; empty where it concerns the pipeline."""
     table: str = ""
@@ -33,6 +34,26 @@ class Finding:
     """The reason that the file gives for accepting it."""
     rewritten: str = ""
     """The query as it should be written, where that can be told; the remedy shows it, too."""
+
+    @property
+    def code(self) -> str:
+        """Its name in the list of errors: `HW-UNUSED`."""
+        return self.problem.code
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong."""
+        return self.problem.sentence
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return self.problem.remedy
+
+    @property
+    def where(self) -> str:
+        """`file:line:column`; empty where no line of yours is to blame."""
+        return self.problem.where
 
     @property
     def is_error(self) -> bool:

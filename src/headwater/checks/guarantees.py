@@ -106,13 +106,21 @@ def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guara
     )
 
 
+def is_kept(facts: QueryFacts) -> bool:
+    """Whether what a sink got outlives a crash, and each row would count once, but for the query and sink."""
+    side = _known_sink(facts.connector)
+    if side is None:
+        keeps = bool(facts.connector)
+    else:
+        # Where the user's own code puts the rows nobody knows; most keep them.
+        keeps = (side.stores or side.delivery is Delivery.USER) and not side.in_process
+    others = [*map(_source, facts.sources), *_paced(facts.trigger)]
+    return keeps and not any(each.level in (Level.AT_MOST_ONCE, Level.AT_LEAST_ONCE) for each in others)
+
+
 def is_kept_once(facts: QueryFacts) -> bool:
     """Whether a sink keeps rows and would have each once, if only the query gave the same rows again."""
-    side = _known_sink(facts.connector)
-    keeps = side is None or (side.stores and not side.in_process)
-    others = [*map(_source, facts.sources), *_paced(facts.trigger)]
-    lost = any(each.level in (Level.AT_MOST_ONCE, Level.AT_LEAST_ONCE) for each in others)
-    return keeps and not lost and facts.delivery == Delivery.IDEMPOTENT.name
+    return is_kept(facts) and facts.delivery == Delivery.IDEMPOTENT.name
 
 
 def _weakest(reasons: tuple[Reason, ...]) -> Level:

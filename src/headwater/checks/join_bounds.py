@@ -52,30 +52,39 @@ def missing_for_join(join: Join, sides: tuple[bool, bool]) -> str:
     wanted = [side for side, asked in zip((join.left, join.right), sides, strict=True) if asked]
     if not wanted:
         return ""
-    bare = [side for side in (join.left, join.right) if not side.event_times]
+    sides_named = zip((join.left, join.right), sides_in_words(join), strict=True)
+    bare = [words for side, words in sides_named if not side.event_times]
     if bare:
-        names = " and ".join(dict.fromkeys(f"`{name}`" for side in bare for name in side.streams))
+        names = " and ".join(bare)
         # Whether a range that is there will do can't be told before the watermarks are.
-        has_range = any(sign in join.condition.lower() for sign in ("<", ">", "between("))
-        return f"a watermark on {names}" + ("" if has_range else ", and a time range in the join condition")
+        return f"a watermark on {names}" + (
+            "" if has_range(join) else ", and a time range in the join condition"
+        )
     return (
         f"a time range in the join condition, such as `{_range(join, both=len(wanted) == 2, one=wanted[0])}`"
     )
 
 
+def has_range(join: Join) -> bool:
+    """Whether its condition compares anything besides by equality."""
+    return any(sign in join.condition.lower() for sign in ("<", ">", "between("))
+
+
 def _range(join: Join, *, both: bool, one: Side) -> str:
     """A condition that lets Spark forget one side, or both."""
-    left, right = _time(join.left, join.right), _time(join.right, join.left)
+    left, right = _time(join.left, join.right, "left"), _time(join.right, join.left, "right")
     if both:
         return f"{right} BETWEEN {left} - INTERVAL 1 HOUR AND {left} + INTERVAL 1 HOUR"
     own, other = (left, right) if one is join.left else (right, left)
     return f"{other} <= {own} + INTERVAL 1 HOUR"
 
 
-def _time(side: Side, other: Side) -> str:
-    """The event time of a side, with the name of its stream where both have the same."""
+def _time(side: Side, other: Side, word: str) -> str:
+    """The event time of a side, with the name of its stream, or of the side, where both have the same."""
     column = side.event_times[0].column
-    return f"{side.streams[0]}.{column}" if column == other.event_times[0].column else column
+    if column != other.event_times[0].column:
+        return column
+    return f"{side.streams[0] if side.streams[0] != other.streams[0] else word}.{column}"
 
 
 def _side(operator: Operator, join: Join, own: Side, other: Side, word: str, *, preserved: bool) -> JoinSide:
@@ -100,6 +109,14 @@ def _reach(operator: Operator, join: Join, own: Side) -> int:
 def _name(own: Side, other: Side, word: str) -> str:
     name = " and ".join(own.streams) or word
     return f"{name} ({word})" if set(own.streams) & set(other.streams) else name
+
+
+def sides_in_words(join: Join) -> tuple[str, str]:
+    """The streams of both sides as a message names them, told apart where a stream stands on both."""
+    left, right = streams_of(join.left), streams_of(join.right)
+    if set(join.left.streams) & set(join.right.streams):
+        return f"{left} (left)", f"{right} (right)"
+    return left, right
 
 
 def streams_of(side: Side) -> str:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.checks.finding import Finding, Severity
-from headwater.checks.join_bounds import missing_for_join, streams_of, waits_for_ever
+from headwater.checks.join_bounds import (
+    has_range,
+    join_sides,
+    missing_for_join,
+    sides_in_words,
+    streams_of,
+    waits_for_ever,
+)
 from headwater.checks.rule import Query, QueryRule
 from headwater.errors.catalogue.state import ANTI_JOIN_OF_STREAMS, OUTER_JOIN_UNBOUNDED, STATIC_SIDE_PRESERVED
+from headwater.plan import QueryFacts
 from headwater.plan.operators import Join, Kind, Operator
 
 _REFUSED_BY_SPARK = "Stream-stream"
@@ -35,16 +43,16 @@ class OuterJoinUnbounded(QueryRule):
         for operator, join in joins_of(query, Kind.JOIN):
             needed = self._needed(query, operator, join)
             if any(needed):
-                sides = (join.left, join.right)
+                left, right = sides_in_words(join)
                 problem = OUTER_JOIN_UNBOUNDED.at(
                     query.where(operator),
                     type=join.type,
-                    left=streams_of(join.left),
-                    right=streams_of(join.right),
+                    left=left,
+                    right=right,
                     side=" and ".join(
-                        streams_of(side) for side, open_ in zip(sides, needed, strict=True) if open_
+                        side for side, open_ in zip((left, right), needed, strict=True) if open_
                     ),
-                    missing=missing_for_join(join, needed),
+                    missing=_missing(query.facts, operator, join, needed),
                 )
                 yield Finding(problem, sink=query.facts.sink, table=operator.table)
 
@@ -55,7 +63,28 @@ class OuterJoinUnbounded(QueryRule):
             refusal = query.facts.refusal
             refused = refusal is not None and _REFUSED_BY_SPARK in refusal.says
             return refused and not join.left.bounded, False
+        if _range_comes_late(query.facts, operator, join):
+            left, right = join_sides(operator)
+            return left.preserved, right.preserved
         return waits_for_ever(operator)
+
+
+def _range_comes_late(facts: QueryFacts, operator: Operator, join: Join) -> bool:
+    """Whether the time range stands in WHERE. Spark's optimiser takes it into account, its checker does not,
+    and what comes out is an inner join: rows without a partner have no time to compare."""
+    type_ = join.type.title().replace(" ", "")
+    refused = facts.refusal is not None and f"{_REFUSED_BY_SPARK} {type_} join" in facts.refusal.says
+    bounded = "outer" in join.type and not any(waits_for_ever(operator))
+    return refused and bounded and not has_range(join) and not join.watermark_in_keys
+
+
+def _missing(facts: QueryFacts, operator: Operator, join: Join, needed: tuple[bool, bool]) -> str:
+    if not _range_comes_late(facts, operator, join):
+        return missing_for_join(join, needed)
+    return (
+        "the time range to the condition after ON: in WHERE it leaves out the rows without a partner. Where "
+        "these are not wanted, write an inner JOIN"
+    )
 
 
 class AntiJoinOfStreams(QueryRule):
@@ -70,9 +99,8 @@ class AntiJoinOfStreams(QueryRule):
     def about(self, query: Query) -> Iterator[Finding]:
         for operator, join in joins_of(query, Kind.JOIN):
             if join.type == "left anti":
-                problem = ANTI_JOIN_OF_STREAMS.at(
-                    query.where(operator), left=streams_of(join.left), right=streams_of(join.right)
-                )
+                left, right = sides_in_words(join)
+                problem = ANTI_JOIN_OF_STREAMS.at(query.where(operator), left=left, right=right)
                 yield Finding(problem, sink=query.facts.sink, table=operator.table)
 
 

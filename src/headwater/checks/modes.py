@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.mode_rule import ModeRule, use_mode
@@ -11,7 +12,9 @@ from headwater.checks.steps import (
     MODES,
     aggregated_below,
     aggregations,
+    is_constant,
     is_session,
+    marked_below,
     names_of,
     on_streams,
 )
@@ -52,14 +55,15 @@ class NeverFinal(ModeRule):
                     yield step
 
     def about(self, query: Query) -> Iterator[Finding]:
-        for step in self.objects(query.facts):
+        # Of several the last: it gives the rows that the sink gets.
+        for step in list(self.objects(query.facts))[-1:]:
             # Where a watermark was declared for it and got lost, the rules about watermarks say how.
             if step is not None and not _lost_its_watermark(query.facts, step):
                 yield self.finding(query, step)
 
     def finding(self, query: Query, step: Operator | None) -> Finding:
         assert step is not None, "an aggregation is to blame"
-        why, way = _why_never_final(step)
+        why, way = _why_never_final(query.facts, step)
         rows = f"a row for each {names_of(step.keys)}" if step.keys else "the one row of all"
         problem = NEVER_FINAL.at(
             query.where(step),
@@ -78,26 +82,44 @@ def _lost_its_watermark(facts: QueryFacts, step: Operator) -> bool:
     return of_time and any(each.kind is Kind.WATERMARK for each in below)
 
 
-def _why_never_final(step: Operator) -> tuple[str, str]:
+def _why_never_final(facts: QueryFacts, step: Operator) -> tuple[str, str]:
     """Why no row of an aggregation is ever final, and what would make it so."""
     window = next((key.window for key in step.keys if key.window), None)
-    times = " or ".join(f"`{time.column}`" for time in step.event_times)
+    marked = tuple(time.column for time in step.event_times)
+    if not window:
+        # A SELECT may have left the time out before.
+        marked = marked or marked_below(facts, facts.operators.index(step))
+    times = " or ".join(f"`{column}`" for column in marked)
     if window and not times:
         return (
             f"`{window.column}`, of which the windows are made, has no watermark that says when one is over",
             f"declare a watermark on `{window.column}` {WATERMARKED}",
         )
     if times:
-        column = step.event_times[0].column
         return (
             f"more rows may come at any time, since the column with the watermark, {times}, is not among its "
             f"keys",
-            f"group by a window of it as well: `GROUP BY window({column}, '10 minutes'), …`",
+            _each_once(facts, step)
+            or f"group by a window of it as well: `GROUP BY window({marked[0]}, '10 minutes'), …`",
         )
     return (
         "more rows may come at any time, and no watermark says when they don't",
-        f"declare a watermark on a column with a time {WATERMARKED} and group by a window of that column as "
-        f"well: `GROUP BY window(at, '10 minutes'), …`",
+        _each_once(facts, step)
+        or f"declare a watermark on a column with a time {WATERMARKED} and group by a window of that column "
+        f"as well: `GROUP BY window(at, '10 minutes'), …`",
+    )
+
+
+def _each_once(facts: QueryFacts, step: Operator) -> str:
+    """How append mode gives each row once where that is all that is asked for; empty for an aggregation."""
+    if step.kind is not Kind.DISTINCT:
+        return ""
+    union = any(facts.operators[each].kind is Kind.UNION for each in step.inputs)
+    first = "write `UNION ALL` and give" if union else "leave the DISTINCT out and give"
+    columns = ", ".join(key.name for key in step.keys)
+    return (
+        f"{first} each row when it first comes: a table `{{reads: …, distinct: [{columns}]}}` over it "
+        "(`dropDuplicates` in PySpark)"
     )
 
 
@@ -141,14 +163,44 @@ class SessionsInUpdate(ModeRule):
 
     def finding(self, query: Query, step: Operator | None) -> Finding:
         assert step is not None, "an aggregation is to blame"
-        closed = any(key.watermarked for key in step.keys)
-        way = f"declare a watermark {WATERMARKED} and use append mode"
-        takes_append = "append" in (query.facts.modes or MODES)
-        remedy = use_mode(query.facts, *([way] if takes_append and not closed else []))
         problem = SESSIONS_IN_UPDATE.at(
-            query.where(step), sink=query.facts.sink, keys=names_of(step.keys), hint=remedy
+            query.where(step),
+            sink=query.facts.sink,
+            keys=_sessions_in_words(step),
+            hint=_whole_sessions(query.facts, step),
         )
         return Finding(problem, sink=query.facts.sink, table=step.table)
+
+
+def _whole_sessions(facts: QueryFacts, step: Operator) -> str:
+    """The modes that sessions can have. By a part of its window, such as the start, no session grows."""
+    if not any(is_session(key) and key.taken_apart for key in step.keys):
+        return _modes_of_sessions(facts, step)
+    marked = bool(marked_below(facts, facts.operators.index(step)))
+    keys = tuple(
+        replace(key, taken_apart=False, watermarked=marked) if is_session(key) else key for key in step.keys
+    )
+    whole = replace(step, keys=keys)
+    steps = tuple(whole if each is step else each for each in facts.operators)
+    remedy = _modes_of_sessions(replace(facts, operators=steps), whole)
+    return (
+        f"Group by the whole `session_window(…)`, not by a part of it, and {remedy[:1].lower()}{remedy[1:]}"
+    )
+
+
+def _modes_of_sessions(facts: QueryFacts, step: Operator) -> str:
+    closed = any(key.watermarked for key in step.keys)
+    marked = closed or marked_below(facts, facts.operators.index(step))
+    way = f"declare a watermark {WATERMARKED} and use append mode"
+    takes_append = "append" in (facts.modes or MODES)
+    return use_mode(facts, *([way] if takes_append and not marked else []))
+
+
+def _sessions_in_words(step: Operator) -> str:
+    """The time of the sessions, and whose they are: `at` by `user`."""
+    times = [key.window.column for key in step.keys if key.window and key.window.session]
+    others = tuple(key for key in step.keys if not is_session(key) and not is_constant(key))
+    return f"`{times[0]}` by {names_of(others)}" if others else f"`{times[0]}`"
 
 
 class ResultsCountedAgain(ModeRule):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headwater.checks.distinct_values import ways_around
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.mode_rule import other_modes
 from headwater.checks.rule import Query, QueryRule
@@ -120,24 +121,8 @@ class DistinctAggregate(QueryRule):
         for _, step in on_streams(query.facts, Kind.AGGREGATION):
             for aggregate in step.aggregates:
                 if aggregate.distinct:
-                    remedy = _counted(step) if aggregate.function == "Count" else _OTHERWISE
+                    remedy = ways_around(step, aggregate, in_sql=bool(query.text(step.table)))
                     yield told(query, DISTINCT_AGGREGATE, step, sql=aggregate.sql, hint=remedy)
-
-
-_OTHERWISE = (
-    "Tell the rows apart first (a table with `distinct: [columns]`, dropDuplicates in PySpark) and aggregate "
-    "those; or aggregate a set: `aggregate(collect_set(x), …)`."
-)
-
-
-def _counted(step: Operator) -> str:
-    keys = [key.name for key in step.keys if key.window is None]
-    columns = ", ".join([*keys, "x"])
-    return (
-        "Use approx_count_distinct(x) (an estimate), size(collect_set(x)) (exact; keeps every value), or "
-        f"tell the rows apart first (`distinct: [{columns}]` in the file, dropDuplicates in PySpark) and use "
-        "count(*) over those."
-    )
 
 
 class SetOperations(QueryRule):

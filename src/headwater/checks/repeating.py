@@ -16,6 +16,10 @@ from headwater.plan import QueryFacts
 from headwater.plan.operators import Aggregate, Expression, Kind, Operator
 
 _CALL = re.compile(r"[`\w.]+(?=\()")
+# PySpark gives `rand()` and its like a seed of its own, which nobody wrote.
+_DRAWN_SEED = re.compile(
+    r"\b((?:rand|randn|random|randstr|uniform|shuffle|uuid)\([^()]*?)(?:, )?-?\d{10,}L?\)"
+)
 _ALIAS = re.compile(r" AS (`[^`]*`|\w+)$")
 _SAME = frozenset({"input_file_name", "input_file_block_start", "input_file_block_length"})
 _CLOCK = frozenset({"now", "current_time"})
@@ -91,11 +95,16 @@ def _expression(expression: Expression, marked: set[str]) -> Differs | None:
         return _own(expression)
     return Differs(
         Sort.RANDOM,
-        f"`{expression.sql}`",
+        f"`{_as_written(expression.sql)}`",
         "Spark draws anew in each attempt, with a given seed, too",
         _instead_of_chance(name),
         expression,
     )
+
+
+def _as_written(sql: str) -> str:
+    """A call of chance without the seed that PySpark drew for it."""
+    return _DRAWN_SEED.sub(r"\1)", sql)
 
 
 def _instead_of_chance(name: str) -> str:
@@ -136,6 +145,11 @@ def depends_on_order(aggregate: Aggregate) -> bool:
     return plain in _ORDERED and "WITHIN GROUP" not in aggregate.sql.upper()
 
 
+def call_of(aggregate: Aggregate) -> str:
+    """The call alone, without the name that its value gets."""
+    return _ALIAS.sub("", aggregate.sql)
+
+
 def _ordered(operator: Operator, aggregate: Aggregate) -> Differs:
     plain = aggregate.function.replace("_", "").lower()
     better = _ORDERED[plain]
@@ -145,8 +159,7 @@ def _ordered(operator: Operator, aggregate: Aggregate) -> Differs:
         instead = "Take one that is always the same, such as `min(x)`."
     else:
         instead = f"Say which row by a column: `{better}(x, at)`."
-    what = f"`{_ALIAS.sub('', aggregate.sql)}`"
-    return Differs(Sort.ORDER, what, "the order of rows is not fixed", instead, operator)
+    return Differs(Sort.ORDER, f"`{call_of(aggregate)}`", "the order of rows is not fixed", instead, operator)
 
 
 def _name(sql: str) -> str:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.operations import told
 from headwater.checks.rule import Query, QueryRule
-from headwater.checks.steps import AGGREGATING, DEDUP, aggregated_below, is_session, names_of, on_streams
+from headwater.checks.steps import (
+    AGGREGATING,
+    DEDUP,
+    aggregated_below,
+    has_equality,
+    is_constant,
+    is_session,
+    names_of,
+    on_streams,
+)
 from headwater.errors.catalogue.operations import (
     DEDUP_OF_RESULTS,
     GLOBAL_SESSION,
@@ -22,8 +31,8 @@ from headwater.plan.operators import Kind, Operator
 
 # What Spark puts behind the name of a column in such an aggregate.
 _NUMBER = re.compile(r"#\d+L?")
+_GLOBAL = "Global aggregation with session window"
 _SEVERAL = "More than one event time columns"
-_EQUALITY = re.compile(r"(?<![<>!])=")
 
 
 class PythonAggregate(QueryRule):
@@ -60,8 +69,16 @@ class GlobalSession(QueryRule):
 
     def about(self, query: Query) -> Iterator[Finding]:
         for _, step in on_streams(query.facts, Kind.AGGREGATION):
-            if step.keys and all(map(is_session, step.keys)):
-                yield told(query, GLOBAL_SESSION, step, sql=f"`{step.keys[0].name}`")
+            sessions = [key.window for key in step.keys if key.window and key.window.session]
+            alone = all(is_session(key) or is_constant(key) for key in step.keys)
+            if sessions and (alone or _refused_as_global(query.facts)):
+                sql = f"`session_window({sessions[0].column}, …)`"
+                yield told(query, GLOBAL_SESSION, step, sql=sql)
+
+
+def _refused_as_global(facts: QueryFacts) -> bool:
+    """Whether Spark sees no other key: it finds constants that are computed, too."""
+    return facts.refusal is not None and _GLOBAL in facts.refusal.says
 
 
 class JoinWithoutEquality(QueryRule):
@@ -76,7 +93,7 @@ class JoinWithoutEquality(QueryRule):
 
     def about(self, query: Query) -> Iterator[Finding]:
         for _, step in on_streams(query.facts, Kind.JOIN):
-            compares = step.join is not None and not _EQUALITY.search(step.join.condition)
+            compares = step.join is not None and not has_equality(step.join)
             if compares and _dies_in_planning(query.facts):
                 yield told(query, JOIN_WITHOUT_EQUALITY, step)
 
@@ -86,8 +103,9 @@ def _dies_in_planning(facts: QueryFacts) -> bool:
 
 
 class SeveralEventTimes(QueryRule):
-    """A window has the watermark of the time that it is made of. Where both the window and that time go into
-    a join of streams, Spark does not know by which to go, and the query dies in its first batch."""
+    """What keeps state clears it by one event time. Where several columns with a watermark come to it (a
+    window beside the time that it is made of, the times of both sides of a join), Spark does not know by
+    which to go, and the query dies in its first batch."""
 
     entries = {SEVERAL_EVENT_TIMES: Severity.ERROR}
     example = """
@@ -98,15 +116,23 @@ class SeveralEventTimes(QueryRule):
     """
 
     def about(self, query: Query) -> Iterator[Finding]:
+        # In complete mode an aggregation clears nothing.
+        if query.facts.mode != "complete":
+            for step in (each for each in query.facts.operators if each.clashing):
+                yield _several(query, step, step.clashing)
         refusal = query.facts.refusal
-        if refusal is None or _SEVERAL not in refusal.says:
-            return
-        for _, step in on_streams(query.facts, Kind.JOIN):
-            for side in (step.join.left, step.join.right) if step.join else ():
-                names = dict.fromkeys(f"`{each.column}`" for each in side.event_times)
-                if len(names) > 1:
-                    yield told(query, SEVERAL_EVENT_TIMES, step, columns=" and ".join(names))
-                    return
+        if refusal is not None and _SEVERAL in refusal.says:
+            for _, step in on_streams(query.facts, Kind.JOIN):
+                for side in (step.join.left, step.join.right) if step.join else ():
+                    if len(side.event_times) > 1:
+                        yield _several(query, step, [each.column for each in side.event_times])
+                        return
+
+
+def _several(query: Query, step: Operator, columns: Iterable[str]) -> Finding:
+    names = dict.fromkeys(f"`{each}`" for each in columns)
+    operator = "a side of the join" if step.kind is Kind.JOIN else f"the `{step.name}`"
+    return told(query, SEVERAL_EVENT_TIMES, step, operator=operator, columns=" and ".join(names))
 
 
 class OneBatchAtATime(QueryRule):
@@ -153,13 +179,8 @@ class DedupOfResults(QueryRule):
     def about(self, query: Query) -> Iterator[Finding]:
         facts = query.facts
         for place, step in on_streams(facts, *DEDUP):
-            if not aggregated_below(facts, place):
-                continue
-            if facts.mode != "append":
-                why = f"in {facts.mode} mode only the first result of each would pass, and no later one"
-            elif _same_keys(facts, step):
-                why = "these are its keys already, and Spark fails with both in one step"
-            else:
+            why = why_not_apart(facts, place)
+            if not why:
                 continue
             remedy = "Take it out: an aggregation gives one row for each of its keys."
             yield told(
@@ -171,6 +192,17 @@ class DedupOfResults(QueryRule):
                 why=why,
                 hint=remedy,
             )
+
+
+def why_not_apart(facts: QueryFacts, place: int) -> str:
+    """Why a step can't tell rows apart that are the results of an aggregation; empty where it can."""
+    if not aggregated_below(facts, place):
+        return ""
+    if facts.mode != "append":
+        return f"in {facts.mode} mode only the first result of each would pass, and no later one"
+    if _same_keys(facts, facts.operators[place]):
+        return "these are its keys already, and Spark fails with both in one step"
+    return ""
 
 
 def _same_keys(facts: QueryFacts, step: Operator) -> bool:

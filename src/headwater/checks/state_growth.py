@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from headwater.checks.bounds import Bound, Extent, bounds_of, growing_values, is_time
 from headwater.checks.finding import Finding, Severity
-from headwater.checks.join_bounds import streams_of, waits_for_ever
+from headwater.checks.join_bounds import sides_in_words, waits_for_ever
+from headwater.checks.repeating import call_of
 from headwater.checks.rule import Query, QueryRule
+from headwater.checks.silent import why_not_apart
 from headwater.errors import Problem
 from headwater.errors.catalogue.state import (
     COMPLETE_KEEPS_ALL,
@@ -16,9 +18,11 @@ from headwater.errors.catalogue.state import (
     VALUES_GROW,
     WINDOWS_KEPT,
 )
-from headwater.plan.operators import Kind, Operator
+from headwater.plan.operators import Aggregate, Kind, Operator
 
 _EVERY_VALUE = ("CollectList", "ListAgg")
+# Beside lists what counts how often each value came. A set is left out: who asks for one has few as a rule.
+_ENDLESS = (*_EVERY_VALUE, "Median", "Mode", "Percentile", "PercentileCont", "PercentileDisc")
 
 
 def open_ended(query: Query, *kinds: Kind) -> Iterator[tuple[Operator, Bound]]:
@@ -105,6 +109,8 @@ class RepeatsRemembered(QueryRule):
 
     def about(self, query: Query) -> Iterator[Finding]:
         for operator, bound in open_ended(query, Kind.DEDUP):
+            if why_not_apart(query.facts, bound.operator):
+                continue
             times = [each.column for each in operator.event_times]
             problem = REPEATS_REMEMBERED.at(
                 query.where(operator),
@@ -138,10 +144,11 @@ class JoinKeepsAll(QueryRule):
             join = operator.join
             # An outer join that needs the end which is missing is an error of its own.
             if join is not None and not any(waits_for_ever(operator)):
+                left, right = sides_in_words(join)
                 problem = JOIN_KEEPS_ALL.at(
                     query.where(operator),
-                    left=streams_of(join.left),
-                    right=streams_of(join.right),
+                    left=left,
+                    right=right,
                     sink=query.facts.sink,
                     why=bound.why,
                     missing=bound.missing,
@@ -150,8 +157,9 @@ class JoinKeepsAll(QueryRule):
 
 
 class ValuesGrow(QueryRule):
-    """`collect_list` and its like keep every value of a key. Where a key is never over, its value has no
-    end: it is read and written whole with every batch that touches it."""
+    """`collect_list` and its like keep every value of a key; `median`, `mode` and `percentile` every distinct
+    one, with how often it came. Where a key is never over, what is kept for it has no end: it is read and
+    written whole with every batch that touches it."""
 
     entries = {VALUES_GROW: Severity.WARNING}
     example = """
@@ -163,8 +171,23 @@ class ValuesGrow(QueryRule):
         for bound in () if query.facts.refusal else bounds_of(query.facts):
             operator = query.facts.operators[bound.operator]
             endless = not bound.kept and operator.kind is Kind.AGGREGATION
-            lists = [each for each in growing_values(operator) if each.function in _EVERY_VALUE]
-            if endless and lists:
-                named = " and ".join(f"`{each.sql}`" for each in lists)
-                problem = VALUES_GROW.at(query.where(operator), aggregates=named, sink=query.facts.sink)
+            grown = [each for each in growing_values(operator) if each.function in _ENDLESS]
+            if endless and grown:
+                listed = any(each.function in _EVERY_VALUE for each in grown)
+                problem = VALUES_GROW.at(
+                    query.where(operator),
+                    aggregates=" and ".join(f"`{call_of(each)}`" for each in grown),
+                    values="value" if listed else "distinct value",
+                    sink=query.facts.sink,
+                    instead=" or ".join(dict.fromkeys(map(_instead, grown))),
+                )
                 yield _warning(query, operator, problem)
+
+
+def _instead(aggregate: Aggregate) -> str:
+    """What keeps less and may do as well."""
+    if aggregate.function in _EVERY_VALUE:
+        return "keep a count, a sum or a maximum instead"
+    if aggregate.function == "Mode":
+        return "group by the value too and count its rows"
+    return "write `percentile_approx(x, 0.5)`, which keeps a summary of a fixed size"

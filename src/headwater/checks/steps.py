@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from headwater.plan import QueryFacts
-from headwater.plan.operators import Key, Kind, Operator
+from headwater.plan.operators import Join, Key, Kind, Operator
 
 AGGREGATING = frozenset({Kind.AGGREGATION, Kind.DISTINCT})
 """What gives one row for each key; a SELECT DISTINCT is an aggregation without aggregates."""
 DEDUP = frozenset({Kind.DEDUP, Kind.DEDUP_WITHIN_WATERMARK})
 MODES = ("append", "update", "complete")
+_CONSTANT = re.compile(
+    r"-?[0-9][\w.]*|X?'.*'|(DATE|TIMESTAMP|TIMESTAMP_NTZ|INTERVAL) '.*|NULL|CAST\(NULL AS .*|true|false",
+    re.IGNORECASE | re.DOTALL,
+)
+_EQUALITY = re.compile(r"(?<![<>!])=(?!>)|<=>")
 
 
 def on_streams(facts: QueryFacts, *kinds: Kind) -> Iterator[tuple[int, Operator]]:
@@ -33,6 +39,11 @@ def aggregated_below(facts: QueryFacts, place: int) -> bool:
     )
 
 
+def is_constant(key: Key) -> bool:
+    """Whether it is the same for all rows, so that Spark leaves it out of what it groups by."""
+    return key.window is None and bool(_CONSTANT.fullmatch(key.sql))
+
+
 def is_session(key: Key) -> bool:
     return key.window is not None and key.window.session
 
@@ -46,3 +57,15 @@ def names_of(keys: tuple[Key, ...]) -> str:
 def streams_in_words(operator: Operator) -> str:
     """Streams by their names."""
     return ", ".join(f"`{name}`" for name in operator.streams)
+
+
+def marked_below(facts: QueryFacts, place: int) -> tuple[str, ...]:
+    """The columns on which a watermark was declared before a step, whether or not they reach it."""
+    below = [facts.operators[each] for each in facts.below(place)]
+    times = [each.event_times for each in below if each.kind is Kind.WATERMARK]
+    return tuple(dict.fromkeys(time.column for each in times for time in each))
+
+
+def has_equality(join: Join) -> bool:
+    """Whether something of one side of a join has to be equal to something of the other."""
+    return bool(join.keys or _EQUALITY.search(join.condition))

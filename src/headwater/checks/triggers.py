@@ -76,7 +76,7 @@ class TriggerSink(QueryRule):
                 sink=facts.sink,
                 trigger=facts.trigger,
                 connector=f"`{facts.connector}`",
-                able=_one_of(each.name for each in known if each.sink and getattr(each.sink, which)),
+                hint=_instead(facts, (each.name for each in known if getattr(each.sink, which, False))),
             )
             yield Finding(problem, sink=facts.sink)
 
@@ -103,7 +103,7 @@ class TriggerSource(QueryRule):
             case _:
                 return
         known = all_connectors().values()
-        able = _one_of(each.name for each in known if each.source and getattr(each.source, which))
+        hint = _instead(facts, (each.name for each in known if getattr(each.source, which, None)))
         for source in streaming(facts):
             if not getattr(source, which):
                 problem = TRIGGER_SOURCE.at(
@@ -111,16 +111,19 @@ class TriggerSource(QueryRule):
                     name=source.name,
                     connector=f"`{source.connector}`",
                     trigger=facts.trigger,
-                    sink=facts.sink,
-                    able=able,
+                    hint=hint,
                 )
                 yield Finding(problem, sink=facts.sink)
 
 
-def _one_of(names: Iterator[str]) -> str:
-    """Connectors to choose from; Kafka's, which Spark has, can do all of this."""
-    *first, last = [f"`{name}`" for name in sorted({*names, "kafka"})]
-    return f"{', '.join(first)} or {last}" if first else last
+def _instead(facts: QueryFacts, able: Iterator[str]) -> str:
+    """The installed connectors that can do it, and what helps without them."""
+    names = [f"`{name}`" for name in sorted(able)]
+    batches = f"give `{facts.sink}` a trigger with batches, such as `every 1 second`."
+    if not names:
+        return f"{batches[:1].upper()}{batches[1:]}"
+    choice = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"Use {choice}; or {batches}"
 
 
 class RowByRow(QueryRule):

@@ -8,18 +8,19 @@ from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Query, QueryRule
 from headwater.errors import Problem
 from headwater.errors.catalogue.watermarks import (
+    SESSION_TAKEN_APART,
     WATERMARK_AFTER_STATE,
     WATERMARK_LOST,
     WATERMARK_NO_DELAY,
+    WATERMARK_ON_A_BRANCH,
     WATERMARK_TWICE,
     WATERMARK_WRONG_COLUMN,
     WINDOW_TAKEN_APART,
 )
 from headwater.plan import QueryFacts
-from headwater.plan.operators import Key, Kind, Operator
+from headwater.plan.operators import TIME_TYPES, Key, Kind, Operator
 from headwater.plan.rewriting import grouped_by_windows
 
-_TIMES = ("timestamp", "timestamp_ntz", "date")
 _IN_PYTHON = 'In PySpark: `groupBy(window("{column}", …), …)`, and afterwards `select("window.start", …)`.'
 
 
@@ -29,7 +30,7 @@ def _uncleared(query: Query) -> Iterator[tuple[int, Operator]]:
     if facts.mode == "complete":
         return
     for place, operator in enumerate(facts.operators):
-        if operator.kind is Kind.AGGREGATION and operator.streams:
+        if operator.kind in (Kind.AGGREGATION, Kind.DISTINCT) and operator.streams:
             reached = any(facts.operators[each].kind is Kind.WATERMARK for each in facts.below(place))
             if reached and not any(key.watermarked for key in operator.keys):
                 yield place, operator
@@ -44,7 +45,7 @@ def _refused(query: Query, operator: Operator, problem: Problem, rewritten: str 
 def _rewritten(query: Query, operator: Operator) -> str:
     """The query as it should be; empty for one of Python, or that can't be rewritten."""
     text = query.text(operator.table)
-    return (grouped_by_windows(text, utc=query.facts.timezone == "UTC") or "") if text else ""
+    return (grouped_by_windows(text, query.facts.timezone) or "") if text else ""
 
 
 def _remedy(query: Query, operator: Operator, column: str, otherwise: str) -> str:
@@ -70,7 +71,9 @@ class WindowTakenApart(QueryRule):
 
     def about(self, query: Query) -> Iterator[Finding]:
         for _, operator in _uncleared(query):
-            for key in [key for key in operator.keys if key.taken_apart][:1]:
+            parts = [key for key in operator.keys if key.taken_apart]
+            # Of sessions there is more to say.
+            for key in [each for each in parts if not (each.window and each.window.session)][:1]:
                 column = key.window.column if key.window else ""
                 otherwise = "Group by the whole window, and take its start in what is selected."
                 problem = WINDOW_TAKEN_APART.at(
@@ -80,6 +83,34 @@ class WindowTakenApart(QueryRule):
                     hint=_remedy(query, operator, column, otherwise),
                 )
                 yield _refused(query, operator, problem, _rewritten(query, operator))
+
+
+class SessionTakenApart(QueryRule):
+    """Rows of one session are brought together when the session as a whole is a key. By its start or its end
+    alone nothing is, in no mode and with no watermark: every row has a session of its own."""
+
+    entries = {SESSION_TAKEN_APART: Severity.ERROR}
+    example = """
+        tables:
+          visits: |
+            SELECT user, session_window(at, '5 minutes').start AS begin, count(*) AS n
+            FROM clicks GROUP BY user, session_window(at, '5 minutes').start
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for operator in (each for each in query.facts.operators if each.kind is Kind.AGGREGATION):
+            sessions = [key for key in operator.keys if key.window and key.window.session]
+            if sessions and all(key.taken_apart for key in sessions):
+                hint = _rewritten(query, operator)
+                problem = SESSION_TAKEN_APART.at(
+                    query.where(operator),
+                    sink=query.facts.sink,
+                    key=sessions[0].sql.replace("`", ""),
+                    hint=f"Group by the whole session: {hint}"
+                    if hint
+                    else "Group by the whole `session_window(…)`, and take its start in what is selected.",
+                )
+                yield Finding(problem, sink=query.facts.sink, table=operator.table, rewritten=hint)
 
 
 class WatermarkLost(QueryRule):
@@ -94,12 +125,13 @@ class WatermarkLost(QueryRule):
 
     def about(self, query: Query) -> Iterator[Finding]:
         for place, operator in _uncleared(query):
-            lost = [key for key in operator.keys if _has_lost(key)]
+            lost = [key for key in operator.keys if _has_lost(key)] or _calendar(operator)
             if lost and not any(key.taken_apart for key in operator.keys):
                 key = lost[0]
+                column = key.made_from[0]
                 otherwise = _over_windows(query.facts, place) or (
-                    f"Group by a window of `{key.made_from[0]}`, or declare the watermark on the table that "
-                    "computes the new time."
+                    f"Group by a window of `{column}`; or take the watermark off `{column}` and declare it "
+                    f"on the table that computes the new time{_or_accept(query)}."
                 )
                 problem = WATERMARK_LOST.at(
                     query.where(operator),
@@ -121,13 +153,25 @@ def _over_windows(facts: QueryFacts, place: int) -> str:
 
 def _has_lost(key: Key) -> bool:
     """Whether a key goes on with time, and its time is made from one that has a watermark."""
-    return bool(key.made_from) and not key.taken_apart and (key.type in _TIMES or key.window is not None)
+    goes_on = key.grows or key.window is not None or (key.type in TIME_TYPES and not key.slow)
+    return bool(key.made_from) and not key.taken_apart and goes_on
+
+
+def _calendar(operator: Operator) -> list[Key]:
+    """The parts of a date, where together they never come again: a year, and a month or an hour of it."""
+    parts = [key for key in operator.keys if key.cyclic]
+    return parts if len(parts) > 1 and any("year(" in key.sql.lower() for key in parts) else []
+
+
+def _or_accept(query: Query) -> str:
+    """The way out where Spark would run the query all the same."""
+    return "" if query.facts.refusal else "; or accept it with a reason, if its state may grow"
 
 
 class WatermarkWrongColumn(QueryRule):
     """Windows are cleared by the watermark of the time that they are made of, and by no other."""
 
-    entries = {WATERMARK_WRONG_COLUMN: Severity.ERROR}
+    entries = {WATERMARK_WRONG_COLUMN: Severity.ERROR, WATERMARK_ON_A_BRANCH: Severity.ERROR}
     example = """
         sources:
           orders:
@@ -139,17 +183,22 @@ class WatermarkWrongColumn(QueryRule):
 
     def about(self, query: Query) -> Iterator[Finding]:
         for place, operator in _uncleared(query):
-            for key in operator.keys:
-                if key.window and not key.made_from:
-                    others = [f"`{each}`" for each in _marked_below(query.facts, place)]
+            for key in [key for key in operator.keys if key.window and not key.made_from][:1]:
+                assert key.window is not None, "only windows were chosen"
+                others = _marked_below(query.facts, place)
+                column = key.window.column
+                if column in others:
+                    problem = WATERMARK_ON_A_BRANCH.at(
+                        query.where(operator), sink=query.facts.sink, column=column
+                    )
+                else:
                     problem = WATERMARK_WRONG_COLUMN.at(
                         query.where(operator),
                         sink=query.facts.sink,
-                        column=key.window.column,
-                        others=" and ".join(others),
+                        column=column,
+                        others=" and ".join(f"`{each}`" for each in others),
                     )
-                    yield _refused(query, operator, problem)
-                    break
+                yield _refused(query, operator, problem)
 
 
 def _marked_below(facts: QueryFacts, place: int) -> list[str]:

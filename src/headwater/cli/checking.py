@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.options import Conf, File, Json, Master, Rate, Verbose, rates, seconds, settings
+from headwater.cli.options import (
+    Accepted,
+    Arguments,
+    Conf,
+    Deadline,
+    File,
+    Json,
+    Master,
+    Rate,
+    Verbose,
+    accepts,
+    rates,
+    seconds,
+    settings,
+)
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.usage import ONE_FORM
 
@@ -23,9 +37,7 @@ def check(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A pipeline (.yml, .yaml, .py), or a plain PySpark script.")
     ],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="What a script is called with.")
-    ] = None,
+    arguments: Arguments = None,
     offline: Annotated[bool, typer.Option("--offline", help="Start no JVM.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="A warning counts like an error.")] = False,
     master: Master = None,
@@ -35,9 +47,8 @@ def check(
     as_sarif: Annotated[
         bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code hosts and editors.")
     ] = False,
-    deadline: Annotated[
-        str, typer.Option("--deadline", metavar="TIME", help="How long a script may run.")
-    ] = "60s",
+    deadline: Deadline = "60s",
+    accept: Accepted = None,
     verbose: Verbose = False,
 ) -> None:
     """Say what is wrong with a pipeline, or with the queries of a plain script, before they start."""
@@ -61,6 +72,7 @@ def check(
             rates=rates(rate),
             arguments=tuple(arguments or ()),
             deadline=seconds("--deadline", deadline),
+            accept=accepts(accept),
             emit=emit,
         )
     if as_json or as_sarif:

@@ -27,7 +27,8 @@ Rate = Annotated[
     typer.Option(
         "--rate",
         metavar="SOURCE=ROWS/s",
-        help="How many rows a source brings (/s, /m, /h): tells how many rows are kept.",
+        help="How many rows a source brings (/s, /m, /h, /d; a bare number is per second): tells how many "
+        "rows are kept.",
     ),
 ]
 
@@ -61,6 +62,12 @@ def settings(conf: list[str] | None) -> dict[str, str]:
     return found
 
 
+def accepts(texts: list[str] | None) -> dict[str, str]:
+    """`--accept` as reasons by code; a reason may be missing, which the check says."""
+    pairs = (text.partition("=") for text in texts or [])
+    return {code.strip(): reason for code, _, reason in pairs}
+
+
 def seconds(option: str, text: str) -> float:
     """A length of time from the command line that is longer than none."""
     found = duration(option, text)
@@ -79,3 +86,13 @@ def duration(option: str, text: str | None) -> Duration | None:
         raise UsageProblem(
             BAD_DURATION.at(None, option=option, text=text, says=str(error).rstrip("."))
         ) from error
+
+
+Deadline = Annotated[str, typer.Option("--deadline", metavar="TIME", help="How long a script may run.")]
+Accepted = Annotated[
+    list[str] | None,
+    typer.Option("--accept", metavar="CODE=REASON", help="A finding that is all right in a script."),
+]
+Arguments = Annotated[
+    list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="What a script is called with.")
+]

@@ -16,6 +16,7 @@ from headwater.checks.columns import watermark_problem
 from headwater.checks.declared import secret_problems
 from headwater.connectors import Context, source_side
 from headwater.engine.connector_code import spark_module
+from headwater.engine.no_writes import without_writes
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.spark_references import parsed_references
 from headwater.engine.state_operators import let_processors_find_their_modules
@@ -185,7 +186,8 @@ class Builder:
             for name in table.function.parameters
         }
         try:
-            returned = function(**given)
+            with without_writes():
+                returned = function(**given)
         except HeadwaterError:
             raise
         except Exception as error:  # the user's own code: whatever it raises is told at the user's line

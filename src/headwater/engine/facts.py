@@ -18,6 +18,8 @@ from headwater.plan import QueryFacts, Refusal, SourceFacts
 from headwater.plan.reading import Steps, steps_of
 from headwater.spec import LongTasks, Mode, PipelineSpec, SinkSpec, SourceSide, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
+from headwater.values.secret_names import masked
+from headwater.values.secrets import MASK
 
 
 def steps_in(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> Steps:
@@ -45,7 +47,7 @@ def facts_of(
         timezone=spec.timezone,
         sources=_sources(prepared, spec, sink, steps),
         output_schema={field.name: field.dataType.simpleString() for field in frame.schema.fields},
-        places=side.places(sink.options),
+        places=_places(side.places(sink.options)),
         delivery=side.delivery.name,
         modes=tuple(mode.value for mode in Mode if mode.value in side.modes),
         trigger=str(sink.trigger),
@@ -105,7 +107,7 @@ def source_facts(source: SourceSpec, steps: Steps, trigger: Trigger, cores: int)
     return SourceFacts(
         source.name,
         source.connector,
-        side.places(source.options),
+        _places(side.places(source.options)),
         streaming=not source.static,
         replayable=side.replayable,
         options=options,
@@ -135,18 +137,22 @@ def idle_options(options: Mapping[str, str], without: tuple[str, ...]) -> tuple[
 
 
 def _options(source: SourceSpec) -> dict[str, str]:
-    """What was declared beside the connector's name, without what a secret holds."""
+    """What was declared beside the connector's name, without secrets: looked up or written in clear."""
     named = {key: getattr(source.options, key) for key in source.options.model_fields_set - {"options"}}
     if source.static:
         named |= {"refresh": source.refresh} if not isinstance(source.refresh, Never) else {}
         named |= {"cache": source.cache} if source.cache else {}
     shown = {**named, **source.options.options}
-    return {key: _shown(value) for key, value in sorted(shown.items()) if value is not None}
+    return {key: masked(key, _shown(value)) for key, value in sorted(shown.items()) if value is not None}
+
+
+def _places(places: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(masked("", place) for place in places)
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, Secret):
-        return "***"
+        return MASK
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple | list):

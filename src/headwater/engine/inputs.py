@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -96,10 +97,17 @@ def stream_name(jvm: Any, leaf: Any, names: Mapping[int, str]) -> str:
     return names.get(_identity(jvm, leaf)) or str(leaf.sourceName())
 
 
+@cache
+def identity_of(jvm: Any) -> Callable[[Any], int]:
+    """The JVM's number for an object; looked up once, since py4j asks for each part of a name."""
+    number = jvm.java.lang.System.identityHashCode
+    return lambda thing: int(number(thing))
+
+
 def _identity(jvm: Any, leaf: Any) -> int:
     """What stays the same when a stream gets new columns in a join, and differs for two that look alike."""
     reads = leaf.dataSource() if kind_of(leaf) == "StreamingRelation" else leaf.table()
-    return int(jvm.java.lang.System.identityHashCode(reads))
+    return identity_of(jvm)(reads)
 
 
 def _reached(parts: Any) -> Iterator[tuple[str, datetime | None]]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.engine.inputs import analysed, kind_of, stream_names
-from headwater.engine.join_reach import equal_in, join_reaches
+from headwater.engine.inputs import analysed, identity_of, kind_of, stream_names
+from headwater.engine.optimised import clashes_in, equal_in, join_reaches, optimised
 from headwater.engine.state_variables import state_variables
 from headwater.plan.tree import Changing, Column, Node, PlanRecord, Term
 
@@ -69,7 +69,7 @@ class Owners:
             self._add(name, child)
 
     def _identity(self, node: Any) -> int:
-        return int(self.jvm.java.lang.System.identityHashCode(node))
+        return identity_of(self.jvm)(node)
 
 
 def record_of(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> PlanRecord:
@@ -78,7 +78,16 @@ def record_of(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners
     flat = iter(json.loads(plan.toJSON()))
     walk = _Walk(frame.sparkSession, owners, stream_names(frame, sources))
     root = walk.node(plan, flat)
-    return PlanRecord(root, join_reaches(frame.sparkSession, plan, walk.streams))
+    if not any(map(_tells_more_optimised, root.walk())):
+        return PlanRecord(root)
+    best = optimised(frame.sparkSession, plan)
+    return PlanRecord(root, join_reaches(frame.sparkSession, best, walk.streams), clashes_in(best))
+
+
+def _tells_more_optimised(node: Node) -> bool:
+    """Whether a node is a join, or gets several columns with a watermark."""
+    marked = {each.id for child in node.children for each in child.columns if each.delay_ms >= 0}
+    return node.kind == "Join" or len(marked) > 1
 
 
 @dataclass
@@ -135,7 +144,7 @@ class _Walk:
             return "", {}
         jvm: Any = self.spark._jvm
         reads = plan.dataSource() if kind == "StreamingRelation" else plan.table()
-        identity = int(jvm.java.lang.System.identityHashCode(reads))
+        identity = identity_of(jvm)(reads)
         name = self.streams.get(identity) or str(said.get("sourceName") or plan.sourceName())
         places = self.places.setdefault(name, [])
         if identity not in places:

@@ -56,6 +56,10 @@ class _Notes:
         held = f"{_text(userKeySchema)} → {_text(valueSchema)}"
         return self._note(stateName, "map", held, ttlDurationMs)
 
+    def __getattr__(self, name: str) -> Any:
+        """Timers and what else a handle has: nothing of it is a variable."""
+        return lambda *given, **named: None
+
     def _note(self, name: str, form: str, schema: str, ttl: int | None) -> Any:
         self.variables.append(Variable(name, form, schema, int(ttl or 0)))
         return _Empty()

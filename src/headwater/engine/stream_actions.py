@@ -14,6 +14,8 @@ _SAYS = (
     "pivot is not supported on a streaming",
 )
 _CONDITION = "CALL_ON_STREAMING_DATASET_UNSUPPORTED"
+PIVOT = "`pivot()`"
+"""Without values: Spark would look for them in all rows."""
 _ATTRIBUTES = ("rdd", "write")
 """What is no call by itself."""
 

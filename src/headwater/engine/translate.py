@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.engine.jvm_log import LOG
+from headwater.engine.no_writes import WriteRefused
 from headwater.engine.spark_errors import (
     SparkGone,
     as_spark_said,
@@ -20,17 +21,18 @@ from headwater.engine.spark_errors import (
     python_failure,
     sentence_of,
 )
-from headwater.engine.stream_actions import action_of
+from headwater.engine.stream_actions import PIVOT, action_of
 from headwater.errors import Problem
 from headwater.errors.catalogue import running
 from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE
-from headwater.errors.catalogue.operations import SUBQUERY_OVER_STREAM
+from headwater.errors.catalogue.operations import PIVOT_ON_STREAM, SUBQUERY_OVER_STREAM
 from headwater.spec import SinkSpec, SourceSpec, TableSpec
 from headwater.values import Position, nearest, scrub
 from headwater.values.user_lines import user_line
 
 _ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
 _STREAM_IN_EXPRESSION = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
+_NEGATED = re.compile(r"\bNOT\s+(IN|EXISTS)\b|\bNOT\b[^()]*\bIN\s*\(\s*SELECT\b", re.IGNORECASE)
 _NO_WORKER = "Python worker failed to connect back"
 _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 
@@ -60,14 +62,18 @@ def sql_problem(error: Exception, table: TableSpec) -> Problem:
     if condition_of(error).startswith("PARSE_"):
         says = sentence_of(error)
         return _detailed(running.SQL_SYNTAX.at(place, name=table.name, says=says), error)
-    return _generic(error, where, place)
+    return _generic(error, where, place, table.sql or "")
 
 
 def function_problem(error: Exception, table: TableSpec, root: Path) -> Problem:
     """What went wrong in the function of a Python table, at the user's own line."""
     place = user_line(error.__traceback__, root) or table.position
     where = f"the function of the table `{table.name}`"
+    if isinstance(error, WriteRefused):
+        return _detailed(running.WRITE_IN_A_TABLE.at(place, name=table.name, call=error.call), error)
     action = action_of(error, root)
+    if action == PIVOT:
+        return _detailed(PIVOT_ON_STREAM.at(place, mode="any"), error)
     if action:
         return _detailed(running.ACTION_ON_A_STREAM.at(place, name=table.name, action=action), error)
     if condition_of(error):
@@ -135,7 +141,7 @@ def full_text(error: BaseException) -> str:
     return "\n".join(["".join(traceback.format_exception(error)), *(stack for stack in stacks if stack)])
 
 
-def _generic(error: Exception, where: str, place: Position | None) -> Problem:
+def _generic(error: Exception, where: str, place: Position | None, sql: str = "") -> Problem:
     condition, parameters, subject = condition_of(error), parameters_of(error), _upper(where)
     if condition.startswith("UNRESOLVED_COLUMN"):
         column = parameters.get("objectName", "")
@@ -147,8 +153,22 @@ def _generic(error: Exception, where: str, place: Position | None) -> Problem:
     if condition.startswith("DATATYPE_MISMATCH"):
         return _detailed(running.TYPE_MISMATCH.at(place, where=subject, says=sentence_of(error)), error)
     if condition.startswith(_STREAM_IN_EXPRESSION):
-        return _detailed(SUBQUERY_OVER_STREAM.at(place, where=subject), error)
+        return _detailed(SUBQUERY_OVER_STREAM.at(place, where=subject, hint=_joined(sql)), error)
     return _detailed(running.SPARK_REFUSES.at(place, where=where, says=sentence_of(error)), error)
+
+
+def _joined(sql: str) -> str:
+    """What to write in place of a subquery over a stream; every way where the SQL does not tell which."""
+    plain = "`LEFT SEMI JOIN` in place of IN and EXISTS"
+    negated = (
+        "in place of NOT IN and NOT EXISTS a `LEFT JOIN` with watermarks and a time range after ON, of which "
+        "`WHERE … IS NULL` keeps the rows without a partner"
+    )
+    ways = [plain, negated]
+    if sql:
+        ways = [negated] if _NEGATED.search(sql) else [plain]
+    value = "for a value of an aggregation write that with a sink, and read it as a static source"
+    return f"Join with it: {'; '.join([*ways, value])}."
 
 
 def _detailed(problem: Problem, error: Exception) -> Problem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from headwater.plan.operators import Window
@@ -10,6 +10,25 @@ from headwater.plan.tree import Node, Term
 from headwater.values import Duration
 
 _PASSING = "AttributeReference"
+_GOING_ON = frozenset(
+    {
+        "Add", "Cast", "Ceil", "Coalesce", "Concat", "DateAdd", "DateFormatClass", "DateSub", "Divide",
+        "Floor", "FromUnixTime", "IntegralDivide", "Multiply", "ParseToDate", "ParseToTimestamp", "Round",
+        "Subtract",
+        "TimestampAdd", "TimestampAddInterval", "ToUnixTimestamp", "TruncDate", "TruncTimestamp", "UnixDate",
+        "UnixMicros", "UnixMillis", "UnixSeconds", "UnixTimestamp",
+    }
+)  # fmt: skip
+"""Functions whose value goes on with the time that they are given."""
+_SLOW = frozenset({"mon", "month", "mm", "quarter", "year", "yyyy", "yy", "decade", "century", "millennium"})
+"""The units of time that are as long as a month, as date_trunc and trunc name them."""
+_CYCLIC = frozenset(
+    {
+        "DayName", "DayOfMonth", "DayOfWeek", "DayOfYear", "Hour", "Minute", "Month", "MonthName", "Quarter",
+        "Second", "WeekDay", "WeekOfYear", "Year",
+    }
+)  # fmt: skip
+"""Parts of a time that come again; the year does not, but alone it is slow."""
 # Nodes that give no more rows than they get.
 _SAME_ROWS = frozenset(
     {"CTERelationDef", "Filter", "Project", "ResolvedHint", "Sort", "SubqueryAlias", "View", "WithCTE"}
@@ -72,6 +91,39 @@ class Lineage:
         """The window over event time that an expression is."""
         return _window(self.source_of(term))
 
+    def grows(self, term: Term, marked: Collection[int]) -> bool:
+        """Whether an expression goes on for ever as one of the marked columns does."""
+        term = self._known(term, marked)
+        if term.kind == _PASSING:
+            return term.id in marked
+        if term.kind == "DateFormatClass" and not _has_year(term):
+            return False
+        return (
+            not _is_slow(term)
+            and term.kind in _GOING_ON
+            and any(self.grows(each, marked) for each in term.children)
+        )
+
+    def is_slow(self, term: Term, marked: Collection[int]) -> bool:
+        """Whether an expression cuts a marked time to its month or its year."""
+        term = self._known(term, marked)
+        return _is_slow(term) and any(self.grows(each, marked) for each in term.children)
+
+    def is_cyclic(self, term: Term, marked: Collection[int]) -> bool:
+        """Whether an expression is a part of a marked time that comes again, or its year."""
+        term = self._known(term, marked)
+        return term.kind in _CYCLIC and any(self.grows(each, marked) for each in term.children)
+
+    def _known(self, term: Term, marked: Collection[int]) -> Term:
+        """What a name stands for, as far as the marked columns."""
+        seen: set[int] = set()
+        while (
+            term.kind == _PASSING and term.id not in marked and term.id in self.made and term.id not in seen
+        ):
+            seen.add(term.id)
+            term = self.made[term.id]
+        return term
+
 
 def _all_nodes(root: Node) -> Iterator[Node]:
     """Every node, those of subqueries as well."""
@@ -81,6 +133,18 @@ def _all_nodes(root: Node) -> Iterator[Node]:
             for term in (each for top in terms for each in top.walk()):
                 if term.plan:
                     yield from _all_nodes(term.plan)
+
+
+def _has_year(formatted: Term) -> bool:
+    return any(letter in formatted.children[1].value for letter in "yu")
+
+
+def _is_slow(term: Term) -> bool:
+    """Whether a function cuts a time to months or more."""
+    units = [each.value for each in term.children if each.kind == "Literal"]
+    if term.kind in ("TruncDate", "TruncTimestamp"):
+        return any(unit.lower() in _SLOW for unit in units)
+    return term.kind == "DateFormatClass" and _has_year(term) and not set(units[0]) & set("dDHhKkmsSEeFaA")
 
 
 def _renamed(node: Node, ctes: Mapping[str, Node]) -> dict[int, Term]:

@@ -44,6 +44,10 @@ STATEFUL = frozenset(
 )
 
 
+TIME_TYPES = frozenset({"timestamp", "timestamp_ntz", "timestamp_ltz", "date"})
+"""The types of which new values come as long as time goes on."""
+
+
 @dataclass(frozen=True)
 class EventTime:
     """A column that carries a watermark, and how late its rows may be."""
@@ -81,6 +85,14 @@ class Key:
     """It is only a part of the window, such as its start: Spark sees no watermark on it then."""
     made_from: tuple[str, ...] = ()
     """The watermarked columns from which it is computed, where it does not carry their watermark itself."""
+    reads: tuple[str, ...] = ()
+    """The columns that it is computed from; empty for a mere column."""
+    grows: bool = False
+    """New values of it come as long as the event time goes on: a day, an hour, a number of seconds."""
+    slow: bool = False
+    """New values come by the month or the year only: so few that they may well be kept."""
+    cyclic: bool = False
+    """Its values come again with time, as the hours of days do; beside a year they never do."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +189,9 @@ class Operator:
     column: int = 0
     expanded: bool = False
     """An aggregation over several sets of keys: CUBE, ROLLUP, GROUPING SETS."""
+    clashing: tuple[str, ...] = ()
+    """The columns with a watermark that come to it together, where Spark takes one; what it does not need
+    is left out before."""
 
     @property
     def is_stateful(self) -> bool:

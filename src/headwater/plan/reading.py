@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,10 +20,10 @@ from headwater.plan.operators import (
     Side,
     Window,
 )
-from headwater.plan.over import over
+from headwater.plan.over import over, words_of
 from headwater.plan.python_functions import form_of, functions_in, is_pandas_processor
 from headwater.plan.row_by_row import beyond_rows, clock_reads
-from headwater.plan.tree import Column, JoinReach, Node, PlanRecord, SideReach, Term
+from headwater.plan.tree import Clash, Column, JoinReach, Node, PlanRecord, SideReach, Term
 
 _KINDS = {
     "Aggregate": (Kind.AGGREGATION, "GROUP BY"),
@@ -58,9 +57,10 @@ _TIMES = {
     "EventTime": "event time",
     "ProcessingTime": "processing time",
 }
+_UNNAMED = "__auto_generated_subquery_name."
+"""How Spark calls a query in FROM without a name."""
 _KEY_FIELDS = ("groupingExpressions", "keys", "groupingAttributes")
 _CLOCKS = {"Now": "now", "CurrentTime": "current_time"}
-_WORDS = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,12 @@ def steps_of(record: PlanRecord) -> Steps:
     most: dict[str, int] = {}
     for (name, _), times in reader.read.items():
         most[name] = max(times, most.get(name, 0))
-    below = _below_state(reader.operators)
     changing = tuple(
-        replace(each, stateful_input=place in below, event_time=bool(reader.behind_marks & set(makes)))
-        for place, each, makes in reader.changing
+        replace(each, stateful_input=place in reader.fed, event_time=bool(reader.behind_marks & set(makes)))
+        for place, (each, makes) in enumerate(reader.changing)
     )
     return Steps(
-        tuple(reader.operators),
+        tuple(_with_clashes(reader.operators, record.clashes)),
         changing,
         tuple(dict.fromkeys(reader.functions)),
         tuple(name for name, times in most.items() for _ in range(times)),
@@ -104,10 +103,20 @@ def steps_of(record: PlanRecord) -> Steps:
     )
 
 
-def _below_state(operators: list[Operator]) -> set[int]:
-    """The places in the list at which rows still reach an operator that keeps something."""
-    last = max((place for place, each in enumerate(operators) if each.is_stateful), default=-1)
-    return set(range(last + 1))
+def _with_clashes(operators: list[Operator], clashes: tuple[Clash, ...]) -> Iterator[Operator]:
+    """The operators, those with several event times marked: by their kind, each clash once, from the top."""
+    waiting = [(_KINDS[each.kind][0], each.columns) for each in clashes]
+    marked: dict[int, tuple[str, ...]] = {}
+    for place, operator in reversed(list(enumerate(operators))):
+        # A SELECT DISTINCT is an aggregation in the optimised plan.
+        kind = Kind.AGGREGATION if operator.kind is Kind.DISTINCT else operator.kind
+        several = len(operator.event_times) > 1
+        mine = next((each for each in waiting if each[0] is kind), None) if several else None
+        if mine:
+            waiting.remove(mine)
+            marked[place] = tuple(dict.fromkeys(each.column for each in operator.event_times))
+    for place, operator in enumerate(operators):
+        yield replace(operator, clashing=marked.get(place, ()))
 
 
 @dataclass
@@ -118,8 +127,10 @@ class _Reader:
     reaches: tuple[JoinReach, ...]
     """What Spark says of the joins of two streams, from the top."""
     operators: list[Operator] = field(default_factory=list)
-    changing: list[tuple[int, Expression, tuple[int, ...]]] = field(default_factory=list)
-    """With the place in the list of operators, and the columns that it makes."""
+    changing: list[tuple[Expression, tuple[int, ...]]] = field(default_factory=list)
+    """Each with the columns that it makes."""
+    fed: set[int] = field(default_factory=set)
+    """The places of those in this list whose value reaches the state of an operator."""
     functions: list[PythonFunction] = field(default_factory=list)
     read: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each stream is read, place by place: a stream over several folders reads each of them."""
@@ -140,7 +151,7 @@ class _Reader:
             self.read[node.stream, node.details.get("place", "")] += 1
             return (), (node.stream,)
         # Spark numbers joins from the top, so its place is taken before what is below is read.
-        place = self._join_place(node)
+        place, before = self._join_place(node), len(self.changing)
         below = [self.visit(child) for child in node.children]
         inputs = tuple(dict.fromkeys(each for tops, _ in below for each in tops))
         streams = tuple(dict.fromkeys(each for _, names in below for each in names))
@@ -149,6 +160,8 @@ class _Reader:
         if step is None:
             return inputs, streams
         self.operators.append(_placed(replace(step, inputs=inputs, streams=streams), node))
+        if self.operators[-1].is_stateful:
+            self.fed |= set(range(before, len(self.changing)))
         return (len(self.operators) - 1,), streams
 
     def _join_place(self, node: Node) -> int:
@@ -159,13 +172,11 @@ class _Reader:
 
     def _note(self, node: Node, streams: tuple[str, ...]) -> None:
         """What a node holds by itself: expressions that change, Python functions, watermarks."""
-        place = len(self.operators)
         for each in node.changing if streams else ():
-            expression = Expression(each.sql, node.table, each.line, each.column)
-            self.changing.append((place, expression, each.makes))
+            self.changing.append((Expression(each.sql, node.table, each.line, each.column), each.makes))
         for top, clock in _clocks(node) if streams else ():
             expression = Expression(f"{clock}()", node.table, node.line, node.column)
-            self.changing.append((place, expression, (top.id,)))
+            self.changing.append((expression, (top.id,)))
         self.functions += functions_in(node)
         if node.kind == "EventTimeWatermark":
             self.marked |= {term.id: term.name for term in node.terms["eventTime"]}
@@ -220,7 +231,9 @@ class _Reader:
     def _keys(self, node: Node, columns: tuple[Column, ...]) -> Iterator[Key]:
         known = {column.id: column for column in columns}
         if node.kind == "Distinct":
-            yield from (_plain_key(column) for column in columns)
+            for column in columns:
+                term = Term("AttributeReference", column.name, column.id)
+                yield self._key(term, column.name, column.type, known)
         if node.kind == "TransformWithStateInPySpark":
             # Spark puts the columns of the key before all others.
             number = int(node.details.get("groupingAttributesLen", "0"))
@@ -240,13 +253,20 @@ class _Reader:
         parts = list(self._taken(term))
         behind = self.lineage.columns_behind(term)
         made_from = tuple(dict.fromkeys(self.marked[each] for each in behind if each in self.marked))
+        named = (
+            each.name for each in self.lineage.source_of(term).walk() if each.kind == "AttributeReference"
+        )
         return Key(
-            text,
+            text.replace(_UNNAMED, ""),
             term.name or text,
             column.type if column else type_,
             window=parts[0] if parts else self.lineage.window_of(term),
             taken_apart=bool(parts),
             made_from=made_from,
+            reads=tuple(dict.fromkeys(each for each in named if each != term.name)),
+            grows=self.lineage.grows(term, self.marked),
+            slow=self.lineage.is_slow(term, self.marked),
+            cyclic=self.lineage.is_cyclic(term, self.marked),
         )
 
     def _taken(self, term: Term) -> Iterator[Window]:
@@ -258,7 +278,7 @@ class _Reader:
                 yield window
 
     def _join(self, node: Node, below: list[tuple[tuple[int, ...], tuple[str, ...]]], place: int) -> Operator:
-        type_ = " ".join(_WORDS.split(node.details.get("joinType", "Inner"))).lower()
+        type_ = " ".join(words_of(node.details.get("joinType", "Inner")))
         sides = [
             Side(
                 names,
@@ -327,7 +347,8 @@ def _reads_stream(lineage: Lineage, node: Node) -> bool:
 
 
 def _event_times(columns: Iterable[Column]) -> tuple[EventTime, ...]:
-    return tuple(EventTime(each.name, each.delay_ms) for each in columns if each.delay_ms >= 0)
+    marked = {each.id: EventTime(each.name, each.delay_ms) for each in columns if each.delay_ms >= 0}
+    return tuple(marked.values())
 
 
 def _plain_key(column: Column) -> Key:

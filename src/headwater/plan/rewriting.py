@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -11,38 +13,60 @@ from headwater.plan.sql_references import NotAQuery, parsed_query
 
 _WINDOWS = ("window", "session_window")
 _PARTS = ("start", "end")
-_UNITS = {"SECOND": "1 second", "MINUTE": "1 minute", "HOUR": "1 hour", "DAY": "1 day"}
+_AFTER = ("having", "order", "qualify")
+_UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": 86_400}
+_SIZES = {1: "1 second", 60: "1 minute", 3_600: "1 hour", 86_400: "1 day"}
 
 
-def grouped_by_windows(sql: str, *, utc: bool) -> str | None:
+def grouped_by_windows(sql: str, timezone: str) -> str | None:
     """The same query with whole windows in its GROUP BY; None where nothing can be written so.
 
-    Days are windows only where the time zone is UTC, by which windows are aligned.
+    Windows are aligned to UTC: the hours and days of other time zones are windows only where they begin with
+    those of UTC.
     """
+    longest = _longest_aligned(timezone)
     try:
         query = parsed_query(sql)
     except (SqlglotError, NotAQuery, RecursionError, ValueError):
         return None
-    changed = [_changed(select, utc) for select in query.find_all(exp.Select)]
+    changed = [_changed(select, longest) for select in query.find_all(exp.Select)]
     return query.sql("spark", normalize_functions=False) if any(changed) else None
 
 
-def _changed(select: exp.Select, utc: bool) -> bool:
+def _changed(select: exp.Select, longest: int) -> bool:
     """Put whole windows into the GROUP BY of one SELECT; whether there was anything to do."""
     group = select.args.get("group")
     if group is None:
         return False
     tables = {name.lower() for name in _sources(select)}
+    meant = [_meant(select, written) for written in group.expressions]
+    if _several([_whole(key, tables) or _window_of(key, longest) or key for key in meant]):
+        return False
     keys: list[exp.Expression] = []
     changed = False
-    for written in group.expressions:
-        key = _meant(select, written)
-        whole = _whole(key, tables) or _window_of_time(select, key, utc)
+    for written, key in zip(group.expressions, meant, strict=True):
+        whole = _whole(key, tables) or _window_of_time(select, key, longest)
         changed = changed or whole is not None
         keys.append(whole or written)
     if changed:
         group.set("expressions", list({key.sql("spark"): key for key in keys}.values()))
+        _name_windows(select)
     return changed
+
+
+def _several(keys: list[exp.Expression]) -> bool:
+    """Whether a GROUP BY would have more than one window, which Spark does not take."""
+    calls = [key for key in keys if isinstance(key, exp.Anonymous) and str(key.this).lower() in _WINDOWS]
+    return len({call.sql("spark") for call in calls}) > 1
+
+
+def _name_windows(select: exp.Select) -> None:
+    """After a GROUP BY its columns are gone: HAVING and ORDER BY know a window by its name alone."""
+    for clause in filter(None, (select.args.get(name) for name in _AFTER)):
+        for part in list(clause.find_all(exp.Dot)):
+            function = part.this
+            if isinstance(function, exp.Anonymous) and str(function.this).lower() in _WINDOWS:
+                part.replace(exp.column(part.expression.copy(), table=str(function.this).lower()))
 
 
 def _sources(select: exp.Select) -> list[str]:
@@ -76,19 +100,27 @@ def _whole(key: exp.Expression, tables: set[str]) -> exp.Expression | None:
     return None
 
 
-def _window_of_time(select: exp.Select, key: exp.Expression, utc: bool) -> exp.Expression | None:
+def _window_of_time(select: exp.Select, key: exp.Expression, longest: int) -> exp.Expression | None:
     """A window in place of a time cut to its hour or its day; the select list then takes its start."""
-    found = _cut(key, utc)
-    if found is None:
+    found, window = _cut(key, longest), _window_of(key, longest)
+    if found is None or window is None:
         return None
-    column, size, shown = found
-    window = exp.Anonymous(this="window", expressions=[column.copy(), exp.Literal.string(size)])
+    shown = found[2]
     start = exp.Dot(this=window.copy(), expression=exp.to_identifier("start"))
     same = key.sql("spark")
-    for listed in list(select.expressions):
-        for part in [each for each in listed.walk() if each.sql("spark") == same]:
+    clauses = [select.args.get(name) for name in _AFTER]
+    for clause in [*select.expressions, *filter(None, clauses)]:
+        for part in [each for each in clause.walk() if each.sql("spark") == same]:
             _put(select, part, shown(start.copy()))
     return window
+
+
+def _window_of(key: exp.Expression, longest: int) -> exp.Expression | None:
+    """The window that a time cut to its hour or its day is."""
+    found = _cut(key, longest)
+    if found is None:
+        return None
+    return exp.Anonymous(this="window", expressions=[found[0].copy(), exp.Literal.string(found[1])])
 
 
 def _put(select: exp.Select, part: exp.Expression, start: exp.Expression) -> None:
@@ -97,16 +129,28 @@ def _put(select: exp.Select, part: exp.Expression, start: exp.Expression) -> Non
 
 
 def _cut(
-    key: exp.Expression, utc: bool
+    key: exp.Expression, longest: int
 ) -> tuple[exp.Expression, str, Callable[[exp.Expression], exp.Expression]] | None:
     """The time that a key cuts off, the length of the pieces, and how the start of a window shows as one."""
     if isinstance(key, exp.TimestampTrunc | exp.DateTrunc):
-        size = _UNITS.get(key.args["unit"].name.upper())
-        if size and (utc or size != "1 day"):
-            return key.this, size, lambda start: start
+        seconds = _UNITS.get(key.args["unit"].name.upper())
+        if seconds and seconds <= longest:
+            return key.this, _SIZES[seconds], lambda start: start
     is_date = isinstance(key, exp.TsOrDsToDate | exp.Date) or (
         isinstance(key, exp.Cast) and key.to.is_type("date")
     )
-    if is_date and utc:
+    if is_date and longest >= _UNITS["DAY"]:
         return key.this, "1 day", lambda start: exp.cast(start, "date")
     return None
+
+
+def _longest_aligned(timezone: str) -> int:
+    """The longest unit, in seconds, whose pieces in a time zone begin together with those of UTC."""
+    try:
+        zone = ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError):
+        return _UNITS["SECOND"]
+    # Two moments of each of some years tell the offsets that a zone has had.
+    moments = (datetime(year, month, 1, tzinfo=UTC) for year in range(1972, 2040) for month in (1, 7))
+    offsets = {round((zone.utcoffset(each) or timedelta()).total_seconds()) for each in moments}
+    return max(unit for unit in _SIZES if all(offset % unit == 0 for offset in offsets))

@@ -59,7 +59,7 @@ _CLOCK = {
 def beyond_rows(root: Node) -> tuple[Expression, ...]:
     """The steps on the way of a stream that do more than that, from the sources up, each once."""
     found = (
-        Expression(_NAMES.get(node.kind, node.kind), node.table, node.line, node.column)
+        Expression(_name_of(node), node.table, node.line, node.column)
         for node in _upwards(root)
         if node.kind not in _ROW_BY_ROW | _PARTS and not node.stream and _reads_stream(node)
     )
@@ -78,6 +78,14 @@ def clock_reads(root: Node) -> tuple[Expression, ...]:
         if term.kind in _CLOCK
     )
     return tuple(dict.fromkeys(found))
+
+
+def _name_of(node: Node) -> str:
+    """A step as users call it."""
+    made = node.terms.get("projections", ())
+    if node.kind == "Expand" and any(each.kind == "CreateNamedStruct" for each in made):
+        return "sliding window"
+    return _NAMES.get(node.kind, node.kind)
 
 
 def _upwards(node: Node) -> Iterator[Node]:

@@ -110,11 +110,20 @@ class JoinReach:
 
 
 @dataclass(frozen=True)
+class Clash:
+    """An operator of the optimised plan to which several columns with a watermark come."""
+
+    kind: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class PlanRecord:
     """A whole plan."""
 
     root: Node
     joins: tuple[JoinReach, ...] = ()
+    clashes: tuple[Clash, ...] = ()
     version: int = VERSION
 
     def to_json(self) -> str:
@@ -129,10 +138,14 @@ def _slim(value: object) -> object:
     """Without what is empty, which is how it is read again."""
     if isinstance(value, dict):
         held = {key: _slim(each) for key, each in value.items()}
-        return {key: each for key, each in held.items() if each not in ("", {}, [], (), None, -1)}
+        return {key: each for key, each in held.items() if not _is_empty(key, each)}
     if isinstance(value, list | tuple):
         return [_slim(each) for each in value]
     return value
+
+
+def _is_empty(key: str, value: object) -> bool:
+    return value in ("", {}, [], (), None) or (value == -1 and key in ("id", "delay_ms"))
 
 
 _STORED = TypeAdapter(PlanRecord)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from headwater.engine.plain.messages import Caught
 from headwater.engine.plain.script import ScriptRun
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.programs import NO_PATH, PASSING_CHECKPOINT, SCRIPT_EXIT
+from headwater.plan import Refusal
 from headwater.values import Position
 from headwater.values.secrets import hide
 from tests.unit.checks.facts import aggregation, facts, key
@@ -59,13 +61,37 @@ def test_a_result_without_an_error() -> None:
 @pytest.mark.parametrize(
     ("given", "code"), [({"mode": "all"}, "HW-UNKNOWN-MODE"), ({"trigger": "often"}, "HW-UNKNOWN-TRIGGER")]
 )
-def test_calls_that_make_no_sense(given: dict[str, str], code: str) -> None:
+def test_calls_that_make_no_sense(given: dict[str, Any], code: str) -> None:
     with pytest.raises(UsageProblem) as error:
         hw.check(None, **given)
     (problem,) = error.value.problems
     assert problem.code == code
     assert problem.place is not None
     assert problem.place.file == __file__
+
+
+def test_a_result_shows_what_is_accepted() -> None:
+    doubt = Finding(PASSING_CHECKPOINT.at(PLACE, name="q"), Severity.WARNING, accepted="<a> demonstration")
+    result = checked(doubt)
+    assert repr(result).splitlines()[:2] == [
+        "<totals>: check passed, 0 finding(s), 1 accepted.",
+        "/jobs/job.py:7:1: accepted warning HW-PASSING-CHECKPOINT",
+    ]
+    assert "  Accepted: <a> demonstration" in repr(result).splitlines()
+    assert "accepted warning</b>" in result._repr_html_()
+    assert "Accepted: &lt;a&gt; demonstration" in result._repr_html_()
+
+
+@pytest.mark.parametrize("reason", ["", "  ", None])
+def test_a_reason_is_wanted(reason: Any, job: Path) -> None:
+    with pytest.raises(UsageProblem) as error:
+        hw.check(None, accept={"HW-UNUSED": reason})
+    (problem,) = error.value.problems
+    assert problem.params == {"code": "HW-UNUSED", "form": "`accept={'HW-UNUSED': …}`"}
+    assert (problem.code, problem.place and problem.place.file) == ("HW-ACCEPT-NO-REASON", __file__)
+    with pytest.raises(UsageProblem) as error:
+        check(job, accept={"HW-UNUSED": reason})
+    assert [each.code for each in error.value.problems] == ["HW-ACCEPT-NO-REASON"]
 
 
 @pytest.fixture
@@ -98,6 +124,44 @@ def test_a_script_is_run_and_its_queries_are_judged(monkeypatch: pytest.MonkeyPa
     ]
     assert [sink.name for sink in result.sinks] == ["out"]
     assert result.exit_code == 3
+
+
+def test_findings_of_a_script_are_accepted_with_a_reason(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
+    caught = Caught(facts(), PLACE, doubts=(PASSING_CHECKPOINT.at(PLACE, name="out"),))
+    ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
+    accept = {"HW-PASSING-CHECKPOINT": " a demonstration ", "HW-NEVER-FINAL": "why", "HW-NEVER-FINL": "why"}
+    result = check(job, accept=accept)
+    assert [(each.problem.code, each.severity.value, each.accepted) for each in result.findings] == [
+        ("HW-ACCEPT-UNKNOWN", "error", ""),
+        ("HW-ACCEPT-UNMATCHED", "warning", ""),
+        ("HW-PASSING-CHECKPOINT", "warning", "a demonstration"),
+    ]
+    assert result.findings[0].problem.params["where"] == "this check"
+
+
+def test_an_error_of_a_script_that_can_not_be_accepted(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
+    caught = Caught(facts(), PLACE, (NO_PATH.at(PLACE, name="out", format="csv"),))
+    ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
+    # With an error not all is asked: what is not found may be there.
+    result = check(job, accept={"HW-NO-PATH": "why", "HW-NEVER-FINAL": "why"})
+    assert [each.problem.code for each in result.findings] == ["HW-ACCEPT-REFUSED", "HW-NO-PATH"]
+    assert result.exit_code == 3
+
+
+def test_accept_is_for_scripts(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem) as error:
+        check(tmp_path / "p.yml", offline=True, accept={"HW-UNUSED": "why"})
+    assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-ACCEPT"]
+
+
+def test_what_spark_refuses_is_told_once(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
+    refused = Refusal("SOME_CONDITION", "it does not like it")
+    caught = Caught(facts(refusal=refused), PLACE)
+    ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
+    assert [each.problem.code for each in check(job).errors] == ["HW-SPARK-REFUSES"]
+    explained = facts(aggregation(key("a")), refusal=refused)
+    ran(monkeypatch, ScriptRun([Caught(explained, PLACE)], spark=True, ended=True))
+    assert [each.problem.code for each in check(job).errors] == ["HW-NEVER-FINAL"]
 
 
 @pytest.mark.parametrize(("spark", "code"), [(True, 0), (False, 3)])

@@ -68,6 +68,6 @@ def join(
         Kind.JOIN if both else Kind.STATIC_JOIN,
         f"{type_.upper()} JOIN",
         streams=streams,
-        join=Join(type_, left, right, condition, ("l.k = r.k",)),
+        join=Join(type_, left, right, condition, ("l.k = r.k",) if condition == "l.k = r.k" else ()),
     )
     return replace(plain, **overrides)

@@ -53,6 +53,43 @@ def test_what_reaches_state_is_told_as_such() -> None:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "warned"),
+    [
+        ({"connector": "foreach_batch", "delivery": "USER"}, True),
+        ({"connector": "foreach", "delivery": "USER"}, True),
+        ({"connector": "kafka", "delivery": "REPEATS"}, True),
+        ({"connector": "strange", "delivery": ""}, True),
+        ({"connector": "", "delivery": ""}, False),
+        ({"connector": "console", "delivery": "REPEATS"}, False),
+        ({"connector": "memory"}, False),
+        ({"connector": "noop"}, False),
+        ({"sources": (SourceFacts("rows", "socket", replayable=False),)}, False),
+    ],
+)
+def test_what_reaches_state_matters_for_every_sink_that_keeps_rows(
+    overrides: dict[str, Any], warned: bool
+) -> None:
+    expected = [("HW-STATE-NOT-REPEATABLE", "warning")] if warned else []
+    assert codes(changing(Expression("rand()", stateful_input=True), **overrides)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        ("rand(-3692687106105931207L)", "`rand()`"),
+        ("randn(8624680752048833641L)", "`randn()`"),
+        ("uniform(1, 5, 910684245582389655L)", "`uniform(1, 5)`"),
+        ("randstr(5, 6734758905795966304L)", "`randstr(5)`"),
+        ("rand(42)", "`rand(42)`"),
+        ("rand(3L)", "`rand(3L)`"),
+    ],
+)
+def test_a_seed_that_nobody_wrote_is_not_shown(sql: str, shown: str) -> None:
+    (finding,) = found(changing(Expression(sql)))
+    assert finding.problem.params["what"] == shown
+
+
+@pytest.mark.parametrize(
     "overrides",
     [
         {"connector": "console", "delivery": "REPEATS"},

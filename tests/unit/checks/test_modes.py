@@ -69,7 +69,22 @@ class TestNeverFinal:
 
     def test_distinct_rows_are_an_aggregation_too(self) -> None:
         distinct = Operator(Kind.DISTINCT, "SELECT DISTINCT", streams=ROWS, keys=(key("word"),))
-        assert len(found(NeverFinal(), facts(distinct))) == 1
+        (finding,) = found(NeverFinal(), facts(distinct))
+        assert "no watermark" in str(finding.problem.params["why"])
+
+    def test_a_watermark_below_is_named_though_distinct_rows_have_left_its_column_out(self) -> None:
+        distinct = Operator(Kind.DISTINCT, "SELECT DISTINCT", (0,), ROWS, keys=(key("user"),))
+        (finding,) = found(NeverFinal(), facts(watermark(), distinct))
+        assert "the column with the watermark, `at`, is not among" in str(finding.problem.params["why"])
+        assert "`{reads: …, distinct: [user]}`" in str(finding.problem.params["hint"])
+        assert "UNION" not in str(finding.problem.params["hint"])
+
+    def test_a_union_gives_each_row_once_by_a_table_of_its_own(self) -> None:
+        union = Operator(Kind.UNION, "UNION", (0,), ROWS)
+        distinct = Operator(Kind.DISTINCT, "SELECT DISTINCT", (1,), ROWS, keys=(key("user"), key("n")))
+        (remedy,) = told(NeverFinal(), facts(watermark(), union, distinct))
+        assert "write `UNION ALL`" in remedy
+        assert "distinct: [user, n]" in remedy
 
     def test_a_lower_aggregation_counts_as_well(self) -> None:
         upper = aggregation(window_key(watermarked=True), inputs=(0,))
@@ -107,6 +122,22 @@ class TestSessionsInUpdate:
         sessions = aggregation(window_key(session=True), key("user"))
         (remedy,) = told(SessionsInUpdate(), facts(sessions, mode="update"))
         assert remedy.startswith("Use complete mode; or declare a watermark")
+
+    def test_by_a_part_of_its_window_no_session_grows(self) -> None:
+        start = window_key(session=True, taken_apart=True, name="start", made_from=("at",))
+        parts = aggregation(key("1"), key("user"), start, inputs=(0,))
+        (finding,) = found(SessionsInUpdate(), facts(watermark(), parts, mode="update"))
+        assert finding.problem.params["keys"] == "`at` by `user`"
+        assert finding.problem.params["hint"] == (
+            "Group by the whole `session_window(…)`, not by a part of it, and use append or complete mode."
+        )
+        (remedy,) = told(SessionsInUpdate(), facts(replace(parts, inputs=()), mode="update"))
+        assert ", and use complete mode; or declare a watermark" in remedy
+
+    def test_sessions_of_nobody_have_their_time_alone(self) -> None:
+        sessions = aggregation(key("1"), window_key(session=True, watermarked=True))
+        (finding,) = found(SessionsInUpdate(), facts(sessions, mode="update"))
+        assert finding.problem.params["keys"] == "`at`"
 
     @pytest.mark.parametrize("mode", ["append", "complete"])
     def test_other_modes_are_fine(self, mode: str) -> None:

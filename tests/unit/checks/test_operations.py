@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from headwater.checks import Query
@@ -27,7 +29,7 @@ from headwater.checks.silent import (
     SeveralEventTimes,
 )
 from headwater.plan import QueryFacts, Refusal
-from headwater.plan.operators import Aggregate, EventTime, Expression, Kind, Operator
+from headwater.plan.operators import Aggregate, EventTime, Expression, Key, Kind, Operator
 from tests.unit.checks.facts import aggregation, facts, join, key, side, watermark, window_key
 
 REFUSED = Refusal("_LEGACY_ERROR_TEMP_3102", "no")
@@ -124,12 +126,63 @@ class TestDistinctAggregate:
         (finding,) = found(DistinctAggregate(), known)
         remedy = str(finding.problem.params["hint"])
         assert finding.problem.params["sql"] == "count(DISTINCT user)"
-        assert all(each in remedy for each in ("approx_count_distinct", "collect_set", "distinct: [word, x]"))
+        assert all(each in remedy for each in ("approx_count_distinct(user)", "size(collect_set(user))"))
+        # The sum would lose rows.
+        assert "distinct:" not in remedy
+
+    def told(self, sql: str, *keys: Key, in_sql: bool = True, **overrides: Any) -> str:
+        step = aggregation(*keys, aggregates=(Aggregate(sql, "Count", True),), **overrides)
+        query = Query(facts(step, mode="update", refusal=REFUSED), text=lambda table: "SELECT …" * in_sql)
+        (finding,) = DistinctAggregate().about(query)
+        return str(finding.problem.params["hint"])
+
+    def test_rows_are_told_apart_by_all_keys_and_the_column_itself(self) -> None:
+        remedy = self.told("count(DISTINCT orders.user) AS users", key("status"), key("1"))
+        assert "`distinct: [status, user]`" in remedy
+        assert remedy.endswith("use count(user) over those.")
+
+    @pytest.mark.parametrize(
+        ("sql", "keys"),
+        [
+            ("count(DISTINCT orders.user)", (window_key(watermarked=True),)),
+            ("count(DISTINCT orders.user)", (window_key(taken_apart=True), key("status"))),
+            ("count(DISTINCT orders.user)", (key("CAST(at AS DATE)"),)),
+            ("count(DISTINCT lower(orders.user))", (key("status"),)),
+            ("count(DISTINCT orders.user) FILTER (WHERE (orders.n > 2)) AS u", ()),
+        ],
+    )
+    def test_what_is_made_on_the_way_can_not_tell_rows_apart_before(
+        self, sql: str, keys: tuple[Key, ...]
+    ) -> None:
+        remedy = self.told(sql, *keys)
+        assert "distinct:" not in remedy
+        assert "dropDuplicates" not in remedy
+        assert "approx_count_distinct(" in remedy
+
+    def test_several_columns_are_counted_where_none_is_null(self) -> None:
+        remedy = self.told("count(DISTINCT o.a, o.b)")
+        assert "size(collect_set(struct(a, b)) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL))" in remedy
+        assert "`distinct: [a, b]`" in remedy
+
+    def test_a_filter_stays(self) -> None:
+        assert "`size(collect_set(user) FILTER (WHERE …))`" in self.told(
+            "count(DISTINCT t.user) FILTER (WHERE (t.n > 2))"
+        )
+
+    def test_without_sql_only_a_known_name_is_left_out(self) -> None:
+        assert "collect_set(user)" in self.told("count(DISTINCT rows.user)", in_sql=False)
+        assert "collect_set(address.city)" in self.told("count(DISTINCT address.city)", in_sql=False)
+
+    def test_sets_of_keys_have_no_rows_to_tell_apart(self) -> None:
+        assert "distinct:" not in self.told("count(DISTINCT user)", key("status"), expanded=True)
 
     def test_other_aggregates_have_other_ways(self) -> None:
         known = facts(aggregation(aggregates=(Aggregate("sum(DISTINCT n)", "Sum", True),)), refusal=REFUSED)
         (finding,) = found(DistinctAggregate(), known)
-        assert "approx_count_distinct" not in str(finding.problem.params["hint"])
+        remedy = str(finding.problem.params["hint"])
+        assert "approx_count_distinct" not in remedy
+        assert "`aggregate(collect_set(n), …)`" in remedy
+        assert "`distinct: [n]`" in remedy
 
 
 def test_an_aggregation_that_only_the_optimiser_makes() -> None:
@@ -165,6 +218,20 @@ def test_a_session_belongs_to_somebody() -> None:
     assert codes(GlobalSession(), facts(watermark(), aggregation(alone, kept))) == []
     assert codes(GlobalSession(), facts(watermark(), aggregation(window_key(watermarked=True)))) == []
     assert codes(GlobalSession(), facts(aggregation())) == []
+
+
+@pytest.mark.parametrize("constant", ["1", "'x'", "1.5BD", "true", "DATE '2024-01-01'", "CAST(NULL AS INT)"])
+def test_a_constant_is_nobody(constant: str) -> None:
+    alone = window_key(session=True, watermarked=True)
+    (finding,) = found(GlobalSession(), facts(watermark(), aggregation(key(constant, "int"), alone)))
+    assert finding.problem.params["sql"] == "`session_window(at, …)`"
+
+
+def test_a_constant_that_spark_computes_is_nobody_either() -> None:
+    keys = (key("(1 + 1)"), window_key(session=True, watermarked=True))
+    refused = Refusal("", "Global aggregation with session window in streaming query is not supported")
+    assert codes(GlobalSession(), facts(aggregation(*keys), refusal=refused)) == ["HW-GLOBAL-SESSION"]
+    assert codes(GlobalSession(), facts(aggregation(*keys))) == []
 
 
 def test_two_streams_need_an_equality() -> None:

@@ -58,6 +58,8 @@ def test_a_query_without_operators_is_its_sources() -> None:
         ("clicks=1000/s", "clicks", 1000),
         ("clicks = 600/m", "clicks", 10),
         ("a=7,200/h", "a", 2),
+        ("a=86400/d", "a", 1),
+        # A bare number is per second.
         ("a=2.5", "a", 2.5),
     ],
 )

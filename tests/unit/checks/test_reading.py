@@ -12,7 +12,7 @@ from headwater.checks.fan_out import FanOut
 from headwater.checks.partitions import KEY, StatePartitions
 from headwater.checks.reading import FullFolder, LimitTooLow, ReadTwice, shown
 from headwater.plan import Graph, QueryFacts, SourceFacts
-from headwater.plan.operators import Kind, Operator
+from headwater.plan.operators import Expression, Kind, Operator
 from headwater.spec import Waiting
 from tests.unit.checks.facts import aggregation, facts, join, key, side
 from tests.unit.specs import spec_of
@@ -67,6 +67,14 @@ def test_joins_that_make_many_rows_of_one(query: QueryFacts, expected: list[tupl
     found = list(FanOut().about(Query(query)))
     assert told(found) == expected
     assert all(each.problem.params["static"] == "`prices`" for each in found)
+
+
+def test_the_condition_of_a_lateral_subquery_stands_inside() -> None:
+    lateral = Expression("LateralJoin")
+    assert list(FanOut().about(Query(replace(joined(""), beyond_rows=(lateral,))))) == []
+    elsewhere = replace(lateral, table="other", line=2)
+    crossed = replace(joined(""), beyond_rows=(elsewhere,))
+    assert told(list(FanOut().about(Query(crossed)))) == [("HW-CROSS-JOIN", "warning")]
 
 
 def partitioned(partitions: str, cores: int, *steps: Operator) -> QueryFacts:

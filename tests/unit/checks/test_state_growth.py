@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from headwater.checks.state_growth import (
 )
 from headwater.plan import QueryFacts
 from headwater.plan.facts import Refusal
-from headwater.plan.operators import EventTime, Kind, Operator, Side
+from headwater.plan.operators import Aggregate, EventTime, Kind, Operator, Side
 from tests.unit.checks.facts import HOUR, aggregation, facts, join, key, side, watermark, window_key
 
 GROWTH = (CompleteKeepsAll, JoinKeepsAll, RepeatsRemembered, ValuesGrow, WindowsKept)
@@ -93,6 +94,51 @@ def test_lists_of_keys_that_never_end_are_warned_of() -> None:
     assert codes(facts(watermark(), ending)) == []
 
 
+@pytest.mark.parametrize(
+    ("function", "instead"),
+    [
+        ("Median", "percentile_approx"),
+        ("Percentile", "percentile_approx"),
+        ("PercentileCont", "percentile_approx"),
+        ("PercentileDisc", "percentile_approx"),
+        ("Mode", "group by the value"),
+    ],
+)
+def test_distinct_values_of_keys_that_never_end_are_warned_of(function: str, instead: str) -> None:
+    (finding,) = found(facts(aggregation(key("user"), functions=(function,)), mode="update"))
+    assert (finding.problem.code, finding.severity) == ("HW-VALUES-GROW", Severity.WARNING)
+    assert finding.problem.params["values"] == "distinct value"
+    assert instead in finding.problem.remedy
+    ending = aggregation(window_key(**MARKED), functions=(function,), inputs=(0,))
+    assert codes(facts(watermark(), ending)) == []
+
+
+def test_an_aggregate_is_shown_without_the_name_of_its_value() -> None:
+    named = (Aggregate("median(value) AS `median(value)`", "Median"), Aggregate("mode(x) AS y", "Mode"))
+    (finding,) = found(facts(aggregation(key("user"), aggregates=named), mode="update"))
+    assert finding.problem.params["aggregates"] == "`median(value)` and `mode(x)`"
+
+
+def test_a_summary_of_a_fixed_size_does_not_grow() -> None:
+    query = facts(aggregation(key("user"), functions=("ApproximatePercentile",)), mode="update")
+    assert codes(query) == []
+
+
+def test_the_sides_of_a_stream_joined_with_itself_are_told_apart() -> None:
+    (bare,) = found(facts(join(side("a"), side("a"), "left outer")), OuterJoinUnbounded)
+    assert bare.problem.params["side"] == "`a` (left)"
+    assert bare.problem.params["missing"] == (
+        "a watermark on `a` (left) and `a` (right), and a time range in the join condition"
+    )
+    (one,) = found(facts(join(side("a", "at", 1), side("a"), "left outer")), OuterJoinUnbounded)
+    assert one.problem.params["missing"] == (
+        "a watermark on `a` (right), and a time range in the join condition"
+    )
+    (both,) = found(facts(join(side("a", "at", 1), side("a", "at", 1))))
+    assert (both.problem.params["left"], both.problem.params["right"]) == ("`a` (left)", "`a` (right)")
+    assert "right.at BETWEEN left.at" in both.problem.remedy
+
+
 def test_an_inner_join_without_an_end_is_warned_of() -> None:
     (finding,) = found(facts(join(side("a"), side("b"))))
     assert (finding.problem.code, finding.severity) == ("HW-JOIN-KEEPS-ALL", Severity.WARNING)
@@ -140,6 +186,33 @@ def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
     assert finding.problem.params["missing"] == (
         "a watermark on `a` and `b`, and a time range in the join condition"
     )
+
+
+@pytest.mark.parametrize(
+    ("type_", "sparks", "named"), [("left outer", "LeftOuter", "`a`"), ("right outer", "RightOuter", "`b`")]
+)
+def test_a_time_range_in_where_makes_no_outer_join(type_: str, sparks: str, named: str) -> None:
+    refusal = Refusal("X", f"Stream-stream {sparks} join between two streaming DataFrame/Datasets …")
+    (finding,) = found(facts(join(ENDS, OTHER_ENDS, type_), refusal=refusal), OuterJoinUnbounded)
+    assert finding.problem.params["side"] == named
+    assert "after ON" in str(finding.problem.params["missing"])
+    assert "inner JOIN" in str(finding.problem.params["missing"])
+
+
+def test_a_range_after_on_is_not_to_blame_for_what_spark_refuses() -> None:
+    refusal = Refusal("X", "Stream-stream LeftOuter join between two streaming DataFrame/Datasets …")
+    ranged = join(ENDS, OTHER_ENDS, "left outer", condition="l.k = r.k AND r.y >= l.x")
+    assert found(facts(ranged, refusal=refusal), OuterJoinUnbounded) == []
+    inner = join(ENDS, OTHER_ENDS)
+    assert found(facts(inner, refusal=refusal), OuterJoinUnbounded) == []
+
+
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_results_that_can_not_be_told_apart_at_all_are_not_warned_of(mode: str) -> None:
+    dedup = Operator(Kind.DEDUP, "dropDuplicates", (0,), ("rows",), keys=(key("user"),))
+    assert codes(facts(aggregation(key("user")), dedup, mode=mode), RepeatsRemembered) == []
+    alone = replace(dedup, inputs=())
+    assert codes(facts(alone, mode="update"), RepeatsRemembered) == [("HW-REPEATS-REMEMBERED", "warning")]
 
 
 def test_an_anti_join_of_streams_is_refused() -> None:

@@ -79,9 +79,15 @@ def test_sink_and_source_must_be_able(trigger: str) -> None:
 
 def test_the_able_ones_are_named() -> None:
     (sink,) = TriggerSink().about(Query(query(sink_continuous=False)))
-    assert sink.problem.params["able"] == "`console`, `kafka`, `memory` or `noop`"
+    assert str(sink.problem.params["hint"]).startswith("Use `console`, `memory` or `noop`; or give `")
     (source,) = TriggerSource().about(Query(query(sources=(replace(ABLE, continuous=False),))))
-    assert source.problem.params["able"] == "`kafka`, `rate` or `socket`"
+    assert str(source.problem.params["hint"]).startswith("Use `rate` or `socket`; or give `")
+
+
+def test_where_no_connector_is_able_only_batches_help() -> None:
+    known = query(trigger="real time 5 minutes", mode="update", sources=(replace(ABLE, real_time=False),))
+    (source,) = TriggerSource().about(Query(known))
+    assert str(source.problem.params["hint"]).startswith("Give `")
 
 
 class TestRowByRow:

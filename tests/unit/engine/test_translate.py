@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import AnalysisException
 
-from headwater.engine.translate import sql_problem
+from headwater.engine.translate import function_problem, sql_problem
 from headwater.values import Position
 from tests.unit.specs import spec_of
 
@@ -34,6 +36,41 @@ class Unresolved(AnalysisException):
 
     def getQueryContext(self) -> list[object]:  # type: ignore[override]
         return []
+
+
+class StreamInside(Unresolved):
+    """What Spark raises for a stream inside an expression."""
+
+    def getCondition(self) -> str:
+        return "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
+
+
+@pytest.mark.parametrize(
+    ("where", "semi", "null"),
+    [
+        ("id IN (SELECT id FROM paid)", True, False),
+        ("EXISTS (SELECT 1 FROM paid)", True, False),
+        ("id NOT IN (SELECT id FROM paid)", False, True),
+        ("NOT id IN (SELECT id FROM paid)", False, True),
+        ("not exists (SELECT 1 FROM paid)", False, True),
+        ("id IS NOT NULL AND EXISTS (SELECT 1 FROM paid)", True, False),
+    ],
+)
+def test_a_subquery_over_a_stream_is_a_join(where: str, semi: bool, null: bool) -> None:
+    text = PIPELINE.replace("SELECT sum(amont) FROM orders", f'"SELECT * FROM orders WHERE {where}"')
+    (table,) = spec_of(text.format(mode="append", connector=CONSOLE)).tables
+    problem = sql_problem(StreamInside("", ""), table)
+    hint = str(problem.params["hint"])
+    assert problem.code == "HW-SUBQUERY-OVER-STREAM"
+    assert ("LEFT SEMI JOIN" in hint, "IS NULL" in hint) == (semi, null)
+
+
+def test_a_subquery_of_python_is_told_every_way() -> None:
+    (table,) = spec_of(PIPELINE.format(mode="append", connector=CONSOLE)).tables
+    problem = function_problem(StreamInside("", ""), table, Path("/project"))
+    hint = str(problem.params["hint"])
+    assert "LEFT SEMI JOIN" in hint
+    assert "IS NULL" in hint
 
 
 @pytest.mark.parametrize(

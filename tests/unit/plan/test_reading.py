@@ -190,3 +190,8 @@ def test_steps_stand_in_their_table_at_their_line() -> None:
 
 def test_what_with_names_twice_is_read_twice() -> None:
     assert steps("with_twice").streams == ("clicks", "clicks")
+
+
+def test_a_sliding_window_is_more_than_row_by_row_under_its_own_name() -> None:
+    assert [each.sql for each in steps("sliding").beyond_rows] == ["watermark", "sliding window", "GROUP BY"]
+    assert [each.sql for each in steps("cube").beyond_rows] == ["UNPIVOT", "GROUP BY"]

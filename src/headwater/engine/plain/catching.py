@@ -10,9 +10,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
-from pyspark import SparkConf
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.query import StreamingQueryManager
@@ -88,8 +89,11 @@ def _tell(
             tell(value)
 
 
-def catch_sessions(settings: dict[str, str]) -> None:
-    """Let these settings win over the script's, and refuse sessions of Spark Connect by name."""
+def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractContextManager[None]]) -> None:
+    """Let these settings win over the script's, and refuse sessions of Spark Connect by name.
+
+    `starting` is entered while a Spark of the script's comes up.
+    """
     builder: Any = SparkSession.Builder
     get_or_create = builder.getOrCreate
 
@@ -103,7 +107,14 @@ def catch_sessions(settings: dict[str, str]) -> None:
     def refused(self: Any, *given: Any) -> None:
         raise PipelineError(CONNECT_SESSION.at(own_place(sys._getframe(1))))
 
+    begin: Any = SparkContext.__init__
+
+    def begun(self: Any, *given: Any, **named: Any) -> None:
+        with starting():
+            begin(self, *given, **named)
+
     _replace(builder, getOrCreate=made, remote=refused, create=refused)
+    _replace(SparkContext, __init__=begun)
 
 
 def _refuse_connect(options: dict[str, str]) -> None:

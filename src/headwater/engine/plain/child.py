@@ -19,6 +19,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrameReader, DataFrameWriter
 
 from headwater.engine.plain.catching import catch_sessions, catch_streams, watch_options
+from headwater.engine.plain.clock import STANDSTILL_SECONDS, Clock
 from headwater.engine.plain.facts import plain_facts
 from headwater.engine.plain.failures import deadline_problem, failure_of
 from headwater.engine.plain.messages import Caught, Order, Teller, problem_to_json
@@ -36,9 +37,11 @@ _GRACE_SECONDS = 20.0
 def main() -> None:
     """Run one script; the first argument is the pipe to tell everything to, the second the order."""
     teller, order = Teller(int(sys.argv[1])), Order(**json.loads(sys.argv[2]))
-    _watch_time(teller, order)
-    _catch_everything(teller, order)
+    clock = Clock(order.seconds, lambda runs: teller.tell(kind="clock", runs=runs))
+    _watch_time(teller, order, clock)
+    _catch_everything(teller, order, clock)
     program = _program(order)
+    clock.run()
     failure = _run(program, order)
     if failure is not None:
         teller.tell(kind="failed", problem=failure)
@@ -46,10 +49,11 @@ def main() -> None:
     teller.tell(kind="done", declares=declares, spark=SparkContext._gateway is not None)
 
 
-def _catch_everything(teller: Teller, order: Order) -> None:
+def _catch_everything(teller: Teller, order: Order, clock: Clock) -> None:
     shadows = Shadows(Path(order.scratch))
     started = Started()
 
+    @clock.standing()
     def judge(query: CaughtQuery, written: Written, places: tuple[Position, ...]) -> str:
         name, place = started.name_of(written, places), places[0] if places else None
         found = Caught(
@@ -64,35 +68,35 @@ def _catch_everything(teller: Teller, order: Order) -> None:
         teller.tell(kind="query", query=json.loads(shadows.as_meant(json.dumps(found.to_json()))))
         return name
 
+    @clock.standing()
     def make_visible(query: CaughtQuery, written: Written, name: str) -> None:
         started.add(query, written, name)
         if written.table or (written.format == "memory" and written.name):
             shadows.table_written(written.table or written.name, query.frame, None)
         shadows.path_written(written.options.get("path"), query.frame, None)
 
-    catch_sessions(dict(order.settings))
+    catch_sessions(dict(order.settings), clock.standing)
     catch_streams(judge, make_visible)
     catch_writes(shadows)
     shadows.cover_reads()
     watch_options(lambda values: teller.tell(kind="hide", values=values), (DataFrameReader, DataFrameWriter))
 
 
-def _watch_time(teller: Teller, order: Order) -> None:
+def _watch_time(teller: Teller, order: Order, clock: Clock) -> None:
     """Tell where the script is when its time is over; the other process then ends this one."""
     main_thread = threading.main_thread().ident
 
     def look() -> None:
+        clock.wait_until_over()
         frame = sys._current_frames().get(main_thread or 0)
-        problem = deadline_problem(frame, order.file, order.seconds)
+        problem = deadline_problem(frame, order.file, order.seconds if clock.runs else STANDSTILL_SECONDS)
         with suppress(BrokenPipeError):
             teller.tell(kind="late", problem=problem_to_json(problem))
         # Should the other process be gone, nobody else will end this one.
         sleep(_GRACE_SECONDS)
         os.killpg(0, signal.SIGKILL)
 
-    timer = threading.Timer(order.seconds, look)
-    timer.daemon = True
-    timer.start()
+    threading.Thread(target=look, daemon=True).start()
 
 
 def _program(order: Order) -> ModuleType:

@@ -52,7 +52,14 @@ def _problem(error: BaseException, place: Position | None, spark_version: str) -
         return programs.SCRIPT_FAILED.at(place, error="it was interrupted")
     lines = [line for line in says.strip().splitlines() if line.strip()]
     words = f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
-    return programs.SCRIPT_FAILED.at(place, error=words.rstrip(". "))
+    failed = programs.SCRIPT_PROGRESS if _lacks_progress(error, place) else programs.SCRIPT_FAILED
+    return failed.at(place, error=words.rstrip(". "))
+
+
+def _lacks_progress(error: BaseException, place: Position | None) -> bool:
+    """Whether a line wants what a stand-in has none of: `lastProgress` is None, `recentProgress` is empty."""
+    nothing = isinstance(error, IndexError) or (isinstance(error, TypeError) and "NoneType" in str(error))
+    return nothing and bool(re.search(r"\.(last|recent)Progress\b", _line(place)))
 
 
 def _spark_problem(error: Exception, place: Position | None, spark_version: str) -> Problem:
@@ -105,9 +112,12 @@ def deadline_problem(frame: FrameType | None, file: str, seconds: float) -> Prob
 
 
 def _action(place: Position | None) -> str:
-    line = linecache.getline(place.file, place.line) if place else ""
-    calls = re.findall(r"\.(\w+)\(", line)
+    calls = re.findall(r"\.(\w+)\(", _line(place))
     return f"`{calls[-1]}()`" if calls else "an action"
+
+
+def _line(place: Position | None) -> str:
+    return linecache.getline(place.file, place.line) if place else ""
 
 
 def _column_hint(column: str, proposal: str) -> str:

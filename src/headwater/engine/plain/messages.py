@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -57,12 +58,15 @@ class Teller:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._turn = threading.Lock()
 
     def tell(self, **message: Any) -> None:
         """One message, whole, before anything else can end the process."""
         line = json.dumps(message, default=str).encode() + b"\n"
-        while line:
-            line = line[os.write(self._descriptor, line) :]
+        # Several threads may have something to tell, and a long message goes out in pieces.
+        with self._turn:
+            while line:
+                line = line[os.write(self._descriptor, line) :]
 
 
 def problem_to_json(problem: Problem) -> dict[str, Any]:

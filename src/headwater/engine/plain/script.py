@@ -21,6 +21,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from headwater.engine.java import find_java
+from headwater.engine.plain.clock import Clock
 from headwater.engine.plain.messages import Caught, Order, problem_from_json
 from headwater.errors import Problem
 from headwater.errors.catalogue import programs
@@ -58,7 +59,7 @@ def run_script(
         order = Order(file, arguments, seconds, scratch, settings)
         output = Path(scratch) / "output"
         with output.open("wb") as printed, _process(order, printed) as (process, pipe):
-            _listen(run, process, pipe, monotonic() + seconds + _GRACE_SECONDS)
+            _listen(run, process, pipe, Clock(seconds))
         run.output = output.read_text(encoding="utf-8", errors="replace")[-_MOST_OUTPUT:]
         _conclude(run, process.returncode, order)
     return run
@@ -105,24 +106,28 @@ def _environment(order: Order) -> dict[str, str]:
     }
 
 
-def _listen(run: ScriptRun, process: subprocess.Popen[bytes], pipe: int, until: float) -> None:
-    """Take in what the script's process tells, up to its end or the deadline."""
+def _listen(run: ScriptRun, process: subprocess.Popen[bytes], pipe: int, clock: Clock) -> None:
+    """Take in what the script's process tells, up to its end or the deadline; the clock follows its own."""
     held = b""
     while not run.ended:
-        ready, _, _ = select.select([pipe], [], [], max(0.0, until - monotonic()))
+        ready, _, _ = select.select([pipe], [], [], max(0.0, clock.left() + _GRACE_SECONDS))
         told = os.read(pipe, 65536) if ready else b""
         if not told:
             return
         *lines, held = (held + told).split(b"\n")
         for line in lines:
-            _take(run, json.loads(line))
+            _take(run, json.loads(line), clock)
     # What a script leaves to do at its exit belongs to it, as far as there is time.
     with suppress(subprocess.TimeoutExpired):
-        process.wait(max(0.0, min(until - monotonic(), _GRACE_SECONDS)))
+        process.wait(max(0.0, min(clock.left() + _GRACE_SECONDS, _GRACE_SECONDS)))
 
 
-def _take(run: ScriptRun, message: Mapping[str, Any]) -> None:
+def _take(run: ScriptRun, message: Mapping[str, Any], clock: Clock) -> None:
     match message["kind"]:
+        case "clock" if message["runs"]:
+            clock.run()
+        case "clock":
+            clock.stand()
         case "hide":
             hide(*message["values"])
         case "query":

@@ -1,10 +1,10 @@
-"""What Spark checks at the start of a plain query itself, and what its planner says: asked before."""
+"""What Spark checks at the start of a plain query itself: asked before."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors import sink_side
 from headwater.connectors.files import FilesSink
-from headwater.engine.analysis import physical_plan
 from headwater.engine.build import SPARK_ERRORS, columns_in
 from headwater.engine.plain.failures import source_missing
 from headwater.engine.plain.stand_in import CaughtQuery
 from headwater.engine.plain.written import Written
-from headwater.engine.spark_errors import sentence_of
-from headwater.engine.translate import full_text
 from headwater.errors import Problem
 from headwater.errors.catalogue import programs
 from headwater.errors.catalogue.running import SINK_MODE
@@ -109,18 +106,13 @@ def start_doubts(frame: DataFrame, written: Written, place: Position | None, nam
 def sink_problems(
     frame: DataFrame, written: Written, place: Position | None, name: str, known: SinkFormat
 ) -> Iterator[Problem]:
-    """What stands against a sink of this kind, and against the plan."""
+    """What stands against a sink of this kind; what Spark says to the plan is in the facts."""
     if known.modes and written.mode not in known.modes:
         modes = ", ".join(known.modes)
         params = {"sink": name, "mode": written.mode, "connector": known.connector, "modes": modes}
         yield SINK_MODE.at(place, **params)
     if written.format.lower() in FILES:
         yield from _file_problems(frame, written, place, name)
-    try:
-        physical_plan(frame.sparkSession, frame)
-    except SPARK_ERRORS as error:
-        problem = programs.QUERY_REFUSED.at(place, name=name, says=sentence_of(error))
-        yield replace(problem, detail=full_text(error))
 
 
 def _file_problems(

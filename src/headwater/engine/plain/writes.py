@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -12,52 +11,19 @@ from pyspark.sql import Catalog, DataFrame, DataFrameWriter, DataFrameWriterV2, 
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.merge import MergeIntoWriter
 
-from headwater.engine.build import SPARK_ERRORS
 from headwater.engine.plain.shadows import Shadows
+from headwater.engine.writing_calls import (
+    FILES,
+    INTO_TABLES,
+    MAKES_TABLE,
+    OF_CATALOGS,
+    OF_FRAMES,
+    OF_RDDS,
+    parsed,
+    writing_statement,
+)
 from headwater.values import Position
 from headwater.values.own_code import own_place
-
-_FILES = ("csv", "json", "orc", "parquet", "text", "xml")
-_INTO_TABLES = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
-_OF_RDDS = (
-    "saveAsHadoopDataset",
-    "saveAsHadoopFile",
-    "saveAsNewAPIHadoopDataset",
-    "saveAsNewAPIHadoopFile",
-    "saveAsPickleFile",
-    "saveAsSequenceFile",
-    "saveAsTextFile",
-)
-_STATEMENTS = frozenset(
-    {
-        "CompoundBody",
-        "CreateTable",
-        "CreateTableAsSelect",
-        "CreateTableLikeCommand",
-        "DeleteFromTable",
-        "DropPartitions",
-        "DropTable",
-        "InsertIntoDir",
-        "InsertIntoStatement",
-        "LoadData",
-        "MergeIntoTable",
-        "OptimizeTableCommand",
-        "ReplaceTable",
-        "ReplaceTableAsSelect",
-        "TruncatePartition",
-        "TruncateTable",
-        "UpdateTable",
-        "VacuumTableCommand",
-    }
-)
-"""Spark's names for what SQL can do to rows and tables that stay."""
-_MAKES_TABLE = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
-_COMMENTS = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
-_STATEMENT = re.compile(
-    rf"{_COMMENTS}(?:INSERT|MERGE|DELETE|UPDATE|TRUNCATE|LOAD|DROP\s+TABLE|"
-    r"(?:CREATE|REPLACE)\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?TABLE)\b",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 def catch_writes(shadows: Shadows) -> None:
@@ -79,7 +45,7 @@ def _catch_writers(shadows: Shadows) -> None:
         return None
 
     named = {"save": save, "saveAsTable": save_as_table, "insertInto": save_as_table, "jdbc": jdbc}
-    for name, part in {**named, **dict.fromkeys(_FILES, save)}.items():
+    for name, part in {**named, **dict.fromkeys(FILES, save)}.items():
         setattr(DataFrameWriter, name, part)
 
 
@@ -108,16 +74,16 @@ def _catch_tables(shadows: Shadows) -> None:
         return frame
 
     setattr(DataFrameWriterV2, "__init__", begun)  # noqa: B010 - mypy has a word against the assignment
-    for name in _INTO_TABLES:
+    for name in INTO_TABLES:
         setattr(DataFrameWriterV2, name, write)
-    for name in ("createTable", "createExternalTable"):
+    for name in OF_CATALOGS:
         setattr(Catalog, name, create_table)
     setattr(MergeIntoWriter, "merge", lambda writer: None)  # noqa: B010
 
 
 def _catch_row_functions() -> None:
     """Functions that are called with rows for what they do elsewhere; on a stream Spark refuses them."""
-    for name in ("foreach", "foreachPartition"):
+    for name in OF_FRAMES:
         original = getattr(ClassicDataFrame, name)
 
         def called(frame: Any, function: Any, original: Any = original) -> None:
@@ -125,7 +91,7 @@ def _catch_row_functions() -> None:
                 original(frame, function)
 
         setattr(ClassicDataFrame, name, called)
-    for name in _OF_RDDS:
+    for name in OF_RDDS:
         setattr(RDD, name, lambda rdd, *given, **options: None)
 
 
@@ -133,11 +99,11 @@ def _catch_sql(shadows: Shadows) -> None:
     run = SparkSession.sql
 
     def sql(spark: Any, sqlQuery: str, *given: Any, **named: Any) -> DataFrame:  # noqa: N803 - PySpark's name
-        statement = _statement(spark, sqlQuery)
+        statement = writing_statement(spark, sqlQuery)
         if statement is None:
             return run(spark, sqlQuery, *given, **named)
         kind, table = statement
-        if kind in _MAKES_TABLE and table:
+        if kind in MAKES_TABLE and table:
             frame = _made_by(spark, sqlQuery, kind)
             if frame is not None:
                 shadows.table_written(table, frame, _here())
@@ -148,41 +114,9 @@ def _catch_sql(shadows: Shadows) -> None:
     setattr(SparkSession, "sql", sql)  # noqa: B010
 
 
-def _statement(spark: Any, text: str) -> tuple[str, str] | None:
-    """Spark's name for a statement that would change what stays, and the table that it makes."""
-    try:
-        plan = _parsed(spark, text)
-    except SPARK_ERRORS:
-        # A text with places for values in it, or one that is wrong, which Spark is to say.
-        return ("", "") if _STATEMENT.match(text) else None
-    found = _writing(plan)
-    if found is None:
-        return None
-    kind = str(found.getClass().getSimpleName())
-    return kind, _table_name(found) if kind in _MAKES_TABLE else ""
-
-
-def _parsed(spark: Any, text: str) -> Any:
-    return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
-
-
-def _writing(plan: Any) -> Any | None:
-    """The first node that writes; WITH and several INSERTs of one FROM stand above theirs."""
-    if str(plan.getClass().getSimpleName()) in _STATEMENTS:
-        return plan
-    below = plan.children()
-    found = (_writing(below.apply(index)) for index in range(below.size()))
-    return next((each for each in found if each is not None), None)
-
-
-def _table_name(plan: Any) -> str:
-    parts = plan.name().nameParts()
-    return ".".join(str(parts.apply(index)) for index in range(parts.size()))
-
-
 def _made_by(spark: Any, text: str, kind: str) -> DataFrame | None:
     """The rows that a new table would hold: those of its query, or none."""
-    plan = _parsed(spark, text)
+    plan = parsed(spark, text)
     jvm = spark._jvm
     if kind.endswith("AsSelect"):
         rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan.query())

@@ -1,4 +1,4 @@
-"""What is wrong with a finding that the pipeline file accepts."""
+"""What is wrong with a finding that is accepted."""
 
 from headwater.errors.problems import Entry
 

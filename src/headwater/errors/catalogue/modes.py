@@ -15,7 +15,7 @@ NOTHING_TO_COMPLETE = Entry(
 )
 SESSIONS_IN_UPDATE = Entry(
     "HW-SESSIONS-IN-UPDATE",
-    "The sink `{sink}` is in update mode, and the session windows by {keys} can't be given so: two sessions "
+    "The sink `{sink}` is in update mode, and session windows of {keys} can't be given so: two sessions "
     "may grow into one, and what was given for them can't be taken back.",
     "{hint}",
 )

@@ -84,7 +84,8 @@ GLOBAL_SESSION = Entry(
     "HW-GLOBAL-SESSION",
     "Session windows without another key fail on a stream: {sql} is the only thing it groups by.",
     "Group by something else as well, such as the user whose session it is; for one session over all rows "
-    "a constant column will do (`SELECT 1 AS one, …`, `GROUP BY one, session_window(…)`).",
+    "make a constant column before (`… FROM (SELECT 1 AS one, * FROM orders) GROUP BY one, "
+    'session_window(…)`; `withColumn("one", lit(1))` in PySpark).',
 )
 ONE_BATCH_AT_A_TIME = Entry(
     "HW-ONE-BATCH-AT-A-TIME",
@@ -101,8 +102,9 @@ JOIN_WITHOUT_EQUALITY = Entry(
 )
 SEVERAL_EVENT_TIMES = Entry(
     "HW-SEVERAL-EVENT-TIMES",
-    "A side of the join has more than one column with a watermark, {columns}, and Spark takes one.",
-    "Leave all but one out before the join: name the columns in the SELECT, or `drop` the others in PySpark.",
+    "More than one column with a watermark comes to {operator}, {columns}, and Spark takes one: the query "
+    "would fail in its first batch.",
+    "Leave all but one out before: name the columns in the SELECT, or `drop` the others in PySpark.",
 )
 NEVER_ENDS = Entry(
     "HW-NEVER-ENDS",
@@ -136,6 +138,5 @@ SUBQUERY_OVER_STREAM = Entry(
     "HW-SUBQUERY-OVER-STREAM",
     "{where} reads a stream inside an expression (IN, EXISTS, or a query for a single value), which can't be "
     "done.",
-    "Join with it: `LEFT SEMI JOIN` in place of IN and EXISTS; for a value of an aggregation write that with "
-    "a sink, and read it as a static source.",
+    "{hint}",
 )

@@ -44,10 +44,26 @@ SCRIPT_ARGUMENTS = Entry(
     "`{arguments}` after `--` is for a script, and {file} declares a pipeline.",
     "Take it out, or check the script that takes these arguments.",
 )
+SCRIPT_ACCEPT = Entry(
+    "HW-SCRIPT-ACCEPT",
+    "`--accept` is for a script, and {file} declares a pipeline.",
+    "Write the code and its reason into the file, below `accept:`.",
+)
+ACCEPT_NO_REASON = Entry(
+    "HW-ACCEPT-NO-REASON",
+    "`{code}` is to be accepted, and no reason is given.",
+    "Write in a few words why it is all right: {form}.",
+)
 SCRIPT_FAILED = Entry(
     "HW-SCRIPT-FAILED",
     "The script fails at this line: {error}.",
     "Mend it; `--verbose` shows the whole traceback and what the script has printed.",
+)
+SCRIPT_PROGRESS = Entry(
+    "HW-SCRIPT-PROGRESS",
+    "This line needs the progress of a query, and in a check none has run: {error}.",
+    "Ask first whether there is any, `if query.lastProgress:`; a real query has none before its first batch, "
+    "either.",
 )
 SCRIPT_ACTION = Entry(
     "HW-SCRIPT-ACTION",
@@ -91,11 +107,6 @@ SCRIPT_NO_QUERY = Entry(
     "HW-SCRIPT-NO-QUERY",
     "{file} came to its end and started no streaming query, and it declares no pipeline.",
     "{hint}",
-)
-QUERY_REFUSED = Entry(
-    "HW-QUERY-REFUSED",
-    "Spark can't plan the query `{name}`: {says}.",
-    "Mend what it names; `--verbose` shows Spark's full text.",
 )
 NO_CHECKPOINT = Entry(
     "HW-NO-CHECKPOINT",

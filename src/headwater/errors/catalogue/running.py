@@ -77,6 +77,13 @@ ACTION_ON_A_STREAM = Entry(
     "The function of the table `{name}` runs {action} on a stream, which has no end.",
     "Return the DataFrame as it is; what should happen with each batch goes into a `foreach_batch` sink.",
 )
+WRITE_IN_A_TABLE = Entry(
+    "HW-WRITE-IN-A-TABLE",
+    "The function of the table `{name}` calls {call}, and such a function must only return a DataFrame: it "
+    "is called at every check and before every start.",
+    "Return the DataFrame, and declare a sink that reads the table; what should happen with each batch goes "
+    "into a `foreach_batch` sink.",
+)
 STATIC_SINK = Entry(
     "HW-STATIC-SINK",
     "The sink `{sink}` reads `{reads}`, in which nothing streams.",

@@ -24,8 +24,8 @@ JOIN_KEEPS_ALL = Entry(
 )
 VALUES_GROW = Entry(
     "HW-VALUES-GROW",
-    "{aggregates} in the query of `{sink}` keeps every value that ever came, since no key is ever over.",
-    "Group by a window of a column with a watermark too, or keep a count, a sum or a maximum instead.",
+    "{aggregates} in the query of `{sink}` keeps every {values} that ever came, since no key is ever over.",
+    "Group by a window of a column with a watermark too, or {instead}.",
 )
 OUTER_JOIN_UNBOUNDED = Entry(
     "HW-OUTER-JOIN-UNBOUNDED",

@@ -5,12 +5,12 @@ from headwater.errors.problems import Entry
 TRIGGER_SINK = Entry(
     "HW-TRIGGER-SINK",
     "The sink `{sink}` can't take rows under `{trigger}`: {connector} writes whole batches.",
-    "Use {able}; or give `{sink}` a trigger with batches, such as `every 1 second`.",
+    "{hint}",
 )
 TRIGGER_SOURCE = Entry(
     "HW-TRIGGER-SOURCE",
     "The source `{name}` can't be read under `{trigger}`: {connector} gives its rows in batches.",
-    "Use {able}; or give `{sink}` a trigger with batches, such as `every 1 second`.",
+    "{hint}",
 )
 NOT_ROW_BY_ROW = Entry(
     "HW-NOT-ROW-BY-ROW",

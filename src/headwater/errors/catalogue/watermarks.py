@@ -8,6 +8,12 @@ WINDOW_TAKEN_APART = Entry(
     "window is ever over and its state grows for ever.",
     "{hint}",
 )
+SESSION_TAKEN_APART = Entry(
+    "HW-SESSION-TAKEN-APART",
+    "The query of `{sink}` groups by `{key}`, a part of a session: Spark makes one session of several rows "
+    "only where the whole session is a key, so that each row would be a session of its own.",
+    "{hint}",
+)
 WATERMARK_LOST = Entry(
     "HW-WATERMARK-LOST",
     "The query of `{sink}` groups by `{key}`, which is computed from `{column}` and has lost its watermark: "
@@ -19,6 +25,20 @@ WATERMARK_WRONG_COLUMN = Entry(
     "The query of `{sink}` groups by windows of `{column}`, and its watermark stands on {others}: no window "
     "is ever over, and its state grows for ever.",
     "Declare the watermark on `{column}`, or make the windows of {others}.",
+)
+WATERMARK_ON_A_BRANCH = Entry(
+    "HW-WATERMARK-ON-A-BRANCH",
+    "The query of `{sink}` groups by windows of `{column}`, which has a watermark in some branches of a "
+    "UNION and none in the first: no window is ever over, and its state grows for ever.",
+    "Declare a watermark on `{column}` in every branch, or once on the table that holds the UNION.",
+)
+BRANCH_WITHOUT_WATERMARK = Entry(
+    "HW-BRANCH-WITHOUT-WATERMARK",
+    "The query of `{sink}` puts {streams} together with {others} in a UNION, and there is a "
+    "watermark on {others} only: Spark holds all rows to it, so that rows of {streams} can be dropped as "
+    "late by a limit that nobody set for them.",
+    "Declare a watermark on {streams} too, or only one, on the table that holds the UNION (`watermark:` in "
+    "the file, `withWatermark` in PySpark).",
 )
 WATERMARK_TWICE = Entry(
     "HW-WATERMARK-TWICE",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,10 @@ from headwater.engine.plain.failures import deadline_problem, failure_of, source
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.programs import CONNECT_SESSION
 
+NAMES = {
+    "CONNECT": PipelineError(CONNECT_SESSION.at(None)),
+    "QUERY": SimpleNamespace(lastProgress=None, recentProgress=[]),
+}
 PARSES = """
 import argparse
 parser = argparse.ArgumentParser()
@@ -23,7 +28,7 @@ def ended(tmp_path: Path, text: str) -> Problem | None:
     file = tmp_path / "job.py"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(BaseException) as error:
-        exec(compile(text, str(file), "exec"), {"CONNECT": PipelineError(CONNECT_SESSION.at(None))})
+        exec(compile(text, str(file), "exec"), dict(NAMES))
     return failure_of(error.value, "job.py", "4.1.4")
 
 
@@ -33,6 +38,19 @@ def ended(tmp_path: Path, text: str) -> Problem | None:
         ("\n1 / 0\n", "HW-SCRIPT-FAILED", 2, {"error": "ZeroDivisionError: division by zero"}),
         ("raise ValueError\n", "HW-SCRIPT-FAILED", 1, {"error": "ValueError"}),
         ("raise KeyboardInterrupt\n", "HW-SCRIPT-FAILED", 1, {"error": "it was interrupted"}),
+        (
+            "def rows(query):\n    return query.lastProgress['numInputRows']\nrows(QUERY)\n",
+            "HW-SCRIPT-PROGRESS",
+            2,
+            {"error": "TypeError: 'NoneType' object is not subscriptable"},
+        ),
+        (
+            "QUERY.recentProgress[-1]\n",
+            "HW-SCRIPT-PROGRESS",
+            1,
+            {"error": "IndexError: list index out of range"},
+        ),
+        ("[][0]\n", "HW-SCRIPT-FAILED", 1, {"error": "IndexError: list index out of range"}),
         ("\n\nraise CONNECT\n", "HW-CONNECT-SESSION", 3, {}),
     ],
 )

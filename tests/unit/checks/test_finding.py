@@ -1,0 +1,25 @@
+"""A finding as users of Python read it."""
+
+from __future__ import annotations
+
+from headwater.checks import Finding, Severity
+from headwater.errors.catalogue.running import UNUSED
+from headwater.values import Position
+
+
+def test_a_finding_tells_what_its_problem_tells() -> None:
+    problem = UNUSED.at(Position("p.yml", 7), kind="table", name="old")
+    finding = Finding(problem, Severity.WARNING)
+    assert (finding.code, finding.where) == ("HW-UNUSED", problem.where)
+    assert (finding.sentence, finding.remedy) == (problem.sentence, problem.remedy)
+    told = finding.to_json()
+    assert (told["code"], told["sentence"], told["remedy"]) == (
+        finding.code,
+        finding.sentence,
+        finding.remedy,
+    )
+    assert "where" not in told
+
+
+def test_a_finding_without_a_line_is_nowhere() -> None:
+    assert Finding(UNUSED.at(None, kind="table", name="old")).where == ""

@@ -1,0 +1,42 @@
+"""`--accept` on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.engine.plain import script
+from headwater.engine.plain.messages import Caught
+from headwater.engine.plain.script import ScriptRun
+from headwater.errors.catalogue.programs import PASSING_CHECKPOINT
+from tests.unit.checks.facts import facts
+from tests.unit.cli.conftest import Headwater
+
+CODE = "HW-PASSING-CHECKPOINT"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script with one finding."""
+    run = ScriptRun(
+        [Caught(facts(), None, doubts=(PASSING_CHECKPOINT.at(name="out"),))], spark=True, ended=True
+    )
+    monkeypatch.setattr(script, "run_script", lambda *order: run)
+    file = tmp_path / "job.py"
+    file.write_text("print('a job')\n", encoding="utf-8")
+    return file
+
+
+def test_a_finding_is_accepted_with_its_reason(headwater: Headwater, job: Path) -> None:
+    assert headwater("check", job, "--strict", "--json").code == 3
+    answer = headwater("check", job, "--strict", "--json", "--accept", f"{CODE}=for a = b only")
+    (found,) = answer.json["findings"]
+    assert (answer.code, found["code"], found["accepted"]) == (0, CODE, "for a = b only")
+
+
+@pytest.mark.parametrize("given", [CODE, f"{CODE}=", f"{CODE}= "])
+def test_a_reason_is_wanted(headwater: Headwater, job: Path, given: str) -> None:
+    answer = headwater("check", job, "--json", "--accept", given)
+    assert answer.code == 2
+    assert [each["code"] for each in answer.json["problems"]] == ["HW-ACCEPT-NO-REASON"]
