@@ -101,6 +101,7 @@ def test_a_join_with_itself_is_refused(context: SparkContext, tmp_path: Path) ->
     assert codes(lines(tmp_path, 9, SELF_JOIN)) == [
         ("error", "HW-NOT-REPLAYABLE-TWICE", 8),
         ("warning", "HW-NOT-REPLAYABLE", 4),
+        ("warning", "HW-JOIN-KEEPS-ALL", 6),
     ]
 
 
