@@ -128,6 +128,7 @@ def queries_of(spark: SparkSession, frames: dict[str, DataFrame]) -> dict[str, D
 def comparable(text: str) -> str:
     """A record with Spark's numbers in the order of their appearance, and without names of the moment."""
     numbers: dict[int, int] = {}
+    ctes: dict[str, str] = {}
 
     def renumbered(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -136,6 +137,9 @@ def comparable(text: str) -> str:
             return [renumbered(each, key) for each in value]
         if isinstance(value, int) and key in ("id", "makes"):
             return numbers.setdefault(value, len(numbers) + 1)
+        if isinstance(value, str) and key in ("id", "cteId"):
+            # What WITH names, Spark counts through all queries of its process.
+            return ctes.setdefault(value, str(len(ctes)))
         return re.sub(r"#\d+", "#", value) if isinstance(value, str) else value
 
     return json.dumps(renumbered(json.loads(text)), indent=1, sort_keys=True) + "\n"
