@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from headwater.connectors import sink_side, source_side
 from headwater.engine.analysis import trigger_refusal_of
+from headwater.engine.build import columns_in
 from headwater.engine.held import HeldRows, held_by
 from headwater.engine.plan_record import Owners, record_of
 from headwater.engine.prepare import Prepared, canonical
@@ -25,6 +26,18 @@ from headwater.values.secrets import MASK
 def steps_in(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> Steps:
     """What the plan of a streaming DataFrame does with its rows."""
     return steps_of(record_of(frame, sources, owners))
+
+
+def of_steps(steps: Steps) -> dict[str, Any]:
+    """What a plan says, under the names of the facts; how often a stream is read, its source tells."""
+    return {
+        "operators": steps.operators,
+        "non_deterministic": steps.non_deterministic,
+        "python_functions": steps.python_functions,
+        "beyond_rows": steps.beyond_rows,
+        "clock_reads": steps.clock_reads,
+        "repeated_streams": steps.repeated_streams,
+    }
 
 
 def facts_of(
@@ -46,18 +59,13 @@ def facts_of(
         root=str(spec.root),
         timezone=spec.timezone,
         sources=_sources(prepared, spec, sink, steps),
-        output_schema={field.name: field.dataType.simpleString() for field in frame.schema.fields},
+        output_schema=columns_in(frame),
         places=_places(side.places(sink.options)),
         delivery=side.delivery.name,
         modes=tuple(mode.value for mode in Mode if mode.value in side.modes),
         trigger=str(sink.trigger),
         cores=prepared.session.cores,
-        operators=steps.operators,
-        non_deterministic=steps.non_deterministic,
-        python_functions=steps.python_functions,
-        beyond_rows=steps.beyond_rows,
-        clock_reads=steps.clock_reads,
-        repeated_streams=steps.repeated_streams,
+        **of_steps(steps),
         sink_continuous=side.continuous,
         sink_real_time=side.real_time,
         refusal=prepared.refusals.get(sink.name),

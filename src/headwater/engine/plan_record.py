@@ -20,7 +20,6 @@ from headwater.engine.state_variables import state_variables
 from headwater.plan.tree import Changing, Column, Node, PlanRecord, Term
 
 _ATTRIBUTE = re.compile(r"#(\d+)L?(?:-T(-?\d+)ms)?$")
-_MARKS = {"spark.timeWindow": "window", "spark.sessionWindow": "session"}
 _BETWEEN = "\x01"
 
 # What is asked of Spark as SQL text: fields of these nodes that a message quotes.
@@ -255,8 +254,7 @@ def _column(text: str, said: Mapping[str, Any]) -> Column:
     found = _ATTRIBUTE.search(text)
     number, delay = (found[1], found[2]) if found else ("-1", None)
     type_ = said["type"] if isinstance(said["type"], str) else said["type"]["type"]
-    window = next((mark for key, mark in _MARKS.items() if key in said.get("metadata", {})), "")
-    return Column(said["name"], int(number), type_, int(delay) if delay is not None else -1, window)
+    return Column(said["name"], int(number), type_, int(delay) if delay is not None else -1)
 
 
 def _changing(plan: Any) -> Iterator[Changing]:

@@ -23,8 +23,6 @@ class Column:
     type: str
     delay_ms: int = -1
     """The delay of the watermark that it carries; -1 for a column without one."""
-    window: str = ""
-    """`window` or `session` for a column that Spark has marked as one."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.engine.analysis import refusal_of, trigger_refusal_of
 from headwater.engine.build import SPARK_ERRORS, columns_in
-from headwater.engine.facts import steps_in
+from headwater.engine.facts import of_steps, steps_in
 from headwater.engine.plain.sources import plain_sources
 from headwater.engine.plain.written import Written
 from headwater.engine.plan_record import Owners
@@ -40,12 +40,7 @@ def plain_facts(frame: DataFrame, written: Written, name: str, sink: SinkFormat 
         modes=known.modes,
         trigger=written.trigger,
         cores=_cores(spark),
-        operators=steps.operators,
-        non_deterministic=steps.non_deterministic,
-        python_functions=steps.python_functions,
-        beyond_rows=steps.beyond_rows,
-        clock_reads=steps.clock_reads,
-        repeated_streams=steps.repeated_streams,
+        **of_steps(steps),
         sink_continuous=known.continuous,
         sink_real_time=known.real_time,
         refusal=refused,
