@@ -337,7 +337,12 @@ def _stop_context(context: SparkContext, reachable: bool) -> threading.Thread:
         with warnings.catch_warnings():
             # PySpark warns when the JVM is gone meanwhile; that is no news here.
             warnings.simplefilter("ignore", RuntimeWarning)
-            context.stop()
+            try:
+                context.stop()
+            except (Py4JError, OSError):
+                # The JVM died while it was asked. The context has let go of it by now; what it holds in
+                # this process is still to be stopped, or the next start would take it for a running one.
+                context.stop()
 
     thread = threading.Thread(target=stop, name="headwater-stop-spark", daemon=True)
     thread.start()
