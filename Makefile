@@ -9,7 +9,7 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-verify quick test features soak reference pictures outcomes plans bench-check docs lock clean force
+.PHONY: help setup demo demo-verify demo-kafka quick test features soak reference pictures outcomes plans bench-check bench-kafka docs lock clean force
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -29,6 +29,9 @@ demo: setup ## run the demonstration (ARGS="…" is handed on)
 demo-verify: setup ## compare what the demo wrote with the batch result over the same input
 	@$(PY) demo/verify.py
 
+demo-kafka: setup ## ad impressions and clicks through a real Kafka broker, and what was set aside
+	@$(PY) -m demo.kafka.run $(ARGS)
+
 quick: setup ## the checks that need no JVM, in under a minute
 	@$(PY) -m scripts.gate --quick
 
@@ -38,7 +41,7 @@ test: setup ## the whole gate: style, types, import contracts, every test
 features: setup ## the contract's rows with their state in the last test run
 	@$(PY) -m scripts.features
 
-soak: setup ## tests/faults again and again (ROUNDS=10)
+soak: setup ## tests/faults again and again (ROUNDS=10), then what the gate has no time for
 	@$(PY) -m scripts.soak $(ROUNDS)
 
 reference: setup ## write the generated pages of the docs again
@@ -55,6 +58,9 @@ plans: setup ## record the plans anew on which facts are tested
 
 bench-check: setup ## how fast the offline check is beside spark-pipelines dry-run (ARGS=ROUNDS)
 	@$(PY) bench/offline_check.py $(ARGS)
+
+bench-kafka: setup ## what Headwater costs on Kafka beside PySpark by hand (ARGS=ROUNDS)
+	@$(PY) bench/kafka_layer.py $(ARGS)
 
 docs: setup ## build the documentation into site/
 	@$(PY) -m zensical build --clean --strict

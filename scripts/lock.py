@@ -29,7 +29,7 @@ def main(options: list[str]) -> None:
     python = project["requires-python"].removeprefix(">=")
     # The build back end is locked too: the editable install then needs no index.
     build = [*declared["build-system"]["requires"], "editables"]
-    optional = project["optional-dependencies"]["java"]
+    optional = [each for extra in project["optional-dependencies"].values() for each in extra]
     development = [*project["dependencies"], *optional, *declared["dependency-groups"]["dev"], *build]
     compile_lock("uv", [UV], python, options)
     compile_lock("dev", development, python, options)

@@ -19,7 +19,7 @@ import typer.core
 import typer.main
 from pydantic import BaseModel
 
-from headwater.api.init import TEMPLATE
+from headwater.api.init import TEMPLATES, WORD_COUNT
 from headwater.cli.main import app
 from headwater.connectors import all_connectors
 from headwater.errors import Entry, HeadwaterError, catalogue
@@ -149,7 +149,8 @@ def pipeline_page() -> Iterator[str]:
     yield from ("# Pipeline files", "")
     yield "A pipeline file is YAML 1.2. It declares sources, tables and sinks, and settings of the whole."
     yield "An unknown key is refused. This is the file that `headwater init` makes:"
-    yield from ("", "```yaml", (TEMPLATE / "pipeline.yml").read_text(encoding="utf-8").rstrip(), "```", "")
+    made = TEMPLATES / WORD_COUNT.folder / "pipeline.yml"
+    yield from ("", "```yaml", made.read_text(encoding="utf-8").rstrip(), "```", "")
     yield from ("## Top level", "", *keys_table(PipelineKeys, **NAMED_THINGS, accept=ACCEPT))
     yield "Names of sources, tables and sinks are letters, digits and `_`, and don't begin with a digit."
     yield from ("Sources and tables share one name space.", "", "## Functions", "")
@@ -262,15 +263,27 @@ def commands_page() -> Iterator[str]:
     yield from table(("option", "default", "meaning"), (option_row(each) for each in group.params))
     yield from table(
         ("command", "what it does"),
-        ((f"[`{name}`](#headwater-{name})", text(each.help)) for name, each in group.commands.items()),
+        (
+            (f"[`{name}`](#headwater-{name.replace(' ', '-')})", text(each.help))
+            for name, each in typed_commands(group)
+        ),
     )
-    for name, command in group.commands.items():
+    for name, command in typed_commands(group):
         yield from (f"## headwater {name}", "", text(command.help), "")
         arguments = [each for each in command.params if isinstance(each, typer.core.TyperArgument)]
         usage = " ".join(["headwater", name, "[OPTIONS]", *(each.metavar or each.name for each in arguments)])
         yield from ("```sh", usage, "```", "")
         yield from table(("option", "default", "meaning"), (option_row(each) for each in command.params))
     yield from ("## Exit codes", "", *table(("code", "meaning"), exit_codes()))
+
+
+def typed_commands(group: Any) -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with the names of its groups before its own."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", each) for inner, each in typed_commands(command))
+        else:
+            yield name, command
 
 
 def option_row(option: Any) -> tuple[str, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,9 +14,12 @@ from tests.short_lives import java_options
 
 
 @contextmanager
-def shared_context(folder: Path, stdout: Callable[[str], None]) -> Iterator[SparkContext]:
+def shared_context(
+    folder: Path, stdout: Callable[[str], None], jars: Iterable[str] = ()
+) -> Iterator[SparkContext]:
     """The process's Spark context, on two cores; `stdout` gets what the JVM prints."""
     settings = {
+        "spark.jars": ",".join(jars),
         "spark.master": "local[2]",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -114,8 +114,13 @@ def rows_of(
 
 def with_avro(spark: Any) -> None:
     """Let a test's own session read and write avro."""
+    with_jars(spark, "avro")
+
+
+def with_jars(spark: Any, connector: str) -> None:
+    """Let a test's own session use what Spark lacks for a connector."""
     store = jar_store()
-    add_to(spark, tuple(str(store.take(artifact).path) for artifact in artifacts_of("avro")))
+    add_to(spark, tuple(str(store.take(artifact).path) for artifact in artifacts_of(connector)))
 
 
 CAPTURE = """

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         files,
         foreach,
         foreach_batch,
+        kafka,
         memory,
         noop,
         python,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         rate_per_batch,
         socket,
     )
+    from headwater.loaders.expectations import expect
     from headwater.runtime import Run
     from headwater.values import secret
 
@@ -35,9 +37,11 @@ _NAMES = {
     "check": "headwater.api.plain",
     "connector": "headwater.loaders.constructors",
     "console": "headwater.loaders.constructors",
+    "expect": "headwater.loaders.expectations",
     "files": "headwater.loaders.constructors",
     "foreach": "headwater.loaders.constructors",
     "foreach_batch": "headwater.loaders.constructors",
+    "kafka": "headwater.loaders.constructors",
     "memory": "headwater.loaders.constructors",
     "noop": "headwater.loaders.constructors",
     "python": "headwater.loaders.constructors",
@@ -55,9 +59,11 @@ __all__ = [
     "check",
     "connector",
     "console",
+    "expect",
     "files",
     "foreach",
     "foreach_batch",
+    "kafka",
     "memory",
     "noop",
     "python",

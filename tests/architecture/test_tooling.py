@@ -6,12 +6,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from scripts.contract import ROOT, Result, Row, read_results, read_rows, state_of, write_results
 from scripts.features import report
 from scripts.gate import Outcome, good, judge_tests, steps, summary
+from scripts.soak import runs
+from tests.conftest import pytest_collection_modifyitems
 
 ROWS = [Row("A1.1", "first", "A. Model"), Row("A2", "second", "A. Model"), Row("B1", "third", "B. Sources")]
 
@@ -143,6 +147,44 @@ def test_the_summary_ends_with_the_totals() -> None:
     assert lines[1].split() == ["mypy", "1.0", "1", "0", "0"]
     assert "  t::a: no server" in lines
     assert lines[-1].strip() == "6 passed, 2 failed, 1 skipped"
+
+
+@pytest.mark.parametrize(("soak", "left"), [("", ["usual"]), ("3", ["usual", "rare"])])
+def test_the_gate_leaves_out_what_is_marked_for_the_soak(
+    monkeypatch: pytest.MonkeyPatch, soak: str, left: list[str]
+) -> None:
+    monkeypatch.setenv("HEADWATER_SOAK", soak)
+    told: list[Any] = []
+    config: Any = SimpleNamespace(
+        option=SimpleNamespace(markexpr=""),
+        hook=SimpleNamespace(pytest_deselected=lambda items: told.extend(items)),
+    )
+    items: Any = [
+        SimpleNamespace(name=name, get_closest_marker={"soak": name == "rare"}.get)
+        for name in ("usual", "rare")
+    ]
+    pytest_collection_modifyitems(config, items)
+    assert [item.name for item in items] == left
+    assert len(items) + len(told) == 2
+
+
+def test_what_is_left_for_the_soak_is_not_all_that_shows_a_row() -> None:
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        for test in re.split(r"\n\n\n", file.read_text(encoding="utf-8")):
+            if re.match(r"(?:@.*\n)*@pytest\.mark\.soak\n", test):
+                assert not re.search(r'^@pytest\.mark\.feature\("[^"]+"\)$', test, re.MULTILINE), test
+
+
+def test_a_soak_runs_every_folder_that_has_something_for_it() -> None:
+    tests = ROOT / "tests"
+    marked = {
+        file.relative_to(tests).parts[0]
+        for file in tests.rglob("test_*.py")
+        if "pytest.mark.soak" in file.read_text(encoding="utf-8") and file != Path(__file__)
+    }
+    asked = [words for _, words in runs(rounds=2)]
+    assert asked[:2] == [("tests/faults",)] * 2
+    assert {words[0] for words in asked} >= {f"tests/{folder}" for folder in marked}
 
 
 def test_the_gate_builds_the_docs_also_without_a_jvm() -> None:

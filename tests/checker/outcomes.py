@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from scripts.modes import OUTCOMES
+from tests.checker.cases import Case
 from tests.checker.matrix import Matrix
+from tests.checker.starting import Outcome
 
 
 def outcomes(matrix: Matrix) -> dict[str, dict[str, Any]]:
@@ -29,6 +32,22 @@ def committed() -> dict[str, dict[str, Any]]:
     """The outcomes that stand beside the tests."""
     found: dict[str, dict[str, Any]] = json.loads(OUTCOMES.read_text(encoding="utf-8"))
     return found
+
+
+def known_outcomes(cases: Iterable[Case]) -> dict[str, Outcome]:
+    """What worked in another mode as well, by what stands beside the tests: one start is enough for a gate.
+
+    Whatever does not work is started in each mode.
+    """
+    kept, seen = committed(), set[tuple[str, str, str]]()
+    known: dict[str, Outcome] = {}
+    for case in cases:
+        outcome, kind = kept.get(case.id, {}).get("outcome"), (case.kind, case.sink, case.trigger)
+        if outcome == Outcome.WORKS.value and kind in seen:
+            known[case.id] = Outcome.WORKS
+        elif outcome == Outcome.WORKS.value:
+            seen.add(kind)
+    return known
 
 
 def as_text(matrix: Matrix) -> str:

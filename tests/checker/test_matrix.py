@@ -7,7 +7,7 @@ from pyspark import SparkContext
 
 from tests.checker.cases import Case
 from tests.checker.matrix import Matrix, all_cases, first_cases, run_matrix
-from tests.checker.outcomes import committed, outcomes
+from tests.checker.outcomes import committed, known_outcomes, outcomes
 
 # All cases run in the set-up of the first test; a busy machine may take long.
 pytestmark = pytest.mark.timeout(1_800)
@@ -18,7 +18,8 @@ IN_SPARKS_WORDS = {"HW-NOT-ON-A-STREAM", "HW-MODE-NOT-SUPPORTED", "HW-SPARK-REFU
 
 @pytest.fixture(scope="module")
 def matrix(context: SparkContext, tmp_path_factory: pytest.TempPathFactory) -> Matrix:
-    return run_matrix(first_cases(), tmp_path_factory.mktemp("matrix"))
+    cases = first_cases()
+    return run_matrix(cases, tmp_path_factory.mktemp("matrix"), known_outcomes(cases))
 
 
 @pytest.mark.feature("D1")
@@ -27,7 +28,7 @@ def test_the_check_judges_each_case_as_a_real_start_does(
 ) -> None:
     with capsys.disabled():
         print(f"\n{matrix}")  # noqa: T201 (the confusion matrix is for the reader of the gate's output)
-    assert len(matrix.judged) >= 150
+    assert sum(each.started for each in matrix.judged) >= 150
     assert matrix.off_diagonal == [], str(matrix)
 
 

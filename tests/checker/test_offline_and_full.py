@@ -20,7 +20,15 @@ from tests.docs.pages import ROOT
 from tests.pipelines import feed, write
 from tests.unit.loaders.refusing import bare, project, written
 
-EXAMPLES = [*sorted((ROOT / "examples").glob("*/*.yml")), ROOT / "demo" / "pipeline.yml"]
+IN_THE_GATE = ("ad_clicks", "ad_revenue", "custom_source", "demo", "two_places")
+EXAMPLES = [
+    pytest.param(
+        file,
+        id=f"{file.parent.name}/{file.name}",
+        marks=() if file.parent.name in IN_THE_GATE else pytest.mark.soak,
+    )
+    for file in (*sorted((ROOT / "examples").glob("*/*.yml")), ROOT / "demo" / "pipeline.yml")
+]
 REFUSED = ROOT / "tests" / "unit" / "loaders" / "refused"
 
 SOURCES = """
@@ -161,7 +169,7 @@ def contradictions(offline: CheckResult, full: CheckResult) -> Iterator[str]:
             yield f"{sink.name} is exactly once offline, where the query is not known"
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: f"{file.parent.name}/{file.name}")
+@pytest.mark.parametrize("file", EXAMPLES)
 def test_an_example_is_told_the_same(context: SparkContext, file: Path, tmp_path: Path) -> None:
     project = tmp_path / "project"
     shutil.copytree(file.parent, project, ignore=shutil.ignore_patterns(".headwater", "work", "out"))

@@ -28,7 +28,7 @@ from tests.pipelines import feed
 
 pytestmark = pytest.mark.usefixtures("context")
 LONGEST = 60.0
-SILENT = 8.0
+SILENT = 4.0
 """How long a query that waits for cores is waited for: it would wait for ever."""
 
 

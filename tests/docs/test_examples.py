@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,14 @@ FED = {"socket_word_count"}
 # Equal specs run alike; only functions are loaded in another way when Python declares the pipeline.
 RUNS = [
     *((name, "pipeline.yml") for name in NAMES if name not in FED),
-    ("ad_revenue", "pipeline.py"),
-    ("custom_sink", "pipeline.py"),
-    ("custom_source", "pipeline.py"),
     ("orders", "pipeline.py"),
-    ("two_places", "pipeline.py"),
+    *(
+        pytest.param(name, "pipeline.py", marks=pytest.mark.soak)
+        for name in ("ad_revenue", "custom_sink", "custom_source", "two_places")
+    ),
 ]
+AS_A_BATCH = ("custom_sink", "custom_source", "orders", "partitioned_logs")
+"""Those that the gate runs as a batch; `make soak` runs the others too."""
 LAST_LINES_SECONDS = 10.0
 
 Rows = Counter[str]
@@ -57,7 +59,7 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return copy
 
 
-def every(names: list[str]) -> pytest.MarkDecorator:
+def every(names: Sequence[Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("project", names, indirect=True)
 
 
@@ -171,7 +173,13 @@ def run_and_compare(project: Path, file: Path, printed: Callable[[], str]) -> No
         assert rows_below(project / folder) == expected(project, sink_name)
 
 
-@every([name for name in NAMES if name not in NO_BATCH_FORM])
+@every(
+    [
+        pytest.param(name, marks=() if name in AS_A_BATCH else pytest.mark.soak)
+        for name in NAMES
+        if name not in NO_BATCH_FORM
+    ]
+)
 @pytest.mark.feature("A1.1", part="examples")
 def test_an_example_as_a_batch(
     project: Path, context: SparkContext, capsys: pytest.CaptureFixture[str]

@@ -56,8 +56,8 @@ def slept(numbers):
 
 SINKS = ("called", "copied")
 STOPS = [
-    pytest.param(signal.SIGTERM, False, 10, id="SIGTERM to the process, in a batch of 10 seconds"),
-    pytest.param(signal.SIGTERM, True, 2, id="SIGTERM to the group"),
+    pytest.param(signal.SIGTERM, False, 5, id="SIGTERM to the process, in a batch of 5 seconds"),
+    pytest.param(signal.SIGTERM, True, 10, id="SIGTERM to the group, in 10 seconds", marks=pytest.mark.soak),
     pytest.param(signal.SIGINT, True, 2, id="SIGINT to the group, as Ctrl-C does"),
 ]
 

@@ -71,8 +71,10 @@ def unique(events):
 # A row may be 20 minutes behind the newest of the files before it, so none of these is late.
 FILES = (
     (("12:01", "ann", 5), ("12:04", "bob", 20), ("12:04", "bob", 20)),
-    (("12:09", "ann", 30), ("12:02", "cyd", 15), ("12:13", "bob", 1)),
-    (("12:01", "ann", 5), ("12:18", "ann", 12), ("12:10", "cyd", 50)),
+    (
+        *(("12:09", "ann", 30), ("12:02", "cyd", 15), ("12:13", "bob", 1)),
+        *(("12:01", "ann", 5), ("12:18", "ann", 12), ("12:10", "cyd", 50)),
+    ),
 )
 FOLDERS = {
     "dear": ("parquet", None),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -16,9 +15,7 @@ import headwater as hw
 from headwater.api.checking import check
 from headwater.errors import PipelineError
 from headwater.events import Event
-from tests.cluster import Cluster
 from tests.pipelines import batches, feed, run_as_batch, run_until_idle, write
-from tests.processes import headwater
 
 PIPELINE = """
 name: rows
@@ -303,25 +300,6 @@ def test_what_cannot_reach_the_executors_is_refused_at_the_users_line(
         "HW-CLASS-NOT-MADE": ("HW-CLASS-NOT-MADE", at('        raise OSError("no way")'), None),
         "HW-CLASS-METHOD-MISSING": ("HW-CLASS-METHOD-MISSING", 8, None),
     }
-
-
-@pytest.mark.feature("D4", part="on a cluster")
-def test_on_two_workers(cluster: Cluster, tmp_path: Path) -> None:
-    kept = [line for line in PIPELINE.splitlines() if not line.startswith(("  plain:", "  passed_over:"))]
-    file = project(tmp_path, "\n".join(kept))
-    conf = [word for key, value in cluster.settings.items() for word in ("--conf", f"{key}={value}")]
-    command = ["run", file.name, "--master", cluster.master, "--until-idle", *conf]
-    with headwater(tmp_path, *command, PYSPARK_PYTHON=sys.executable) as run:
-        assert run.wait() == 0, run.told
-    ids = [row["id"] for row in WORDS]
-    called = noted(tmp_path, "called")
-    assert sorted(number for number, *_ in called) == ids
-    for *_, imported, folder in called:
-        assert not imported
-        assert Path(folder).relative_to(cluster.folder).parts[0] in ("worker-1", "worker-2")
-    life = lives(noted(tmp_path, "written"))
-    assert sorted(number for _, _, rows, _ in life for number in rows) == ids
-    assert [(partition, epoch, end) for partition, epoch, _, end in life] == [(0, 0, "None"), (1, 0, "None")]
 
 
 @pytest.mark.feature("D4", part="declared in Python")

@@ -182,7 +182,9 @@ def test_what_pyspark_submit_args_says_holds_and_a_second_start_gets_its_own_jvm
     assert second == {"facts": ["false", "false", None, None, None], "another": True}
 
 
-def test_a_signal_to_the_group_does_not_reach_the_jvm(tmp_path: Path) -> None:
+def test_settings_and_signals_to_the_group_stay_outside_and_the_jvm_ends_by_itself_when_python_is_killed(
+    tmp_path: Path,
+) -> None:
     program = """
         # Of two signals the second may be taken by another thread, which does not wake the main one up: only
         # the wake-up file is sure to tell of both.
@@ -191,30 +193,11 @@ def test_a_signal_to_the_group_does_not_reach_the_jvm(tmp_path: Path) -> None:
         signal.set_wakeup_fd(writer)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, frame: None)
-        jvm = start()
-        say([jvm.pid, jvm.start_time])
+        jvm = start(**{"spark.hadoop.word": "xyzzy"})
+        say([jvm.pid, jvm.start_time, jvm.context.getConf().get("spark.hadoop.word")])
         got = {os.read(reader, 1)[0], os.read(reader, 1)[0]}
         assert got == {signal.SIGTERM, signal.SIGINT}
         say(jvm.context.parallelize(range(10)).sum())
-        jvm.stop()
-        say("stopped")
-        """
-    with running(tmp_path / "logs", program) as python:
-        pid, start_time = python.hear()
-        os.killpg(python.process.pid, signal.SIGTERM)
-        os.killpg(python.process.pid, signal.SIGINT)
-        assert python.hear() == 45
-        assert python.hear() == "stopped"
-        assert python.process.wait(SECONDS) == 0
-        assert not is_alive(pid, start_time)
-
-
-def test_settings_are_not_on_the_command_line_and_the_jvm_ends_by_itself_when_python_is_killed(
-    tmp_path: Path,
-) -> None:
-    program = """
-        jvm = start(**{"spark.hadoop.word": "xyzzy"})
-        say([jvm.pid, jvm.start_time, jvm.context.getConf().get("spark.hadoop.word")])
         signal.pause()
         """
     with running(tmp_path / "logs", program) as python:
@@ -224,6 +207,9 @@ def test_settings_are_not_on_the_command_line_and_the_jvm_ends_by_itself_when_py
         assert "SparkSubmit" in seen.stdout
         assert "xyzzy" not in seen.stdout
 
+        os.killpg(python.process.pid, signal.SIGTERM)
+        os.killpg(python.process.pid, signal.SIGINT)
+        assert python.hear() == 45
         assert process_start_time(pid) == start_time
         python.process.kill()
         wait_until_dead(pid, start_time)

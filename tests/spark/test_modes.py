@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
 from headwater.events import Event, QueryProgress
 from tests.pipelines import batches, capture, captured, feed, run_until_idle, write
 
@@ -129,64 +127,3 @@ def test_after_every_batch_each_mode_is_its_part_of_the_batch_query(
     assert {row[1] for row in sum(parts["closed"], Counter())} == {"12:10", "12:20", "12:30", "12:40"}
     drops = {sink: sum(dropped(step) for step in batches(events, sink)) for sink in parts}
     assert drops == {"closed": 1, "changed": 1, "whole": 0}
-
-
-MODES = ("append", "update", "complete")
-QUERIES = {
-    "stateless": "SELECT word FROM events",
-    "aggregated": "SELECT word, count(*) AS n FROM events GROUP BY word",
-    "windowed": "SELECT window, count(*) AS n FROM marked GROUP BY window(at, '10 minutes')",
-}
-MATRIX = "\n".join(
-    [
-        "name: matrix",
-        "sources:",
-        f"  events: {{connector: files, path: in, format: json, schema: '{SCHEMA}'}}",
-        "tables:",
-        "  marked: {sql: SELECT * FROM events, watermark: {column: at, delay: 5 minutes}}",
-        *(f"  {kind}: {sql}" for kind, sql in QUERIES.items()),
-        "sinks:",
-        *(
-            f"  {kind}_{mode}: {{reads: {kind}, connector: noop, mode: {mode}}}"
-            for kind in QUERIES
-            for mode in MODES
-        ),
-    ]
-)
-
-
-def starts(query: DataFrame, mode: str, checkpoint: Path) -> bool:
-    """Whether Spark itself starts the query and runs its first batch."""
-    writer = query.writeStream.format("noop").outputMode(mode).trigger(availableNow=True)
-    try:
-        writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination(60)
-    except (AnalysisException, StreamingQueryException):
-        return False
-    return True
-
-
-@pytest.mark.feature("D1", part="these queries")
-def test_the_check_judges_each_query_in_each_mode_as_a_real_start_does(
-    batch_spark: SparkSession, tmp_path: Path
-) -> None:
-    feed(tmp_path / "in", "1", [{"at": moment("12:01"), "word": "owl"}])
-    result = check(write(tmp_path, MATRIX))
-    refused = {finding.sink: finding.problem for finding in result.errors}
-
-    events = batch_spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
-    events.createOrReplaceTempView("events")
-    events.withWatermark("at", "5 minutes").createOrReplaceTempView("marked")
-    started = {
-        f"{kind}_{mode}"
-        for kind, sql in QUERIES.items()
-        for mode in MODES
-        if starts(batch_spark.sql(sql), mode, tmp_path / f"{kind}_{mode}")
-    }
-
-    every = {f"{kind}_{mode}" for kind in QUERIES for mode in MODES}
-    assert started == every - {"stateless_complete", "aggregated_append"}
-    assert set(refused) == every - started
-    assert {sink: problem.code for sink, problem in refused.items()} == {
-        "stateless_complete": "HW-NOTHING-TO-COMPLETE",
-        "aggregated_append": "HW-NEVER-FINAL",
-    }

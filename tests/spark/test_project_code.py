@@ -1,11 +1,7 @@
-"""A project's modules in Spark's Python workers: in this process's session and on a real cluster."""
+"""A project's modules in the Python workers of this process; on a real cluster: test_cluster.py."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,15 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import headwater.errors
 from headwater.engine.project_code import ProjectCode
-from tests import short_lives
-from tests.cluster import Cluster
 
 # PySpark leaves the sockets that results come through to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
-SOURCE = Path(headwater.errors.__file__).parents[2]
 
 PROJECT = {
     "lib/__init__.py": "",
@@ -84,7 +75,7 @@ PROJECT = {
         """,
 }
 
-EXPECTED = {
+EXPECTED: dict[str, list[list[Any]]] = {
     "scalar": [[0, False], [1, False], [2, False], [3, True]],
     "nested": [[0, None, 2], [1, None, 2], [2, None, 2], [3, "first", 2]],
     "arrow": [[0, -2], [1, -1], [2, 0], [3, 1]],
@@ -157,66 +148,3 @@ class TestLocal:
         with pytest.raises(Exception, match="missing") as error:
             code.function(root / "alerts.py", "scalar")(numbers).collect()
         assert f'File "{root / "lib/rules.py"}", line 4, in over' in str(error.value)
-
-
-DRIVER = """
-import json, sys
-from pathlib import Path
-from pyspark.sql import SparkSession
-from headwater.engine.project_code import ProjectCode
-
-root, master = Path(sys.argv[1]), sys.argv[2]
-settings = {
-    **json.loads(sys.argv[3]),
-    "spark.ui.enabled": "false",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
-    "spark.locality.wait": "0s",
-}
-spark = SparkSession.builder.master(master).config(map=settings).getOrCreate()
-code = ProjectCode.of(root, [root / "alerts.py", root / "pipeline.py"])
-code.load(root / "pipeline.py", by_value=True)
-code.ship(spark.sparkContext)
-numbers = spark.range(0, 4, numPartitions=2)
-told = {}
-functions = {"alerts.py": ["scalar", "nested", "arrow", "frames"], "pipeline.py": ["by_value"]}
-for file, names in functions.items():
-    for name in names:
-        frame = code.function(root / file, name)(numbers)
-        told[name] = sorted([list(row) for row in frame.collect()], key=str)
-
-def where(rows):
-    import os
-    from importlib import import_module
-    module = import_module(f"{package}.lib.rules")
-    yield os.getcwd(), module.__file__, "headwater" in sys.modules
-
-package = told["package"] = code.name
-# A barrier stage runs its two tasks at the same time, so each worker's only core has one.
-told["executors"] = spark.sparkContext.parallelize(range(2), 2).barrier().mapPartitions(where).collect()
-spark.stop()
-print(json.dumps(told))
-"""
-
-
-@pytest.mark.feature("C1.3", part="on a real two-worker cluster")
-def test_a_cluster_of_two_workers(cluster: Cluster, tmp_path: Path) -> None:
-    root = write(tmp_path / "project", PROJECT)
-    environment = {**os.environ, **short_lives.environment(), "PYTHONPATH": str(SOURCE)}
-    done = subprocess.run(
-        [sys.executable, "-c", DRIVER, str(root), cluster.master, json.dumps(cluster.settings)],
-        cwd=tmp_path,
-        env={**environment, "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    executors, package = told.pop("executors"), told.pop("package")
-    assert told == EXPECTED
-    folders = {Path(folder).relative_to(cluster.folder).parts[0] for folder, _, _ in executors}
-    assert folders == {"worker-1", "worker-2"}
-    for _, module, has_headwater in executors:
-        assert module == f"./{package}.zip/{package}/lib/rules.pyc"
-        assert not has_headwater

@@ -21,7 +21,7 @@ from headwater.connectors.files.static import spark as static_spark
 from headwater.errors import QueryFailed
 from headwater.events import Event, QueryStarted, Said
 from headwater.runtime import Run
-from tests.pipelines import capture, captured, feed, put, run_until_idle, run_while, wait_for, write
+from tests.pipelines import capture, captured, feed, put, run_while, wait_for, write
 
 
 def lines(*rows: Any) -> str:
@@ -42,72 +42,6 @@ class Batches:
         files = self.folder / "captured" / self.sink
         wait_for(lambda: files.exists() and len(captured(self.folder, self.sink)) == self.fed, self.run)
         return captured(self.folder, self.sink)[-1]
-
-
-JOINS = """
-name: joins
-spark: {spark.sql.shuffle.partitions: 1}
-sources:
-  x: {connector: files, path: in, format: json, schema: {k: int}}
-  a: {connector: files, path: a, format: json, schema: {k: int, v: string}, static: true}
-  b: {connector: files, path: b, format: json, schema: {k: int, w: string}, static: true}
-tables:
-  inside: |
-    SELECT 'inner' AS how, a.k AS k, v, w FROM a JOIN b ON a.k = b.k
-    UNION ALL SELECT 'left', a.k, v, w FROM a LEFT JOIN b ON a.k = b.k
-    UNION ALL SELECT 'right', b.k, v, w FROM a RIGHT JOIN b ON a.k = b.k
-    UNION ALL SELECT 'full', coalesce(a.k, b.k), v, w FROM a FULL JOIN b ON a.k = b.k
-    UNION ALL SELECT 'semi', k, v, NULL FROM a LEFT SEMI JOIN b USING (k)
-    UNION ALL SELECT 'anti', k, v, NULL FROM a LEFT ANTI JOIN b USING (k)
-    UNION ALL SELECT 'cross', a.k * 10 + b.k, v, w FROM a CROSS JOIN b
-  out: |
-    SELECT 'x inner a' AS how, x.k, v, NULL AS w FROM x JOIN a ON x.k = a.k
-    UNION ALL SELECT 'x left a', x.k, v, NULL FROM x LEFT JOIN a ON x.k = a.k
-    UNION ALL SELECT 'a right x', x.k, v, NULL FROM a RIGHT JOIN x ON x.k = a.k
-    UNION ALL SELECT 'x semi a', x.k, NULL, NULL FROM x LEFT SEMI JOIN a ON x.k = a.k
-    UNION ALL SELECT how, inside.k, v, w FROM x CROSS JOIN inside WHERE x.k = 1
-sinks:
-  out: {reads: out, connector: foreach_batch, function: "capture.py:out"}
-"""
-
-
-@pytest.mark.feature("C7.1")
-def test_joins_with_static_tables_and_among_them_need_no_state_and_no_watermark(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    put(tmp_path / "a" / "1.json", lines({"k": 1, "v": "a1"}, {"k": 2, "v": "a2"}))
-    put(tmp_path / "b" / "1.json", lines({"k": 2, "w": "b2"}, {"k": 3, "w": "b3"}))
-    feed(tmp_path / "in", "1", [{"k": 1}, {"k": 5}])
-    capture(tmp_path, "out")
-    run_until_idle(write(tmp_path, JOINS))
-
-    (rows,) = captured(tmp_path, "out")
-    assert rows == Counter(
-        [
-            ("x inner a", 1, "a1", None),
-            ("x left a", 1, "a1", None),
-            ("x left a", 5, None, None),
-            ("a right x", 1, "a1", None),
-            ("a right x", 5, None, None),
-            ("x semi a", 1, None, None),
-            ("inner", 2, "a2", "b2"),
-            ("left", 1, "a1", None),
-            ("left", 2, "a2", "b2"),
-            ("right", 2, "a2", "b2"),
-            ("right", 3, None, "b3"),
-            ("full", 1, "a1", None),
-            ("full", 2, "a2", "b2"),
-            ("full", 3, None, "b3"),
-            ("semi", 2, "a2", None),
-            ("anti", 1, "a1", None),
-            ("cross", 12, "a1", "b2"),
-            ("cross", 13, "a1", "b3"),
-            ("cross", 22, "a2", "b2"),
-            ("cross", 23, "a2", "b3"),
-        ]
-    )
-    checkpoint = tmp_path / ".headwater" / "checkpoints" / "out"
-    assert not (checkpoint / "state").exists()
 
 
 REFRESH = """
@@ -267,6 +201,7 @@ class Replacing:
         return [Counter((f, v, f, v) for f, v in state.items()) for state in self.states]
 
 
+@pytest.mark.soak
 @pytest.mark.feature("C7.3", part="files replaced fifty times")
 def test_files_replaced_under_a_running_join_give_each_batch_the_rows_of_one_listing(
     spark: SparkSession, tmp_path: Path

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from headwater.api.batch_counts import batch_counts, in_order
 from headwater.api.results import BatchResult
 from headwater.checkpoint import SINK_LOG
 from headwater.checks.declared import secret_problems
@@ -18,6 +19,7 @@ from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
 from headwater.engine.translate import code_problem, failure_problem
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
+from headwater.errors.catalogue.kafka_sink import BATCH_NEEDS_APPEND
 from headwater.errors.catalogue.running import (
     BATCH_NEEDS_INTO,
     INTO_DECLARED_PLACE,
@@ -36,11 +38,12 @@ def run_batch(
     options: RunOptions,
     *,
     into: Path | None = None,
+    append: bool = False,
     stdout: Callable[[str], None],
     emit: Callable[[Event], None] = lambda event: None,
 ) -> BatchResult:
     """Run every sink's table once over finished data and hand the rows to the sink."""
-    return run_batch_spec(load(file), options, into=into, stdout=stdout, emit=emit)
+    return run_batch_spec(load(file), options, into=into, append=append, stdout=stdout, emit=emit)
 
 
 def run_batch_spec(
@@ -48,11 +51,12 @@ def run_batch_spec(
     options: RunOptions,
     *,
     into: Path | None = None,
+    append: bool = False,
     stdout: Callable[[str], None],
     emit: Callable[[Event], None] = lambda event: None,
 ) -> BatchResult:
-    """Run a loaded pipeline as a batch."""
-    problems = list(_problems(spec, into))
+    """Run a loaded pipeline as a batch; `append` lets it add to places that the stream adds to, too."""
+    problems = list(_problems(spec, into, append=append))
     if problems:
         raise PipelineError.of(problems)
     emit(SparkStarting())
@@ -68,16 +72,20 @@ def run_batch_spec(
         prepared = prepare(session, spec, batch=True)
         if prepared.problems:
             raise PipelineError.of(problem for _, problem in prepared.problems)
-        written = [_written(prepared, spec, sink, into, emit) for sink in spec.sinks]
+        order = in_order(prepared, spec.sinks)
+        written = {sink.name: _written(prepared, spec, sink, into, emit) for sink in order}
+        counts = batch_counts(prepared, order, emit)
     finally:
         session.jvm.stop()
-    places = {each.sink: each.place for each in written}
-    rows = {each.sink: each.rows for each in written}
-    emit(BatchEnded(written=places, rows=rows))
-    return BatchResult(places, rows)
+    places = {sink.name: written[sink.name].place for sink in spec.sinks}
+    rows = {sink.name: written[sink.name].rows for sink in spec.sinks}
+    sources = {source: each.to_json() for source, each in counts.sources.items()}
+    failed = {table: each.to_json() for table, each in counts.tables.items()}
+    emit(BatchEnded(written=places, rows=rows, sources=sources, expectations=failed))
+    return BatchResult(places, rows, counts.tables, counts.sources)
 
 
-def _problems(spec: PipelineSpec, into: Path | None) -> Iterator[Problem]:
+def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterator[Problem]:
     # Also those of sinks that come late: what the earlier ones hold would be replaced already.
     for thing in spec.connected:
         yield from secret_problems(thing)
@@ -88,6 +96,11 @@ def _problems(spec: PipelineSpec, into: Path | None) -> Iterator[Problem]:
             )
     for sink in spec.sinks:
         side = sink_side(sink.connector)
+        if side.batch and side.appends:
+            if not append:
+                place = ", ".join(side.places(sink.options)) or "where its rows say"
+                yield BATCH_NEEDS_APPEND.at(sink.position, sink=sink.name, place=place)
+            continue
         # `--into` takes the place of the key `path`: what stores rows and has none can't be led elsewhere.
         if not side.batch or (side.stores and "path" not in side.options.model_fields):
             yield NO_BATCH_FORM.at(sink.position, what="The sink", name=sink.name, connector=sink.connector)
@@ -128,7 +141,8 @@ def _place(into: Path, sink: SinkSpec) -> Path:
 
 def _options(sink: SinkSpec, into: Path | None) -> SinkOptions:
     """The sink's options; what stores rows writes below `--into` in its declared form."""
-    if not sink_side(sink.connector).stores or into is None:
+    side = sink_side(sink.connector)
+    if not side.stores or side.appends or into is None:
         return sink.options
     return sink.options.model_copy(update={"path": str(_place(into, sink))})
 
@@ -139,12 +153,12 @@ def _written(
     """Write one sink, and say so before and after."""
     emit(SinkBegun(sink=sink.name))
     options, side = _options(sink, into), sink_side(sink.connector)
-    # Only what stores every row once is counted: a console shows a few, and a function may do anything.
-    frame, rows = (
-        counted(prepared.frames[sink.name]) if side.stores else (prepared.frames[sink.name], _unknown)
-    )
+    # Only what stores every row once is counted: a console shows a few, and a function may do anything. Of
+    # what is added elsewhere Spark does not tell.
+    counts = side.stores and not side.appends
+    frame, rows = counted(prepared.frames[sink.name]) if counts else (prepared.frames[sink.name], _unknown)
     _write(prepared, spec, sink, options, frame)
-    if into is not None and side.stores:
+    if into is not None and side.stores and not side.appends:
         _marker(_place(into, sink)).touch()
     event = SinkWritten(sink=sink.name, place=", ".join(side.places(options)), rows=rows())
     emit(event)

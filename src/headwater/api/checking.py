@@ -17,6 +17,7 @@ from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
 from headwater.errors.catalogue.programs import SCRIPT_ACCEPT, SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph, QueryFacts
+from headwater.plan.quarantine import with_quarantine
 from headwater.spec import PipelineSpec
 
 
@@ -59,7 +60,7 @@ def check(
             raise UsageProblem(SCRIPT_ARGUMENTS.at(None, file=str(file), arguments=" ".join(arguments)))
         if accept:
             raise UsageProblem(SCRIPT_ACCEPT.at(None, file=str(file)))
-        spec = load(file)
+        spec = with_quarantine(load(file))
     except PipelineError as error:
         wrong = tuple(together(map(Finding, error.problems)))
         return CheckResult(str(file), None, offline, wrong, strict=strict)
@@ -81,7 +82,7 @@ def check_spec(
     emit: Callable[[Event], None] = lambda event: None,
 ) -> list[Finding]:
     """Check a loaded pipeline."""
-    return _checked(spec, offline=offline, master=master, conf=conf, emit=emit).findings
+    return _checked(with_quarantine(spec), offline=offline, master=master, conf=conf, emit=emit).findings
 
 
 def refuse_unknown_rates(spec: PipelineSpec, rates: Mapping[str, float] | None) -> None:

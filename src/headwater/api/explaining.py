@@ -18,6 +18,7 @@ from headwater.engine.verdict import Verdict, verdict
 from headwater.errors import PipelineError
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph
+from headwater.plan.quarantine import with_quarantine
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
@@ -47,6 +48,7 @@ def explain_spec(
     emit: Callable[[Event], None] = lambda event: None,
 ) -> ExplainResult:
     """Explain a loaded pipeline."""
+    spec = with_quarantine(spec)
     refuse_unknown_rates(spec, rates)
     emit(SparkStarting())
     with tempfile.TemporaryDirectory(prefix="headwater-explain-") as logs:
@@ -100,7 +102,7 @@ def _sinks(
                 connector=sink.connector,
                 mode=sink.mode.value,
                 trigger=str(sink.trigger),
-                delivery=sink_side(sink.connector).delivery.value,
+                delivery=sink_side(sink.connector).delivers(sink.options).value,
                 checkpoint=str(folder.checkpoint(sink.name)),
                 settings=tuple(
                     {"key": setting.key, "value": setting.value, "origin": setting.origin}

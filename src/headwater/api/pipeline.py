@@ -75,16 +75,18 @@ class Pipeline(Declarations):
         self,
         *,
         into: str | Path | None = None,
+        append: bool = False,
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         spark_ui: bool = False,
     ) -> BatchResult:
-        """Run the same tables over what the sources hold now."""
+        """Run the same tables over what the sources hold now; `append` lets it add to topics."""
         from headwater.api.batch import run_batch_spec
         from headwater.runtime import RunOptions
 
         options = RunOptions(master=master, conf=conf or {}, spark_ui=spark_ui)
-        return run_batch_spec(self.spec(), options, into=Path(into) if into else None, stdout=_to_stdout)
+        folder = Path(into) if into else None
+        return run_batch_spec(self.spec(), options, into=folder, append=append, stdout=_to_stdout)
 
 
 def _to_stdout(line: str) -> None:

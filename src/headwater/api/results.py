@@ -10,6 +10,8 @@ from headwater.checks import Finding, Severity
 from headwater.checks.guarantees import Guarantee
 from headwater.checks.outline import Outline
 from headwater.errors import PipelineError
+from headwater.events.counts import SourceCounts
+from headwater.events.expectations import TableCounts
 
 
 @dataclass(frozen=True)
@@ -137,3 +139,7 @@ class BatchResult:
 
     written: Mapping[str, str]
     rows: Mapping[str, int | None]
+    expectations: Mapping[str, TableCounts] = field(default_factory=dict)
+    """Rows judged and failed, by the table that has expectations."""
+    sources: Mapping[str, SourceCounts] = field(default_factory=dict)
+    """Rows read, good and bad, by the source that tells them apart."""

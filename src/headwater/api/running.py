@@ -97,6 +97,9 @@ def _summary(running: Run, name: str) -> dict[str, object]:
         "status": query.status.value,
         "rows_in": query.rows_in,
         "rows_out": query.rows_out,
+        "sources": {source: counts.to_json() for source, counts in query.sources.items()},
+        "expectations": {table: counts.to_json() for table, counts in query.expectations.items()},
+        "late_rows": query.late_rows,
         "waits_for": query.waits_for,
         "problem": query.problem,
     }

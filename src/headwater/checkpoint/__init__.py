@@ -1,14 +1,17 @@
 """Reading a Spark checkpoint folder without Spark, and the lock beside it."""
 
+from headwater.checkpoint.alignment import Alignment, align, alignment, begun
 from headwater.checkpoint.file_logs import SINK_LOG, SinkFile, SinkLog, SourceFile
 from headwater.checkpoint.lock import CheckpointLock, Clock, SystemClock
 from headwater.checkpoint.logs import STATE_FORMAT, Checkpoint, CommitEntry, OffsetEntry
 from headwater.checkpoint.owner import Owner, Place, Process
+from headwater.checkpoint.read_so_far import Read, committed, planned
 from headwater.checkpoint.store import LocalStore, Store
 
 __all__ = [
     "SINK_LOG",
     "STATE_FORMAT",
+    "Alignment",
     "Checkpoint",
     "CheckpointLock",
     "Clock",
@@ -18,9 +21,15 @@ __all__ = [
     "Owner",
     "Place",
     "Process",
+    "Read",
     "SinkFile",
     "SinkLog",
     "SourceFile",
     "Store",
     "SystemClock",
+    "align",
+    "alignment",
+    "begun",
+    "committed",
+    "planned",
 ]

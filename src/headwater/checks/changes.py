@@ -138,7 +138,9 @@ class OutputSchemaChanged(Rule):
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
         positions = {sink.name: sink.position for sink in situation.spec.sinks}
-        keeping = {sink.name for sink in situation.spec.sinks if sink_side(sink.connector).stores}
+        sides = {sink.name: sink_side(sink.connector) for sink in situation.spec.sinks}
+        # What is added row by row has no schema of the whole.
+        keeping = {name for name, side in sides.items() if side.stores and not side.appends}
         for sink, now in situation.facts.items():
             then = situation.stored.get(sink)
             same_place = then and then.places in ((), now.places)

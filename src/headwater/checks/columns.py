@@ -6,13 +6,23 @@ from collections.abc import Iterator, Mapping
 
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
-from headwater.connectors import sink_side, source_side
+from headwater.connectors import sink_side
+from headwater.connectors.source_columns import source_columns
 from headwater.errors import Problem
 from headwater.errors.catalogue.connectors import (
     FILES_CSV_COLUMN,
     FILES_NO_COLUMNS,
     FILES_PARTITION_COLUMN,
     FILES_TEXT_COLUMN,
+)
+from headwater.errors.catalogue.kafka_sink import (
+    KAFKA_AVRO_FIELD,
+    KAFKA_AVRO_NAME,
+    KAFKA_COLUMN_TYPE,
+    KAFKA_DEDUP_TRIGGER,
+    KAFKA_NO_TOPIC,
+    KAFKA_NO_VALUE,
+    KAFKA_UNKNOWN_COLUMN,
 )
 from headwater.errors.catalogue.running import WATERMARK_COLUMN, WATERMARK_TYPE, WITHIN_NO_WATERMARK
 from headwater.spec import SourceSpec, TableSpec
@@ -41,7 +51,7 @@ def watermark_problem(thing: SourceSpec | TableSpec, columns: Mapping[str, str])
 
 def columns_of(source: SourceSpec) -> dict[str, str] | None:
     """The columns of a source by name and type, as Spark would give them; None where only Spark can tell."""
-    schema = source_side(source.connector).columns(source.options)
+    schema = source_columns(source)
     if schema is None:
         return None
     # Spark reads texts of a given length as texts of any.
@@ -108,6 +118,13 @@ class SinkColumns(Rule):
         FILES_NO_COLUMNS: Severity.ERROR,
         FILES_TEXT_COLUMN: Severity.ERROR,
         FILES_CSV_COLUMN: Severity.ERROR,
+        KAFKA_AVRO_FIELD: Severity.ERROR,
+        KAFKA_AVRO_NAME: Severity.ERROR,
+        KAFKA_COLUMN_TYPE: Severity.ERROR,
+        KAFKA_DEDUP_TRIGGER: Severity.ERROR,
+        KAFKA_NO_TOPIC: Severity.ERROR,
+        KAFKA_NO_VALUE: Severity.ERROR,
+        KAFKA_UNKNOWN_COLUMN: Severity.ERROR,
     }
     example = """
         sources:

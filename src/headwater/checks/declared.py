@@ -10,10 +10,11 @@ from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
 from headwater.connectors import sink_side
 from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue.kafka_sink import COMPLETE_APPENDED
 from headwater.errors.catalogue.memory import TABLE_NOT_QUERIED
 from headwater.errors.catalogue.running import SECRET_NOT_SET, SINK_MODE, SQL_UNKNOWN_OFFLINE, UNUSED
 from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
-from headwater.values import Position, Secret, secret
+from headwater.values import Position, secret
 
 
 def mode_problem(sink: SinkSpec) -> Problem | None:
@@ -34,9 +35,9 @@ def missing_secrets(
     thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
 ) -> Iterator[tuple[str, Position | None]]:
     """The secrets of a thing that have no value here, each with the place of its option."""
-    for key, value in thing.options.options.items():
-        for name in value.missing(environ) if isinstance(value, Secret) else ():
-            yield name, thing.at("options", key)
+    for route, hidden in thing.options.secrets():
+        for name in hidden.missing(environ):
+            yield name, thing.at(*route)
 
 
 def secret_problems(
@@ -90,6 +91,30 @@ class SinkMode(Rule):
             problem = mode_problem(sink)
             if problem:
                 yield Finding(problem, sink=sink.name)
+
+
+class CompleteAppended(Rule):
+    """Complete mode gives the whole result with each batch. A sink that only adds, such as a topic, holds
+    every such result one after the other, and grows with the number of batches."""
+
+    entries = {COMPLETE_APPENDED: Severity.WARNING}
+    example = """
+        sinks:
+          totals:
+            reads: totals
+            connector: kafka
+            servers: localhost:9092
+            topic: totals
+            value: json
+            mode: complete
+    """
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink in situation.spec.sinks:
+            if sink.mode is Mode.COMPLETE and sink_side(sink.connector).appends:
+                problem = COMPLETE_APPENDED.at(sink.at("mode"), sink=sink.name, connector=sink.connector)
+                yield Finding(problem, Severity.WARNING, sink.name)
 
 
 def unqueried(spec: PipelineSpec) -> Iterator[Finding]:

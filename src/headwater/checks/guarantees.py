@@ -101,7 +101,7 @@ def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guara
         [
             *_sources_offline(spec, graph, sink),
             *(paced or [unknown]),
-            _sink(sink.connector, side.delivery.name if side else ""),
+            _sink(sink.connector, side.delivers(sink.options).name if side else ""),
         ]
     )
 
@@ -120,7 +120,8 @@ def is_kept(facts: QueryFacts) -> bool:
 
 def is_kept_once(facts: QueryFacts) -> bool:
     """Whether a sink keeps rows and would have each once, if only the query gave the same rows again."""
-    return is_kept(facts) and facts.delivery == Delivery.IDEMPOTENT.name
+    # Readers tell repeats by what is in the rows, so the rows of a second attempt have to be the same.
+    return is_kept(facts) and facts.delivery in (Delivery.IDEMPOTENT.name, Delivery.MARKED.name)
 
 
 def _weakest(reasons: tuple[Reason, ...]) -> Level:
@@ -208,13 +209,8 @@ def _sink(connector: str, delivery: str) -> Reason:
     kind, side = Delivery[delivery], _known_sink(connector)
     if kind is Delivery.IDEMPOTENT:
         return Reason(Part.SINK, Level.EXACTLY_ONCE, _kept_how(connector, side))
-    if kind is Delivery.REPEATS:
-        return Reason(
-            Part.SINK,
-            Level.AT_LEAST_ONCE,
-            f"{connector} writes a batch that runs again a second time",
-            "a sink that passes over what it has, such as `files`",
-        )
+    if kind is not Delivery.USER:
+        return _repeating(connector, kind, side)
     return Reason(
         Part.SINK,
         Level.AT_LEAST_ONCE,
@@ -222,6 +218,19 @@ def _sink(connector: str, delivery: str) -> Reason:
         "code that a second call does not change: replace what that number wrote, note the number in the "
         "transaction that writes the rows, or write by key",
     )
+
+
+def _repeating(connector: str, kind: Delivery, side: SinkSide | None) -> Reason:
+    again = f"{connector} writes a batch that runs again a second time"
+    if kind is Delivery.UNCONFIRMED:
+        why = f"{connector} is not asked whether it has a row for good, so rows may be lost; {again}"
+        return Reason(Part.SINK, Level.UNKNOWN, why, "`acks: all`")
+    if kind is Delivery.MARKED:
+        why = f"{again}, with marks by which readers tell it"
+        return Reason(Part.SINK, Level.AT_LEAST_ONCE, why, "readers that drop what they have by these marks")
+    passes_over = "a sink that passes over what it has, such as `files`"
+    raised = side.raised_by if side and side.raised_by else passes_over
+    return Reason(Part.SINK, Level.AT_LEAST_ONCE, again, raised)
 
 
 def _kept_how(connector: str, side: SinkSide | None) -> str:

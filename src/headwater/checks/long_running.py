@@ -11,18 +11,18 @@ from headwater.connectors import sink_side
 from headwater.errors.catalogue.triggers import CORES_SHARED, PARTITIONS_CHANGED, TRIGGER_SWITCHED
 from headwater.plan import QueryFacts
 from headwater.spec import SinkSpec
-from headwater.values import Continuous
+from headwater.values import Continuous, RealTime
 
 
 def slots_of(facts: QueryFacts) -> int:
-    """The cores that a continuous query keeps for as long as it runs, as far as that is known."""
+    """The cores that a query keeps for as long as it runs, as far as that is known."""
     return sum(source.slots for source in streaming(facts))
 
 
 class CoresShared(Rule):
-    """All queries of a pipeline share its cores, and a continuous query never gives back those it has. What
-    is left must be enough for the others: a core for each partition of the other continuous ones, and one
-    for all queries with batches together."""
+    """All queries of a pipeline share its cores, and one that is continuous or in real time never gives back
+    those it has. What is left must be enough for the others: a core for each partition of the others of this
+    kind, and one for all queries with batches together."""
 
     entries = {CORES_SHARED: Severity.ERROR}
     lasting = False
@@ -39,7 +39,7 @@ class CoresShared(Rule):
         lasting = {
             name: facts
             for name, facts in situation.facts.items()
-            if isinstance(trigger_of(facts), Continuous) and slots_of(facts)
+            if isinstance(trigger_of(facts), Continuous | RealTime) and slots_of(facts)
         }
         cores = min((facts.cores for facts in lasting.values()), default=0)
         # One that is too large by itself is told by itself.
@@ -67,13 +67,16 @@ def _named(names: Iterable[str]) -> str:
 
 
 class TriggerSwitched(Rule):
-    """A continuous query notes how far it has read in another way than one with batches. Spark does not go
-    on from one to the other on the same checkpoint; it dies with an error that says nothing of it."""
+    """A continuous query notes how far it has read in another way than one with batches. Headwater makes a
+    checkpoint fit where the source's own offsets are the same in both, as those of Kafka are. Others can't
+    go on from one to the other, and Spark would die with an error that says nothing of it."""
 
     entries = {TRIGGER_SWITCHED: Severity.ERROR, PARTITIONS_CHANGED: Severity.ERROR}
     lasting = False
     asks_parts = True
     example = """
+        sources:
+          ticks: {connector: rate}
         sinks:
           copy: {reads: ticks, connector: console, trigger: every 1 second}   # was: continuous 1 second
     """
@@ -91,17 +94,20 @@ class TriggerSwitched(Rule):
         self, sink: SinkSpec, now: QueryFacts, before: QueryFacts, checkpoint: str
     ) -> Iterator[Finding]:
         was, is_ = (isinstance(trigger_of(each), Continuous) for each in (before, now))
-        if was != is_:
+        unfit = [source for source in streaming(now) if not source.switches]
+        if was != is_ and unfit:
             problem = TRIGGER_SWITCHED.at(
                 sink.at("trigger"),
                 sink=sink.name,
                 before=before.trigger if was else "every 1 second",
                 trigger=now.trigger if is_ else "a trigger with batches",
+                name=unfit[0].name,
+                connector=unfit[0].connector,
                 checkpoint=checkpoint,
             )
             yield Finding(problem, sink=sink.name)
         partitions = {source.name: source.slots for source in streaming(before)}
-        for source in streaming(now) if was and is_ else ():
+        for source in unfit if was and is_ else ():
             kept = partitions.get(source.name, 0)
             if kept and source.slots and kept != source.slots:
                 problem = PARTITIONS_CHANGED.at(

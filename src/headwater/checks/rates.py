@@ -40,13 +40,18 @@ def parse_rate(text: str) -> tuple[str, float]:
     name, equals, written = (part.strip() for part in text.partition("="))
     if not equals or not name:
         raise ValueError("it names no source and rate")
-    found = _RATE.fullmatch(written)
+    return name, per_second(written)
+
+
+def per_second(written: str) -> float:
+    """`1000/s` as rows per second; ValueError says what is wrong."""
+    found = _RATE.fullmatch(written.strip())
     if found is None:
         raise ValueError(f"`{written}` is not a number of rows")
     unit = (found[2] or "s").lower()
     if unit not in _SECONDS:
         raise ValueError(f"`{unit}` is none of s, m, h and d")
-    return name, float(found[1].replace(",", "").replace("_", "")) / _SECONDS[unit]
+    return float(found[1].replace(",", "").replace("_", "")) / _SECONDS[unit]
 
 
 def rate_problems(rates: Iterable[str], streams: Iterable[str]) -> list[Problem]:

@@ -65,7 +65,8 @@ class NotReplayableShared(Rule):
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for source in passing_sources(situation.spec):
-            sinks = readers(situation, source)
+            # A table that sets rows aside is refused by a rule of its own.
+            sinks = [sink for sink in readers(situation, source) if not sink.sets_aside]
             if len(sinks) > 1:
                 shown = ", ".join(f"`{sink.name}`" for sink in sinks)
                 yield Finding(

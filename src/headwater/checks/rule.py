@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from headwater.checkpoint import Read
 from headwater.checks.finding import Finding, Severity
 from headwater.errors import Entry
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression, Operator
 from headwater.spec import Named, PipelineSpec
 from headwater.values import Position
+
+
+def _unknown() -> Mapping[str, Read] | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,9 @@ class Reached:
     """The newest batch that was planned."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What froze at the first start, as far as Spark wrote it down."""
+    committed: Callable[[], Mapping[str, Read] | None] = field(default=_unknown, compare=False)
+    """What it has read of each source, up to the newest committed batch; looked up when it is asked for,
+    None where that can't be told."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from headwater.errors.catalogue.triggers import (
     NOT_ROW_BY_ROW,
     NOTHING_YET,
     OPTION_IDLE,
+    ROWS_HELD_BACK,
     TOO_FEW_CORES,
     TRIGGER_SINK,
     TRIGGER_SOURCE,
@@ -33,9 +34,10 @@ _INSTEAD = {
 _LIMITS = frozenset(
     {
         "max_files_per_batch", "max_bytes_per_batch", "maxfilespertrigger", "maxbytespertrigger",
-        "maxoffsetspertrigger",
+        "max_rows_per_batch", "maxoffsetspertrigger",
     }
 )  # fmt: skip
+_WAITS = frozenset({"min_rows_per_batch", "minoffsetspertrigger"})
 
 
 def trigger_of(facts: QueryFacts) -> Trigger | None:
@@ -119,11 +121,8 @@ class TriggerSource(QueryRule):
 def _instead(facts: QueryFacts, able: Iterator[str]) -> str:
     """The installed connectors that can do it, and what helps without them."""
     names = [f"`{name}`" for name in sorted(able)]
-    batches = f"give `{facts.sink}` a trigger with batches, such as `every 1 second`."
-    if not names:
-        return f"{batches[:1].upper()}{batches[1:]}"
     choice = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"Use {choice}; or {batches}"
+    return f"Use {choice}; or give `{facts.sink}` a trigger with batches, such as `every 1 second`."
 
 
 class RowByRow(QueryRule):
@@ -269,3 +268,27 @@ class LimitNotKept(QueryRule):
                         query.source_at(source.name, option), option=option, name=source.name
                     )
                     yield Finding(problem, Severity.WARNING, facts.sink)
+
+
+class RowsHeldBack(QueryRule):
+    """A source can be told to wait until it has so many rows. `available now` does not wait: it would take
+    the wait for the end of what is there, and leave the last rows unread. `once` does not look at it."""
+
+    entries = {ROWS_HELD_BACK: Severity.ERROR}
+    example = """
+        sources:
+          clicks: {connector: kafka, servers: "kafka:9092", topic: clicks, min_rows_per_batch: 1000}
+        sinks:
+          copy: {reads: clicks, connector: files, path: copy/, format: json, trigger: available now}
+    """
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        facts = query.facts
+        if not isinstance(trigger_of(facts), AvailableNow | Once):
+            return
+        for source in streaming(facts):
+            for option in source.options:
+                if option.lower() in _WAITS:
+                    place = query.source_at(source.name, option)
+                    problem = ROWS_HELD_BACK.at(place, option=option, name=source.name, trigger=facts.trigger)
+                    yield Finding(problem, sink=facts.sink)

@@ -32,10 +32,10 @@ def run_stream(
     return result.exit_code
 
 
-def run_batch(file: str, options: RunOptions, into: Path | None, *, as_json: bool) -> int:
+def run_batch(file: str, options: RunOptions, into: Path | None, *, append: bool, as_json: bool) -> int:
     """Run the tables once over finished data."""
     with view_of(as_json=as_json) as view:
         # Who reads no more does not end the work: it has an end of its own.
         shown = while_read(view.event, lost=lambda: None)
-        batch_command(file, options, into=into, stdout=view.line, emit=shown)
+        batch_command(file, options, into=into, append=append, stdout=view.line, emit=shown)
     return 0

@@ -18,6 +18,9 @@ def add_to(app: typer.Typer) -> None:
 
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")],
+    template: Annotated[
+        str, typer.Option("--template", metavar="NAME", help="What to make: word-count or kafka.")
+    ] = "word-count",
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -25,7 +28,7 @@ def init(
     from headwater.api.init import init as make_project
     from headwater.cli.render import print_json
 
-    result = make_project(folder)
+    result = make_project(folder, template)
     if as_json:
         print_json(result.to_json())
         return

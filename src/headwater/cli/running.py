@@ -9,7 +9,7 @@ import typer
 
 from headwater.cli.options import Conf, File, Json, Master, Verbose, duration, settings
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.usage import BATCH_HAS_AN_END, INTO_WITHOUT_BATCH
+from headwater.errors.catalogue.usage import APPEND_WITHOUT_BATCH, BATCH_HAS_AN_END, INTO_WITHOUT_BATCH
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,6 +27,9 @@ def run(
     into: Annotated[
         Path | None, typer.Option("--into", help="With --batch: the folder for stored results.")
     ] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="With --batch: add to topics that the stream writes, too.")
+    ] = False,
     master: Master = None,
     conf: Conf = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop all queries when one fails.")] = False,
@@ -42,7 +45,7 @@ def run(
     from headwater.runtime import RunOptions
 
     ends = limit is not None or stop_timeout is not None
-    _refuse_mixed(batch=batch, into=into, streaming=until_idle or fail_fast or ends)
+    _refuse_mixed(batch=batch, into=into, append=append, streaming=until_idle or fail_fast or ends)
     wait = duration("--stop-timeout", stop_timeout)
     options = RunOptions(
         master=master,
@@ -53,13 +56,15 @@ def run(
         stop_seconds=wait.seconds if wait else RunOptions.stop_seconds,
     )
     if batch:
-        raise typer.Exit(run_batch(file, options, into, as_json=as_json))
+        raise typer.Exit(run_batch(file, options, into, append=append, as_json=as_json))
     raise typer.Exit(run_stream(file, options, duration("--for", limit), as_json=as_json, verbose=verbose))
 
 
-def _refuse_mixed(*, batch: bool, into: Path | None, streaming: bool) -> None:
+def _refuse_mixed(*, batch: bool, into: Path | None, append: bool, streaming: bool) -> None:
     """Options that would be passed over in silence; a forgotten `--batch` would start the real stream."""
     if into is not None and not batch:
         raise UsageProblem(INTO_WITHOUT_BATCH.at(None))
+    if append and not batch:
+        raise UsageProblem(APPEND_WITHOUT_BATCH.at(None))
     if batch and streaming:
         raise UsageProblem(BATCH_HAS_AN_END.at(None))

@@ -38,7 +38,9 @@ from headwater.events import (
 )
 from headwater.values import scrub
 
-_COLUMNS = ("status", "batch", "in", "in/s", "out", "out/s", "watermark", "time")
+_COLUMNS = ("status", "batch", "in", "in/s", "out", "out/s", "bad", "unmet", "late", "watermark", "time")
+_IF_ANY = ("bad", "unmet", "late")
+"""Columns of the live table that are there only when something stands in them."""
 
 
 class View(ABC):
@@ -140,6 +142,7 @@ class LiveView(View):
                 self._rows[name] = {"status": QueryStatus.STARTING.value}
             case QueryProgress(query=name):
                 self._row(name).update(progress_cells(event))
+                self._add_up(name, event)
             case EpochCommitted(query=name, epoch=epoch):
                 self._row(name).update(status=QueryStatus.RUNNING.value, batch=str(epoch))
             case QueryIdle(query=name):
@@ -174,6 +177,13 @@ class LiveView(View):
     def _row(self, name: str) -> dict[str, str]:
         return self._rows.setdefault(name, {})
 
+    def _add_up(self, name: str, event: QueryProgress) -> None:
+        """Rows that did not go on, since the start: one batch's alone would be gone with the next."""
+        counts = {"bad": _bad(event), "unmet": _unmet(event), "late": sum(event.late_rows.values())}
+        for column, rows in counts.items():
+            before = int(self._row(name).get(column, "").replace(",", "") or 0)
+            self._row(name)[column] = f"{before + rows:,}" if before + rows else ""
+
     def _picture(self) -> RenderableType:
         waits = (Text(line) for lines in self._waits.values() for line in lines)
         return self._doing or (Group(self._table(), *waits) if self._rows else Group())
@@ -182,12 +192,13 @@ class LiveView(View):
         # Eighty columns have to do; where they don't, the name of a query is cut and no number.
         table = Table(box=None, padding=(0, 1), pad_edge=False, collapse_padding=True)
         table.add_column("query", min_width=8, overflow="ellipsis")
-        for column in _COLUMNS:
+        shown = [c for c in _COLUMNS if c not in _IF_ANY or any(row.get(c) for row in self._rows.values())]
+        for column in shown:
             side: Literal["left", "right"] = "left" if column in ("status", "watermark") else "right"
             width = max(len(row.get(column, "")) for row in ({}, *self._rows.values()))
             table.add_column(column, justify=side, no_wrap=True, min_width=width)
         for name, row in self._rows.items():
-            table.add_row(name, *(row.get(column, "") for column in _COLUMNS))
+            table.add_row(name, *(row.get(column, "") for column in shown))
         return table
 
 
@@ -229,7 +240,7 @@ def describe(event: Event) -> str:
             return f"{event.query}: started (id {event.id})"
         case QueryProgress():
             mark = f", watermark {event.watermark}" if event.watermark else ""
-            rows = f"{event.rows_in} rows in, {event.rows_out or 0} out"
+            rows = f"{event.rows_in} rows in, {event.rows_out or 0} out{_not_gone_on(event)}"
             return f"{event.query}: batch {event.batch_id}, {rows}, {event.batch_ms} ms{mark}"
         case EpochCommitted():
             return f"{event.query}: epoch {event.epoch} committed"
@@ -245,6 +256,30 @@ def describe(event: Event) -> str:
             return event.text
         case _:
             return ""
+
+
+def _bad(event: QueryProgress) -> int:
+    return sum(counts.bad for counts in event.source_counts.values())
+
+
+def _unmet(event: QueryProgress) -> int:
+    """How often rows failed an expectation; one that fails two counts twice."""
+    return sum(rows for counts in event.table_counts.values() for rows in counts.failed.values())
+
+
+def _failing(tables: Mapping[str, Any]) -> list[str]:
+    """What failed expectations, each in a few words."""
+    return [
+        f"{rows} of {counts['rows']} rows of {table} fail {expectation}"
+        for table, counts in tables.items()
+        for expectation, rows in counts["failed"].items()
+        if rows
+    ]
+
+
+def _not_gone_on(event: QueryProgress) -> str:
+    counts = {"bad": _bad(event), "unmet": _unmet(event), "late": sum(event.late_rows.values())}
+    return "".join(f", {rows} {word}" for word, rows in counts.items() if rows)
 
 
 def _place(place: str) -> str:
@@ -266,7 +301,11 @@ def _counts(query: Mapping[str, Any]) -> str:
     """How far a query came. Of a continuous one only that is known: Spark counts no rows there."""
     if query["rows_in"] is None:
         return "no epoch committed" if query["batch"] is None else f"epoch {query['batch']} committed"
-    return f"{query['rows_in']} rows in, {query['rows_out']} out"
+    late = {operator: rows for operator, rows in query["late_rows"].items() if rows}
+    bad = "".join(f", {each['bad']} bad of {name}" for name, each in query["sources"].items() if each["bad"])
+    dropped = "".join(f", {rows} late at {operator}" for operator, rows in late.items())
+    unmet = "".join(f", {each}" for each in _failing(query.get("expectations", {})))
+    return f"{query['rows_in']} rows in, {query['rows_out']} out{bad}{unmet}{dropped}"
 
 
 def _ended(name: str, query: Mapping[str, Any]) -> str:

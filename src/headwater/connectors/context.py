@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from headwater.errors import Place
 from headwater.spec import FunctionRef
+from headwater.values import BadRows
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,13 @@ class Context:
     """The place of the value of a key, such as `at("path")`; for errors."""
     batch: bool
     """Whether everything is read and written as finished data (`run --batch`)."""
+    bad_rows: BadRows = BadRows.FAIL
+    """What becomes of the rows of a source that can't be read."""
+    starts: bool = False
+    """A run is about to start, so that a folder in the run folder may be made; else nothing may."""
+    goes_on: bool = False
+    """Every query that reads the source goes on from its checkpoint: keys that count at a first start only
+    count no more. It is told to sources that have such keys."""
 
 
 class Unreadable(Exception):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from headwater.errors import HeadwaterError, Problem
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,8 @@ class Moment:
     """Every query has ended, and the locks are given back after this call."""
     sound: bool = True
     """No query has failed, and nobody wants to wait no longer: there is time for what is not urgent."""
+    progress: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """What Spark said of each batch that was committed since the last call, by query."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,16 @@ class Reader:
     places: tuple[str, ...]
     """As Spark's plan has them, in its order: patterns, with a backslash before what is none; empty for a
     source that reads no files."""
+    sources: tuple[str, ...] = ()
+    """The names of its sources, in the same order."""
+
+
+class Ended(HeadwaterError):
+    """Queries that must not go on, each with the reason."""
+
+    def __init__(self, queries: Mapping[str, Problem]) -> None:
+        super().__init__(*queries.values())
+        self.queries = queries
 
 
 class Task(Protocol):
@@ -35,7 +50,33 @@ class Task(Protocol):
 
     It runs in the run's own thread while queries may be in a batch, must not take long, and has to be right
     after a kill at any point of it. What goes wrong is raised as an error of the catalogue: it is said, the
-    run goes on, and the next committed batch tries again.
+    run goes on, and the next committed batch tries again. `Ended` stops the queries that it names.
     """
 
     def __call__(self, moment: Moment) -> None: ...
+
+
+class SourceTask(Task, Protocol):
+    """A task that looks after what a source reads, and has a word before each query starts."""
+
+    def begin(self, query: str, backup: Path) -> list[Problem]:
+        """What is to be said before a query starts; its checkpoint may be changed, with a copy in `backup`.
+
+        CheckpointError where it must not start.
+        """
+
+    def close(self) -> None:
+        """The run could not start, and the task is called no more; else its last call is the end."""
+
+
+class Admission(Task, Protocol):
+    """The task of a source that opens new input before a batch takes it."""
+
+    def start(self, say: Callable[[str], None], go_on: Callable[[], None]) -> None:
+        """Take in all that is there now; called before the queries start.
+
+        What is waited for is said; while it waits it calls `go_on`, which may raise to end the start.
+        """
+
+    def catch_up(self) -> int | None:
+        """Look now: how often something new was found so far, None where something is not decided yet."""

@@ -13,11 +13,11 @@ from headwater.checks.declared import mode_problem
 from headwater.checks.replay import passing_sources
 from headwater.connectors import sink_side
 from headwater.engine.build import SPARK_ERRORS, Builder, columns_in
-from headwater.engine.connector_code import spark_module
+from headwater.engine.connector_code import outgoing, spark_module
 from headwater.engine.inputs import kind_of
 from headwater.engine.spark_errors import condition_of, python_failure, sentence_of
 from headwater.engine.translate import planning_problem, sql_problem
-from headwater.errors import Problem
+from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.replay import NOT_REPLAYABLE_TWICE
 from headwater.errors.catalogue.running import NO_BATCH_FORM, STATIC_SINK
 from headwater.plan import Refusal
@@ -38,8 +38,22 @@ def sink_problems(
         yield planning_problem(refused, sink, builder.spec.root)
     if refused or mode_problem(sink):
         return
-    yield from sink_side(sink.connector).refuses(sink, columns_in(frame))
+    yield from column_problems(builder, sink, frame)
     yield from _read_twice(builder, sink, frame)
+
+
+def column_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
+    """What a sink has against the columns that it gets, and Spark against what the sink makes of them."""
+    refused = list(sink_side(sink.connector).refuses(sink, columns_in(frame)))
+    yield from refused
+    if refused:
+        return
+    try:
+        outgoing(frame, sink, builder.context(sink))
+    except PipelineError as error:
+        yield from error.problems
+    except SPARK_ERRORS as error:
+        yield planning_problem(error, sink, builder.spec.root)
 
 
 def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:

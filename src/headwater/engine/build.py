@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.types import StructType
 
+from headwater.checkpoint import LocalStore, begun
 from headwater.checks.columns import watermark_problem
 from headwater.checks.declared import secret_problems
-from headwater.connectors import Context, source_side
+from headwater.connectors import Context, sink_side, source_side
+from headwater.connectors.judged import QUARANTINE_COLUMNS
+from headwater.engine.bad_rows import set_aside, settled
+from headwater.engine.conditions import expectation_problems
 from headwater.engine.connector_code import spark_module
+from headwater.engine.expectations import expected_rows, judged_rows, rows_set_aside, with_fed_rows
 from headwater.engine.no_writes import without_writes
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.spark_references import parsed_references
@@ -24,9 +30,14 @@ from headwater.engine.static_sources import Kept, StaticSources
 from headwater.engine.translate import function_problem, source_problem, sql_problem, unknown_column
 from headwater.errors import HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
+from headwater.events.counts import SOURCE_COUNTS
+from headwater.events.expectations import TABLE_COUNTS
 from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
-from headwater.spec import Distinct, FunctionRef, PipelineSpec, SourceSpec, TableSpec
+from headwater.plan.quarantine import AGAIN, quarantine_folder, sets_aside
+from headwater.spec import Distinct, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
+from headwater.spec.paths import as_glob
+from headwater.values import BadRows
 
 SPARK_ERRORS = (PySparkException, Py4JError)
 
@@ -50,11 +61,23 @@ class Builder:
     code: ProjectCode | None
     batch: bool = False
     """Read every source as a finished data set."""
+    starts: bool = False
+    """A run is about to start with what is built."""
     kept: dict[Path, str] = field(default_factory=dict)
     """Texts for the run folder (an inferred schema), written when the run really starts."""
     stand_in: Callable[[SourceSpec], DataFrame | None] = lambda source: None
     """In a test: the rows of a source in place of what its connector reads; None for those."""
+    counts: Callable[[str], bool] = lambda source: True
+    """Whether the rows of a source or table are counted in its queries, which some triggers can't have."""
     frames: dict[str, DataFrame] = field(default_factory=dict)
+    aside: dict[str, DataFrame] = field(default_factory=dict)
+    """The rows that a source or table sets aside, where it does."""
+    fed: dict[str, DataFrame] = field(default_factory=dict)
+    """The rows that were set aside and are fed again, by their source or table."""
+    observed: dict[str, Observation] = field(default_factory=dict)
+    """In a batch run: what counts the rows that fail the expectations of a table."""
+    observed_sources: dict[str, Observation] = field(default_factory=dict)
+    """In a batch run: what counts the rows of a source that can't be read."""
     statics: StaticSources = field(init=False)
     broken: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
     """What can't be built, and why; nothing is said of what only reads it."""
@@ -112,7 +135,23 @@ class Builder:
             self.kept.__setitem__,
             at=declared.at,
             batch=self.batch,
+            bad_rows=declared.bad_rows if isinstance(declared, SourceSpec) else BadRows.FAIL,
+            starts=self.starts,
+            goes_on=isinstance(declared, SourceSpec) and self._goes_on(declared),
         )
+
+    def _goes_on(self, source: SourceSpec) -> bool:
+        """Whether every query that reads a source goes on from a checkpoint."""
+        if self.batch or source.static or not source_side(source.connector).first_start_keys:
+            return False
+        readers = self.graph().readers(source.name)
+        return bool(readers) and all(self._begun(sink) for sink in readers)
+
+    def _begun(self, sink: SinkSpec) -> bool:
+        checkpoint = self.spec.folder / "checkpoints" / sink.name
+        # What is only in this process begins anew at each start.
+        anew = sink_side(sink.connector).in_process or not checkpoint.is_dir()
+        return not anew and begun(LocalStore(checkpoint))
 
     def _references(self, table: TableSpec) -> tuple[Reference, ...] | None:
         if table.sql is None:
@@ -135,6 +174,8 @@ class Builder:
             raise PipelineError(*missing)
         module, context = spark_module(source.connector), self.context(source)
         frame: DataFrame
+        if self._judges(source):
+            return self._settled(source, module, context)
         if not source.static and not self.batch:
             frame = module.read_stream(self.spark, source.options, context)
             return frame
@@ -149,11 +190,66 @@ class Builder:
         self.statics.add(source, *rows)
         return frame
 
+    def _judges(self, source: SourceSpec) -> bool:
+        """Whether its rows come with a verdict: it is asked for one, or rows are fed again beside it."""
+        side = source_side(source.connector)
+        if side.judges(source.options, source.bad_rows) or source.max_row_bytes is not None:
+            return True
+        fed = not source.static and self._feeds(source.name)
+        return fed and side.judges(source.options, BadRows.QUARANTINE)
+
+    def _settled(self, source: SourceSpec, module: ModuleType, context: Context) -> DataFrame:
+        """The rows of a source that tells good ones from bad ones."""
+        judged = module.read_judged(
+            self.spark,
+            source.options,
+            replace(context, batch=context.batch or source.static),
+            max_row_bytes=source.max_row_bytes,
+            again=self.again(source.name),
+        )
+        self.aside[source.name] = set_aside(judged, source)
+        name = f"{SOURCE_COUNTS}{source.name}"
+        if self.batch:
+            self.observed_sources[source.name] = Observation(name)
+            return settled(judged, source, self.observed_sources[source.name])
+        return settled(judged, source, name if self.counts(source.name) else None)
+
+    def again(self, name: str) -> DataFrame | None:
+        """The rows of a quarantine that are fed again; None where there are none, and in a batch run."""
+        folder = quarantine_folder(self.spec.folder, name) / AGAIN
+        if not self._feeds(name):
+            return None
+        rows = self.spark.readStream.schema(QUARANTINE_COLUMNS).parquet(as_glob(str(folder), folder))
+        self.fed[name] = rows
+        return rows.select("row")
+
+    def _feeds(self, name: str) -> bool:
+        """Whether rows were ever fed again; what a query has read once must stay among what it reads."""
+        folder = quarantine_folder(self.spec.folder, name) / AGAIN
+        return not self.batch and any(folder.glob("*.parquet"))
+
     def _table(self, table: TableSpec) -> DataFrame:
         try:
-            return self._watermarked(self._rows(table), table)
+            return self._watermarked(self._expected(self._rows(table), table), table)
         except SPARK_ERRORS as error:
             raise PipelineError(sql_problem(error, table)) from error
+
+    def _expected(self, rows: DataFrame, table: TableSpec) -> DataFrame:
+        """The rows that fulfil what the table expects, or may go on although they don't."""
+        if not table.expect:
+            return rows
+        problems = expectation_problems(rows, table)
+        if problems:
+            raise PipelineError.of(problems)
+        again = self.again(table.name)
+        judged = judged_rows(rows if again is None else with_fed_rows(rows, again), table)
+        if sets_aside(table):
+            self.aside[table.name] = rows_set_aside(judged, table)
+        name = f"{TABLE_COUNTS}{table.name}"
+        if self.batch:
+            self.observed[table.name] = Observation(name)
+            return expected_rows(judged, table, self.observed[table.name])
+        return expected_rows(judged, table, name if self.counts(table.name) else None)
 
     def _rows(self, table: TableSpec) -> DataFrame:
         if table.sql is not None:

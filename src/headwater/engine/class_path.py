@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 
 from headwater.connectors import sink_side, source_side
 from headwater.engine.java import find_java
-from headwater.errors import EnvironmentProblem
+from headwater.errors import EnvironmentProblem, Problem
 from headwater.errors.catalogue.environment import JAR_NOT_KNOWN
+from headwater.errors.catalogue.triggers import JARS_TOO_LATE
 from headwater.jars import Artifact, JarStore, Taken, artifacts
 from headwater.jars.cache import REPOSITORY
-from headwater.jars.ivy import ivy_fetch
+from headwater.jars.ivy import ivy_fetch, ivy_fetch_many
 from headwater.spec import PipelineSpec
+from headwater.values import Continuous
 
 JARS = "spark.jars"
 
@@ -58,20 +60,41 @@ def artifacts_of(need: str) -> tuple[Artifact, ...]:
 def jar_store(environ: Mapping[str, str] = os.environ) -> JarStore:
     """The store of this machine, which fetches with the Ivy that Spark brings."""
 
-    def fetch(group: str, name: str, version: str, folder: Path) -> str:
+    def ivy() -> tuple[Path, Path, str]:
         # Looked for only when something is fetched: mostly the jar is in the cache.
-        (ivy,) = Path(pyspark.__path__[0], "jars").glob("ivy-*.jar")
-        by_ivy = ivy_fetch(find_java(environ).executable, ivy, environ.get(REPOSITORY, ""))
-        return by_ivy(group, name, version, folder)
+        (jar,) = Path(pyspark.__path__[0], "jars").glob("ivy-*.jar")
+        return find_java(environ).executable, jar, environ.get(REPOSITORY, "")
 
-    return JarStore.of(environ, fetch)
+    def fetch(group: str, name: str, version: str, folder: Path) -> str:
+        return ivy_fetch(*ivy())(group, name, version, folder)
+
+    def fetch_many(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
+        return ivy_fetch_many(*ivy())(wanted, folder)
+
+    return JarStore.of(environ, fetch, fetch_many)
 
 
-def add_to(spark: SparkSession, jars: tuple[str, ...]) -> None:
-    """Make a session see jars that its JVM was not started with."""
+def add_to(spark: SparkSession, jars: tuple[str, ...]) -> tuple[str, ...]:
+    """Make a session see jars that its JVM was not started with; these."""
     context: Any = spark.sparkContext
     started_with = {part for part in (context.getConf().get(JARS) or "").split(",") if part}
     loader: Any = spark._jsparkSession.sessionState().resourceLoader()
-    for jar in jars:
-        if jar not in started_with:
-            loader.addJar(jar)
+    late = tuple(jar for jar in jars if jar not in started_with)
+    for jar in late:
+        loader.addJar(jar)
+    return late
+
+
+def late_problems(spec: PipelineSpec, late: tuple[str, ...]) -> dict[str, Problem]:
+    """What can't run with jars that came after Spark's start, by the sink.
+
+    Tasks load their classes a second time then. Epochs are made of objects that a task hands to the driver
+    as they are, and the driver does not know them: rows would flow, and no epoch ever be committed.
+    """
+    return {
+        sink.name: JARS_TOO_LATE.at(
+            sink.at("trigger"), sink=sink.name, trigger=str(sink.trigger), jars=",".join(late)
+        )
+        for sink in spec.sinks
+        if late and isinstance(sink.trigger, Continuous)
+    }

@@ -10,9 +10,10 @@ from types import ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from headwater.connectors import all_connectors
+from headwater.connectors import Context, all_connectors
+from headwater.spec import SinkSpec
 
 _OWN = __name__.partition(".")[0]
 
@@ -28,6 +29,12 @@ def spark_module(connector: str) -> Any:
     if package.__name__ != _OWN:
         cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
     return module
+
+
+def outgoing(rows: DataFrame, sink: SinkSpec, context: Context) -> DataFrame:
+    """The rows as a sink's connector writes them, where it makes others of them."""
+    make = getattr(spark_module(sink.connector), "outgoing", None)
+    return make(rows, sink.options, context) if make else rows
 
 
 def package_of(module: ModuleType) -> ModuleType:

@@ -29,7 +29,7 @@ SUPPORTED: dict[str, tuple[str, str | None]] = {
     "pyspark": ("4.1", "4.4"),
     "pandas": ("2.2", "3"),
     "pyarrow": ("15", None),
-    "protobuf": ("5", None),
+    "protobuf": ("6.31", None),
 }
 WANTED_MEMORY = 2 * 1024**3
 NETWORK_FILE_SYSTEMS = frozenset(

@@ -11,12 +11,17 @@ from pyspark.sql import DataFrame
 from headwater.connectors import sink_side, source_side
 from headwater.engine.analysis import trigger_refusal_of
 from headwater.engine.build import columns_in
+from headwater.engine.connector_code import spark_module
 from headwater.engine.held import HeldRows, held_by
+from headwater.engine.inputs import inputs_of
 from headwater.engine.plan_record import Owners, record_of
 from headwater.engine.prepare import Prepared, canonical
+from headwater.engine.session import PipelineSession
 from headwater.engine.settings import FROZEN, Setting
 from headwater.plan import QueryFacts, Refusal, SourceFacts
+from headwater.plan.quarantine import fed_again
 from headwater.plan.reading import Steps, steps_of
+from headwater.plan.verdicts import verdicts_of
 from headwater.spec import LongTasks, Mode, PipelineSpec, SinkSpec, SourceSide, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
 from headwater.values.secret_names import masked
@@ -61,11 +66,13 @@ def facts_of(
         sources=_sources(prepared, spec, sink, steps),
         output_schema=columns_in(frame),
         places=_places(side.places(sink.options)),
-        delivery=side.delivery.name,
+        delivery=side.delivers(sink.options).name,
         modes=tuple(mode.value for mode in Mode if mode.value in side.modes),
         trigger=str(sink.trigger),
         cores=prepared.session.cores,
         **of_steps(steps),
+        inputs=_inputs(prepared, spec, frame),
+        verdicts=verdicts_of(spec, prepared.graph, canonical(spec, sink.reads)),
         sink_continuous=side.continuous,
         sink_real_time=side.real_time,
         refusal=prepared.refusals.get(sink.name),
@@ -81,18 +88,31 @@ def _steps(
     prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, owners: Owners | None, known: dict[str, Steps]
 ) -> Steps:
     """What the plan of a sink's table says, walked once for all sinks that read it."""
-    reads, frames = canonical(spec, sink.reads), prepared.builder.frames
+    # The rows that a table sets aside come by another plan than those that go on.
+    reads = sink.name if sink.sets_aside else canonical(spec, sink.reads)
+    frames = prepared.builder.frames
     if reads not in known:
-        named = [each.name for each in spec.sources if each.name in frames and not each.static]
-        streams = {name: frames[name] for name in named}
+        streams = _streams(prepared, spec)
         known[reads] = steps_in(prepared.frames[sink.name], streams, owners or Owners.of(frames))
     return known[reads]
 
 
 def _sources(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, steps: Steps) -> tuple[SourceFacts, ...]:
-    needed, cores = prepared.graph.upstream(canonical(spec, sink.reads)), prepared.session.cores
+    needed = prepared.graph.upstream(canonical(spec, sink.reads))
     used = [each for each in spec.sources if each.name in needed]
-    return tuple(source_facts(each, steps, sink.trigger, cores) for each in used)
+    slots = {each.name: _slots(prepared.session, each, sink.trigger) for each in used}
+    return tuple(source_facts(each, steps, sink.trigger, slots[each.name]) for each in used)
+
+
+def _inputs(prepared: Prepared, spec: PipelineSpec, frame: DataFrame) -> tuple[str, ...]:
+    return inputs_of(frame, _streams(prepared, spec)).sources
+
+
+def _streams(prepared: Prepared, spec: PipelineSpec) -> dict[str, DataFrame]:
+    """The streams by their names; that of rows fed again stands in its source's frame, and is named last."""
+    frames, fed = prepared.builder.frames, prepared.builder.fed
+    named = [each.name for each in spec.sources if each.name in frames and not each.static]
+    return {name: frames[name] for name in named} | {fed_again(name): rows for name, rows in fed.items()}
 
 
 def _held(held: HeldRows) -> dict[str, Any]:
@@ -107,7 +127,7 @@ def _refused_by_trigger(prepared: Prepared, sink: SinkSpec) -> Refusal | None:
     return trigger_refusal_of(prepared.session.spark, frame, sink.mode, str(sink.trigger))
 
 
-def source_facts(source: SourceSpec, steps: Steps, trigger: Trigger, cores: int) -> SourceFacts:
+def source_facts(source: SourceSpec, steps: Steps, trigger: Trigger, slots: int) -> SourceFacts:
     """A declared source as a query reads it."""
     side = source_side(source.connector)
     tasks = _long_tasks(side, trigger)
@@ -123,10 +143,21 @@ def source_facts(source: SourceSpec, steps: Steps, trigger: Trigger, cores: int)
         made_while_running=side.made_while_running,
         continuous=side.continuous is not None,
         real_time=side.real_time is not None,
-        slots=tasks.slots(source.options, cores) if tasks else 0,
+        slots=slots,
         idle_options=idle_options(options, tasks.without) if tasks else (),
+        switches=side.switches,
         own_code=bool(side.functions(source.options)),
     )
+
+
+def _slots(session: PipelineSession, source: SourceSpec, trigger: Trigger) -> int:
+    """The tasks that don't end; a server is asked only where the trigger makes it matter."""
+    tasks = _long_tasks(source_side(source.connector), trigger)
+    if tasks is None or source.static:
+        return 0
+    if tasks.asks:
+        return int(spark_module(source.connector).slots(session.spark, source.options))
+    return tasks.slots(source.options, session.cores)
 
 
 def _long_tasks(side: SourceSide, trigger: Trigger) -> LongTasks | None:

@@ -39,7 +39,8 @@ class EventListener(StreamingQueryListener):
         self._emit(QueryProgress(query=name, rows_out=_rows_out(progress), progress=progress))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 (Spark's name)
-        self._emit(QueryIdle(query=self._names.get(str(event.runId), str(event.id))))
+        name = self._names.get(str(event.runId), str(event.id))
+        self._emit(QueryIdle(query=name, begun=str(event.timestamp)))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 (Spark's name)
         name = self._names.get(str(event.runId), str(event.id))

@@ -11,10 +11,12 @@ from headwater.engine.analysis import (
     as_refusal,
     batch_problems,
     code_problems,
+    column_problems,
     refused_by_spark,
     sink_problems,
 )
 from headwater.engine.build import Builder
+from headwater.engine.class_path import late_problems
 from headwater.engine.session import PipelineSession
 from headwater.engine.settings import Setting, query_settings
 from headwater.engine.sql_functions import register_functions
@@ -22,6 +24,7 @@ from headwater.engine.user_code import ship_user_code
 from headwater.errors import PipelineError, Problem
 from headwater.plan import Graph, Refusal
 from headwater.spec import PipelineSpec
+from headwater.values import Continuous
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,23 @@ class Prepared:
     """What Spark has against the query of each sink."""
 
 
-def prepare(session: PipelineSession, spec: PipelineSpec, *, batch: bool = False) -> Prepared:
-    """Ship the user's code, build every sink's DataFrame, and ask Spark about each."""
+def prepare(
+    session: PipelineSession, spec: PipelineSpec, *, batch: bool = False, starts: bool = False
+) -> Prepared:
+    """Ship the user's code, build every sink's DataFrame, and ask Spark about each.
+
+    Nothing is written, but where a run `starts`.
+    """
     # Spark binds the time zone and other settings while it analyses, not only while it runs.
     session.apply(settings_of(session, spec))
     code = ship_user_code(spec, session.spark.sparkContext)
-    builder = Builder(session.spark, spec, code, batch=batch)
+    uncounted: set[str] = set()
+    builder = Builder(
+        session.spark, spec, code, batch=batch, starts=starts, counts=lambda name: name not in uncounted
+    )
     unregistered = register_functions(session.spark, spec, builder.load)
     graph = builder.graph()
+    uncounted |= _uncounted(spec, graph)
     frames: dict[str, DataFrame] = {}
     refusals: dict[str, Refusal | None] = {}
     problems = {str(problem): ("", problem) for problem in (*unregistered, *graph.problems)}
@@ -54,19 +66,24 @@ def prepare(session: PipelineSession, spec: PipelineSpec, *, batch: bool = False
     known = () if unregistered else [sink for sink in spec.sinks if _is_declared(spec, sink.reads)]
     for sink in known:
         try:
-            frames[sink.name] = builder.frame(canonical(spec, sink.reads), graph)
+            frame = builder.frame(canonical(spec, sink.reads), graph)
+            frames[sink.name] = builder.aside[canonical(spec, sink.reads)] if sink.sets_aside else frame
         except PipelineError as error:
             found = list(error.problems)
         else:
             found = list(code_problems(builder, sink))
-            if not batch:
-                frame = frames[sink.name]
+            frame = frames[sink.name]
+            if batch:
+                found = [*column_problems(builder, sink, frame), *found]
+            else:
                 refused = refused_by_spark(session.spark, frame, sink.mode) if frame.isStreaming else None
                 refusals[sink.name] = as_refusal(refused)
                 found = [*sink_problems(builder, sink, frame, refused), *found]
         for problem in found:
             # One broken table stops several sinks; it is told once.
             problems.setdefault(str(problem), (sink.name, problem))
+    for name, problem in late_problems(spec, () if batch else session.late_jars).items():
+        problems.setdefault(str(problem), (name, problem))
     if batch:
         problems |= {str(problem): ("", problem) for problem in batch_problems(builder)}
     return Prepared(session, builder, graph, frames, tuple(problems.values()), refusals)
@@ -77,6 +94,13 @@ def settings_of(
 ) -> tuple[Setting, ...]:
     """The settings of a query; what froze at its first start is kept."""
     return query_settings(spec, session.given, session.cores, kept or {})
+
+
+def _uncounted(spec: PipelineSpec, graph: Graph) -> set[str]:
+    """What a continuous query reads, in which nothing can be counted."""
+    sinks = [sink for sink in spec.sinks if isinstance(sink.trigger, Continuous)]
+    reads = [canonical(spec, sink.reads) for sink in sinks if _is_declared(spec, sink.reads)]
+    return {name for read in reads for name in graph.upstream(read)}
 
 
 def _is_declared(spec: PipelineSpec, name: str) -> bool:

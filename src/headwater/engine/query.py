@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.engine.build import SPARK_ERRORS, Builder
-from headwater.engine.connector_code import active, spark_module
+from headwater.engine.connector_code import active, outgoing, spark_module
 from headwater.engine.inputs import inputs_of, marks_of
 from headwater.engine.session import PipelineSession
 from headwater.engine.settings import Setting
@@ -201,7 +201,8 @@ def start_query(
         if STOP_TIMEOUT not in session.given:
             session.spark.conf.set(STOP_TIMEOUT, f"{INTERRUPT_SECONDS}s")
         session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-        writer = _counted(frame, trigger).writeStream.queryName(sink.name).outputMode(sink.mode.value)
+        rows = outgoing(frame, sink, builder.context(sink))
+        writer = _counted(rows, trigger).writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
         let_it_run_again(session.spark, sink, checkpoint, settings)
         # Nothing slow may stand between the start and who waits for the first events.

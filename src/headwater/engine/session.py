@@ -21,7 +21,6 @@ from headwater.errors.catalogue.running import SETTING_NEEDS_NEW_PROCESS
 from headwater.loaders.settings import setting_problem
 from headwater.spec import PipelineSpec
 from headwater.spec.paths import is_uri
-from headwater.values import Secret
 
 DEFAULT_MASTER = "local[*]"
 FAIR = "spark.scheduler.mode"
@@ -44,6 +43,8 @@ class PipelineSession:
     given: Mapping[str, str]
     """The user's settings: of the file and, above them, of the command line; what hides secrets is added."""
     cores: int
+    late_jars: tuple[str, ...] = ()
+    """The jars of connectors that came after the start of the JVM."""
 
     def apply(self, settings: tuple[Setting, ...]) -> None:
         """Set what a query needs; Spark copies it when the query starts."""
@@ -73,7 +74,7 @@ def open_session(
         stdout=stdout,
     )
     spark = SparkSession(jvm.context).newSession()
-    add_to(spark, jars)
+    late = add_to(spark, jars)
     if not jvm.owned:
         _refuse_late_settings(spark, given, spec)
     widened = _with_secret_options_hidden(spark, spec, given)
@@ -83,7 +84,7 @@ def open_session(
         machine_cores=os.cpu_count() or 1,
         running_cores=jvm.context.defaultParallelism,
     )
-    return PipelineSession(spark, jvm, widened, cores)
+    return PipelineSession(spark, jvm, widened, cores, late)
 
 
 def log_folder(spec: PipelineSpec) -> Path:
@@ -109,12 +110,7 @@ def _with_secret_options_hidden(
 
     A user's own pattern is widened in the settings too, since each query sets those again.
     """
-    secret = {
-        key
-        for thing in spec.connected
-        for key, value in thing.options.options.items()
-        if isinstance(value, Secret)
-    }
+    secret = frozenset[str]().union(*(thing.options.hidden_options() for thing in spec.connected))
     if not secret:
         return given
     before = given.get(REDACTED_OPTIONS, spark.conf.get(REDACTED_OPTIONS) or "")

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from headwater.engine.jvm_log import LOG
+from headwater.engine.kafka_failures import kafka_failure
+from headwater.engine.kafka_writes import kafka_write_failure
 from headwater.engine.no_writes import WriteRefused
 from headwater.engine.spark_errors import (
     SparkGone,
@@ -24,6 +26,9 @@ from headwater.engine.spark_errors import (
 from headwater.engine.stream_actions import PIVOT, action_of
 from headwater.errors import Problem
 from headwater.errors.catalogue import running
+from headwater.errors.catalogue.bad_rows import BAD_ROW
+from headwater.errors.catalogue.decoding import REGISTRY_GONE
+from headwater.errors.catalogue.expectations import EXPECTATION_FAILED
 from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE
 from headwater.errors.catalogue.operations import PIVOT_ON_STREAM, SUBQUERY_OVER_STREAM
 from headwater.spec import SinkSpec, SourceSpec, TableSpec
@@ -38,6 +43,19 @@ _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 
 # What the guard of the files source raises; its texts stand in the plan, too, which Spark quotes.
 _WRONG_FOLDER = re.compile(rf"\[USER_RAISED_EXCEPTION\] {FILES_FOLDER.code}(-VALUE)? (\S+) (\S+)")
+
+# What stands in the way of a row that can't be read; its parts stand apart by tabs.
+_BAD_ROW = re.compile(
+    rf"\[USER_RAISED_EXCEPTION\] {BAD_ROW.code}\t([^\t]*)\t([^\t]*)\t([^\n]*?)(?: SQLSTATE|\n|$)"
+)
+
+_FAILED_ROW = re.compile(
+    rf"\[USER_RAISED_EXCEPTION\] {EXPECTATION_FAILED.code}\t([^\t]*)\t([^\t]*)\t([^\n]*)"
+)
+_SHOWN_OF_A_ROW = 300
+
+# What the reader of numbered Avro raises on an executor.
+_REGISTRY = re.compile(rf"{REGISTRY_GONE.code}\t(\S+)\t([^\n]*)")
 
 _NO_CONNECTION = re.compile(r"\bjava\.net\.(Connect|UnknownHost|NoRouteToHost)Exception\b")
 
@@ -105,6 +123,20 @@ def failure_problem(
         entry = FILES_FOLDER_VALUE if folder[1] else FILES_FOLDER
         params = {"sink": sink.name, "source": folder[2], "path": folder[3]}
         return _detailed(entry.at(sink.position, **params), error)
+    bad_row = _BAD_ROW.search(str(error))
+    if bad_row:
+        params = dict(zip(("source", "reason", "where"), bad_row.groups(), strict=True))
+        return _detailed(BAD_ROW.at(sink.position, **params), error)
+    failed_row = _FAILED_ROW.search(str(error))
+    if failed_row:
+        return _detailed(_failed_row(tables, *failed_row.groups()), error)
+    registry = _REGISTRY.search(str(error))
+    if registry:
+        params = {"sink": sink.name, "place": registry[1], "reason": registry[2].rstrip(".")}
+        return _detailed(REGISTRY_GONE.at(sink.position, **params), error)
+    lost = kafka_failure(full_text(error)) or kafka_write_failure(full_text(error))
+    if lost:
+        return _detailed(lost[0].at(sink.position, sink=sink.name, says=lost[1]), error)
     error = as_spark_said(error, root)
     in_python = python_failure(error, root)
     if in_python:
@@ -126,6 +158,18 @@ def failure_problem(
         return _detailed(running.NO_CONNECTION.at(sink.position, sink=sink.name, says=_lower(says)), error)
     place = place_in_tables(error, tables) or sink.position
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
+
+
+def _failed_row(tables: Iterable[TableSpec], table: str, expectation: str, row: str) -> Problem:
+    """A row that fails an expectation; secrets are taken out before it is cut, or a part of one stays."""
+    declared = [each for one in tables if one.name == table for each in one.expect]
+    each = next(each for each in declared if each.name == expectation)
+    # Spark ends its sentence with a state.
+    shown = scrub(row.rpartition(" SQLSTATE: ")[0] or row)
+    if len(shown) > _SHOWN_OF_A_ROW:
+        shown = f"{shown[:_SHOWN_OF_A_ROW]}…"
+    params = {"table": table, "expectation": expectation, "check": each.check, "row": shown}
+    return EXPECTATION_FAILED.at(each.at(), **params)
 
 
 def code_problem(error: Exception, sink: SinkSpec, root: Path) -> Problem:

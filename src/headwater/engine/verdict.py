@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headwater.checks import Finding, Reached, Situation, accepted, examine, query_of, together
+from headwater.checks.expectations import refused_quarantines
 from headwater.checks.refusals import unexplained
 from headwater.engine.facts import facts_of
 from headwater.engine.plan_record import Owners
@@ -53,6 +54,9 @@ def verdict(
     by_spark = [Finding(problem, sink=sink) for sink, problem in prepared.problems]
     told = [*by_spark, *examine(situation)]
     told += [each for judged in facts.values() for each in unexplained(query_of(spec, judged), told)]
+    # What else would be said of a query that is not to be says nothing to the user.
+    never = refused_quarantines(told)
+    told = [each for each in told if each.sink not in never]
     found = accepted(told, spec, complete=situation.sound)
     return Verdict(together(found), settings, facts)
 

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from headwater.errors import Problem
+from headwater.events.counts import SourceCounts, late_rows, source_counts
+from headwater.events.expectations import TableCounts, table_counts
 
 VERSION = 1
 
@@ -24,7 +26,8 @@ class QueryStatus(StrEnum):
     FAILED = "failed"
 
 
-def _now() -> str:
+def now() -> str:
+    """The time as events and Spark write it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -33,7 +36,7 @@ class Event:
     """Something that happened in a run."""
 
     kind: ClassVar[str] = "event"
-    at: str = field(default_factory=_now)
+    at: str = field(default_factory=now)
 
     def to_json(self) -> dict[str, Any]:
         """The form of `--json`: one object, with its kind first."""
@@ -114,6 +117,26 @@ class QueryProgress(Event):
         return str(found) if found and not str(found).startswith("1970-01-01T00:00:00.000") else None
 
     @property
+    def source_counts(self) -> dict[str, SourceCounts]:
+        """Good and bad rows of each source that tells them apart, by its name."""
+        return source_counts(self.progress)
+
+    @property
+    def late_rows(self) -> dict[str, int]:
+        """The rows that came behind the watermark and were dropped, by operator."""
+        return late_rows(self.progress)
+
+    @property
+    def table_counts(self) -> dict[str, TableCounts]:
+        """The rows of each table with expectations, and how many of them failed each, by its name."""
+        return table_counts(self.progress)
+
+    def _fields(self) -> dict[str, Any]:
+        sources = {name: counts.to_json() for name, counts in self.source_counts.items()}
+        tables = {name: counts.to_json() for name, counts in self.table_counts.items()}
+        return {**super()._fields(), "sources": sources, "expectations": tables, "late_rows": self.late_rows}
+
+    @property
     def batch_ms(self) -> int:
         return int(self.progress.get("batchDuration") or 0)
 
@@ -137,6 +160,8 @@ class QueryIdle(Event):
 
     kind: ClassVar[str] = "query_idle"
     query: str
+    begun: str = ""
+    """When the look began, by Spark's word; the event may come much later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,11 +221,14 @@ class SinkWritten(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class BatchEnded(Event):
-    """A batch run has written every sink; the places and the rows by sink."""
+    """A batch run has written every sink: places and rows by sink, bad rows by source, failed expectations
+    by table."""
 
     kind: ClassVar[str] = "batch_ended"
     written: Mapping[str, str]
     rows: Mapping[str, int | None]
+    sources: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    expectations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

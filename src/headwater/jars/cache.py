@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.errors import EnvironmentProblem, Problem
 from headwater.errors.catalogue.environment import JAR_CHANGED, JAR_NO_FOLDER, JAR_NOT_FETCHED
 from headwater.jars.artifact import Artifact, Release
-from headwater.jars.ivy import Fetch
+from headwater.jars.ivy import Fetch, FetchMany
 from headwater.values.user_cache import user_cache
 
 FOLDER = "HEADWATER_JARS"
@@ -36,14 +36,18 @@ class JarStore:
     folder: Path | None = None
     fetch: Fetch | None = None
     """None: nothing is fetched, only looked for."""
+    fetch_many: FetchMany | None = None
+    """None: each jar is fetched by itself."""
 
     @classmethod
-    def of(cls, environ: Mapping[str, str], fetch: Fetch | None = None) -> JarStore:
+    def of(
+        cls, environ: Mapping[str, str], fetch: Fetch | None = None, fetch_many: FetchMany | None = None
+    ) -> JarStore:
         """The store that this machine's settings describe."""
         folder = Path(environ[FOLDER]).expanduser() if environ.get(FOLDER) else None
         if folder and not folder.is_dir():
             raise EnvironmentProblem(JAR_NO_FOLDER.at(setting=FOLDER, folder=str(folder)))
-        return cls(user_cache(environ) / "jars", folder, fetch)
+        return cls(user_cache(environ) / "jars", folder, fetch, fetch_many)
 
     def find(self, artifact: Artifact) -> Taken | None:
         """The first release that is on this machine; EnvironmentProblem for a wrong file."""
@@ -68,6 +72,25 @@ class JarStore:
                 return Taken(path, artifact.coordinates(release), "repository")
             reasons.append(f"{artifact.coordinates(release)}: {reason}")
         raise EnvironmentProblem(self.missing(artifact, reasons))
+
+    def take_all(self, artifacts: Sequence[Artifact]) -> tuple[Taken, ...]:
+        """Every jar, those that lack fetched together; EnvironmentProblem for the first that can't be had."""
+        lacking = [artifact for artifact in artifacts if not self.find(artifact)]
+        if len(lacking) > 1 and self.fetch_many is not None:
+            self._fetch_together(lacking, self.fetch_many)
+        # What did not come with the others is tried by itself, which tells the reason.
+        return tuple(self.take(artifact) for artifact in artifacts)
+
+    def _fetch_together(self, artifacts: Sequence[Artifact], fetch: FetchMany) -> None:
+        self.cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.cache) as folder:
+            wanted = [(each.group, each.name, each.releases[0].version) for each in artifacts]
+            fetch(wanted, Path(folder))
+            for artifact in artifacts:
+                fetched = Path(folder) / artifact.file_name(artifact.releases[0])
+                if fetched.is_file():
+                    _refuse_changed(fetched, artifact, artifact.releases[0])
+                    os.replace(fetched, self.cache / fetched.name)
 
     def missing(self, artifact: Artifact, reasons: Iterable[str] = ()) -> Problem:
         """What to say of a jar that is not here."""

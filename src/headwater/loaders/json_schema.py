@@ -10,7 +10,15 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from headwater.connectors import all_connectors
 from headwater.loaders.judge import RESERVED
-from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys
+from headwater.loaders.keys import (
+    NAME,
+    ExpectationKeys,
+    FunctionKeys,
+    PipelineKeys,
+    SinkKeys,
+    SourceKeys,
+    TableKeys,
+)
 from headwater.loaders.validation import known_keys
 from headwater.spec import Connector, Mode, SinkSide, SourceSide
 
@@ -18,7 +26,6 @@ Node = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 VARIABLE = {"$ref": "#/$defs/variable"}
-NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 PIPELINE_NAME = r"^[A-Za-z_-][A-Za-z0-9_-]*$"
 
 _ABOUT = ("description", "examples", "default")
@@ -82,10 +89,18 @@ class _Writer:
         return self._defined("function", keys)
 
     def _table(self) -> Node:
-        keys = _closed(self._properties(TableKeys, "table"), ())
+        properties = self._properties(TableKeys, "table")
+        names = {"propertyNames": {"pattern": NAME}}
+        properties["expect"] |= {**names, "additionalProperties": self._expectation()}
+        keys = _closed(properties, ())
         keys["oneOf"] = [{"required": ["sql"]}, {"required": ["python"]}, {"required": ["distinct", "reads"]}]
         sql = {"type": "string", "description": "A SELECT over sources and tables."}
         return self._defined("table", {"anyOf": [sql, keys]})
+
+    def _expectation(self) -> Node:
+        keys = _closed(self._properties(ExpectationKeys, "expectation"), _required(ExpectationKeys))
+        condition = {"type": "string", "minLength": 1, "description": "A condition that warns."}
+        return self._defined("expectation", {"anyOf": [condition, keys]})
 
     def _connected(self, side: Literal["source", "sink"], model: type[BaseModel]) -> Node:
         """A source or sink: which keys it takes hangs on its `connector`."""

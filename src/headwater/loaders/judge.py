@@ -21,6 +21,7 @@ from headwater.errors.catalogue.pipelines import (
     WRONG_VALUE,
 )
 from headwater.loaders.declaration import Declaration, Refused, Route, value_places
+from headwater.loaders.expectations import expectations_of, name_problems
 from headwater.loaders.functions import key_of, reference_problems, table_function, with_parameters
 from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys
 from headwater.loaders.validation import (
@@ -185,6 +186,8 @@ class _Judge:
             refresh=keys.refresh,
             cache=keys.cache,
             watermark=keys.watermark.to_spec() if keys.watermark else None,
+            bad_rows=keys.bad_rows,
+            max_row_bytes=keys.max_row_bytes,
             position=self.places.of_key(route),
             places=value_places(self.places, written, route),
         )
@@ -218,6 +221,8 @@ class _Judge:
             return None
         misspelt = meant_by_others(written, known_keys(TableKeys))
         self.problems += unknown_keys(written, known_keys(TableKeys), self.declaration, route, where)
+        expected = (*route, "expect")
+        self.problems += name_problems(written.get("expect"), name, self.places, expected)
         keys = self._checked(TableKeys, written, route, where, misspelt)
         if not isinstance(keys, TableKeys):
             return None
@@ -229,6 +234,7 @@ class _Judge:
             function=self._function(keys.python, (*route, "python"), for_table=True) if keys.python else None,
             distinct=self._distinct(keys, route) if keys.distinct else None,
             watermark=keys.watermark.to_spec() if keys.watermark else None,
+            expect=expectations_of(keys.expect, written.get("expect"), self.places, expected),
             accept=keys.accept,
             position=self.places.of_key(route),
             places=value_places(self.places, written, route),

@@ -12,7 +12,19 @@ from headwater.spec import Mode, Watermark, WatermarkPolicy
 from headwater.spec.functions import FunctionField
 from headwater.spec.paths import ProjectPath
 from headwater.spec.types import canonical_type
-from headwater.values import Duration, Never, RefreshField, Secret, TriggerField, Unpaced
+from headwater.values import (
+    BadRows,
+    Duration,
+    Never,
+    Otherwise,
+    RefreshField,
+    Secret,
+    TriggerField,
+    Unpaced,
+)
+
+NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+"""What declared things and expectations may be called."""
 
 
 class Keys(BaseModel):
@@ -140,6 +152,43 @@ class SourceKeys(Keys):
     )
     cache: bool = Field(default=False, description="static: keep the rows in Spark; read once per refresh.")
     watermark: WatermarkField = Field(default=None, description="The event-time column and its delay.")
+    bad_rows: BadRows = Field(
+        default=BadRows.FAIL,
+        description="What becomes of a row that can't be read: `fail`, `drop`, `keep` or `quarantine`.",
+    )
+    max_row_bytes: int | None = Field(
+        default=None, gt=0, description="A longer row counts as one that can't be read."
+    )
+
+
+def _condition(check: str) -> str:
+    if not check.strip():
+        raise ValueError("a condition is wanted here; write one such as `cost >= 0`")
+    return check.strip()
+
+
+Condition = Annotated[str, AfterValidator(_condition), WithJsonSchema({"type": "string", "minLength": 1})]
+
+
+class ExpectationKeys(Keys):
+    """`paid: {check: cost >= 0, else: drop}`."""
+
+    check: Condition = Field(description="A condition in SQL over the table's columns.")
+    otherwise: Otherwise = Field(
+        default=Otherwise.WARN,
+        alias="else",
+        description="What becomes of a row that fails it: `warn`, `drop`, `fail` or `quarantine`.",
+    )
+
+
+def _expectations(written: object) -> object:
+    """A condition alone is one that warns."""
+    if not isinstance(written, Mapping):
+        return written
+    return {name: {"check": each} if isinstance(each, str) else each for name, each in written.items()}
+
+
+Expectations = Annotated[dict[str, ExpectationKeys], BeforeValidator(_expectations)]
 
 
 class TableKeys(Keys):
@@ -159,6 +208,11 @@ class TableKeys(Keys):
         "delay. Else for ever; with the event-time column among the columns, until the watermark passes it.",
     )
     watermark: WatermarkField = Field(default=None, description="An event-time column made by this table.")
+    expect: Expectations = Field(
+        default_factory=dict,
+        description="Conditions that rows should fulfil, by name: `{paid: cost >= 0}` counts the others and "
+        "warns; `{paid: {check: cost >= 0, else: drop}}` does more: `drop`, `fail`, `quarantine`.",
+    )
     accept: Accept = Field(
         default_factory=dict,
         description="Codes of findings in this table that are all right, each with the reason.",

@@ -70,6 +70,8 @@ class Declarations:
         refresh: str | None = None,
         cache: bool = False,
         watermark: tuple[str, str] | None = None,
+        bad_rows: str | None = None,
+        max_row_bytes: int | None = None,
     ) -> None:
         """Declare where rows come from."""
         keys = {
@@ -77,6 +79,8 @@ class Declarations:
             "refresh": refresh,
             "cache": cache or None,
             "watermark": watermark,
+            "bad_rows": bad_rows,
+            "max_row_bytes": max_row_bytes,
         }
         self._declare("sources", name, _connected(connector, keys))
 
@@ -116,6 +120,7 @@ class Declarations:
         /,
         *,
         watermark: tuple[str, str] | None = None,
+        expect: Mapping[str, str | Mapping[str, str]] | None = None,
         accept: Mapping[str, str] | None = None,
     ) -> Callable[[Function], Function]: ...
 
@@ -127,6 +132,7 @@ class Declarations:
         *,
         sql: str,
         watermark: tuple[str, str] | None = None,
+        expect: Mapping[str, str | Mapping[str, str]] | None = None,
         accept: Mapping[str, str] | None = None,
     ) -> None: ...
 
@@ -138,6 +144,7 @@ class Declarations:
         *,
         python: str | Callable[..., Any],
         watermark: tuple[str, str] | None = None,
+        expect: Mapping[str, str | Mapping[str, str]] | None = None,
         accept: Mapping[str, str] | None = None,
     ) -> None: ...
 
@@ -151,6 +158,7 @@ class Declarations:
         distinct: str | Sequence[str],
         within: Literal["watermark"] | None = None,
         watermark: tuple[str, str] | None = None,
+        expect: Mapping[str, str | Mapping[str, str]] | None = None,
         accept: Mapping[str, str] | None = None,
     ) -> None: ...
 
@@ -160,12 +168,20 @@ class Declarations:
         /,
         *,
         watermark: tuple[str, str] | None = None,
+        expect: Mapping[str, str | Mapping[str, str]] | None = None,
         accept: Mapping[str, str] | None = None,
         **form: Any,
     ) -> Any:
-        """Declare a table: as a decorator of a function, or by name with `sql=`, `python=`, `distinct=`."""
+        """Declare a table: as a decorator of a function, or by name with `sql=`, `python=`, `distinct=`.
+
+        `expect` holds conditions by name: a text in SQL, or `hw.expect(…)` with what becomes of other rows.
+        """
         given = {key: value for key, value in form.items() if value is not None}
-        whole = {"watermark": watermark, "accept": dict(accept) if accept else None}
+        whole = {
+            "watermark": watermark,
+            "expect": dict(expect) if expect else None,
+            "accept": dict(accept) if accept else None,
+        }
         if given:
             if not isinstance(declared, str):
                 raise UsageProblem(TABLE_CALL.at(caller()))

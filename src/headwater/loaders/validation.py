@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,6 +18,7 @@ from headwater.values import Secret, nearest
 Model = TypeVar("Model", bound=BaseModel)
 
 PLACEHOLDERS = {
+    "check": "cost >= 0",
     "class": '"feeds.py:Tickers"',
     "column": "shown_at",
     "connector": "files",
@@ -135,14 +136,19 @@ def _is_told(location: Route, details: ErrorDetails, misspelt: Collection[Route]
 
 def _known_at(model: Any, location: Route) -> tuple[str, ...]:
     """The keys of the model that stands at a place inside another; none where no model stands."""
+    named = False
     for part in location:
+        if named:
+            # The name of one of several things that are keyed by name: their model stands here already.
+            named = False
+            continue
         fields = {field.alias or name: field for name, field in model.model_fields.items()}
         inside = fields[str(part)].annotation if str(part) in fields else None
         models = [each for each in (inside, *get_args(inside)) if _is_model(each)]
         if not models:
             return ()
-        model = models[0]
-    return known_keys(model)
+        model, named = models[0], get_origin(inside) is dict
+    return () if named else known_keys(model)
 
 
 def _is_model(annotation: object) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Problem
 from headwater.errors.catalogue import static
+from headwater.errors.catalogue.bad_rows import NOT_JUDGED, STATIC_QUARANTINE
 from headwater.errors.catalogue.pipelines import (
     IN_RUN_FOLDER,
     NAME_TAKEN,
@@ -25,7 +26,7 @@ from headwater.loaders.settings import setting_problem
 from headwater.spec import Named, PipelineSpec, SourceSpec
 from headwater.spec.globs import is_pattern
 from headwater.spec.paths import as_glob, in_project, is_uri, lies_in, spelt_once
-from headwater.values import EveryBatch, Never, nearest
+from headwater.values import BadRows, EveryBatch, Never, nearest
 
 
 def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
@@ -33,6 +34,7 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
     yield from _names(spec)
     yield from _sources(spec, declaration)
     yield from _places(spec)
+    yield from _loops(spec)
     yield from _settings(spec, declaration)
     yield from _jars(spec, declaration)
     folder = str(declaration.values.get("folder", ""))
@@ -80,6 +82,11 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
         if source.static and not side.batch:
             yield STATIC_NOT_BATCH.at(source.position, name=source.name, connector=source.connector)
         yield from _refresh(source, refreshes=side.refreshes)
+        refused = tuple(side.refuses(source))
+        told = {problem.place for problem in refused}
+        # A connector that refuses more than that tells it better.
+        yield from (problem for problem in _bad_rows(source) if problem.place not in told)
+        yield from refused
         for key in side.stream_keys if source.static else ():
             if (key,) in source.places:
                 yield static.STREAM_KEY.at(source.at(key), name=source.name, key=key)
@@ -103,6 +110,17 @@ def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
         yield static.NO_REFRESH.at(source.at("refresh"), name=source.name, connector=source.connector)
 
 
+def _bad_rows(source: SourceSpec) -> Iterator[Problem]:
+    """Keys about bad rows where the connector knows of none, and rows that no stream could set aside."""
+    if source_side(source.connector).judges(source.options, BadRows.QUARANTINE):
+        if source.static and source.bad_rows is BadRows.QUARANTINE:
+            yield STATIC_QUARANTINE.at(source.at("bad_rows"), name=source.name)
+        return
+    for key in ("bad_rows", "max_row_bytes"):
+        if (key,) in source.places:
+            yield NOT_JUDGED.at(source.at(key), name=source.name, key=key, connector=source.connector)
+
+
 def _path_hint(path: Path) -> str:
     parent = path.parent
     names = [each.name for each in parent.iterdir()] if parent.is_dir() else []
@@ -118,6 +136,19 @@ def _is_around(one: str, other: str) -> bool:
     return PurePath(one).is_relative_to(other) or PurePath(other).is_relative_to(one)
 
 
+def _loops(spec: PipelineSpec) -> Iterator[Problem]:
+    """Sinks that feed a source in a way that only their connector sees."""
+    for sink in spec.sinks:
+        side = sink_side(sink.connector)
+        for source in spec.sources:
+            if side.feeds(sink.options, source.options):
+                written = ", ".join(side.places(sink.options))
+                read = ", ".join(source_side(source.connector).places(source.options))
+                yield WRITES_SOURCE.at(
+                    sink.position, sink=sink.name, source=source.name, place=written, read=read
+                )
+
+
 def _places(spec: PipelineSpec) -> Iterator[Problem]:
     written: dict[str, str] = {}
     read = [
@@ -129,7 +160,7 @@ def _places(spec: PipelineSpec) -> Iterator[Problem]:
         for place in sink_side(sink.connector).places(sink.options):
             spelt = spelt_once(place)
             met = [name for other, name in written.items() if _is_around(other, spelt) and name != sink.name]
-            if met:
+            if met and not sink_side(sink.connector).appends:
                 yield SAME_PLACE.at(sink.position, first=met[0], second=sink.name, place=place)
             written.setdefault(spelt, sink.name)
             if os.path.isabs(spelt) and _is_around(spelt_once(str(spec.folder)), spelt):

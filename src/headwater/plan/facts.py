@@ -40,6 +40,8 @@ class SourceFacts:
     """The tasks that it keeps busy for good in such a query; 0 where that is not known."""
     idle_options: tuple[str, ...] = ()
     """What was declared for it and does nothing in such a query."""
+    switches: bool = False
+    """Whether a checkpoint goes on from a continuous query to one with batches, and back."""
     own_code: bool = False
     """Its rows come from a class of the user's, which alone decides whether a batch can be read again."""
 
@@ -82,6 +84,11 @@ class QueryFacts:
     """The steps that do more than take each row by itself, by the names that users give them."""
     clock_reads: tuple[Expression, ...] = ()
     """Where it asks for the current time or date."""
+    inputs: tuple[str, ...] = ()
+    """Spark's sources in its order, by the user's names; rows that are fed again have one of their own."""
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    """By what the sources and tables that it reads set rows aside, as short texts to compare; a source or
+    table that sets none aside is not in it."""
     repeated_streams: tuple[str, ...] = ()
     """The streams that stand in it several times, shared or not."""
     sink_continuous: bool = False

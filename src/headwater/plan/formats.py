@@ -17,6 +17,7 @@ _CONNECTORS = {
     "console": "console",
     "foreach": "foreach",
     "foreachbatch": "foreach_batch",
+    "kafka": "kafka",
     "memory": "memory",
     "noop": "noop",
     "rate": "rate",
@@ -57,12 +58,10 @@ class SinkFormat:
 
 # Formats that Headwater has no connector for, and whose ways are known all the same.
 _SOURCES = {
-    "kafka": SourceFormat("kafka", continuous=True, real_time=True),
     "delta": SourceFormat("delta"),
     "iceberg": SourceFormat("iceberg"),
 }
 _SINKS = {
-    "kafka": SinkFormat("kafka", _ALL, Delivery.REPEATS.name, continuous=True, real_time=True),
     "delta": SinkFormat("delta", ("append", "complete"), Delivery.IDEMPOTENT.name),
     "iceberg": SinkFormat("iceberg", ("append", "complete"), Delivery.IDEMPOTENT.name),
 }

@@ -75,6 +75,15 @@ class Graph:
                 waiting += [(other, False) for other in reversed(self.reads.get(name) or ())]
         return tuple(order)
 
+    def readers(self, name: str) -> list[SinkSpec]:
+        """The sinks whose queries need a source or table."""
+        names = {each.lower(): each for each in self.spec.names}
+        return [
+            sink
+            for sink in self.spec.sinks
+            if sink.reads.lower() in names and name in self.upstream(names[sink.reads.lower()])
+        ]
+
     def sound(self, name: str) -> bool:
         """Whether a source or table, and all that it needs, can be built as far as the graph tells."""
         declared = next((each for each in self.reads if each.lower() == name.lower()), None)

@@ -31,8 +31,11 @@ _CYCLIC = frozenset(
 """Parts of a time that come again; the year does not, but alone it is slow."""
 # Nodes that give no more rows than they get.
 _SAME_ROWS = frozenset(
-    {"CTERelationDef", "Filter", "Project", "ResolvedHint", "Sort", "SubqueryAlias", "View", "WithCTE"}
-)
+    {
+        "CTERelationDef", "CollectMetrics", "Filter", "Project", "ResolvedHint", "Sort", "SubqueryAlias",
+        "View", "WithCTE",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

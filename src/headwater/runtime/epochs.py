@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from headwater.connectors.upkeep import Moment
 from headwater.events import EpochCommitted, Event
-from headwater.runtime.supervisor import Track
+from headwater.runtime.track import Track
 
 
 class EpochWatch:

@@ -9,7 +9,10 @@ from headwater.engine.memory_tables import DataFrame, MemoryTables
 from headwater.errors import Problem, QueryFailed, UnknownQuery
 from headwater.errors.catalogue.usage import UNKNOWN_QUERY
 from headwater.events import QueryStatus
-from headwater.runtime.supervisor import Supervisor, Track
+from headwater.events.counts import SourceCounts
+from headwater.events.expectations import TableCounts
+from headwater.runtime.supervisor import Supervisor
+from headwater.runtime.track import Track
 from headwater.values import nearest, scrub
 
 
@@ -57,6 +60,21 @@ class Query:
     def rows_out(self) -> int | None:
         """The rows handed to the sink since the start; None for a continuous query."""
         return self._track.rows_out if self._track.query.has_batches else None
+
+    @property
+    def sources(self) -> Mapping[str, SourceCounts]:
+        """Rows read, good and bad since the start, by the source that tells them apart."""
+        return dict(self._track.sources)
+
+    @property
+    def expectations(self) -> Mapping[str, TableCounts]:
+        """Rows judged and failed since the start, by the table that has expectations."""
+        return dict(self._track.tables)
+
+    @property
+    def late_rows(self) -> Mapping[str, int]:
+        """Rows that came behind the watermark and were dropped since the start, by operator."""
+        return dict(self._track.late)
 
     @property
     def epoch(self) -> int | None:

@@ -9,7 +9,7 @@ from headwater.connectors.upkeep import Moment
 from headwater.errors import Problem
 from headwater.events import Event, QueryWaits
 from headwater.events.idle import Idle, idle_inputs
-from headwater.runtime.supervisor import Track
+from headwater.runtime.track import Track
 
 MANY = 10
 

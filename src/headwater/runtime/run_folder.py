@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.checkpoint import Checkpoint, LocalStore, Read, committed, planned
 from headwater.checks import Finding, Reached
 from headwater.connectors import sink_side
 from headwater.errors import CheckpointError
@@ -19,6 +20,7 @@ from headwater.spec import PipelineSpec
 from headwater.values import scrub_within
 
 VERSION = 1
+UpTo = Callable[[Checkpoint, Sequence[str]], dict[str, Read] | None]
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,15 @@ class RunFolder:
       checkpoints/<sink>/    Spark's record of steps, one per query
       checkpoints/<sink>.lock
       checkpoints.lock       which run uses the folder
+      backups/<sink>/        checkpoints from before Headwater changed them
+      quarantine/<name>/     rows that a source or table has set aside
       facts/<sink>.json      what the query was at its last start
+      kafka/<sink>.json      the ids of the topics whose offsets the checkpoint holds
+      kafka/starts/<source>.json    what `latest` was, until every query of the source has begun
       findings.json          what the check before the last start found
       schemas/<source>.json  inferred at the first start
+      registry/<source>/     which numbers of schemas were known or unknown when they first came
+      admitted/<source>/     which files of a source could be opened, where that is tried first
       static/<source>/       copies of a static source's files, while a run uses them
       logs/                  the full text of what went wrong
     """
@@ -61,6 +69,10 @@ class RunFolder:
     def checkpoint(self, sink: str) -> Path:
         return self.path / "checkpoints" / sink
 
+    def backup(self, sink: str, at: datetime) -> Path:
+        """Where a checkpoint is kept from before Headwater changed it."""
+        return self.path / "backups" / sink / f"{at:%Y%m%dT%H%M%S%f}"
+
     def locked(self, spec: PipelineSpec) -> list[Path]:
         """What a run locks: each checkpoint, and all of them together.
 
@@ -68,6 +80,11 @@ class RunFolder:
         would meet it in what belongs to no sink.
         """
         return [*(self.checkpoint(sink.name) for sink in spec.sinks), self.path / "checkpoints"]
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a run has its lock, or was killed and has left it behind."""
+        return (self.path / "checkpoints.lock").exists()
 
     def stored_facts(self, sink: str) -> QueryFacts | None:
         """What the query was at its last start, if it ever started."""
@@ -105,8 +122,30 @@ class RunFolder:
             newest = checkpoint.last_offset
             if newest:
                 offsets = tuple(newest.sources.values())
-                found[sink.name] = Reached(str(folder), offsets, newest.batch_id, checkpoint.settings)
+                settings, read = checkpoint.settings, partial(self.committed, sink.name)
+                found[sink.name] = Reached(str(folder), offsets, newest.batch_id, settings, read)
         return found
+
+    def has_begun(self, sink: str) -> bool:
+        """Whether a query has ever started for a sink, also where its checkpoint is just being replaced."""
+        checkpoint = self.checkpoint(sink)
+        return checkpoint.with_name(f"{sink}.next").exists() or (
+            checkpoint.is_dir() and Checkpoint(LocalStore(checkpoint)).exists
+        )
+
+    def committed(self, sink: str) -> dict[str, Read] | None:
+        """What a query has read of each source, up to its newest committed batch; None if not to be told."""
+        return self._read(sink, committed)
+
+    def planned(self, sink: str) -> dict[str, Read] | None:
+        """The same up to the newest batch that was planned."""
+        return self._read(sink, planned)
+
+    def _read(self, sink: str, up_to: UpTo) -> dict[str, Read] | None:
+        checkpoint, facts = self.checkpoint(sink), self.stored_facts(sink)
+        if facts is None or not facts.inputs or not checkpoint.is_dir():
+            return None
+        return up_to(Checkpoint(LocalStore(checkpoint)), facts.inputs)
 
     def store_facts(self, facts: QueryFacts) -> None:
         file = self._facts(facts.sink)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from headwater.connectors.upkeep import Moment
 from headwater.engine.query import RunningQuery
-from headwater.errors import Interrupted, Problem
+from headwater.errors import HeadwaterError, Interrupted, Problem
 from headwater.errors.catalogue.running import (
     FORCED,
     NOT_STOPPED_IN_TIME,
@@ -29,49 +28,14 @@ from headwater.events import (
     RunEnded,
     Said,
 )
-from headwater.events.idle import Idle
-from headwater.runtime.observers import shown
+from headwater.events.kinds import now
+from headwater.runtime.track import Track, summary_of
 from headwater.values import scrub
 
-ENDED = (QueryStatus.FINISHED, QueryStatus.STOPPED, QueryStatus.FAILED)
 STOP_SECONDS = 60.0
-_KEPT = 100
 _LOOK_SECONDS = 0.2
 _LAST_EVENTS_SECONDS = 5.0
 _RESTARTS = 3
-
-
-@dataclass
-class Track:
-    """What is known of one query."""
-
-    query: RunningQuery
-    status: QueryStatus = QueryStatus.STARTING
-    recent: deque[Mapping[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    rows_in: int = 0
-    rows_out: int = 0
-    epoch: int | None = None
-    """The newest epoch of a continuous query, which has no batches."""
-    problem: Problem | None = None
-    stopping: bool = False
-    quiet_watermark: str | None = None
-    looks: int = 0
-    """How often it was seen to be idle."""
-    seen_inactive: float | None = None
-    restarts: int = 0
-    """How often it was started again since its last progress."""
-    brought: dict[str, int] = field(default_factory=dict)
-    """The newest batch since its start to which each source brought rows."""
-    waits_for: tuple[Idle, ...] = ()
-    """The idle inputs that hold its watermark back."""
-
-    @property
-    def name(self) -> str:
-        return self.query.name
-
-    @property
-    def ended(self) -> bool:
-        return self.status in ENDED
 
 
 class Supervisor:
@@ -93,6 +57,7 @@ class Supervisor:
         at_looks: Callable[[], None] = lambda: None,
         upkeep: Callable[[Moment], None] = lambda moment: None,
         again: Callable[[Track, Exception], RunningQuery | None] = lambda track, failure: None,
+        caught_up: Callable[[], int | None] = lambda: 0,
     ) -> None:
         self.run_id = run_id
         self.tracks: dict[str, Track] = {}
@@ -106,7 +71,11 @@ class Supervisor:
         self._at_looks = at_looks
         self._upkeep = upkeep
         self._again = again
+        self._caught_up = caught_up
+        self._found = 0
+        self._looks_then: dict[str, int] = {}
         self._committed: set[str] = set()
+        self._progress: dict[str, tuple[Mapping[str, Any], ...]] = {}
         self._forced = threading.Event()
         self._interrupted_by_user = False
         self._changed = threading.Condition(threading.RLock())
@@ -139,6 +108,7 @@ class Supervisor:
                 case QueryIdle(query=name) if name in self.tracks and not self.tracks[name].ended:
                     self.tracks[name].status = QueryStatus.IDLE
                     self.tracks[name].looks += 1
+                    self.tracks[name].look_begun = event.begun
             self._changed.notify_all()
         self._emit(event)
 
@@ -159,20 +129,51 @@ class Supervisor:
     @property
     def all_idle(self) -> bool:
         """Every query has committed what its sources hold, or has ended."""
+        return self._all_quiet and self._nothing_new()
+
+    @property
+    def _all_quiet(self) -> bool:
         return all(track.ended or track.status is QueryStatus.IDLE for track in self.tracks.values())
+
+    def _nothing_new(self) -> bool:
+        """Whether every query has looked since something new was last handed to it.
+
+        Some input is opened by us before Spark sees it, so what Spark knows is not all that is there.
+        """
+        found = self._found_now()
+        if found is None:
+            return False
+        if found != self._found:
+            self._found = found
+            self._looks_then = {name: track.looks for name, track in self.tracks.items()}
+        then = self._looks_then
+        return all(t.ended or t.looks >= then.get(t.name, -2) + 2 for t in self.tracks.values())
+
+    def _found_now(self) -> int | None:
+        try:
+            return self._caught_up()
+        except HeadwaterError:
+            # The watch says it at its own look; nothing is idle while input can't be looked at.
+            return None
 
     def wait_idle(self, timeout: float | None) -> bool:
         """Wait until every query has looked anew and found nothing.
 
-        The first look that is reported may have begun before this call, so a second one is waited for.
+        The first look that is reported may have begun before this call, so a second one is waited for; on a
+        busy machine even that may be old news, so the time when it began counts, too.
         """
-        before = {name: track.looks for name, track in self.tracks.items()}
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self._found_now() is None and not self.all_ended:
+            if deadline is not None and time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        before, called = {name: track.looks for name, track in self.tracks.items()}, now()
 
         def idle() -> bool:
-            anew = (t.ended or t.looks >= before[t.name] + 2 for t in self.tracks.values())
-            return self.all_idle and all(anew)
+            anew = (t.has_looked(before[t.name] + 2, called) for t in self.tracks.values())
+            return self._all_quiet and all(anew)
 
-        return self.wait(idle, timeout)
+        return self.wait(idle, None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     @property
     def exit_code(self) -> int | None:
@@ -215,6 +216,15 @@ class Supervisor:
                     self._interrupted_by_user |= why is None
         self._forced.set()
 
+    def end(self, problems: Mapping[str, Problem]) -> None:
+        """Stop queries that must not go on, which have failed then; the running batches may commit."""
+        with self._changed:
+            active = [track for track in self.tracks.values() if track.name in problems and not track.ended]
+            for track in active:
+                track.problem, track.must_end = track.problem or problems[track.name], True
+        names = [track.name for track in active if not track.stopping]
+        threading.Thread(target=self.stop, args=(names,), daemon=True, name="headwater stop").start()
+
     def _interrupted(self, track: Track, limit: float) -> None:
         problem = NOT_STOPPED_IN_TIME.at(None, sink=track.name, limit=f"{limit:g} seconds")
         with self._changed:
@@ -229,27 +239,8 @@ class Supervisor:
 
     def _progressed(self, track: Track, event: QueryProgress) -> None:
         self._committed.add(track.name)
-        track.restarts = 0
-        # What is decided here is decided by what Spark said; what others see of it holds no secret.
-        track.recent.append(shown(event.progress))
-        track.brought |= dict.fromkeys(track.query.inputs.rows_in(event.progress), event.batch_id)
-        track.rows_in += event.rows_in
-        track.rows_out += event.rows_out or 0
-        if not track.ended:
-            quiet = self._is_quiet(track, event)
-            track.status = QueryStatus.IDLE if quiet else QueryStatus.RUNNING
-            track.looks += quiet
-
-    @staticmethod
-    def _is_quiet(track: Track, event: QueryProgress) -> bool:
-        """Batches without data and with the watermark where it was: only time-outs keep the query going."""
-        if event.rows_in or event.moved:
-            track.quiet_watermark = None
-            return False
-        mark = event.watermark or "none"
-        quiet = track.quiet_watermark == mark
-        track.quiet_watermark = mark
-        return quiet
+        self._progress[track.name] = (*self._progress.get(track.name, ()), event.progress)
+        track.take_in(event)
 
     def _watch(self) -> None:
         try:
@@ -267,10 +258,11 @@ class Supervisor:
             ended = [track for track in self.tracks.values() if not track.ended and self._is_over(track)]
             self._over.clear()
             committed, self._committed = frozenset(self._committed), set()
+            progress, self._progress = self._progress, {}
         for track in ended:
             self._end(track)
         self._at_looks()
-        self._upkeep(Moment(committed))
+        self._upkeep(Moment(committed, progress=progress))
 
     def _give_up(self, error: BaseException) -> None:
         """End the queries that nobody watches any more, and say why."""
@@ -303,7 +295,7 @@ class Supervisor:
             return
         problem = track.problem or (self._explain(track.name, failure) if failure else None)
         # A batch that had to be interrupted may say so in its own way; the reason is known better here.
-        if failure and not track.problem:
+        if track.must_end or (failure and not track.problem):
             status = QueryStatus.FAILED
         else:
             status = QueryStatus.STOPPED if track.stopping else QueryStatus.FINISHED
@@ -360,15 +352,3 @@ class Supervisor:
             with self._changed:
                 self.closed = True
                 self._changed.notify_all()
-
-
-def summary_of(track: Track) -> dict[str, Any]:
-    """One query in the summary of a run."""
-    return {
-        "status": track.status.value,
-        "rows_in": track.rows_in if track.query.has_batches else None,
-        "rows_out": track.rows_out if track.query.has_batches else None,
-        "batch": track.recent[-1]["batchId"] if track.recent else track.epoch,
-        "waits_for": [idle.to_json(track.name) for idle in track.waits_for],
-        "problem": track.problem.to_json() if track.problem else None,
-    }

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from headwater.connectors import sink_side, source_side
-from headwater.connectors.upkeep import Moment, Reader, Task
+from headwater.connectors.upkeep import Admission, Ended, Moment, Reader, SourceTask, Task
 from headwater.engine.analysis import streamed_paths
 from headwater.engine.connector_code import spark_module
 from headwater.engine.prepare import Prepared
 from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.running import UPKEEP_FAILED
+from headwater.plan import QueryFacts
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
@@ -35,6 +36,40 @@ def _source_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder) -> 
     ]
 
 
+def admissions_of(prepared: Prepared, spec: PipelineSpec) -> list[Admission]:
+    """What opens the new input of sources before a batch takes it."""
+    return [
+        spark_module(source.connector).admission(
+            prepared.session.spark, source.options, prepared.builder.context(source)
+        )
+        for source in spec.sources
+        if source.name in prepared.builder.frames
+        and not source.static
+        and source_side(source.connector).admits(source.options, source.bad_rows)
+    ]
+
+
+def caught_up(admissions: Iterable[Admission]) -> int | None:
+    """How often anything new was found so far, after a look; None where something is not decided yet."""
+    found = [each.catch_up() for each in admissions]
+    counts = [each for each in found if each is not None]
+    return sum(counts) if len(counts) == len(found) else None
+
+
+def watches_of(
+    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, facts: Iterable[QueryFacts]
+) -> list[SourceTask]:
+    """What looks after that which the sources read, while the queries of these facts run."""
+    readers = [Reader(each.sink, folder.checkpoint(each.sink), (), each.inputs) for each in facts]
+    return [
+        spark_module(source.connector).watch(
+            prepared.session.spark, source.options, prepared.builder.context(source), readers
+        )
+        for source in spec.sources
+        if source_side(source.connector).watches and not source.static
+    ]
+
+
 def _sink_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder, patience: float) -> list[Task]:
     return [
         spark_module(sink.connector).upkeep(
@@ -52,27 +87,35 @@ def _sink_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder, patie
 class Upkeep:
     """Calls the tasks of a run, and says what goes wrong with each, once until it goes well again."""
 
-    def __init__(self, tasks: Iterable[Task], say: Callable[[Problem], None]) -> None:
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        say: Callable[[Problem], None],
+        end: Callable[[Mapping[str, Problem]], None] = lambda queries: None,
+    ) -> None:
         self._tasks = tuple(tasks)
         self._say = say
+        self._end = end
         self._said: dict[int, tuple[Problem, ...]] = {}
 
     def __call__(self, moment: Moment) -> None:
         for number, task in enumerate(self._tasks):
-            problems = _problems(task, moment)
+            problems = self._problems(task, moment)
             if problems and problems != self._said.get(number):
                 for problem in problems:
                     self._say(problem)
             if problems or moment.committed:
                 self._said[number] = problems
 
-
-def _problems(task: Task, moment: Moment) -> tuple[Problem, ...]:
-    try:
-        task(moment)
-    except HeadwaterError as error:
-        return error.problems
-    except Exception as error:  # noqa: BLE001 - a connector from outside may raise anything: the watch goes on
-        problem = UPKEEP_FAILED.at(None, says=scrub(f"{type(error).__name__}: {error}"))
-        return (replace(problem, detail=scrub(traceback.format_exc())),)
-    return ()
+    def _problems(self, task: Task, moment: Moment) -> tuple[Problem, ...]:
+        try:
+            task(moment)
+        except Ended as ended:
+            # It is told with the end of the queries.
+            self._end(ended.queries)
+        except HeadwaterError as error:
+            return error.problems
+        except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the watch goes on
+            problem = UPKEEP_FAILED.at(None, says=scrub(f"{type(error).__name__}: {error}"))
+            return (replace(problem, detail=scrub(traceback.format_exc())),)
+        return ()

@@ -17,6 +17,7 @@ from headwater.spec.connector import (
 from headwater.spec.declared import ClassRef, Declared, FunctionRef
 from headwater.spec.pipeline import (
     Distinct,
+    Expectation,
     FunctionSpec,
     Mode,
     Named,
@@ -38,6 +39,7 @@ __all__ = [
     "Declared",
     "Delivery",
     "Distinct",
+    "Expectation",
     "FunctionRef",
     "FunctionSpec",
     "LongTasks",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from headwater.errors import Problem
 from headwater.spec.declared import Declared, FunctionRef
 from headwater.spec.schema import Schema
-from headwater.values import Secret
+from headwater.values import BadRows, Secret
 
 
 def _option_text(value: object) -> object:
@@ -35,6 +35,16 @@ class ConnectorOptions(Declared):
         default_factory=dict, description="Anything else Spark takes, passed word for word."
     )
 
+    def secrets(self) -> Iterator[tuple[tuple[str, ...], Secret]]:
+        """Every secret among the keys, with the way to its key."""
+        for key, value in self.options.items():
+            if isinstance(value, Secret):
+                yield ("options", key), value
+
+    def hidden_options(self) -> frozenset[str]:
+        """The names of Spark's options that hold a secret, which no plan may show."""
+        return frozenset(key for key, value in self.options.items() if isinstance(value, Secret))
+
 
 class SourceOptions(ConnectorOptions):
     """Typed keys of a source."""
@@ -49,6 +59,8 @@ class Delivery(StrEnum):
 
     IDEMPOTENT = "a replayed batch changes nothing"
     REPEATS = "a replayed batch is written again"
+    MARKED = "a replayed batch is written again, with marks by which readers drop the repeats"
+    UNCONFIRMED = "a row may be lost unseen, and a replayed batch is written again"
     USER = "a replayed batch is handed to your code again"
 
 
@@ -77,6 +89,14 @@ def _never(_: Any) -> bool:
 
 
 def _unknown_columns(_: Any) -> Schema | None:
+    return None
+
+
+def _apart(_: Any, source: Any) -> bool:
+    return False
+
+
+def _as_declared(_: Any) -> Delivery | None:
     return None
 
 
@@ -132,6 +152,14 @@ def _unknown_waiting(_: Any) -> Waiting | None:
     return None
 
 
+def _never_judges(_: Any, bad_rows: BadRows) -> bool:
+    return False
+
+
+def _nothing_against(_: Any) -> Iterable[Problem]:
+    return ()
+
+
 def _unknown_slots(_: Any, cores: int) -> int:
     return 0
 
@@ -143,6 +171,8 @@ class LongTasks:
     slots: Callable[[Any, int], int] = field(default=_unknown_slots)
     """From the options and the cores of the cluster to how many such tasks it needs at once, one for each
     partition; 0 where only its server can tell."""
+    asks: bool = False
+    """Its server can tell; its spark module has a `slots` then."""
     without: tuple[str, ...] = ()
     """The keys that do nothing then, with which it is refused."""
 
@@ -162,6 +192,8 @@ class SourceSide:
     """A static source can look for changes while a query runs; its spark module has a `read_static`."""
     stream_keys: tuple[str, ...] = ()
     """Keys that do nothing for a static source, which is refused with them."""
+    batch_keys: tuple[str, ...] = ()
+    """Keys that do nothing for a stream, and count under `run --batch` and for a static source."""
     places: Callable[[Any], tuple[str, ...]] = field(default=_no_places)
     """The absolute paths or addresses it reads; a change of them does not fit an old checkpoint."""
     functions: Callable[[Any], tuple[FunctionRef, ...]] = field(default=_no_functions)
@@ -179,6 +211,23 @@ class SourceSide:
     """How it feeds `trigger: continuous …`; None where it can't."""
     real_time: LongTasks | None = None
     """How it feeds `trigger: real time …`; None where it can't."""
+    switches: bool = False
+    """A checkpoint goes on under every kind of trigger and with another number of partitions: its offsets
+    are written the same way in all."""
+    judges: Callable[[Any, BadRows], bool] = field(default=_never_judges)
+    """Whether it says of each row if it could be read, given its options and what is to be done with bad
+    rows; its spark module has a `read_judged` then. A source that never does takes no `bad_rows`."""
+    judging_keys: tuple[str, ...] = ()
+    """The fields or properties of its options that decide whether a row can be read."""
+    admits: Callable[[Any, BadRows], bool] = field(default=_never_judges)
+    """Whether it opens new input before a batch takes it, asked in the same way; its spark module has an
+    `admission` then, a task that is done once before the queries start."""
+    refuses: Callable[[Any], Iterable[Problem]] = field(default=_nothing_against)
+    """What the SourceSpec, as it was declared, can't be held to."""
+    first_start_keys: tuple[str, ...] = ()
+    """Keys that count only where no checkpoint says how far was read."""
+    watches: bool = False
+    """It looks after what it reads while queries run; its spark module has a `watch` that gives a task."""
     waiting: Callable[[Any], Waiting | None] = field(default=_unknown_waiting)
     """What lies at its places now, told quickly and without Spark; None where that can't be."""
 
@@ -190,13 +239,23 @@ class SinkSide:
     options: type[SinkOptions]
     modes: frozenset[str]
     delivery: Delivery
+    delivery_by: Callable[[Any], Delivery | None] = field(default=_as_declared)
+    """Another delivery, where the options choose one."""
+    raised_by: str = ""
+    """What would raise the delivery, in words."""
     batch: bool = True
     stores: bool = False
     """Rows stay where it writes, so `run --batch` must not write beside the stream without `--into`."""
+    appends: bool = False
+    """Whatever is written is added to what is there: several sinks may share a place, complete mode writes
+    the whole result again and again, and `run --batch` writes to the place itself, with `--append`."""
     passes_over: bool = False
     """A batch that it has already is not computed a second time; its spark module has a `forget_batch`."""
     places: Callable[[Any], tuple[str, ...]] = field(default=_no_places)
     """The places it writes; two sinks on one place are refused."""
+    feeds: Callable[[Any, Any], bool] = field(default=_apart)
+    """Whether a source with the second options reads what a sink with the first ones writes, besides what
+    their places tell; such a pipeline feeds itself, and is refused."""
     functions: Callable[[Any], tuple[FunctionRef, ...]] = field(default=_no_functions)
     passes: tuple[str, ...] = ()
     """What its functions are called with, by place."""
@@ -216,6 +275,10 @@ class SinkSide:
     """Whether something is to be done between batches; its spark module has an `upkeep` then."""
     refuses: Callable[[Any, Mapping[str, str]], Iterable[Problem]] = field(default=_no_objection)
     """What the SinkSpec has against rows with these columns, by name and type."""
+
+    def delivers(self, options: Any) -> Delivery:
+        """What a sink with these options does with a batch that comes a second time."""
+        return self.delivery_by(options) or self.delivery
 
 
 @dataclass(frozen=True)

@@ -117,3 +117,8 @@ def _translated(pattern: str) -> str:
             found.append(re.escape(char))
         at += 1
     return "".join(found)
+
+
+def matches_name(pattern: str, name: str) -> bool:
+    """Whether a pattern stands for this name of a file."""
+    return any(_compiled(plain).fullmatch(name) for plain in without_braces(pattern))

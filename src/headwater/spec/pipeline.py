@@ -10,7 +10,17 @@ from pydantic import Field, SerializeAsAny
 
 from headwater.spec.connector import SinkOptions, SourceOptions
 from headwater.spec.declared import Declared, FunctionRef
-from headwater.values import Duration, Never, Position, RefreshField, TextPosition, TriggerField, Unpaced
+from headwater.values import (
+    BadRows,
+    Duration,
+    Never,
+    Otherwise,
+    Position,
+    RefreshField,
+    TextPosition,
+    TriggerField,
+    Unpaced,
+)
 
 
 class Mode(StrEnum):
@@ -60,6 +70,27 @@ class SourceSpec(Named):
     cache: bool = False
     """Spark keeps the rows of a static source between batches."""
     watermark: Watermark | None = None
+    bad_rows: BadRows = BadRows.FAIL
+    """What becomes of a row that can't be read."""
+    max_row_bytes: int | None = None
+    """A longer row counts as one that can't be read."""
+
+
+class Expectation(Declared):
+    """What a table's rows should fulfil, and what becomes of those that don't."""
+
+    where_only = frozenset({"position", "text"})
+
+    name: str
+    check: str
+    """A condition in SQL over the table's columns; a row for which it is null fails it too."""
+    otherwise: Otherwise = Otherwise.WARN
+    text: TextPosition | None = Field(default=None, exclude=True, repr=False)
+    """Where the condition stands."""
+
+    def at(self, spot: tuple[int, int] | None = None) -> Position | None:
+        """Where a line and column of the condition stand, or else its beginning."""
+        return self.text.at(*(spot or (1, 1))) if self.text else self.position
 
 
 class Distinct(Declared):
@@ -82,6 +113,7 @@ class TableSpec(Named):
     function: FunctionRef | None = None
     distinct: Distinct | None = None
     watermark: Watermark | None = None
+    expect: tuple[Expectation, ...] = ()
     accept: dict[str, str] = Field(default_factory=dict)
     """Codes of findings that stand in this table and are accepted, each with the reason."""
     text: TextPosition | None = Field(default=None, exclude=True, repr=False)
@@ -102,6 +134,8 @@ class SinkSpec(Named):
     options: SerializeAsAny[SinkOptions]
     mode: Mode = Mode.APPEND
     trigger: TriggerField = Unpaced()
+    sets_aside: bool = False
+    """Whether it is the quarantine of what it reads: it takes the rows that are kept from all others."""
     accept: dict[str, str] = Field(default_factory=dict)
     """Codes of findings about this query that are accepted, each with the reason."""
     reads_position: Position | None = Field(default=None, exclude=True, repr=False)

@@ -1,5 +1,6 @@
 """Small types parsed once at the edge: durations, triggers, secrets, positions."""
 
+from headwater.values.bad_rows import BadRows, Otherwise
 from headwater.values.durations import Duration
 from headwater.values.nearest import nearest
 from headwater.values.positions import Position, TextPosition
@@ -19,12 +20,14 @@ from headwater.values.triggers import (
 
 __all__ = [
     "AvailableNow",
+    "BadRows",
     "Continuous",
     "Duration",
     "Every",
     "EveryBatch",
     "Never",
     "Once",
+    "Otherwise",
     "Position",
     "RealTime",
     "Refresh",

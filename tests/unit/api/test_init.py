@@ -11,13 +11,14 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from headwater.api.checking import check
-from headwater.api.init import FILES, RUN, TEMPLATE, InitResult, init
+from headwater.api.init import KAFKA, KINDS, TEMPLATES, WORD_COUNT, InitResult, Template, init
 from headwater.errors import EnvironmentProblem, UsageProblem
 from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
-from headwater.errors.catalogue.usage import FOLDER_NOT_EMPTY
+from headwater.errors.catalogue.usage import FOLDER_NOT_EMPTY, UNKNOWN_TEMPLATE
 from headwater.loaders.json_schema import pipeline_schema
 from headwater.loaders.yaml_form import load_yaml
 
+FILES, RUN = WORD_COUNT.files, WORD_COUNT.first_command
 ODD_NAMES = ["my project", "ünïcode", "2026-11", "it's", "-x", "a&b;c", "${HOME}"]
 
 
@@ -43,8 +44,30 @@ def test_the_files_are_made_and_named_from_here(tmp_path: Path) -> None:
     assert result.next_command == "cd my_project && headwater run pipeline.yml --until-idle"
 
 
-def test_no_template_is_left_out() -> None:
-    assert files_in(Path(str(TEMPLATE))) == set(FILES.values())
+@pytest.mark.parametrize("template", KINDS.values(), ids=KINDS)
+def test_no_template_is_left_out(template: Template) -> None:
+    assert files_in(Path(str(TEMPLATES / template.folder))) == set(template.files.values())
+
+
+def test_another_kind_is_made_by_its_name(tmp_path: Path) -> None:
+    result = init(Path("ads"), "kafka")
+    assert files_in(tmp_path / "ads") == set(KAFKA.files)
+    assert result.next_command == f"cd ads && {KAFKA.first_command}"
+    file = tmp_path / "ads" / "pipeline.yml"
+    assert check(file, offline=True).findings == ()
+    # Every command of its page is one of the command line; the data has the lines that the page speaks of.
+    lines = (tmp_path / "ads" / "data" / "clicks.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 60
+    assert KAFKA.first_command in (tmp_path / "ads" / "README.md").read_text(encoding="utf-8")
+
+
+def test_an_unknown_kind_is_refused_and_nothing_made(tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem) as caught:
+        init(Path("ads"), "kafk")
+    assert caught.value.problems == (
+        UNKNOWN_TEMPLATE.at(None, name="kafk", hint="Did you mean `kafka`? ", known="word-count, kafka"),
+    )
+    assert files_in(tmp_path) == set()
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ def test_files_to_files_is_exactly_once_and_says_why() -> None:
         ("delta", "IDEMPOTENT", "exactly once"),
         ("console", "REPEATS", "at least once"),
         ("kafka", "REPEATS", "at least once"),
+        ("kafka", "MARKED", "at least once"),
+        ("kafka", "UNCONFIRMED", "unknown"),
         ("foreach", "USER", "at least once"),
         ("foreach_batch", "USER", "at least once"),
         ("strange", "", "unknown"),

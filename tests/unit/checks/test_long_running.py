@@ -24,8 +24,8 @@ PIPELINE = """
 CONTINUOUS = "continuous 1 second"
 
 
-def known(sink: str, trigger: str, slots: int = 1, cores: int = 2) -> QueryFacts:
-    source = SourceFacts("ticks", "rate", continuous=True, slots=slots)
+def known(sink: str, trigger: str, slots: int = 1, cores: int = 2, switches: bool = False) -> QueryFacts:
+    source = SourceFacts("ticks", "rate", continuous=True, slots=slots, switches=switches)
     return facts(sink=sink, trigger=trigger, sources=(source,), cores=cores, connector="console")
 
 
@@ -42,6 +42,7 @@ def situation(two: str, *queries: QueryFacts, **keys: Any) -> Situation:
         pytest.param(CONTINUOUS, (1, 2), 2, (3, 3, "one of them"), id="one too many"),
         pytest.param("every 1 second", (1, 0), 2, None, id="one is left for batches"),
         pytest.param("every 1 second", (2, 0), 2, (2, 3, "`two`"), id="none is left for batches"),
+        pytest.param("real time 5 minutes", (1, 2), 2, (3, 3, "one of them"), id="real time has them too"),
         pytest.param(CONTINUOUS, (3, 1), 2, None, id="too large by itself, which another rule tells"),
         pytest.param(CONTINUOUS, (0, 2), 2, (2, 3, "`one`"), id="of one nothing is known"),
     ],
@@ -69,6 +70,9 @@ REACHED = Reached("/project/.headwater/checkpoints/one", (3,), batch=3)
         (known("one", "once"), known("one", CONTINUOUS), "HW-TRIGGER-SWITCHED"),
         (known("one", CONTINUOUS, 1), known("one", CONTINUOUS, 2), "HW-PARTITIONS-CHANGED"),
         (known("one", CONTINUOUS, 0), known("one", CONTINUOUS, 2), None),
+        (known("one", CONTINUOUS), known("one", "unpaced", switches=True), None),
+        (known("one", "real time 5 minutes"), known("one", CONTINUOUS, switches=True), None),
+        (known("one", CONTINUOUS, 1), known("one", CONTINUOUS, 2, switches=True), None),
     ],
 )
 def test_a_checkpoint_fits_its_kind_of_trigger(before: QueryFacts, now: QueryFacts, code: str | None) -> None:

@@ -14,6 +14,7 @@ from headwater.checks.triggers import (
     NothingYet,
     OptionIdle,
     RowByRow,
+    RowsHeldBack,
     TooFewCores,
     TriggerSink,
     TriggerSource,
@@ -52,7 +53,7 @@ def test_nothing_is_said_where_all_are_able(trigger: str) -> None:
     known = query(trigger=trigger)
     rules: list[QueryRule] = [
         TriggerSink(), TriggerSource(), RowByRow(), OptionIdle(), TooFewCores(), RealTimeMode(),
-        RealTimeInterval(), RealTimeSteps(), NothingYet(), LimitNotKept(),
+        RealTimeInterval(), RealTimeSteps(), NothingYet(), LimitNotKept(), RowsHeldBack(),
     ]  # fmt: skip
     assert [said for rule in rules for said in codes(rule, known)] == []
 
@@ -79,15 +80,19 @@ def test_sink_and_source_must_be_able(trigger: str) -> None:
 
 def test_the_able_ones_are_named() -> None:
     (sink,) = TriggerSink().about(Query(query(sink_continuous=False)))
-    assert str(sink.problem.params["hint"]).startswith("Use `console`, `memory` or `noop`; or give `")
+    assert str(sink.problem.params["hint"]).startswith(
+        "Use `console`, `kafka`, `memory` or `noop`; or give `"
+    )
     (source,) = TriggerSource().about(Query(query(sources=(replace(ABLE, continuous=False),))))
-    assert str(source.problem.params["hint"]).startswith("Use `rate` or `socket`; or give `")
+    assert str(source.problem.params["hint"]).startswith("Use `kafka`, `rate` or `socket`; or give `")
 
 
-def test_where_no_connector_is_able_only_batches_help() -> None:
-    known = query(trigger="real time 5 minutes", mode="update", sources=(replace(ABLE, real_time=False),))
+def test_in_real_time_other_ones_are_able() -> None:
+    known = query(trigger=REAL_TIME, sink_real_time=False, sources=(replace(ABLE, real_time=False),))
     (source,) = TriggerSource().about(Query(known))
-    assert str(source.problem.params["hint"]).startswith("Give `")
+    assert str(source.problem.params["hint"]).startswith("Use `kafka`; or give `")
+    (sink,) = TriggerSink().about(Query(known))
+    assert str(sink.problem.params["hint"]).startswith("Use `console` or `kafka`; or give `")
 
 
 class TestRowByRow:
@@ -177,3 +182,15 @@ def test_once_keeps_no_limit() -> None:
     assert codes(LimitNotKept(), query(trigger="once", sources=(limited,))) == [
         ("HW-LIMIT-NOT-KEPT", "max_files_per_batch")
     ]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "held"),
+    [("available now", ["min_rows_per_batch"]), ("once", ["min_rows_per_batch"]), ("every 1 second", [])],
+)
+def test_a_query_that_ends_does_not_wait_for_more_rows(trigger: str, held: list[str]) -> None:
+    options = {"min_rows_per_batch": "9", "max_rows_per_batch": "99"}
+    known = query(trigger=trigger, sources=(replace(ABLE, options=options),))
+    assert codes(RowsHeldBack(), known) == [("HW-ROWS-HELD-BACK", option) for option in held]
+    limited = ["max_rows_per_batch"] if trigger == "once" else []
+    assert codes(LimitNotKept(), known) == [("HW-LIMIT-NOT-KEPT", option) for option in limited]

@@ -48,6 +48,31 @@ def test_eighty_columns_hold_every_number_and_cut_only_long_names() -> None:
     ]
 
 
+def test_bad_and_late_rows_have_columns_once_there_are_some() -> None:
+    view = LiveView()
+    bad = {"headwater.rows.orders": {"read": 7, "bad": 2}}
+    late = [{"operatorName": "dedupe", "numRowsDroppedByWatermark": 1}]
+    for more in ({"observedMetrics": bad}, {"observedMetrics": bad, "stateOperators": late}):
+        view.show(QueryProgress(query="out", rows_out=5, progress={**PROGRESS, **more}))
+    output = io.StringIO()
+    Console(file=output, width=100).print(view._table())
+    head, row = (line.split() for line in output.getvalue().splitlines())
+    assert head == [
+        "query",
+        "status",
+        "batch",
+        "in",
+        "in/s",
+        "out",
+        "out/s",
+        "bad",
+        "late",
+        "watermark",
+        "time",
+    ]
+    assert row[7:9] == ["4", "1"]
+
+
 STARTED = RunStarted(run_id="1", pipeline="p", queries=("out",), folder="/f", spark_version="4")
 BATCH: list[Event] = [
     SparkStarting(at="T"),
@@ -89,7 +114,15 @@ def test_a_terminal_names_what_a_query_waits_for_until_it_comes_and_in_the_summa
     view.show(QueryWaits(query="out", waits_for=()))
     assert "waits" not in drawn(view._picture())
     view.show(QueryWaits(query="out", waits_for=(WAITS,)))
-    query = {"status": "stopped", "rows_in": 2, "rows_out": 1, "problem": None, "waits_for": [WAITS]}
+    query = {
+        "status": "stopped",
+        "rows_in": 2,
+        "rows_out": 1,
+        "sources": {},
+        "late_rows": {},
+        "problem": None,
+        "waits_for": [WAITS],
+    }
     view.show(RunEnded(run_id="1", exit_code=0, queries={"out": query}))
     assert "waits" not in drawn(view._picture())
     assert output.getvalue() == "ended\n  out: stopped, 2 rows in, 1 out\n    out waits for clicks.\n"

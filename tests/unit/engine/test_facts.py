@@ -27,7 +27,7 @@ def test_no_secret_of_a_source_is_kept_however_it_is_written() -> None:
         sinks: {out: {reads: rows, connector: noop}}
         """
     )
-    facts = source_facts(spec.sources[0], Steps((), (), (), ("rows",)), Unpaced(), 1)
+    facts = source_facts(spec.sources[0], Steps((), (), (), ("rows",)), Unpaced(), 0)
     shown = ("api_token", "password", "url", "authenticate", "maxTokens", "path")
     assert {key: facts.options[key] for key in shown} == {
         "api_token": "***",

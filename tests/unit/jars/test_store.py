@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,36 @@ def test_a_need_is_looked_up_by_the_line_of_spark() -> None:
     assert artifacts("avro", "4.1.4") == TABLE["4.1"]["avro"]
     assert artifacts("avro", "3.5.1") is None
     assert artifacts("nothing", "4.1.4") is None
+
+
+def test_many_jars_are_fetched_together_and_the_rest_one_by_one(tmp_path: Path) -> None:
+    birds, fish = ARTIFACT, Artifact("org.example", "fish", (release("1.0", OLD),))
+    alone: list[str] = []
+    together: list[list[str]] = []
+
+    def fetch_many(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
+        together.append([":".join(each) for each in wanted])
+        (folder / "fish-1.0.jar").write_bytes(OLD)
+        return "birds_2.13 not found"
+
+    store = JarStore(tmp_path / "cache", fetch=repository({"1.0": OLD}, alone), fetch_many=fetch_many)
+    taken = [each.coordinates for each in store.take_all((birds, fish))]
+    assert taken == ["org.example:birds_2.13:1.0", "org.example:fish:1.0"]
+    assert together == [["org.example:birds_2.13:2.0", "org.example:fish:1.0"]]
+    assert alone == ["2.0", "1.0"]
+    assert [each.origin for each in store.take_all((birds, fish))] == ["cache", "cache"]
+    assert len(together) == 1
+
+
+def test_a_jar_that_came_with_others_is_held_against_its_checksum(tmp_path: Path) -> None:
+    fish = Artifact("org.example", "fish", (release("1.0", OLD),))
+
+    def fetch_many(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
+        (folder / "fish-1.0.jar").write_bytes(NEW)
+        return ""
+
+    store = JarStore(tmp_path / "cache", fetch_many=fetch_many)
+    with pytest.raises(EnvironmentProblem) as error:
+        store.take_all((fish, ARTIFACT))
+    assert error.value.problems[0].code == "HW-JAR-CHANGED"
+    assert list((tmp_path / "cache").iterdir()) == []

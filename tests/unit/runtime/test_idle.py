@@ -11,7 +11,7 @@ from headwater.errors import Problem
 from headwater.events import Event, QueryWaits
 from headwater.events.idle import InputMark
 from headwater.runtime.idle import MANY, IdleWatch
-from headwater.runtime.supervisor import Track, summary_of
+from headwater.runtime.track import Track, summary_of
 from tests.unit.runtime.queries import FakeQuery
 
 NINE, TEN = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (9, 10))

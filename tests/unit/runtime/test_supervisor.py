@@ -11,9 +11,9 @@ import pytest
 from headwater.engine.query import RunningQuery
 from headwater.errors import Interrupted
 from headwater.errors.catalogue.checkpoints import LOCK_REMOVED
-from headwater.events import Event, QueryEnded, QueryProgress, QueryStatus, RunEnded, Said
+from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded, Said
 from headwater.runtime.handles import Run
-from headwater.runtime.supervisor import Track
+from headwater.runtime.track import Track
 from headwater.values import Secret
 from tests.unit.runtime.queries import SECONDS, FailedQuery, FakeQuery, running
 
@@ -178,3 +178,22 @@ def test_a_query_that_can_not_start_again_ends_alone(monkeypatch: pytest.MonkeyP
         assert problem.code == "HW-QUERY-FAILED"
         said = [each.text for each in events if isinstance(each, Said)]
         assert said == ["The query `out` could not be started again (OSError: *** is full)."]
+
+
+@pytest.mark.parametrize(
+    ("begun", "seconds", "idle"),
+    [
+        ("2000-01-01T00:00:00.000Z", 0.3, False),
+        ("2999-01-01T00:00:00.000Z", SECONDS, True),
+        ("", SECONDS, True),
+    ],
+)
+def test_looks_from_before_the_call_are_no_sign_of_being_idle(begun: str, seconds: float, idle: bool) -> None:
+    with running("out") as (run, _, _):
+        answers: list[bool] = []
+        waiting = threading.Thread(target=lambda: answers.append(run.wait_idle(seconds)))
+        waiting.start()
+        while waiting.is_alive():
+            run._supervisor.handle(QueryIdle(query="out", begun=begun))
+            waiting.join(0.01)
+        assert answers == [idle]

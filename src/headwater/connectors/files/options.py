@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
+from headwater.connectors.files import bad_rows
 from headwater.connectors.files.partition_folders import may_add_columns
 from headwater.connectors.files.waiting import KEYS, waiting_at
 from headwater.connectors.schema_files import SchemaField, read_schema
@@ -52,6 +53,8 @@ READ_FORMATS = {
     "date_format": ("csv", "json", "xml"),
     "encoding": ("csv", "json", "xml"),
 }
+JUDGING_KEYS = (*READ_FORMATS, "format", "columns", "options")
+"""What decides whether a row can be read."""
 WRITE_FORMATS = {
     "header": ("csv",),
     "delimiter": ("csv",),
@@ -210,7 +213,7 @@ class FilesSource(SourceOptions):
     @field_validator("columns", mode="before")
     @classmethod
     def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
-        return read_schema(written, info)
+        return read_schema(written, info, judged=True)
 
     @model_validator(mode="after")
     def _fits(self) -> FilesSource:
@@ -371,6 +374,11 @@ CONNECTOR = Connector(
         clean_up=_clean_up,
         passes_by=_passes_by,
         waiting=_waiting,
+        judges=bad_rows.judges,
+        judging_keys=JUDGING_KEYS,
+        admits=bad_rows.admits,
+        watches=True,
+        refuses=bad_rows.refusals,
     ),
     sink=SinkSide(
         options=FilesSink,

@@ -119,6 +119,10 @@ class Folders:
     """The keys of the folders as they are written there; None where nothing lay there at the start."""
     by_name: bool = True
     """The format finds columns by name, so that one may come from the file or from a folder."""
+    path: str = PATH
+    """The column that holds the address of the file."""
+    judged: bool = False
+    """A value that does not fit its column is null, and told by `wrong_value`; else it fails the query."""
 
     @property
     def is_deep(self) -> bool:
@@ -133,36 +137,76 @@ class Folders:
     @property
     def guard(self) -> str:
         """True for every row of a file that lies where it should; it fails the query otherwise."""
-        at_home = " AND ".join([f"{self._keyed} = {self._expected}", *map(_has, self.keys or ())])
-        if not self.keys and "=" not in self.base:
-            # Cheap, and true for nearly every file.
-            at_home = f"instr({PATH}, '=') = 0 OR {at_home}"
-        fails = f"raise_error(concat('{WRONG_FOLDER} ', {_text(self.source)}, ' ', {PATH}))"
-        checked = f"CASE WHEN {at_home} THEN true ELSE {fails} END"
+        fails = f"raise_error(concat('{WRONG_FOLDER} ', {_text(self.source)}, ' ', {self.path}))"
+        checked = f"CASE WHEN {self._at_home} THEN true ELSE {fails} END"
         if self.keys is None:
-            # Below a folder that is not of the form key=value nothing is read. What lies somewhere else
-            # altogether was listed for a reason that is not known here, and is not passed over in silence.
-            base = _quoted_base(self.base)
-            keyed = f"{PATH} RLIKE {_text(base + '(/[^/=]+=[^/]*)*/[^/]+$')}"
-            below = f"{PATH} RLIKE {_text(base + '/')}"
+            keyed, below = self._keyed_only, self._below
             return f"CASE WHEN {keyed} THEN {checked} WHEN {below} THEN false ELSE {fails} END"
         return checked
 
     @property
+    def is_read(self) -> str:
+        """False for the rows of a file that is passed over; the others are judged by `misplaced`."""
+        return f"{self._keyed_only} OR NOT ({self._below})" if self.keys is None else "true"
+
+    @property
+    def misplaced(self) -> str:
+        """True for every row of a file that does not lie where it should."""
+        if self.keys is None:
+            return f"NOT ({self._keyed_only} AND ({self._at_home}))"
+        return f"NOT ({self._at_home})"
+
+    @property
+    def wrong_value(self) -> str:
+        """The first column whose value in the name of a folder does not fit its type; null if all do."""
+        wrong = [
+            f"WHEN {self._is_wrong(key or column.name, column)} THEN {_text(column.name)}"
+            for column in self.columns
+            if (key := self._key_of(column)) or self._may_be_folder(column)
+        ]
+        return f"CASE {' '.join(wrong)} END" if wrong else "CAST(NULL AS string)"
+
+    @property
+    def _at_home(self) -> str:
+        at_home = " AND ".join(
+            [f"{self._keyed} = {self._expected}", *(self._has(key) for key in self.keys or ())]
+        )
+        if not self.keys and "=" not in self.base:
+            # Cheap, and true for nearly every file.
+            return f"instr({self.path}, '=') = 0 OR {at_home}"
+        return at_home
+
+    @property
+    def _keyed_only(self) -> str:
+        # Below a folder that is not of the form key=value nothing is read. What lies somewhere else
+        # altogether was listed for a reason that is not known here, and is not passed over in silence.
+        return f"{self.path} RLIKE {_text(_quoted_base(self.base) + '(/[^/=]+=[^/]*)*/[^/]+$')}"
+
+    @property
+    def _below(self) -> str:
+        return f"{self.path} RLIKE {_text(_quoted_base(self.base) + '/')}"
+
+    @property
     def selected(self) -> list[str]:
         """The declared columns in their order."""
-        return [f"{self._value(column)} AS {_name(column.name)}" for column in self.columns]
+        pairs = zip(self.values, self.columns, strict=True)
+        return [f"{value} AS {_name(column.name)}" for value, column in pairs]
+
+    @property
+    def values(self) -> list[str]:
+        """The value of each declared column, in their order."""
+        return [self._value(column) for column in self.columns]
 
     @property
     def _keyed(self) -> str:
-        return f"regexp_count({PATH}, {_text(_KEYED)})"
+        return f"regexp_count({self.path}, {_text(_KEYED)})"
 
     @property
     def _expected(self) -> str:
         around = len(re.findall(_KEYED, self.base + "/"))
         if self.keys is not None or not self.by_name:
             return str(around + len(self.keys or ()))
-        named = (f"CAST({_has(each.name)} AS int)" for each in self.columns if fits_a_folder(each))
+        named = (f"CAST({self._has(each.name)} AS int)" for each in self.columns if fits_a_folder(each))
         return " + ".join([str(around), *named])
 
     def _key_of(self, column: Column) -> str | None:
@@ -172,31 +216,43 @@ class Folders:
         key = self._key_of(column)
         if key is not None:
             return self._from_folder(key, column)
-        if self.keys is None and self.by_name and fits_a_folder(column):
-            return f"if({_has(column.name)}, {self._from_folder(column.name, column)}, {_name(column.name)})"
+        if self._may_be_folder(column):
+            has, folder = self._has(column.name), self._from_folder(column.name, column)
+            return f"if({has}, {folder}, {_name(column.name)})"
         return _name(column.name)
 
+    def _may_be_folder(self, column: Column) -> bool:
+        return self.keys is None and self.by_name and fits_a_folder(column)
+
     def _from_folder(self, key: str, column: Column) -> str:
-        raw = f"regexp_extract({PATH}, {_text(f'.*/{re.escape(_encoded(key))}=([^/]*)/')}, 1)"
+        raw, typed = self._raw_and_typed(key, column)
+        if not self.judged:
+            fails = f"raise_error(concat('{WRONG_VALUE} ', {_text(self.source)}, ' ', {self.path}))"
+            typed = f"coalesce({typed}, {fails})"
+        return f"if({raw} = '{NO_VALUE}', CAST(NULL AS {column.type}), {typed})"
+
+    def _is_wrong(self, key: str, column: Column) -> str:
+        raw, typed = self._raw_and_typed(key, column)
+        return f"{self._has(key)} AND {raw} <> '{NO_VALUE}' AND {typed} IS NULL"
+
+    def _raw_and_typed(self, key: str, column: Column) -> tuple[str, str]:
+        raw = f"regexp_extract({self.path}, {_text(f'.*/{re.escape(encoded(key))}=([^/]*)/')}, 1)"
         once = f"url_decode(replace({raw}, '+', '%2B'))"
         # The path is an address, and folders are escaped in the way of Hive besides.
         value = f"coalesce(try_url_decode(replace({once}, '+', '%2B')), {once})"
-        fails = f"raise_error(concat('{WRONG_VALUE} ', {_text(self.source)}, ' ', {PATH}))"
-        typed = f"coalesce(try_cast({value} AS {column.type}), {fails})"
-        return f"if({raw} = '{NO_VALUE}', CAST(NULL AS {column.type}), {typed})"
+        return raw, f"try_cast({value} AS {column.type})"
+
+    def _has(self, key: str) -> str:
+        return f"instr({self.path}, {_text(f'/{encoded(key)}=')}) > 0"
 
 
-def _has(key: str) -> str:
-    return f"instr({PATH}, {_text(f'/{_encoded(key)}=')}) > 0"
-
-
-def _encoded(text: str) -> str:
+def encoded(text: str) -> str:
     """A name as it stands in the path of a file: an address, in which letters of any language stay."""
     return "".join(each if ord(each) > 127 else quote(each, safe=_SAFE) for each in text)
 
 
 def _quoted_base(base: str) -> str:
-    return re.escape("/".join(_encoded(part) for part in path_in(base).rstrip("/").split("/")))
+    return re.escape("/".join(encoded(part) for part in path_in(base).rstrip("/").split("/")))
 
 
 def _text(text: str) -> str:

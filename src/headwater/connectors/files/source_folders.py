@@ -15,11 +15,24 @@ from headwater.spec.paths import as_glob, in_project
 
 
 def folders_of(
-    path: str, options: FilesSource, columns: tuple[Column, ...], context: Context, files: Lister
+    path: str,
+    options: FilesSource,
+    columns: tuple[Column, ...],
+    context: Context,
+    files: Lister,
+    *,
+    sifted: bool = False,
 ) -> Folders:
-    """How the files below a path get their columns; PipelineError where that is not one way for all."""
+    """How the files below a path get their columns; PipelineError where that is not one way for all.
+
+    Files in folders whose keys are no columns are left out of it where each row is `sifted`.
+    """
     base = base_of(path, str(context.root), (column.name for column in columns))
     examples = look(as_glob(path, context.root), base, files)
+    if sifted:
+        known = {column.name.lower() for column in columns}
+        fitting = {keys: file for keys, file in examples.items() if known >= {key.lower() for key in keys}}
+        examples = fitting or examples
     keys = _keys(examples, columns, context)
     if keys is None and options.format == "text" and len(columns) > 1:
         # Only one column of a text file stands in the file.

@@ -13,10 +13,11 @@ from pyspark.sql.types import StructType
 from headwater.checks import query_of
 from headwater.checks.accepting import with_reasons
 from headwater.checks.refusals import judged
-from headwater.connectors import sink_side, source_side
+from headwater.connectors import sink_side
+from headwater.connectors.source_columns import source_columns
 from headwater.engine.analysis import as_refusal, code_problems, refused_by_spark, sink_problems
 from headwater.engine.build import SPARK_ERRORS, Builder
-from headwater.engine.connector_code import active, spark_module
+from headwater.engine.connector_code import active, outgoing, spark_module
 from headwater.engine.facts import facts_of
 from headwater.engine.prepare import Prepared, settings_of
 from headwater.engine.project_code import ProjectCode
@@ -102,7 +103,7 @@ class PipelineSubject:
         """The columns of a source: from its declaration where that says them all, else as Spark reads it."""
         if source not in self._schemas:
             declared = self._source(source)
-            known = source_side(declared.connector).columns(declared.options)
+            known = source_columns(declared)
             self._schemas[source] = (
                 schema_of(self.spark, known.ddl) if known else self._builder.frame(source, self._graph).schema
             )
@@ -134,14 +135,14 @@ class PipelineSubject:
         declared = self._sink(sink)
         if real is None:
             return capturing(self.spark)
-        writer = frame.writeStream.outputMode(declared.mode.value)
         moved = self._moved(declared, real)
+        context = self._builder.context(moved)
         let_it_run_again(self.spark, moved, checkpoint, settings_of(self.session, self.spec))
         try:
             with active(self.spark):
-                written = spark_module(declared.connector).write_stream(
-                    writer, moved.options, self._builder.context(moved)
-                )
+                rows = outgoing(frame, moved, context)
+                writer = rows.writeStream.outputMode(declared.mode.value)
+                written = spark_module(declared.connector).write_stream(writer, moved.options, context)
                 return target_of(self.spark, written)
         except SPARK_ERRORS as error:
             raise PipelineError(planning_problem(error, declared, self.spec.root)) from error

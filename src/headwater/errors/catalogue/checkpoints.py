@@ -104,3 +104,21 @@ JVM_REMAINS = Entry(
     "End it with `kill -9 {pid}`, then start again.",
     retry=True,
 )
+ALIGNMENT_FAILED = Entry(
+    "HW-ALIGNMENT-FAILED",
+    "The offsets in {folder} could not be made to fit the trigger: {reason}.",
+    "Mend what is said, and start again: the next start ends the work. Nothing is lost.",
+    retry=True,
+)
+FIRST_BATCH_OPEN = Entry(
+    "HW-FIRST-BATCH-OPEN",
+    "The checkpoint {checkpoint} holds batch {batch}, which is not committed, and none before it: under a "
+    "continuous trigger the query would forget where it began, and could pass over rows.",
+    "Start it once with the trigger from before until a batch is committed, and change the trigger then; or "
+    "begin anew: remove {checkpoint} while the pipeline does not run.",
+)
+SOURCES_NOT_ADDED = Entry(
+    "HW-SOURCES-NOT-ADDED",
+    "The checkpoint {folder} can't be made to know of rows that are fed again: {reason}.",
+    "Mend what is said, and start again: what was begun is ended then, and the old checkpoint is kept.",
+)

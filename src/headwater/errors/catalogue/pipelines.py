@@ -50,7 +50,7 @@ IN_RUN_FOLDER = Entry(
 WRITES_SOURCE = Entry(
     "HW-WRITES-SOURCE",
     "The sink `{sink}` writes to {place}, which is or lies in what the source `{source}` reads ({read}).",
-    "Give the sink a folder outside; else the pipeline feeds itself.",
+    "Give the sink a folder or topic of its own; else the pipeline feeds itself.",
 )
 NO_SINKS = Entry(
     "HW-NO-SINKS",

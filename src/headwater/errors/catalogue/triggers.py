@@ -66,8 +66,8 @@ REAL_TIME_STEP = Entry(
 )
 TRIGGER_SWITCHED = Entry(
     "HW-TRIGGER-SWITCHED",
-    "The checkpoint of `{sink}` was written under `{before}` and does not fit `{trigger}`: Spark can't go on "
-    "from one to the other.",
+    "The checkpoint of `{sink}` was written under `{before}` and does not fit `{trigger}`: how far `{name}` "
+    "was read is noted in two ways, and `{connector}` can't go on from one to the other.",
     "Go back to `trigger: {before}`; or begin anew: remove {checkpoint} while the pipeline does not run.",
 )
 PARTITIONS_CHANGED = Entry(
@@ -87,6 +87,18 @@ LIMIT_NOT_KEPT = Entry(
     "HW-LIMIT-NOT-KEPT",
     "`{option}` of the source `{name}` does nothing under `once`, which reads everything in one batch.",
     "Write `available now`, which reads the same in batches of that size and ends, too.",
+)
+ROWS_HELD_BACK = Entry(
+    "HW-ROWS-HELD-BACK",
+    "`{option}` of the source `{name}` waits for more rows, and `{trigger}` reads what is there and ends: it "
+    "would not look at the option, or leave the last rows unread.",
+    "Leave `{option}` out; or use a trigger that goes on, such as `every 1 minute`.",
+)
+JARS_TOO_LATE = Entry(
+    "HW-JARS-TOO-LATE",
+    "The query of `{sink}` can't run under `{trigger}` in this process: Spark ran already when the jars of "
+    "the connector were added, and then no epoch is ever committed.",
+    "Let Headwater start Spark, as `headwater run` does; or start it with `spark.jars` set to {jars}.",
 )
 NO_REAL_TIME = Entry(
     "HW-NO-REAL-TIME",

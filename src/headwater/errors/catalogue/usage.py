@@ -22,10 +22,20 @@ FOLDER_NOT_EMPTY = Entry(
     "`{path}` is there already and is not empty.",
     "Name a new folder: `headwater init my_project`.",
 )
+UNKNOWN_TEMPLATE = Entry(
+    "HW-UNKNOWN-TEMPLATE",
+    "There is no template `{name}`.",
+    "{hint}Write one of these after `--template`: {known}.",
+)
 UNKNOWN_QUERY = Entry(
     "HW-UNKNOWN-QUERY",
     "This run has no query `{name}`.",
     "{hint} Its queries are: {known}.",
+)
+APPEND_WITHOUT_BATCH = Entry(
+    "HW-APPEND-WITHOUT-BATCH",
+    "`--append` says what a batch run may do, and this is none.",
+    "Add `--batch`, or leave `--append` out.",
 )
 INTO_WITHOUT_BATCH = Entry(
     "HW-INTO-WITHOUT-BATCH",

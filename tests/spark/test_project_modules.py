@@ -1,4 +1,4 @@
-"""Pipelines whose functions import modules beside them: on a real cluster, and beside each other."""
+"""Pipelines whose functions import modules beside them: in a script, and beside each other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.cluster import Cluster
 from tests.pipelines import feed, rows_of, run_until_idle, write
-from tests.processes import headwater, program
+from tests.processes import program
 
 RULES = "LIMIT = {limit}\n\n\ndef over(number):\n    return number > LIMIT\n"
 
@@ -100,22 +99,7 @@ def project(folder: Path, limit: int, form: str) -> Path:
     return write(folder, YAML)
 
 
-@pytest.mark.feature("C1.3")
-@pytest.mark.parametrize("form", ["yaml", "python"])
-def test_on_two_workers(cluster: Cluster, spark: SparkSession, tmp_path: Path, form: str) -> None:
-    file = project(tmp_path, 2, form)
-    conf = [word for key, value in cluster.settings.items() for word in ("--conf", f"{key}={value}")]
-    command = ["run", file.name, "--master", cluster.master, "--until-idle", *conf]
-    with headwater(tmp_path, *command, PYSPARK_PYTHON=sys.executable) as run:
-        assert run.wait() == 0, run.told
-    rows = rows_of(spark, tmp_path / "out", schema=SCHEMA)
-    assert Counter(number for number, _ in rows.elements()) == Counter([3, 4, 5])
-    for _, place in rows:
-        limit, _, folder = place.partition(" ")
-        assert limit == "2"
-        assert Path(folder).relative_to(cluster.folder).parts[0] in ("worker-1", "worker-2")
-
-
+@pytest.mark.soak
 @pytest.mark.feature("C1.3", part="a script of one's own")
 def test_a_script_that_starts_its_pipeline(spark: SparkSession, tmp_path: Path) -> None:
     script = project(tmp_path, 3, "python")
@@ -131,9 +115,8 @@ def test_a_script_that_starts_its_pipeline(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.feature("C1.3", part="two projects with a module of one name in one process")
-@pytest.mark.parametrize("form", ["yaml", "python"])
-def test_two_projects_in_one_process(spark: SparkSession, tmp_path: Path, form: str) -> None:
-    for name, limit in (("one", 2), ("two", 4), ("three", 3)):
+def test_projects_in_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    for name, limit, form in (("one", 2, "yaml"), ("two", 4, "python"), ("three", 3, "yaml")):
         assert run_until_idle(project(tmp_path / name, limit, form)).exit_code == 0
         rows = rows_of(spark, tmp_path / name / "out", schema=SCHEMA)
         expected = Counter((number, str(limit)) for number in range(6) if number > limit)

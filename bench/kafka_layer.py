@@ -1,0 +1,241 @@
+"""What Headwater costs on Kafka: the same work by hand in PySpark, beside it, in one JVM and by turns.
+
+    make bench-kafka                      (ARGS=9 for nine rounds)
+    python bench/kafka_layer.py [ROUNDS] [MESSAGES]
+
+JSON messages from a real broker, decoded, into parquet files and into another topic. By hand it is
+`from_json` with a corrupt-record column, a filter that drops broken rows, and Spark's own sinks; Headwater
+does the same with `bad_rows: drop`, and beside it with `bad_rows: quarantine`, which is a second query over
+the same messages. Every query takes all messages with `available now`.
+
+The session by hand has every setting that Headwater's queries have, taken from the same place
+(`query_settings`): shuffle partitions, the state store and its changelog, the file manager of checkpoints,
+the time zone, the watermark policy, and no filters pushed into parsers. All else is the same session in the
+same JVM. What is not equal is what Headwater does besides: it tells texts with more than one object, or that
+are not UTF-8, from good ones, which `from_json` by hand does not, and it counts rows.
+
+What is compared is the time that Spark spends in its batches, as Spark's own progress tells it, and the whole
+time from the start of the query to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, from_json, struct, to_json
+
+from headwater.dev import Broker
+from headwater.dev.topics import create_topic
+from headwater.engine.class_path import artifacts_of, jar_store
+from headwater.engine.loading import load
+from headwater.engine.settings import query_settings
+from headwater.events import Event, QueryProgress
+from headwater.runtime import RunOptions, start
+
+ROUNDS, MESSAGES, PARTITIONS, CORES = 5, 400_000, 2, 2
+PER_BATCH = 100_000
+TARGET = 0.97
+SCHEMA = "id bigint, page string, at timestamp, cost double, tags array<string>"
+PIPELINE = """
+name: layer
+sources:
+  clicks:
+    connector: kafka
+    servers: {servers}
+    topic: clicks
+    start: earliest
+    format: json
+    schema: {schema}
+    bad_rows: {bad_rows}
+    max_rows_per_batch: {per_batch}
+sinks:
+  out: {{reads: clicks, {sink}, trigger: available now}}
+"""
+
+
+@dataclass
+class Measured:
+    """Seconds of each round, in Spark's batches and from start to end."""
+
+    batches: list[float] = field(default_factory=list)
+    whole: list[float] = field(default_factory=list)
+
+    def add(self, batches: float, whole: float) -> None:
+        self.batches.append(batches)
+        self.whole.append(whole)
+
+
+Work = Callable[[Path], tuple[float, float]]
+
+
+def produce(servers: str, messages: int) -> None:
+    """The messages, three in a thousand of them broken."""
+    create_topic(servers, "clicks", PARTITIONS)
+    producer = Producer(
+        {"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000}
+    )
+    for number in range(messages):
+        row = {
+            "id": number,
+            "page": f"/p/{number % 97}",
+            "at": "2026-01-01T00:00:00Z",
+            "cost": number / 7,
+            "tags": ["a", "b"],
+        }
+        text = "nonsense" if number % 333 == 0 else json.dumps(row)
+        producer.produce("clicks", text.encode(), partition=number % PARTITIONS)
+        producer.poll(0)
+    producer.flush(120)
+
+
+def decoded(spark: SparkSession, servers: str) -> DataFrame:
+    """What a careful user writes by hand."""
+    raw = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", "clicks")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", PER_BATCH)
+        .load()
+    )
+    options = {"columnNameOfCorruptRecord": "_corrupt"}
+    row = from_json(col("value").cast("string"), f"{SCHEMA}, _corrupt string", options)
+    return (
+        raw.select(row.alias("row"))
+        .where("row IS NOT NULL AND row._corrupt IS NULL")
+        .select("row.*")
+        .drop("_corrupt")
+    )
+
+
+def by_hand(spark: SparkSession, servers: str, topic: str) -> Work:
+    """The query by hand, into files, or into a topic if there is one."""
+
+    def work(folder: Path) -> tuple[float, float]:
+        began = time.monotonic()
+        rows = decoded(spark, servers)
+        if topic:
+            rows = rows.select(to_json(struct("*")).alias("value"))
+            writer = (
+                rows.writeStream.format("kafka")
+                .option("kafka.bootstrap.servers", servers)
+                .option("topic", topic)
+            )
+        else:
+            writer = rows.writeStream.format("parquet").option("path", str(folder / "out"))
+        query = (
+            writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+        )
+        query.awaitTermination()
+        whole = time.monotonic() - began
+        return sum(each["batchDuration"] for each in query.recentProgress) / 1000, whole
+
+    return work
+
+
+def declared(folder: Path, servers: str, bad_rows: str, sink: str) -> Path:
+    """The pipeline file."""
+    file = folder / "layer.yml"
+    file.write_text(
+        PIPELINE.format(
+            servers=servers, schema=json.dumps(SCHEMA), bad_rows=bad_rows, per_batch=PER_BATCH, sink=sink
+        )
+    )
+    return file
+
+
+def with_settings_of_headwater(spark: SparkSession, servers: str, folder: Path) -> None:
+    """The session by hand under the settings that Headwater chooses for its queries."""
+    spec = load(declared(folder, servers, "drop", "connector: noop"))
+    for setting in query_settings(spec, {}, CORES, {}):
+        spark.conf.set(setting.key, setting.value)
+
+
+def by_headwater(servers: str, topic: str, bad_rows: str) -> Work:
+    """The same, declared."""
+    sink = (
+        f"connector: kafka, servers: '{servers}', topic: {topic}, value: json"
+        if topic
+        else "connector: files, path: out, format: parquet"
+    )
+
+    def work(folder: Path) -> tuple[float, float]:
+        file = declared(folder, servers, bad_rows, sink)
+        events: list[Event] = []
+        began = time.monotonic()
+        running, _ = start(load(file), RunOptions(), events.append, lambda line: None)
+        running.wait()
+        whole = time.monotonic() - began
+        running.raise_failures()
+        progress = [event for event in events if isinstance(event, QueryProgress) and event.query == "out"]
+        return sum(event.batch_ms for event in progress) / 1000, whole
+
+    return work
+
+
+def main() -> int:
+    """Measure, print, and say whether the target is met."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    messages = int(sys.argv[2]) if len(sys.argv) > 2 else MESSAGES
+    with (
+        tempfile.TemporaryDirectory(prefix="headwater-bench-") as scratch,
+        Broker(Path(scratch, "broker")) as broker,
+    ):
+        print(f"{messages:,} messages in {PARTITIONS} partitions, {rounds} rounds after one to warm up")
+        produce(broker.servers, messages)
+        create_topic(broker.servers, "copied", PARTITIONS)
+        jars = ",".join(str(jar_store().take(artifact).path) for artifact in artifacts_of("kafka"))
+        spark = (
+            SparkSession.builder.master(f"local[{CORES}]")
+            .config("spark.jars", jars)
+            .config("spark.ui.enabled", "false")
+            .config("spark.log.level", "ERROR")
+            .getOrCreate()
+        )
+        with_settings_of_headwater(spark, broker.servers, Path(scratch))
+        met = [
+            measure(spark, broker.servers, topic, Path(scratch), rounds, messages) for topic in ("", "copied")
+        ]
+        spark.stop()
+    return 0 if all(met) else 1
+
+
+def measure(spark: SparkSession, servers: str, topic: str, scratch: Path, rounds: int, messages: int) -> bool:
+    """One kind of sink, all ways by turns."""
+    ways: dict[str, Work] = {
+        "by hand": by_hand(spark, servers, topic),
+        "bad_rows: drop": by_headwater(servers, topic, "drop"),
+        "bad_rows: quarantine": by_headwater(servers, topic, "quarantine"),
+    }
+    times = {name: Measured() for name in ways}
+    for number in range(rounds + 1):
+        for name, work in ways.items():
+            folder = Path(tempfile.mkdtemp(dir=scratch))
+            measured = work(folder)
+            if number:
+                times[name].add(*measured)
+    print(f"\nKafka → {'Kafka' if topic else 'parquet'}")
+    hand = times["by hand"]
+    for name, each in times.items():
+        ratio, whole = ratio_of(hand.batches, each.batches), ratio_of(hand.whole, each.whole)
+        rate = messages / statistics.median(each.batches)
+        print(f"  {name:22} {rate:10,.0f} rows/s   {ratio:.2f} of by hand in batches, {whole:.2f} in all")
+    return ratio_of(hand.batches, times["bad_rows: drop"].batches) >= TARGET
+
+
+def ratio_of(hand: list[float], ours: list[float]) -> float:
+    """The speed beside that of the same round by hand; the median over the rounds."""
+    return statistics.median(one / other for one, other in zip(hand, ours, strict=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""The Kafka demo: a broker, messages, a run until nothing is left to read, and a look at what came of it.
+
+    python -m demo.kafka.run [IMPRESSIONS]
+
+Everything is made anew in work/. The figures are compared with those of the generator; the exit code tells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from demo.kafka.ads import Day, Message, Revenue, day, totals
+from headwater.api.quarantine import show
+from headwater.api.results import RunResult
+from headwater.api.running import run
+from headwater.dev import Broker
+from headwater.dev.topics import create_topic
+from headwater.errors import HeadwaterError
+from headwater.events import Event, QueryProgress
+from headwater.quarantine import SetAside
+from headwater.runtime import RunOptions
+
+HERE = Path(__file__).resolve().parent
+IMPRESSIONS = 4_000
+TOPICS = {"impressions": 2, "clicks": 2}
+FIRST = 3
+"""So many rows of each quarantine are shown."""
+
+Places = Counter[tuple[str, int, int, bytes]]
+
+
+def say(line: str = "") -> None:
+    """A line that is there at once."""
+    print(line, flush=True)
+
+
+def send(servers: str, messages: Iterable[Message]) -> Places:
+    """Send the messages; topic, partition, offset and bytes of the broken ones."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20})
+    places: Places = Counter()
+
+    def keep(error: Any, message: Any) -> None:
+        _taken(error)
+        places[message.topic(), message.partition(), message.offset(), message.value()] += 1
+
+    for each in messages:
+        heard = keep if each.broken else _taken
+        producer.produce(each.topic, key=each.key, value=each.value, on_delivery=heard)
+        producer.poll(0)
+    producer.flush()
+    return places
+
+
+def _taken(error: Any, message: Any = None) -> None:
+    if error is not None:
+        raise RuntimeError(f"a message was not taken: {error}")
+
+
+def play(demo: Path, servers: str) -> RunResult:
+    """Run the pipeline of the demo in a folder until nothing is left to read."""
+    os.environ["KAFKA_SERVERS"] = servers
+    return run(demo / "pipeline.yml", RunOptions(until_idle=True), limit=None, emit=told, stdout=say)
+
+
+def told(event: Event) -> None:
+    """A line for each batch that read something."""
+    if isinstance(event, QueryProgress) and event.rows_in:
+        say(f"  {event.query}: batch {event.batch_id}, {event.rows_in} rows in")
+
+
+def found_revenue(folder: Path) -> Revenue:
+    """What the pipeline wrote, by minute and campaign."""
+    lines = (line for file in folder.glob("*.json") for line in file.read_text("utf-8").splitlines())
+    rows = [json.loads(line, parse_float=Decimal) for line in lines]
+    return {
+        (row["minute"][:16].replace("T", " "), row["campaign"]): (row["clicks"], Decimal(row["revenue"]))
+        for row in rows
+    }
+
+
+def show_all(revenue: Revenue, result: RunResult, aside: dict[str, tuple[SetAside, ...]]) -> None:
+    """The revenue table, the counts, and the first rows of each quarantine."""
+    say(f"\n{'campaign':<12}{'clicks':>8}{'revenue':>12}")
+    for campaign, clicks, money in totals(revenue):
+        say(f"{campaign:<12}{clicks:>8}{money:>12.4f}")
+    say("\nmessages")
+    for source, counts in result.queries["revenue"]["sources"].items():
+        say(f"  {source}: {counts['read']} read, {counts['good']} good, {counts['bad']} bad")
+    for source, rows in aside.items():
+        say(f"\nset aside from {source}, the first {FIRST} of {len(rows)}:")
+        for row in rows[:FIRST]:
+            say(f"  {row.where}: {row.reason}{f' ({row.detail})' if row.detail else ''}")
+            say(f"    {row.value!r}")
+
+
+def differences(
+    today: Day, places: Places, result: RunResult, revenue: Revenue, aside: dict[str, tuple[SetAside, ...]]
+) -> list[str]:
+    """Where the pipeline's figures are not those of the generator."""
+    wrong = []
+    if revenue != today.revenue:
+        wrong.append(f"revenue: {len(revenue)} rows, {len(today.revenue)} expected, or other values")
+    counts = result.queries["revenue"]["sources"]
+    for topic in TOPICS:
+        good, bad = today.count(topic, broken=False), today.count(topic, broken=True)
+        if counts[topic] != {"read": good + bad, "good": good, "bad": bad}:
+            wrong.append(f"{topic}: counted {counts[topic]}, expected {good} good and {bad} bad")
+    found = Counter(
+        (row.topic or "", row.partition or 0, row.offset or 0, row.value or b"")
+        for rows in aside.values()
+        for row in rows
+    )
+    if found != places:
+        wrong.append(f"quarantine: {(found - places).total()} too many, {(places - found).total()} missing")
+    return wrong
+
+
+def play_on(servers: str, demo: Path, impressions: int) -> int:
+    """Play the demo of a folder on a broker, show and verify; the exit code."""
+    today = day(impressions)
+    for topic, count in TOPICS.items():
+        create_topic(servers, topic, count)
+    places = send(servers, today.messages)
+    say(f"Sent {len(today.messages)} messages to {servers}, {places.total()} of them broken.")
+    say("Starting Spark; the run ends when nothing is left to read …")
+    result = play(demo, servers)
+    revenue = found_revenue(demo / "work" / "revenue")
+    aside = {topic: show(demo / "pipeline.yml", topic) for topic in TOPICS}
+    show_all(revenue, result, aside)
+    wrong = differences(today, places, result, revenue, aside)
+    say("\n" + ("\n".join(f"DIFFERENT {each}" for each in wrong) or "All as the generator says."))
+    return int(bool(wrong) or result.exit_code != 0)
+
+
+def main(demo: Path, impressions: int) -> int:
+    """Play the demo of a folder on a broker of its own; the exit code."""
+    shutil.rmtree(demo / "work", ignore_errors=True)
+    say("Starting a Kafka broker on this machine …")
+    with Broker(demo / "work" / "broker", say=say) as broker:
+        return play_on(broker.servers, demo, impressions)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(HERE, int(sys.argv[1]) if len(sys.argv) > 1 else IMPRESSIONS))
+    except HeadwaterError as error:
+        sys.exit(f"{error}")

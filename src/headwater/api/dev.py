@@ -1,0 +1,111 @@
+"""`headwater dev kafka`: a broker in the foreground, and messages for it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from headwater.dev import Broker
+from headwater.dev.happenings import BrokerStarted, BrokerStopped, Produced, TopicReady
+from headwater.dev.producing import Feed, produce
+from headwater.dev.topics import create_topic, kafka_client, partitions
+from headwater.events import Event, Said
+
+_LOOK_SECONDS = 0.1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Emit = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class KafkaOptions:
+    """What is asked of `dev kafka`; with `servers` nothing is started, only topics and messages are sent."""
+
+    folder: Path
+    port: int
+    topics: Mapping[str, int] = field(default_factory=dict)
+    feed: Feed | None = None
+    servers: str | None = None
+
+
+class _Asked(Exception):
+    """A signal asked for the end."""
+
+
+def kafka(options: KafkaOptions, emit: Emit) -> int:
+    """Start a broker and serve until a signal comes, or feed one that runs; the exit code."""
+    if options.topics or options.feed:
+        # Asked before anything is started.
+        kafka_client()
+    with _ends_by_signal(), ExitStack() as held:
+        broker = None if options.servers else held.enter_context(_broker(options, emit))
+        look = broker.refuse_end if broker else _nothing
+        _fill(options, broker.servers if broker else str(options.servers), emit, look)
+        while broker:
+            look()
+            time.sleep(_LOOK_SECONDS)
+    return 0
+
+
+def _nothing() -> None:
+    """There is no broker of ours to look at."""
+
+
+@contextmanager
+def _broker(options: KafkaOptions, emit: Emit) -> Iterator[Broker]:
+    broker = Broker(options.folder, port=options.port, say=lambda line: emit(Said(text=line)))
+    try:
+        broker.start()
+        emit(
+            BrokerStarted(
+                servers=broker.servers, folder=str(options.folder), log=str(broker.log), pid=broker.pid
+            )
+        )
+        yield broker
+    except _Asked:
+        broker.stop()
+        emit(BrokerStopped(folder=str(options.folder)))
+        raise
+    finally:
+        broker.stop()
+
+
+def _fill(options: KafkaOptions, servers: str, emit: Emit, look: Callable[[], None]) -> None:
+    """Make the topics that are not there, and send the messages."""
+    feed = options.feed
+    if not options.topics and not feed:
+        return
+    there = partitions(servers)
+    wanted = {**({feed.topic: 1} if feed else {}), **options.topics}
+    for topic, count in wanted.items():
+        if topic not in there:
+            create_topic(servers, topic, count)
+        emit(TopicReady(topic=topic, partitions=there.get(topic, count), made=topic not in there))
+    if feed:
+        produce(feed, servers, look, lambda count: emit(Produced(topic=feed.topic, messages=count)))
+
+
+@contextmanager
+def _ends_by_signal() -> Iterator[None]:
+    """The first signal ends the block from wherever it is; what comes after it changes nothing."""
+
+    def asked(number: int, frame: FrameType | None) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise _Asked
+
+    # `nohup` asks for just this: that a closed terminal means nothing.
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, asked) for number in heard}
+    try:
+        yield
+    except _Asked:
+        return
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

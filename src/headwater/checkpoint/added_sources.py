@@ -1,0 +1,125 @@
+"""Letting a checkpoint know of sources that its query did not have before.
+
+Spark numbers the sources of a query by their order, keeps `sources/<number>/` for each, and writes a line
+for each into `offsets/N`. A query with one source more is refused. Here the checkpoint is made anew beside
+the old one: lines with `-` (nothing read yet) for the added sources, and the folders of the others under
+their new numbers. Everything else is linked, not copied.
+
+    checkpoints/orders.next/    being made; without `complete` it is worth nothing and is made again
+    checkpoints/orders/         moved to the backup, then `orders.next` takes its name
+
+A crash between the two last steps leaves no `orders/`; the next start sees the complete `orders.next` and
+ends the work. Nothing of the old checkpoint is ever changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from headwater.checkpoint.batches import NUMBER
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue.checkpoints import SOURCES_NOT_ADDED
+
+_COMPLETE = "complete"
+_INPUTS = "headwater-inputs.json"
+_NOTHING_YET = "-"
+
+
+def added(before: Sequence[str], now: Sequence[str]) -> list[int | None] | None:
+    """For each source of now its place before, None for an added one; None if more than that has changed."""
+    places: list[int | None] = []
+    left = list(before)
+    for name in now:
+        if left and left[0] == name:
+            places.append(len(before) - len(left))
+            left.pop(0)
+        else:
+            places.append(None)
+    return None if left else places
+
+
+def inputs_known(checkpoint: Path) -> tuple[str, ...] | None:
+    """The sources of a checkpoint that was made here, by their names; None for one that Spark made."""
+    try:
+        return tuple(json.loads((checkpoint / _INPUTS).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def add_sources(checkpoint: Path, before: Sequence[str], now: Sequence[str], backup: Path) -> None:
+    """Make a checkpoint with the sources `before` one with those of `now`; the old one is kept as `backup`.
+
+    A crash may come before anyone else has noted the new sources, so the checkpoint itself lists them.
+    """
+    places = added(before, now)
+    following = _following(checkpoint)
+    try:
+        if places is None:
+            raise ValueError(f"its sources were {', '.join(before)}, and are {', '.join(now)}")
+        if following.exists():
+            shutil.rmtree(following)
+        shutil.copytree(checkpoint, following, copy_function=_linked, ignore=_numbered(checkpoint))
+        _write_offsets(checkpoint / "offsets", following / "offsets", places)
+        _place_sources(checkpoint / "sources", following / "sources", places)
+        (following / _INPUTS).write_text(json.dumps(list(now)), encoding="utf-8")
+        (following / _COMPLETE).write_text("")
+        backup.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.rename(backup)
+        finish_adding(checkpoint)
+    except (OSError, ValueError) as error:
+        problem = SOURCES_NOT_ADDED.at(folder=str(checkpoint), reason=str(error))
+        raise CheckpointError(problem) from error
+
+
+def finish_adding(checkpoint: Path) -> None:
+    """End what a crash interrupted: a complete new checkpoint takes the place of the one that was moved."""
+    following = _following(checkpoint)
+    if checkpoint.exists() or not (following / _COMPLETE).exists():
+        return
+    following.rename(checkpoint)
+    (checkpoint / _COMPLETE).unlink()
+
+
+def _following(checkpoint: Path) -> Path:
+    return checkpoint.with_name(f"{checkpoint.name}.next")
+
+
+def _numbered(checkpoint: Path) -> Callable[[str, list[str]], list[str]]:
+    """What is not taken over as it is: the offsets, the folders of the sources, and an older list of them."""
+    changed = (checkpoint / "offsets", checkpoint / "sources")
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [
+            name for name in names if Path(folder) in changed or Path(folder, name) == checkpoint / _INPUTS
+        ]
+
+    return left_out
+
+
+def _linked(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _write_offsets(before: Path, now: Path, places: Sequence[int | None]) -> None:
+    for file in before.iterdir():
+        if not NUMBER.fullmatch(file.name):
+            continue
+        version, metadata, *lines = file.read_text(encoding="utf-8").split("\n")
+        known = sum(place is not None for place in places)
+        if version != "v1" or len(lines) != known:
+            raise ValueError(f"{file} is of version {version} and has {len(lines)} sources, not {known}")
+        placed = [_NOTHING_YET if place is None else lines[place] for place in places]
+        (now / file.name).write_text("\n".join((version, metadata, *placed)), encoding="utf-8")
+
+
+def _place_sources(before: Path, now: Path, places: Sequence[int | None]) -> None:
+    for number, place in enumerate(places):
+        if place is not None and (before / str(place)).is_dir():
+            shutil.copytree(before / str(place), now / str(number), copy_function=_linked)

@@ -1,0 +1,202 @@
+"""What is wrong with the expectations of tables: conditions, and rows that can't be set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from headwater.checks.columns import columns_of
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.rule import Rule, Situation
+from headwater.connectors import source_side
+from headwater.errors import Problem
+from headwater.errors.catalogue.expectations import (
+    EXPECTATION_COLUMN,
+    EXPECTATION_NOT_REPLAYABLE,
+    EXPECTATION_NOT_SETTLED,
+    EXPECTATION_REFRESHED,
+    EXPECTATION_STATEFUL,
+    EXPECTATION_STATIC,
+    EXPECTATION_SYNTAX,
+)
+from headwater.plan import Graph, QueryFacts
+from headwater.plan.conditions import columns_asked, fault_in
+from headwater.plan.quarantine import quarantine_of
+from headwater.plan.sql_references import NotAQuery, parsed_query
+from headwater.spec import Expectation, PipelineSpec, SourceSpec, TableSpec
+from headwater.values import Never, Otherwise, nearest
+
+
+def condition_problem(table: TableSpec, each: Expectation) -> Problem | None:
+    """What is certainly wrong with the text of a condition."""
+    fault = fault_in(each.check)
+    if fault is None:
+        return None
+    params = {"table": table.name, "expectation": each.name, "says": fault.says}
+    return EXPECTATION_SYNTAX.at(each.at((fault.line, fault.column)), **params)
+
+
+def column_problem(table: TableSpec, each: Expectation, columns: Iterable[str]) -> Problem | None:
+    """The first column that a condition asks for and the table does not have."""
+    known = list(columns)
+    small = {name.lower() for name in known}
+    for asked in columns_asked(each.check):
+        # A name with a dot may be a column or a way into a struct; of that only its beginning is known here.
+        if asked.parts[0].lower() not in small and asked.name.lower() not in small:
+            return unknown_column(table, each, asked.name, known, (asked.line, asked.column))
+    return None
+
+
+def unknown_column(
+    table: TableSpec, each: Expectation, column: str, known: Iterable[str], spot: tuple[int, int] | None
+) -> Problem:
+    """A condition asks for what the table does not have."""
+    meant = nearest(column, list(known))
+    hint = f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(known)}."
+    params = {"table": table.name, "expectation": each.name, "column": column, "hint": hint}
+    return EXPECTATION_COLUMN.at(each.at(spot), **params)
+
+
+def known_columns(spec: PipelineSpec, name: str) -> list[str] | None:
+    """The columns of a source or table; None where only Spark can tell."""
+    declared = {each.name.lower(): each for each in spec.readable}.get(name.lower())
+    if isinstance(declared, SourceSpec):
+        columns = columns_of(declared)
+        return list(columns) if columns is not None else None
+    if isinstance(declared, TableSpec) and declared.distinct:
+        return known_columns(spec, declared.distinct.reads)
+    return _selected(spec, declared.sql) if isinstance(declared, TableSpec) and declared.sql else None
+
+
+def _selected(spec: PipelineSpec, sql: str) -> list[str] | None:
+    """The columns of a plain SELECT whose columns all have a name."""
+    try:
+        query = parsed_query(sql)
+    except (SqlglotError, NotAQuery, RecursionError, ValueError):
+        return None
+    if not isinstance(query, exp.Select) or query.args.get("laterals") or query.args.get("with_"):
+        return None
+    found: list[str] = []
+    for each in query.expressions:
+        inner = _all_of(spec, query) if isinstance(each, exp.Star) else _named(each)
+        if inner is None:
+            return None
+        found += inner
+    return found
+
+
+def _named(column: exp.Expression) -> list[str] | None:
+    if isinstance(column, exp.Alias) or (isinstance(column, exp.Column) and not column.is_star):
+        return [column.alias_or_name]
+    return None
+
+
+def _all_of(spec: PipelineSpec, query: exp.Select) -> list[str] | None:
+    """What `*` stands for where one table is read."""
+    origin = query.args.get("from_") or query.args.get("from")
+    if origin is None or query.args.get("joins") or not isinstance(origin.this, exp.Table):
+        return None
+    table = origin.this
+    plain = isinstance(table.this, exp.Identifier) and not table.db and not table.args.get("pivots")
+    star = next(each for each in query.expressions if isinstance(each, exp.Star))
+    if not plain or any(star.args.values()):
+        return None
+    return known_columns(spec, table.name)
+
+
+class ExpectationCondition(Rule):
+    """A condition that can't be read, or asks for a column that is not there: no Spark is needed to see."""
+
+    entries = {EXPECTATION_SYNTAX: Severity.ERROR, EXPECTATION_COLUMN: Severity.ERROR}
+    example = """
+        sources:
+          orders: {connector: files, path: orders/, format: json, schema: {id: int, cost: double}}
+        tables:
+          priced: {sql: SELECT * FROM orders, expect: {paid: costs >= 0}}
+    """
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for table in (each for each in situation.spec.tables if each.expect):
+            columns = known_columns(situation.spec, table.name)
+            for each in table.expect:
+                problem = condition_problem(table, each)
+                if problem is None and columns is not None:
+                    problem = column_problem(table, each, columns)
+                if problem:
+                    yield Finding(problem, table=table.name)
+
+
+class ExpectationSetsAside(Rule):
+    """Rows are set aside by a query of their own, which has to see the same rows and judge them alike."""
+
+    entries = {
+        EXPECTATION_NOT_REPLAYABLE: Severity.ERROR,
+        EXPECTATION_STATEFUL: Severity.ERROR,
+        EXPECTATION_NOT_SETTLED: Severity.ERROR,
+        EXPECTATION_STATIC: Severity.ERROR,
+        EXPECTATION_REFRESHED: Severity.WARNING,
+    }
+    example = """
+        sources:
+          orders: {connector: files, path: orders/, format: json, schema: {id: int, cost: double}}
+        tables:
+          once: {reads: orders, distinct: id, expect: {paid: {check: cost >= 0, else: quarantine}}}
+    """
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for table in situation.spec.tables:
+            each = next((each for each in table.expect if each.otherwise is Otherwise.QUARANTINE), None)
+            facts = situation.facts.get(quarantine_of(table.name))
+            for problem in _against(situation.spec, situation.graph, table, each, facts) if each else ():
+                yield Finding(problem, table=table.name)
+            for problem in _refreshed(situation.spec, situation.graph, table, each) if each else ():
+                yield Finding(problem, Severity.WARNING, table=table.name)
+
+
+def refused_quarantines(findings: Iterable[Finding]) -> set[str]:
+    """The queries that would set rows aside, of the tables that can't."""
+    refused = {entry for entry, how in ExpectationSetsAside.entries.items() if how is Severity.ERROR}
+    return {quarantine_of(each.table) for each in findings if each.problem.entry in refused}
+
+
+def _against(
+    spec: PipelineSpec, graph: Graph, table: TableSpec, each: Expectation, facts: QueryFacts | None
+) -> Iterator[Problem]:
+    named = {"table": table.name, "expectation": each.name}
+    if graph.streaming(table.name) is False:
+        yield EXPECTATION_STATIC.at(each.position, **named)
+    for source in _streamed(spec, graph, table):
+        side = source_side(source.connector)
+        if not side.replayable:
+            params = {"source": source.name, "connector": source.connector}
+            yield EXPECTATION_NOT_REPLAYABLE.at(each.position, **named, **params)
+    stateful = [operator.name for operator in facts.stateful] if facts else []
+    if table.distinct and not stateful:
+        within = "WithinWatermark" if table.distinct.within_watermark else ""
+        stateful = [f"dropDuplicates{within}"]
+    if stateful:
+        yield EXPECTATION_STATEFUL.at(each.position, **named, operator=f"`{stateful[-1]}`")
+    # What no declared thing brought is the quarantine's own note of the time.
+    parts = chain(facts.non_deterministic, facts.clock_reads) if facts else ()
+    part = next((part.sql for part in parts if part.table), None)
+    if part:
+        yield EXPECTATION_NOT_SETTLED.at(each.position, **named, part=part)
+
+
+def _refreshed(spec: PipelineSpec, graph: Graph, table: TableSpec, each: Expectation) -> Iterator[Problem]:
+    """Static sources of which two queries may see different rows."""
+    needed = graph.upstream(table.name)
+    for source in spec.sources:
+        if source.name in needed and source.static and not isinstance(source.refresh, Never):
+            params = {"table": table.name, "expectation": each.name, "source": source.name}
+            yield EXPECTATION_REFRESHED.at(each.position, **params, refresh=str(source.refresh))
+
+
+def _streamed(spec: PipelineSpec, graph: Graph, table: TableSpec) -> list[SourceSpec]:
+    needed = graph.upstream(table.name)
+    return [source for source in spec.sources if source.name in needed and not source.static]

@@ -1,0 +1,113 @@
+"""`quarantine`: look at rows that were set aside, write them out, feed them again."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headwater.cli.options import File, Json, Verbose
+
+Source = Annotated[str, typer.Argument(metavar="NAME", help="The source or table that set the rows aside.")]
+Why = Annotated[str | None, typer.Option("--reason", help="Only rows with this reason, such as malformed.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="Only the row with this id; may be repeated.")]
+All = Annotated[bool, typer.Option("--all", help="Also rows that were fed again.")]
+
+commands = typer.Typer(no_args_is_help=True, help="Look at rows that were set aside, and feed them again.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    commands.command("ls")(ls)
+    commands.command("show")(show)
+    commands.command("export")(export)
+    commands.command("replay")(replay)
+    app.add_typer(commands, name="quarantine")
+
+
+def ls(file: File, as_json: Json = False, verbose: Verbose = False) -> None:
+    """List the quarantines of a pipeline: how many rows, how many wait, and why."""
+    from headwater.api.quarantine import ls as listed
+    from headwater.cli.quarantine_views import show_list
+    from headwater.cli.render import print_json
+
+    held = listed(file)
+    if as_json:
+        print_json([each.to_json() for each in held])
+    else:
+        show_list(held)
+
+
+def show(
+    file: File,
+    name: Source,
+    reason: Why = None,
+    ids: Ids = None,
+    everything: All = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many rows.")] = 20,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Show rows that wait: where each stood, why it was set aside, and its text."""
+    from headwater.api.quarantine import show as shown
+    from headwater.cli.quarantine_views import show_rows
+    from headwater.cli.render import print_json
+
+    rows = shown(file, name, reason=reason, ids=tuple(ids or ()), everything=everything, limit=limit)
+    if as_json:
+        print_json([row.to_json() for row in rows])
+    else:
+        show_rows(rows, limit)
+
+
+def export(
+    file: File,
+    name: Source,
+    to: Annotated[Path | None, typer.Option("--to", help="A file to write; else standard output.")] = None,
+    reason: Why = None,
+    ids: Ids = None,
+    everything: All = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Write the rows that wait as JSON, one in a line, with their bytes in base64."""
+    from headwater.api.quarantine import export as exported
+    from headwater.cli.render import print_json
+
+    lines: list[str] = []
+    count = exported(file, name, lines.append, reason=reason, ids=tuple(ids or ()), everything=everything)
+    # Written only now: a slip in the name must not empty a file of mended rows.
+    with to.open("w", encoding="utf-8") if to else nullcontext(sys.stdout) as out:
+        out.writelines(lines)
+    if to and as_json:
+        print_json({"rows": count, "file": str(to)})
+    elif to:
+        typer.echo(f"{count} rows written to {to}.")
+
+
+def replay(
+    file: File,
+    name: Source,
+    reason: Why = None,
+    ids: Ids = None,
+    mended: Annotated[
+        Path | None, typer.Option("--from", help="Exported rows whose `text` was mended; only these are fed.")
+    ] = None,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")] = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> None:
+    """Feed rows that wait again, each once: they are read beside the source from the next start on."""
+    from headwater.api.quarantine import replay as replayed
+    from headwater.cli.quarantine_views import show_replayed
+    from headwater.cli.render import print_json
+
+    result = replayed(file, name, reason=reason, ids=tuple(ids or ()), mended=mended, dry=dry)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        show_replayed(result, file)
+    raise typer.Exit(1 if result.unknown else 0)

@@ -1,0 +1,1 @@
+"""The formats that Spark reads by itself."""

@@ -1,0 +1,228 @@
+"""What each format makes of bytes on Spark: one expression that reads, and the verdict on what it gave.
+
+The expressions are SQL texts: each call of PySpark's functions is a round trip to the JVM, and a verdict on
+many columns has many parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyspark.sql import Column
+from pyspark.sql.functions import expr
+
+from headwater.connectors.judged import Reason
+from headwater.spec import Schema
+from headwater.spec.types import quoted
+
+_END, _BAD = "__hw_end", "__hw_bad"
+_WHITE = " \t\r\n"
+"""White space of JSON."""
+_SHOWN = 100
+"""So many letters of a value are shown."""
+_NOT_TEXT = "'it is not UTF-8'"
+_WHICH_UNKNOWN = "'a value does not fit its column'"
+
+
+def text(value: str) -> str:
+    """A text of SQL with this value."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a row is bad, and more about it, as SQL; null for a good one."""
+
+    reason: str = "CAST(NULL AS string)"
+    detail: str = "CAST(NULL AS string)"
+
+    @classmethod
+    def of(cls, reason: Reason, detail: str) -> Verdict:
+        return cls(text(reason.value), text(detail))
+
+    def unless(self, condition: str, other: Verdict) -> Verdict:
+        """Another verdict where something is so."""
+        return Verdict(
+            f"CASE WHEN {condition} THEN {other.reason} ELSE {self.reason} END",
+            f"CASE WHEN {condition} THEN {other.detail} ELSE {self.detail} END",
+        )
+
+
+class Reading(Protocol):
+    """How one format is read and judged; everything is SQL, `read` and `data` too."""
+
+    def read(self, data: str) -> Column:
+        """What reads the bytes, or their text; null gives null or a struct of nulls."""
+
+    def row(self, read: str) -> str:
+        """What the columns are fields of; where there is just one, the column."""
+
+    def verdict(self, read: str, data: str) -> Verdict:
+        """The verdict on bytes that are there."""
+
+
+def _missing(schema: Schema, row: str) -> Verdict:
+    """Which required column has no value."""
+    verdict = Verdict()
+    for column in reversed(schema.columns):
+        if not column.nullable:
+            lacks = Verdict.of(Reason.MISSING, f"{column.name}: no value")
+            verdict = verdict.unless(f"{row}.{_quoted(column.name)} IS NULL", lacks)
+    return verdict
+
+
+def _quoted(name: str) -> str:
+    """Always in backticks: a plain word may be one of SQL's own."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _misfit(name: str, shown: str, type_: str) -> str:
+    article = "an" if type_[0] in "aeiou" else "a"
+    return f"concat({text(f'{name}: ')}, left({shown}, {_SHOWN}), {text(f' is not {article} {type_}')})"
+
+
+def _options(settings: Mapping[str, str]) -> str:
+    # With options, Spark leaves no field out of a parse.
+    said = {**settings, "columnNameOfCorruptRecord": _BAD}
+    return f"map({', '.join(text(each) for pair in said.items() for each in pair)})"
+
+
+@dataclass(frozen=True)
+class Json:
+    """An object of JSON.
+
+    Spark's parser stops behind the first value and takes what follows for nothing. So one more field is put
+    before the last brace of the text: it is in the object only where that brace is the one that ends it. Its
+    value is a hash of the text, which the text itself can't have in it.
+    """
+
+    schema: Schema
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, data: str) -> Column:
+        fields = "".join(f"{_quoted(each.name)} {each.type}, " for each in self.schema.columns)
+        return expr(self._parsed(data, fields))
+
+    def row(self, read: str) -> str:
+        return read
+
+    def verdict(self, read: str, data: str) -> Verdict:
+        # Of a text that is no JSON nothing is read, of an object with a wrong value all the rest.
+        no_object = f"NOT {read}.{_END} <=> {_hash(data)}"
+        malformed = f"IF(is_valid_utf8({data}), 'it is not one JSON object', {_NOT_TEXT})"
+        verdict = _missing(self.schema, self.row(read))
+        wrong = Verdict(text(Reason.WRONG_TYPE), self._which(data))
+        verdict = verdict.unless(f"{read}.{_BAD} IS NOT NULL", wrong)
+        return verdict.unless(no_object, Verdict(text(Reason.MALFORMED), malformed))
+
+    def _which(self, data: str) -> str:
+        """The first column that does not fit; each is tried alone, which only bad rows come to."""
+        found = []
+        for column in self.schema.columns:
+            name = _quoted(column.name)
+            any_type = f"{self._parsed(data, f'{name} variant, ')}.{name}"
+            shown = _misfit(column.name, f"coalesce(to_json({any_type}), 'its value')", column.type)
+            alone = self._parsed(data, f"{name} {column.type}, ")
+            found.append(f"CASE WHEN {alone}.{_BAD} IS NOT NULL THEN {shown} END")
+        return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
+
+    def _parsed(self, data: str, fields: str) -> str:
+        schema = text(f"{fields}{_END} string, {_BAD} string")
+        return f"from_json({_with_end(data)}, {schema}, {_options(self.settings)})"
+
+
+def _hash(data: str) -> str:
+    return f"CAST(xxhash64({data}) AS string)"
+
+
+def _with_end(data: str) -> str:
+    """The text of an object with one more field at its end; null where it does not end like an object."""
+    trimmed = _trimmed(data)
+    return (
+        f"CASE WHEN NOT is_valid_utf8({data}) THEN NULL "
+        f"WHEN endswith({data}, '}}') THEN {_marked(data, data)} "
+        f"WHEN endswith({trimmed}, '}}') THEN {_marked(trimmed, data)} END"
+    )
+
+
+def _marked(ended: str, data: str) -> str:
+    # As bytes, or each letter would be counted; and no more is copied than must be.
+    inside = f"CAST(substring(CAST({ended} AS binary), 1, octet_length({ended}) - 1) AS string)"
+    before = f"substring(CAST({ended} AS binary), -2, 1)"
+    is_empty = f"IF({before} > X'20', {before} = X'7B', endswith({_trimmed(inside)}, '{{'))"
+    mark, end = text(f'"{_END}":"'), text('"}')
+    return f"concat({inside}, IF({is_empty}, '', ','), {mark}, {_hash(data)}, {end})"
+
+
+def _trimmed(data: str) -> str:
+    return f"trim(TRAILING {text(_WHITE)} FROM {data})"
+
+
+@dataclass(frozen=True)
+class Csv:
+    """One line of comma-separated values, in the order of the columns."""
+
+    schema: Schema
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, data: str) -> Column:
+        return expr(self._parsed(f"IF(is_valid_utf8({data}), {data}, NULL)"))
+
+    def row(self, read: str) -> str:
+        return read
+
+    def verdict(self, read: str, data: str) -> Verdict:
+        texts = self._parsed(data, "string")
+        is_line = f"is_valid_utf8({data}) AND {texts} IS NOT NULL AND {texts}.{_BAD} IS NULL"
+        no_line = text(f"it is not one line of {len(self.schema.columns)} values")
+        bad = Verdict(text(Reason.MALFORMED), f"IF(is_valid_utf8({data}), {no_line}, {_NOT_TEXT})")
+        bad = bad.unless(is_line, Verdict(text(Reason.WRONG_TYPE), self._which(read, texts)))
+        good = f"{read} IS NOT NULL AND {read}.{_BAD} IS NULL"
+        return bad.unless(good, _missing(self.schema, read))
+
+    def _which(self, read: str, texts: str) -> str:
+        found = []
+        for column in self.schema.columns:
+            name = _quoted(column.name)
+            misfit = f"{texts}.{name} IS NOT NULL AND {read}.{name} IS NULL"
+            found.append(
+                f"CASE WHEN {misfit} THEN {_misfit(column.name, f'{texts}.{name}', column.type)} END"
+            )
+        return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
+
+    def _parsed(self, data: str, type_: str | None = None) -> str:
+        columns = "".join(f"{quoted(each.name)} {type_ or each.type}, " for each in self.schema.columns)
+        # A message may end like a line of a file. Of an empty one Spark makes a row of nulls.
+        line = f"nullif(trim(TRAILING '\\r\\n' FROM {data}), '')"
+        return f"from_csv({line}, {text(f'{columns}{_BAD} string')}, {_options(self.settings)})"
+
+
+@dataclass(frozen=True)
+class Text:
+    """The bytes as text."""
+
+    def read(self, data: str) -> Column:
+        return expr(f"IF(is_valid_utf8({data}), {data}, NULL)")
+
+    def row(self, read: str) -> str:
+        return read
+
+    def verdict(self, read: str, data: str) -> Verdict:
+        return Verdict().unless(f"{read} IS NULL", Verdict(text(Reason.MALFORMED), _NOT_TEXT))
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The bytes as they are."""
+
+    def read(self, data: str) -> Column:
+        return expr(data)
+
+    def row(self, read: str) -> str:
+        return read
+
+    def verdict(self, read: str, data: str) -> Verdict:
+        return Verdict()

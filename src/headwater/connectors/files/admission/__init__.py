@@ -1,0 +1,1 @@
+"""The admission of new files: each is opened before a batch takes it."""

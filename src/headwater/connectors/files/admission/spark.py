@@ -1,0 +1,137 @@
+"""Opening files with Spark's own readers, so that the verdict is that of the batch which would read them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.connectors.files.judging.texts import REJECTED
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue.files_bad_rows import FILES_NOT_LOOKED_AT
+
+_CONDITION = re.compile(r"\[FAILED_READ_FILE\.(\w+)\]\s*(.*)")
+_CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
+_PLACE = re.compile(r"Encountered error while reading file \S+\s*")
+_CODE = re.compile(r"\s*SQLSTATE: \w+.*")
+_HEADER = re.compile(r"Header: (.*)\n Schema: (.*)")
+_LONGEST = 300
+
+_HOLDS = {
+    "smallint": ("tinyint",),
+    "int": ("tinyint", "smallint"),
+    "bigint": ("tinyint", "smallint", "int"),
+    "double": ("float",),
+}
+"""The types in an orc file, besides its own, whose every value a declared type can hold."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Reads files through, many at once; where that fails, fewer and fewer until the bad ones are found."""
+
+    spark: SparkSession
+    name: str
+    """That of the source."""
+    format: str
+    inside: StructType
+    settings: Mapping[str, str]
+
+    def __call__(self, files: list[str]) -> dict[str, str]:
+        """What is wrong with each file that can't be read."""
+        if self.format == "csv":
+            return {file: wrong for file in files if (wrong := self._failure([file]))}
+        if self.format == "orc":
+            # Spark's reader makes nulls of values of another type, so each file's types are compared first.
+            typed = {file: wrong for file in files if (wrong := self._wrong_type(file))}
+            return {**typed, **self._sifted([file for file in files if file not in typed])}
+        return self._sifted(files)
+
+    def _sifted(self, files: list[str]) -> dict[str, str]:
+        wrong = self._failure(files) if files else None
+        if wrong is None:
+            return {}
+        if len(files) == 1:
+            return {files[0]: wrong}
+        half = len(files) // 2
+        return {**self._sifted(files[:half]), **self._sifted(files[half:])}
+
+    def _failure(self, files: list[str]) -> str | None:
+        try:
+            self._read(self._loaded(files))
+        except (PySparkException, Py4JError) as error:
+            said = str(error)
+            found = _CONDITION.search(said)
+            if found is None:
+                # The files are not to blame, or it is not known which: nothing is decided.
+                says = said.partition("\n")[0]
+                raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self.name, says=says)) from error
+            return _told(said, found[1], found[2])
+        return None
+
+    def _wrong_type(self, file: str) -> str | None:
+        """The first column whose type in an orc file is not one that the declared type can hold."""
+        try:
+            reader = self.spark.read.format("orc").option("recursiveFileLookup", "true")
+            held = reader.option("__globPaths__", "false").load(file).schema
+        except (PySparkException, Py4JError):
+            # Whatever it is, reading it through says it better.
+            return None
+        declared = {each.name.lower(): each.dataType.simpleString() for each in self.inside}
+        for each in held:
+            found, wanted = each.dataType.simpleString(), declared.get(each.name.lower())
+            if wanted not in (None, found) and found not in _HOLDS.get(wanted or "", ()):
+                return f"column {each.name} is {found} in the file, and {wanted} in the schema"
+        return None
+
+    def _loaded(self, files: list[str]) -> DataFrame:
+        reader = self.spark.read.format(self.format).schema(self.inside).options(**self.settings)
+        # A page whose bytes were changed is found by its checksum, where the file has them.
+        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
+        reader = reader.option("recursiveFileLookup", "true").option("__globPaths__", "false")
+        return reader.load(files)
+
+    def _read(self, rows: DataFrame) -> None:
+        if self.format == "csv":
+            # Only the names in the first line are looked at; each row has a verdict of its own.
+            rows.take(1)
+        else:
+            rows.write.format("noop").mode("overwrite").save()
+
+    def stand_in(self, target: Path, says: Mapping[str, str]) -> Path:
+        """Write a file of this format with one row, which says what was rejected."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file, text = target.with_suffix(f".{self.format}"), json.dumps(says)
+        part = target.with_name(f".{target.name}.{uuid4().hex}")
+        if self.format == "csv":
+            part.write_text(f"{REJECTED}\n{text}\n", encoding="utf-8")
+            part.rename(file)
+            return file
+        rows = self.spark.createDataFrame([(text,)], f"{REJECTED} string").coalesce(1)
+        rows.write.format(self.format).save(str(part))
+        (written,) = part.glob(f"part-*.{self.format}")
+        written.rename(file)
+        shutil.rmtree(part)
+        return file
+
+
+def _told(said: str, condition: str, says: str) -> str:
+    """What is wrong with a file, from the words of Spark and of what it was told."""
+    header = _HEADER.search(said)
+    if header:
+        return f"its first line names {header[1]} where {header[2]} is expected"
+    causes: list[str] = _CAUSE.findall(said)
+    text = _CODE.sub("", _PLACE.sub("", says)).strip()
+    cause = causes[-1].strip() if causes else ""
+    return (text if condition.startswith("PARQUET_COLUMN") or not cause else f"{text} {cause}").strip()[
+        :_LONGEST
+    ]

@@ -1,0 +1,240 @@
+"""Looks for new files between batches and opens them; the task of one path."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from threading import Lock
+
+from headwater.connectors.files.admission.record import Looked, Record, Stamp
+from headwater.connectors.files.partition_folders import is_hidden
+from headwater.connectors.judged import Reason
+from headwater.connectors.upkeep import Moment
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue.files_bad_rows import FILES_NOT_LOOKED_AT
+from headwater.spec.globs import local_matches, matches_name
+
+SETTLED_SECONDS = 5.0
+"""A file that can't be opened and was written later than this ago may still be being written."""
+START_SECONDS = 30.0
+"""For so long a start waits for files that may be being written."""
+TOLD_SECONDS = 3.0
+"""What is waited for longer than this is told."""
+_AT_ONCE = 200
+_PIECE = 1 << 20
+_SHARE = 10
+"""Looking takes at most one part of so many of the time."""
+
+Opener = Callable[[list[str]], Mapping[str, str]]
+"""Opens files and reads them through; says of each that it could not read what is wrong."""
+StandIn = Callable[[Path, Mapping[str, str]], Path]
+"""Writes the small file in place of another one: its name without the ending, and what it says."""
+
+
+class Admission:
+    """Opens each new file below a path before Spark sees it.
+
+    A file that can't be opened is opened again as long as it changes, and for some seconds after: it may be
+    being written. Then it is rejected as it is; should it be written again, it is looked at anew.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pattern: str,
+        record: Record,
+        opener: Opener,
+        stand_in: StandIn,
+        *,
+        only: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._name = name
+        self._pattern = pattern
+        self._only = only
+        self._record = record
+        self._opener = opener
+        self._stand_in = stand_in
+        self._clock = clock
+        self._due = 0.0
+        self._lock = Lock()
+        self._say: Callable[[str], None] = lambda text: None
+        self._open: dict[str, float] = {}
+        """The files that are not decided yet, each with the time when it was first found so."""
+        self._told: set[str] = set()
+        self.waits = False
+        """Whether some file is not decided yet."""
+        self.changes = 0
+        """How often Spark was shown something new."""
+
+    def start(
+        self,
+        say: Callable[[str], None] = lambda text: None,
+        go_on: Callable[[], None] = lambda: None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Decide on every file that is there, before a query starts; those that keep changing come later.
+
+        What is waited for is said, and `go_on` may raise to end it.
+        """
+        self._say = say
+        self._record.read()
+        self._record.write()
+        deadline = self._clock() + START_SECONDS
+        self._look(most=None)
+        while self.waits and self._clock() < deadline:
+            go_on()
+            pause(0.2)
+            self._look(most=None)
+        if self.waits:
+            files = ", ".join(sorted(self._open))
+            say(f"{self._name}: the run starts without {files}, and looks again between batches.")
+
+    def catch_up(self) -> None:
+        """Look now."""
+        self._look(most=None)
+
+    def __call__(self, moment: Moment) -> None:
+        begun = self._clock()
+        if moment.last or begun < self._due:
+            return
+        try:
+            self._look(most=_AT_ONCE)
+        finally:
+            self._due = self._clock() + (self._clock() - begun) * _SHARE
+
+    def _look(self, most: int | None) -> None:
+        with self._lock:
+            try:
+                self._decide(most)
+            except OSError as error:
+                says = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
+                raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self._name, says=says)) from error
+
+    def _decide(self, most: int | None) -> None:
+        listed = {path: stamp for path, stamp in found(self._pattern) if self._is_chosen(path)}
+        new = [path for path, stamp in listed.items() if self._is_new(path, stamp)]
+        chosen = sorted(new, key=lambda path: listed[path].modified_ms)[:most]
+        wrong = self._opener(chosen) if chosen else {}
+        undecided = [path for path in wrong if not self._is_settled(path, listed[path])]
+        closed = {path: error for path in wrong if path not in undecided and (error := _closed(path))}
+        undecided += closed
+        gone = [path for path in self._record.files if path not in listed]
+        for path in (path for path in chosen if path not in undecided):
+            self._note(path, listed[path], wrong.get(path))
+        for path in gone:
+            del self._record.files[path]
+        if gone or len(chosen) > len(undecided):
+            self._record.write()
+            self.changes += 1
+        self.waits = bool(undecided) or len(chosen) < len(new)
+        self._tell(path for path in undecided if path not in closed)
+        for error in closed.values():
+            # The file is not to blame: nothing is decided, and it is tried again.
+            raise error
+
+    def _tell(self, undecided: Iterable[str]) -> None:
+        """Say which files are waited for, each once."""
+        now = self._clock()
+        self._open = {path: self._open.get(path, now) for path in undecided}
+        self._told &= self._open.keys()
+        for path, since in self._open.items():
+            if path not in self._told and now - since >= TOLD_SECONDS:
+                self._told.add(path)
+                self._say(f"{self._name}: waiting for {path}, which can't be opened yet and keeps changing.")
+
+    def _is_chosen(self, path: str) -> bool:
+        return not self._only or matches_name(self._only, os.path.basename(path))
+
+    def _is_new(self, path: str, stamp: Stamp) -> bool:
+        known = self._record.files.get(path)
+        return known is None or (bool(known.stands_in) and known.stamp != stamp)
+
+    def _is_settled(self, path: str, stamp: Stamp) -> bool:
+        try:
+            now = stamp_of(path)
+        except FileNotFoundError:
+            return False
+        age = self._clock() - stamp.modified_ms / 1000
+        return now == stamp and not 0 <= age < SETTLED_SECONDS
+
+    def _note(self, path: str, stamp: Stamp, wrong: str | None) -> None:
+        if wrong is None:
+            self._record.files[path] = Looked(stamp)
+            return
+        says = {"file": path, "reason": Reason.UNREADABLE_FILE.value, "detail": wrong}
+        file = self._stand_in(self._record.rejected / self._record.name_for(path, stamp), says)
+        self._record.files[path] = Looked(stamp, str(file))
+        self._record.stand_ins[str(file)] = Stamp(file.stat().st_size, stamp.modified_ms)
+
+
+def found(pattern: str) -> Iterator[tuple[str, Stamp]]:
+    """The files that a stream over a path would read."""
+    for start in local_matches(pattern):
+        if os.path.isdir(start):
+            yield from _below(start)
+        elif not is_hidden(os.path.basename(start)):
+            yield start, stamp_of(start)
+
+
+def stamp_of(path: str) -> Stamp:
+    return _stamp(os.stat(path))
+
+
+def _closed(path: str) -> OSError | None:
+    """What keeps this process from reading a file, whatever is in it."""
+    try:
+        with open(path, "rb") as file:
+            while file.read(_PIECE):
+                pass
+    except OSError as error:
+        return error
+    return None
+
+
+def _stamp(stat: os.stat_result) -> Stamp:
+    return Stamp(stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+def _below(folder: str) -> Iterator[tuple[str, Stamp]]:
+    """In a folder and in its key=value folders; nothing is read from others."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if is_hidden(entry.name):
+                continue
+            try:
+                if not entry.is_dir():
+                    yield entry.path, _stamp(entry.stat())
+                elif "=" in entry.name:
+                    yield from _below(entry.path)
+            except FileNotFoundError:
+                # It was there a moment ago.
+                continue
+
+
+class Admissions:
+    """The admission of every path of a source, as one task."""
+
+    def __init__(self, paths: Iterable[Admission]) -> None:
+        self._paths = tuple(paths)
+
+    def start(
+        self, say: Callable[[str], None] = lambda text: None, go_on: Callable[[], None] = lambda: None
+    ) -> None:
+        """Decide on every file that is there, before a query starts."""
+        for each in self._paths:
+            each.start(say, go_on)
+
+    def catch_up(self) -> int | None:
+        """Look now: how often something new was found so far, None where something is not decided yet."""
+        for each in self._paths:
+            each.catch_up()
+        if any(each.waits for each in self._paths):
+            return None
+        return sum(each.changes for each in self._paths)
+
+    def __call__(self, moment: Moment) -> None:
+        for each in self._paths:
+            each(moment)

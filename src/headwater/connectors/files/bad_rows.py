@@ -1,0 +1,108 @@
+"""Rows and files that can't be read: which sources tell them, and what can't be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headwater.errors import Problem
+from headwater.errors.catalogue.files_bad_rows import FILES_BAD_ROWS
+from headwater.spec import SourceSpec
+from headwater.spec.paths import is_uri
+from headwater.values import BadRows
+
+if TYPE_CHECKING:
+    from headwater.connectors.files.options import FilesSource
+
+BINARY = ("avro", "orc", "parquet")
+SIFTED = (BadRows.DROP, BadRows.QUARANTINE)
+"""With these a file that can't be opened does not stop the query."""
+
+_UTF_8 = ("utf-8", "utf8")
+_OWN = {
+    "mode": "what becomes of bad rows is said by `bad_rows`",
+    "columnnameofcorruptrecord": "the text of a bad row is kept by `bad_rows`",
+    "ignorecorruptfiles": "a file that can't be read would be passed over in silence",
+    "basepath": "the columns of folders are worked out from each file's path",
+    "recursivefilelookup": "the columns of folders are worked out from each file's path",
+}
+_NOT_SIFTED = ("modifiedafter", "modifiedbefore")
+
+
+def required(options: FilesSource) -> tuple[str, ...]:
+    """The columns that must have a value."""
+    columns = options.columns.columns if options.columns else ()
+    return tuple(each.name for each in columns if not each.nullable)
+
+
+def judges(options: FilesSource, bad_rows: BadRows) -> bool:
+    """Whether each row gets a verdict; without one, a row that does not fit fails in Spark's reader."""
+    return bad_rows is not BadRows.FAIL or bool(required(options))
+
+
+def admits(options: FilesSource, bad_rows: BadRows) -> bool:
+    """Whether new files are opened before a batch takes them."""
+    return bad_rows in SIFTED and (options.format in BINARY or (options.format == "csv" and options.header))
+
+
+def has_texts(options: FilesSource, *, admitted: bool) -> bool:
+    """Whether each row is read as a text of its own, with its exact bytes.
+
+    Otherwise Spark's reader finds the rows and gives the text of those that it can't read.
+    """
+    if options.format in BINARY or options.multiline or not _is_utf_8(options):
+        return False
+    # Without admission the names in the first line are Spark's to compare.
+    return not options.header or admitted
+
+
+def _is_utf_8(options: FilesSource) -> bool:
+    given = {key.lower(): value for key, value in options.options.items()}
+    charset = options.encoding or given.get("encoding") or given.get("charset") or "utf-8"
+    return isinstance(charset, str) and charset.lower() in _UTF_8
+
+
+def refusals(source: SourceSpec) -> Iterator[Problem]:
+    """What stands against the keys of a source about bad rows."""
+    options = source.options
+    judged = judges(options, source.bad_rows)  # type: ignore[arg-type]
+    if source.static and (judged or source.max_row_bytes is not None):
+        yield _static(source)
+    elif judged or source.max_row_bytes is not None:
+        yield from _streamed(source)
+
+
+def _static(source: SourceSpec) -> Problem:
+    key = next((key for key in ("bad_rows", "max_row_bytes") if (key,) in source.places), "schema")
+    why = "a static source is read as a whole whenever it is refreshed, and no row of it is told from others"
+    if key == "schema":
+        why = "`not null` is not looked at in a static source"
+    advice = "Leave it out, and judge the rows by an expectation of a table (`expect:`)"
+    return FILES_BAD_ROWS.at(source.at(key), name=source.name, key=key, why=why, advice=advice)
+
+
+def _streamed(source: SourceSpec) -> Iterator[Problem]:
+    options, bad_rows = source.options, source.bad_rows
+    admitted = admits(options, bad_rows)  # type: ignore[arg-type]
+    format_ = getattr(options, "format", "")
+
+    def refused(key: str, why: str, advice: str) -> Problem:
+        return FILES_BAD_ROWS.at(source.at(key), name=source.name, key=key, why=why, advice=advice)
+
+    for option in options.options:
+        why = _OWN.get(option.lower())
+        if why:
+            yield refused(option, why, "Leave the option out, or leave `bad_rows` and `not null` out")
+        elif admitted and option.lower() in _NOT_SIFTED:
+            why = "new files are opened before they are read, and this option chooses among them"
+            yield refused(option, why, "Leave the option out, or write `bad_rows: fail`")
+    if bad_rows is BadRows.KEEP and format_ in BINARY:
+        why = f"a bad row of {format_} files is a file that can't be opened, which has no row to keep"
+        yield refused("bad_rows", why, "Write `quarantine` or `drop`")
+    if source.max_row_bytes is not None and not has_texts(options, admitted=admitted):  # type: ignore[arg-type]
+        why = "its rows are not lines or elements of UTF-8 text, so that their length is not known"
+        yield refused("max_row_bytes", why, "Leave it out")
+    for path in getattr(options, "path", ()) if admitted else ():
+        if is_uri(path):
+            why = f"files are opened before they are read, which works in local folders, and {path} is none"
+            yield refused("bad_rows", why, "Write `bad_rows: fail`")

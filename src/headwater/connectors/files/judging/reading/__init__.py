@@ -1,0 +1,1 @@
+"""The files of a source, read so that each row has a verdict."""

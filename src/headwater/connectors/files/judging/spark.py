@@ -1,0 +1,234 @@
+"""The verdict on each row of a file, as columns over what Spark reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+
+from headwater.connectors.files.judging.texts import ADDRESS, CORRUPT, REJECTED, TEXT, address, element, plain
+from headwater.connectors.files.partition_folders import Folders
+from headwater.connectors.judged import DETAIL, REASON, ROW, ROW_TYPE, Reason
+
+_READ = "__hw_read"
+_SHOWN = 100
+_END = "__hw_end"
+_LAST = StructType([StructField(_END, StringType())])
+_NESTED = (ArrayType, MapType, StructType)
+
+
+def no_text() -> Column:
+    return f.lit(None).cast("string")
+
+
+def row_of(file: Column, value: Column) -> Column:
+    """Where a row stood, and its bytes."""
+    null = f.lit(None)
+    names = ("topic", "partition", "offset", "timestamp", "timestamp_type", "headers", "key")
+    return f.struct(file.alias("file"), *(null.alias(name) for name in names), value.alias("value")).cast(
+        ROW_TYPE
+    )
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Reads the text of a row in the way of one format."""
+
+    format: str
+    inside: StructType
+    """The columns that stand in the files."""
+    settings: Mapping[str, str]
+    """What Spark's reader of the format gets."""
+
+    def rows(self, lines: DataFrame) -> DataFrame:
+        """What was read as lines or whole files, one row for each text of a row."""
+        if self.format == "xml":
+            tag = self._given["rowtag"]
+            found = f.regexp_extract_all(TEXT, f.lit(element(tag)), f.lit(0))
+            texts = lines.withColumn(TEXT, f.explode(found))
+            return texts.where(~f.col(TEXT).startswith("<!--") | f.col(REJECTED).isNotNull())
+        if self.format == "text":
+            return lines
+        kept = f.trim(TEXT) != ""
+        comment = self._given.get("comment", "") if self.format == "csv" else ""
+        if comment:
+            kept = kept & ~f.col(TEXT).startswith(comment)
+        return lines.where(kept)
+
+    def typed(self, text: Column) -> Column:
+        """The columns of a text, and the text itself where it does not fit them."""
+        if self.format == "text":
+            return f.struct(text.alias(self.inside.names[0]), no_text().alias(CORRUPT))
+        return self._parsed(text, self.inside)
+
+    def is_malformed(self, text: Column) -> Column:
+        """Whether a text that does not fit is none of the format at all, or has other fields."""
+        if self.is_whole:
+            return f.get_json_object(text, "$").isNull()
+        strings = StructType([StructField(each.name, StringType()) for each in self.inside])
+        parsed = self._parsed(text, strings)
+        return parsed.isNull() | parsed[CORRUPT].isNotNull()
+
+    def goes_on(self, text: Column) -> Column:
+        """Whether more follows the first value of a text, which Spark would pass over in silence."""
+        if self.format != "json":
+            return f.lit(False)
+        # The second of two values says that the text is one. It has a hash that no text has of itself: a text
+        # might bring brackets of its own.
+        end = f.xxhash64(text).cast("string")
+        whole = f.concat(f.lit("["), text, f.lit(f',{{"{_END}":"'), end, f.lit('"}]'))
+        found = f.from_json(whole, ArrayType(_LAST), {**self._options})
+        return ~((f.size(found) == 2) & f.get(found, f.lit(1))[_END].eqNullSafe(end))
+
+    def wrong(self, text: Column, typed: Mapping[str, Column]) -> Column:
+        """Which column a text that is well formed does not fit, with the value; null where none is found."""
+        strings = StructType([StructField(each.name, StringType()) for each in self.inside])
+        told = self._parsed(text, strings)
+        found = []
+        for each in self.inside:
+            value = told[each.name]
+            if self.format == "csv":
+                is_wrong = value.isNotNull() & typed[each.name].isNull()
+            else:
+                is_wrong = self._parsed(text, StructType([each]))[CORRUPT].isNotNull()
+            found.append(f.when(is_wrong, _named(each, value)))
+        if self.is_whole:
+            # Which row of many it was can't be told: Spark keeps the text of all.
+            return f.when(text.rlike(r"^\s*\["), f.lit("a value does not fit its column")).otherwise(
+                f.coalesce(*found)
+            )
+        return f.coalesce(*found)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a text may be that of a whole file with many rows."""
+        return self.format == "json" and self._given.get("multiline", "").lower() == "true"
+
+    def _parsed(self, text: Column, columns: StructType) -> Column:
+        schema = StructType([*columns, StructField(CORRUPT, StringType())])
+        if self.format == "csv":
+            return f.from_csv(text, schema.toDDL(), self._options)
+        parse = f.from_xml if self.format == "xml" else f.from_json
+        return parse(text, schema, self._options)
+
+    @property
+    def _options(self) -> dict[str, str]:
+        left = ("header", "enforceschema", "mode", "rowtag")
+        given = {key: value for key, value in self.settings.items() if key.lower() not in left}
+        return {**given, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+
+    @property
+    def _given(self) -> dict[str, str]:
+        return {key.lower(): value for key, value in self.settings.items()}
+
+
+def _named(column: StructField, value: Column) -> Column:
+    shown = f.substring(f.coalesce(value, f.lit("")), 1, _SHOWN)
+    kind = column.dataType.simpleString()
+    return f.concat(f.lit(f"column {column.name} is {kind}: "), shown)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Puts a verdict beside each row that was read below one path."""
+
+    decoder: Decoder
+    folders: Folders
+    required: tuple[str, ...]
+    max_row_bytes: int | None
+
+    def texts(self, rows: DataFrame) -> DataFrame:
+        """The verdict on rows of which each has its text, its address, and what was rejected."""
+        rows = self._placed(self.decoder.rows(rows))
+        text = f.col(TEXT)
+        fits = f.lit(True) if self.max_row_bytes is None else f.octet_length(TEXT) <= self.max_row_bytes
+        read = f.when(fits & f.col(REJECTED).isNull(), self.decoder.typed(text))
+        rows = rows.withColumn(_READ, read)
+        inside = [f.col(_READ)[each.name].alias(each.name) for each in self.decoder.inside]
+        rows = rows.select(*inside, f.col(_READ)[CORRUPT].alias(CORRUPT), TEXT, ADDRESS, REJECTED)
+        large = (~fits, Reason.TOO_LARGE, f.concat(f.octet_length(TEXT), f.lit(" bytes")))
+        more = "more follows in the same line"
+        longer = (self.decoder.goes_on(text), Reason.MALFORMED, f.lit(more))
+        return self._judged(rows, [large], [longer], f.col(TEXT).cast("binary"))
+
+    def read(self, rows: DataFrame) -> DataFrame:
+        """The verdict on rows that Spark's reader made columns of."""
+        rows = self._placed(rows)
+        names = self.decoder.inside.names
+        written = f.to_json(f.struct(*(f.col(_quoted(name)) for name in names))) if names else no_text()
+        value = f.coalesce(f.col(CORRUPT), written).cast("binary")
+        return self._judged(rows.withColumn(TEXT, f.col(CORRUPT)), [], [], value)
+
+    def _placed(self, rows: DataFrame) -> DataFrame:
+        return rows.where(f.col(REJECTED).isNotNull() | f.expr(self.folders.is_read))
+
+    def _judged(
+        self,
+        rows: DataFrame,
+        first: list[tuple[Column, Reason, Column]],
+        last: list[tuple[Column, Reason, Column]],
+        value: Column,
+    ) -> DataFrame:
+        rejected = f.col(REJECTED).isNotNull()
+        misplaced, wrong_value = f.expr(self.folders.misplaced), f.expr(self.folders.wrong_value)
+        found = [
+            (misplaced, Reason.WRONG_FOLDER, f.lit("its key=value folders are not those of the source")),
+            (wrong_value.isNotNull(), Reason.WRONG_FOLDER, f.concat(f.lit("column "), wrong_value)),
+            *first,
+            *self._misfits(),
+            *last,
+            *self._missing(),
+        ]
+        reason, detail = (
+            f.when(rejected, f.get_json_object(REJECTED, "$.reason")),
+            f.when(rejected, f.get_json_object(REJECTED, "$.detail")),
+        )
+        for condition, why, says in found:
+            reason, detail = reason.when(condition, f.lit(why.value)), detail.when(condition, says)
+        file = f.when(rejected, f.get_json_object(REJECTED, "$.file")).otherwise(f.expr(plain(ADDRESS)))
+        row = row_of(file, f.when(~rejected, value))
+        return rows.select(
+            *(f.expr(each) for each in self.folders.selected),
+            reason.alias(REASON),
+            detail.alias(DETAIL),
+            row.alias(ROW),
+        )
+
+    def _misfits(self) -> list[tuple[Column, Reason, Column]]:
+        """Whether Spark's parser has kept the text of a row, and which of the two reasons it had."""
+        columns = {each.name: f.col(_quoted(each.name)) for each in self.decoder.inside}
+        if self.decoder.format == "text" or not columns:
+            return []
+        # Spark leaves columns out that nobody asks for, and does not judge them then: here all are asked for.
+        nulls = reduce(Column.__add__, (each.isNull().cast("int") for each in columns.values()))
+        corrupt = f.col(CORRUPT).isNotNull() & (nulls >= 0)
+        text = f.col(TEXT)
+        malformed = self.decoder.is_malformed(text)
+        says = f.lit(f"no {self.decoder.format} row with these {len(columns)} columns")
+        return [
+            (corrupt & malformed, Reason.MALFORMED, says),
+            (corrupt, Reason.WRONG_TYPE, self.decoder.wrong(text, columns)),
+        ]
+
+    def _missing(self) -> list[tuple[Column, Reason, Column]]:
+        values = dict(zip((each.name for each in self.folders.columns), self.folders.values, strict=True))
+        return [
+            (f.expr(values[name]).isNull(), Reason.MISSING, f.lit(f"column {name}")) for name in self.required
+        ]
+
+
+def again_texts(again: DataFrame) -> DataFrame:
+    """Rows of an earlier quarantine, as rows that are read anew."""
+    return again.select(
+        f.col("row.value").cast("string").alias(TEXT),
+        f.expr(address("row.file")).alias(ADDRESS),
+        no_text().alias(REJECTED),
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,1 @@
+"""Reading files: what streams, batches and static sources share."""

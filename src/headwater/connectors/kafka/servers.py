@@ -1,0 +1,195 @@
+"""How a Kafka cluster is reached: the keys that source and sink share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+from headwater.spec import ConnectorOptions
+from headwater.spec.paths import ProjectPath
+from headwater.values import Secret
+
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+JAAS = "kafka.sasl.jaas.config"
+KEY = "kafka.ssl.keystore.key"
+KEY_PASSWORD = "kafka.ssl.key.password"
+
+# Kafka's own words for what `tls` and `sasl` say.
+_SECURITY = ("kafka.security.protocol", "kafka.ssl.", "kafka.sasl.")
+
+
+def _only_secret(value: object) -> object:
+    # The value is not in the message: it is most likely the password itself.
+    if not isinstance(value, Secret):
+        raise ValueError("a password does not stand in the file; write ${secret:NAME} and set NAME")
+    return value
+
+
+Hidden = Annotated[
+    Secret,
+    BeforeValidator(_only_secret),
+    WithJsonSchema({"type": "string", "examples": ["${secret:KAFKA_PASSWORD}"]}),
+]
+
+
+class _Keys(BaseModel):
+    """Keys inside a key."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+
+class Tls(_Keys):
+    """Encryption, with certificates in PEM files; the driver reads them, the executors need no copy."""
+
+    ca: ProjectPath | None = Field(
+        default=None,
+        description="The certificates that sign the brokers'; without it those that Java trusts.",
+    )
+    certificate: ProjectPath | None = Field(
+        default=None, description="This client's certificate, with those that sign it behind it."
+    )
+    key: ProjectPath | None = Field(
+        default=None, description="The private key of the certificate, as PKCS#8 (`BEGIN PRIVATE KEY`)."
+    )
+    key_password: Hidden | None = Field(
+        default=None, description="The password of the key, as `${secret:NAME}`."
+    )
+    check_host: bool = Field(
+        default=True, description="Whether a broker's certificate must name the host that it was reached by."
+    )
+
+    @field_validator("ca", "certificate", "key")
+    @classmethod
+    def _readable(cls, path: str | None) -> str | None:
+        if path is not None and not Path(path).is_file():
+            raise ValueError(f"there is no file {path}; write the path of a PEM file")
+        return path
+
+    @model_validator(mode="after")
+    def _fits(self) -> Tls:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("`certificate` and `key` go together; write both, or neither")
+        if self.key_password is not None and self.key is None:
+            raise ValueError("`key_password` does nothing without `key`; write the key, or leave it out")
+        return self
+
+
+class Sasl(_Keys):
+    """A user and a password."""
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        description="How the password is shown to be known."
+    )
+    user: str = Field(min_length=1, description="The user's name.")
+    password: Hidden = Field(description="The password, as `${secret:NAME}`.")
+
+
+class Servers(ConnectorOptions):
+    """Where the cluster is, and how to prove who we are."""
+
+    servers: str = Field(
+        min_length=1, description="The brokers to ask first, as `host:port`, separated by commas."
+    )
+    tls: Tls | None = Field(default=None, description="Talk to the brokers through TLS.")
+    sasl: Sasl | None = Field(default=None, description="Log in with a user and a password.")
+
+    @field_validator("servers")
+    @classmethod
+    def _addresses(cls, servers: str) -> str:
+        for server in servers.split(","):
+            host, colon, port = server.strip().rpartition(":")
+            if not host or not colon or not port.isdigit() or not 0 < int(port) < 65536:
+                raise ValueError(f"`{server.strip()}` is no `host:port`; write such as localhost:9092")
+        return ",".join(server.strip() for server in servers.split(","))
+
+    @model_validator(mode="after")
+    def _said_once(self) -> Servers:
+        for option in self.options:
+            if option.lower() == "kafka.bootstrap.servers":
+                raise ValueError(f"`options` has `{option}`, which `servers` says; write the key alone")
+            if option.lower().startswith(_SECURITY) and (self.tls or self.sasl):
+                raise ValueError(
+                    f"`options` has `{option}` beside `{'tls' if self.tls else 'sasl'}`: one would win over "
+                    "the other in silence; write the keys `tls` and `sasl`, or all of it under `options`"
+                )
+        return self
+
+    def secrets(self) -> Iterator[tuple[tuple[str, ...], Secret]]:
+        yield from super().secrets()
+        if self.sasl:
+            yield ("sasl", "password"), self.sasl.password
+        if self.tls and self.tls.key_password:
+            yield ("tls", "key_password"), self.tls.key_password
+
+    def hidden_options(self) -> frozenset[str]:
+        own = {JAAS} if self.sasl else set()
+        own |= {KEY, KEY_PASSWORD} if self.tls and self.tls.key else set()
+        return super().hidden_options() | own
+
+    def connection(self, reveal: Callable[[Secret], str], hide: Callable[[str], None]) -> dict[str, str]:
+        """The options of Spark that lead to the cluster; what is secret in them is handed to `hide`, too."""
+        settings = {"kafka.bootstrap.servers": self.servers}
+        if self.tls or self.sasl:
+            protocol = ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
+            settings["kafka.security.protocol"] = protocol
+        if self.tls:
+            settings |= _encrypted(self.tls, reveal, hide)
+        if self.sasl:
+            settings |= _logged_in(self.sasl, reveal, hide)
+        return settings
+
+
+def _encrypted(tls: Tls, reveal: Callable[[Secret], str], hide: Callable[[str], None]) -> dict[str, str]:
+    """The texts of the files go along: an executor elsewhere has no such files."""
+    settings: dict[str, str] = {}
+    if tls.ca:
+        settings |= {
+            "kafka.ssl.truststore.type": "PEM",
+            "kafka.ssl.truststore.certificates": _text(tls.ca),
+        }
+    if tls.certificate and tls.key:
+        key = _text(tls.key)
+        hide(key)
+        settings |= {
+            "kafka.ssl.keystore.type": "PEM",
+            "kafka.ssl.keystore.certificate.chain": _text(tls.certificate),
+            KEY: key,
+        }
+    if tls.key_password:
+        settings[KEY_PASSWORD] = reveal(tls.key_password)
+    if not tls.check_host:
+        settings["kafka.ssl.endpoint.identification.algorithm"] = ""
+    return settings
+
+
+def _logged_in(sasl: Sasl, reveal: Callable[[Secret], str], hide: Callable[[str], None]) -> dict[str, str]:
+    user, password = _quoted(sasl.user), _quoted(reveal(sasl.password))
+    hide(password[1:-1])
+    entry = f"{_MODULES[sasl.mechanism]} required username={user} password={password};"
+    hide(entry)
+    return {"kafka.sasl.mechanism": sasl.mechanism, JAAS: entry}
+
+
+def _quoted(text: str) -> str:
+    """A text as a value of Java's login configuration, which knows C's escapes."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    return f'"{escaped}"'
+
+
+def _text(path: str) -> str:
+    return Path(path).read_text(encoding="ascii", errors="replace")

@@ -1,0 +1,214 @@
+"""How a row becomes a message: an expression of SQL for each part, or what is wrong with the columns.
+
+The check and the engine read the same value: what is not refused here is what is selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from headwater.connectors.kafka.sink.avro import as_avro_name, is_avro_name, misfits
+from headwater.connectors.kafka.sink.options import ENCODINGS, KafkaSink
+from headwater.errors import Problem
+from headwater.errors.catalogue.kafka_sink import (
+    KAFKA_AVRO_FIELD,
+    KAFKA_AVRO_NAME,
+    KAFKA_COLUMN_TYPE,
+    KAFKA_DEDUP_TRIGGER,
+    KAFKA_NO_TOPIC,
+    KAFKA_NO_VALUE,
+    KAFKA_UNKNOWN_COLUMN,
+)
+from headwater.spec import SinkSpec
+from headwater.values import Continuous, RealTime, nearest
+
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+_TEXT = ("string", "char(", "varchar(")
+_NESTED = ("struct<", "array<", "map<", "variant")
+
+# Without these Spark cuts times to milliseconds.
+_JSON_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong with one part, not yet at a place of the user's file."""
+
+    key: str
+    """The key of the sink that it is about."""
+    problem: Problem
+
+
+@dataclass
+class Message:
+    """The parts of a message by Kafka's names for them, and all that is wrong."""
+
+    name: str
+    options: KafkaSink
+    columns: Mapping[str, str]
+    parts: dict[str, str] = field(default_factory=dict)
+    wrong: list[Wrong] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, name: str, options: KafkaSink, columns: Mapping[str, str]) -> Message:
+        """The message of a sink whose rows have these columns, by name and type."""
+        made = cls(name, options, columns)
+        made._topic()
+        made._key()
+        made._value()
+        made._headers()
+        made._plain_part("partition", options.partition, "int", ("int",))
+        return made
+
+    @property
+    def selected(self) -> list[str]:
+        """What to select, in SQL."""
+        return [f"{sql} AS `{part}`" for part, sql in self.parts.items()]
+
+    def _topic(self) -> None:
+        if self.options.topic is not None:
+            self.parts["topic"] = literal(self.options.topic)
+        elif self.options.topic_column or self._has("topic"):
+            self._plain_part("topic", self.options.topic_column, "text", _TEXT)
+        else:
+            self._refuse("topic", KAFKA_NO_TOPIC.at(None, name=self.name))
+
+    def _key(self) -> None:
+        key = self.options.key
+        if isinstance(key, list):
+            found = [each for column in key if (each := self._found("key", column))]
+            self.parts["key"] = _json(found)
+        else:
+            self._plain_part("key", key, "text or bytes", (*_TEXT, "binary"))
+
+    def _value(self) -> None:
+        value = self.options.value
+        if value in ENCODINGS:
+            named = self.options.columns or tuple(self.columns)
+            found = [each for column in named if (each := self._found("value", column, "columns"))]
+            self.parts["value"] = _json(found) if value == "json" else self._avro(found)
+        elif value is not None or self._has("value"):
+            self._plain_part("value", value, "text or bytes", (*_TEXT, "binary"))
+        else:
+            first = next(iter(self.columns), "name")
+            cast = _cast(first, self.columns.get(first, ""), "text", "value")
+            self._refuse("value", KAFKA_NO_VALUE.at(None, name=self.name, column=first, cast=cast))
+
+    def _avro(self, columns: list[str]) -> str:
+        schema, registered = self.options.schema_file, self.options.schema_id
+        for column in columns:
+            if not is_avro_name(column):
+                meant = f"`{column}` AS {as_avro_name(column)}"
+                problem = KAFKA_AVRO_NAME.at(None, name=self.name, column=column, meant=meant)
+                self._refuse("value", problem)
+        rows = f"struct({', '.join(map(quoted, columns))})"
+        if schema is None:
+            return f"to_avro({rows})"
+        for each in misfits(schema, {column: self.columns[column] for column in columns}):
+            problem = KAFKA_AVRO_FIELD.at(None, name=self.name, says=each.says, hint=each.hint)
+            self._refuse("schema_file", problem)
+        encoded = f"to_avro({rows}, {literal(schema.text)})"
+        # The wire format of a registry: a zero, the id in four bytes, the record.
+        return encoded if registered is None else f"concat(X'00{registered:08X}', {encoded})"
+
+    def _headers(self) -> None:
+        headers = self.options.headers
+        if not isinstance(headers, dict):
+            self._plain_part("headers", headers, HEADERS_TYPE, (HEADERS_TYPE,))
+            return
+        made = [self._header(header, column) for header, column in headers.items()]
+        self.parts["headers"] = f"CAST(array({', '.join(made)}) AS {HEADERS_TYPE})"
+
+    def _header(self, header: str, column: str) -> str:
+        part = f"header `{header}`"
+        found = self._found(part, column, "headers") or ""
+        if found:
+            self._judge_type(part, "headers", found, "text or bytes", (*_TEXT, "binary"))
+        return f"named_struct('key', {literal(header)}, 'value', CAST({quoted(found)} AS binary))"
+
+    def _plain_part(self, part: str, named: str | None, wanted: str, types: tuple[str, ...]) -> None:
+        """A part that is one column: the named one, or in rows as Spark has them that of the part's name."""
+        if named is None and (self.options.value is not None or not self._has(part)):
+            return
+        key = "topic_column" if part == "topic" else part
+        found = self._found(part, named or part, key)
+        if found is None:
+            return
+        self._judge_type(part, key, found, wanted, types)
+        is_text = self.columns[found].startswith(_TEXT)
+        # A collated text is another type to Spark's writer.
+        self.parts[part] = f"CAST({quoted(found)} AS string)" if is_text else quoted(found)
+
+    def _judge_type(self, part: str, key: str, column: str, wanted: str, types: tuple[str, ...]) -> None:
+        found = self.columns[column]
+        if found.startswith(types) if wanted != "int" else found == "int":
+            return
+        cast = _cast(column, found, wanted, column)
+        problem = KAFKA_COLUMN_TYPE.at(
+            None, name=self.name, part=part, wanted=wanted, column=column, type=found, cast=cast
+        )
+        self._refuse(key, problem)
+
+    def _has(self, column: str) -> bool:
+        return self.options.value is None and column in {name.lower() for name in self.columns}
+
+    def _found(self, part: str, column: str, key: str = "") -> str | None:
+        """The column as the rows spell it."""
+        spelt = {name.lower(): name for name in self.columns}.get(column.lower())
+        if spelt is None:
+            hint = self._near(column, list(self.columns))
+            problem = KAFKA_UNKNOWN_COLUMN.at(None, name=self.name, part=part, column=column, hint=hint)
+            self._refuse(key or part, problem)
+        return spelt
+
+    def _near(self, column: str, known: list[str]) -> str:
+        meant = nearest(column, known)
+        return f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(known)}."
+
+    def _refuse(self, key: str, problem: Problem) -> None:
+        self.wrong.append(Wrong(key, problem))
+
+
+def refuses(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """What Spark would only find out while it writes the first batch."""
+    options = sink.options
+    assert isinstance(options, KafkaSink), "a Kafka sink has its own options"
+    for wrong in Message.of(sink.name, options, columns).wrong:
+        yield replace(wrong.problem, place=sink.at(wrong.key))
+    if options.dedup_header and isinstance(sink.trigger, Continuous | RealTime):
+        yield KAFKA_DEDUP_TRIGGER.at(sink.at("dedup_header"), name=sink.name, trigger=str(sink.trigger))
+
+
+def quoted(column: str) -> str:
+    """The name of a column in SQL, whatever is in it."""
+    return "`" + column.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text in SQL, whatever is in it and however the session reads quotes."""
+    return f"CAST(X'{text.encode().hex()}' AS string)"
+
+
+def _json(columns: list[str]) -> str:
+    times = ", ".join(f"'{key}', {literal(value)}" for key, value in _JSON_TIMES.items())
+    return f"to_json(struct({', '.join(map(quoted, columns))}), map({times}))"
+
+
+def _cast(column: str, type_: str, wanted: str, name: str) -> str:
+    """The cast to write."""
+    shown, alias = _shown(column), _shown(name)
+    if wanted == HEADERS_TYPE and not type_.startswith("array<struct<"):
+        return f"array(struct('name' AS key, CAST({shown} AS binary) AS value)) AS {alias}"
+    if wanted in ("int", HEADERS_TYPE):
+        return f"CAST({shown} AS {wanted}) AS {alias}"
+    if type_.startswith(_NESTED):
+        return f"to_json({shown}) AS {alias}"
+    return f"CAST({shown} AS string) AS {alias}"
+
+
+def _shown(name: str) -> str:
+    return name if name.isidentifier() else quoted(name)

@@ -1,0 +1,235 @@
+"""A real Kafka broker on this machine: one node, loopback only, gone when its parent is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from headwater.dev import guard
+from headwater.dev.answering import knows_itself
+from headwater.dev.server_properties import HOST, PLAIN, Listener, server_properties
+from headwater.engine.class_path import jar_store
+from headwater.engine.java import find_java
+from headwater.errors import EnvironmentProblem
+from headwater.errors.catalogue.dev import BROKER_ENDED, BROKER_FOLDER, BROKER_NOT_STARTED, PORT_TAKEN
+from headwater.jars import BROKER
+
+START_SECONDS = 120.0
+_LOOK_SECONDS = 0.05
+_MEMORY = "512m"
+_LOGGING = """status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%throwable
+rootLogger.level = info
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+def silent(line: str) -> None:
+    """Tell nobody."""
+
+
+class Broker:
+    """A broker with its data in a folder; port 0 is a free one, kept for the broker's later lives."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int = 0,
+        listeners: Sequence[Listener] = (),
+        properties: Mapping[str, str] | None = None,
+        say: Callable[[str], None] = silent,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.folder = folder.absolute()
+        self.log = self.folder / "broker.log"
+        self._listeners = tuple(listeners)
+        self._properties = dict(properties or {})
+        self._say = say
+        self._environ = environ
+        self._controller_port = 0
+        self._ports = {PLAIN: port, **{listener.name: 0 for listener in listeners}}
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+        self._began = 0
+        """Where the log of this life begins."""
+
+    @property
+    def servers(self) -> str:
+        """`host:port` of the way in without security."""
+        return self.address(PLAIN)
+
+    def address(self, listener: str) -> str:
+        """`host:port` of a listener by its name."""
+        return f"{HOST}:{self._ports[listener]}"
+
+    @property
+    def runs(self) -> bool:
+        """Whether its process is there."""
+        return self._guard is not None and self._guard.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process of the broker that runs or ran last."""
+        return self._pid
+
+    def start(self) -> None:
+        """Start it and wait until it answers; EnvironmentProblem with the reason when it does not."""
+        if self.runs:
+            return
+        java, class_path = self._java()
+        self._claim_ports()
+        settings = self._prepare(java, class_path)
+        self._began = self.log.stat().st_size if self.log.exists() else 0
+        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+        options = [f"-Xmx{_MEMORY}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", logging]
+        self._launch([java, *options, "-cp", class_path, "kafka.Kafka", str(settings)])
+        self._wait_for_answer()
+
+    def stop(self) -> None:
+        """Let it end in order."""
+        if self._guard is None:
+            return
+        _close(self._guard)
+        self._guard.wait()
+        self._guard = None
+
+    def kill(self) -> None:
+        """End it as `kill -9` does; the data stays, and so does the port for the next start."""
+        if self.runs:
+            os.kill(self._pid, signal.SIGKILL)
+        self.stop()
+
+    def restart(self) -> None:
+        """Stop it if it runs, and start it on the same port and data."""
+        self.stop()
+        self.start()
+
+    def refuse_end(self) -> None:
+        """EnvironmentProblem with the reason when it has ended by itself."""
+        if not self.runs:
+            problem = BROKER_ENDED.at(reason=reason_of(_text_from(self.log, self._began)), log=str(self.log))
+            raise EnvironmentProblem(problem)
+
+    def __enter__(self) -> Broker:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _java(self) -> tuple[str, str]:
+        """The Java to run and the broker's own class path, fetched if need be."""
+        java = find_java(self._environ).executable
+        store = jar_store(self._environ)
+        lacking = sum(1 for artifact in BROKER if store.find(artifact) is None)
+        if lacking:
+            self._say(f"Fetching the broker's jars ({lacking} of {len(BROKER)}) into {store.cache} …")
+        jars = store.take_all(BROKER)
+        return str(java), os.pathsep.join(str(jar.path) for jar in jars)
+
+    def _claim_ports(self) -> None:
+        """Find every port while the others are held, so that no two are the same."""
+        with ExitStack() as held:
+            for listener, port in self._ports.items():
+                self._ports[listener] = _free_port(port, held)
+            self._controller_port = _free_port(0, held)
+
+    def _prepare(self, java: str, class_path: str) -> Path:
+        """Write the settings, and give a new data folder its identity; the path of the settings."""
+        data, settings = self.folder / "data", self.folder / "server.properties"
+        text = server_properties(data, self._ports, self._controller_port, self._listeners, self._properties)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+            # Passwords of listeners stand in it.
+            settings.touch(mode=0o600)
+            settings.write_text(text, encoding="utf-8")
+        except OSError as error:
+            problem = BROKER_FOLDER.at(folder=str(self.folder), reason=error.strerror or str(error))
+            raise EnvironmentProblem(problem) from error
+        if not (data / "meta.properties").exists():
+            self._format(java, class_path, settings)
+        return settings
+
+    def _format(self, java: str, class_path: str, settings: Path) -> None:
+        identity = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [java, "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool"]
+        command += ["format", "-t", f"h{identity[1:]}", "-c", str(settings)]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(done.stdout + done.stderr)
+        if done.returncode != 0:
+            raise self._not_started(done.stdout + done.stderr)
+
+    def _launch(self, command: list[str]) -> None:
+        # Isolated: nothing of the user's Python environment is loaded into it.
+        watcher = [sys.executable, "-I", "-S", guard.__file__, str(self.log), *command]
+        self._guard = subprocess.Popen(
+            watcher, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        if self._guard.stdout is not None:
+            self._pid = int(self._guard.stdout.readline())
+
+    def _wait_for_answer(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        try:
+            while not knows_itself(HOST, self._ports[PLAIN]):
+                if not self.runs or time.monotonic() > deadline:
+                    raise self._not_started(_text_from(self.log, self._began))
+                time.sleep(_LOOK_SECONDS)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _not_started(self, text: str) -> EnvironmentProblem:
+        problem = BROKER_NOT_STARTED.at(reason=reason_of(text), log=str(self.log))
+        return EnvironmentProblem(replace(problem, detail=text[-4000:]))
+
+
+def reason_of(log: str) -> str:
+    """The last line of a broker's log that names an error, else its last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("\t", " "))]
+    told = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
+    return (told or lines or ["it said nothing"])[-1].rstrip(".")
+
+
+def _text_from(file: Path, began: int) -> str:
+    with file.open("rb") as log:
+        log.seek(began)
+        return log.read().decode("utf-8", errors="replace")
+
+
+def _free_port(wanted: int, held: ExitStack) -> int:
+    """The wanted port if nobody has it, and any free one for 0; nobody else gets it as long as it is held."""
+    probe = held.enter_context(socket.socket())
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind((HOST, wanted))
+    except OSError as error:
+        raise EnvironmentProblem(PORT_TAKEN.at(port=wanted, host=HOST)) from error
+    return int(probe.getsockname()[1])
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()

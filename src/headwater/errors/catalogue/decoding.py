@@ -1,0 +1,28 @@
+"""What can go wrong when bytes become columns."""
+
+from headwater.errors.problems import Entry
+
+REGISTRY_UNREACHABLE = Entry(
+    "HW-REGISTRY-UNREACHABLE",
+    "The schema registry of the source `{name}` can't be used ({place}): {reason}.",
+    "See that it runs at this address, is reached from here and takes the user and password; then start "
+    "again.",
+    retry=True,
+)
+REGISTRY_GONE = Entry(
+    "HW-REGISTRY-GONE",
+    "The query `{sink}` needs a schema that it has not read yet, and the registry {place} gives none: "
+    "{reason}.",
+    "No row was set aside for that: start again when the registry answers, and the batch is repeated.",
+    retry=True,
+)
+REGISTRY_NO_FOLDER = Entry(
+    "HW-REGISTRY-NO-FOLDER",
+    "The schemas of the source `{name}` should be in {place}, and there is no such folder.",
+    "Make it, and put each schema into a file `<id>.avsc`.",
+)
+AVRO_PACKAGE = Entry(
+    "HW-AVRO-PACKAGE",
+    "The source `{name}` reads Avro, for which a Python package is missing.",
+    "Install it here and where the executors run: pip install 'headwater[avro]'.",
+)

@@ -1,0 +1,62 @@
+"""Rows that were set aside, and feeding them again."""
+
+from headwater.errors.problems import Entry
+
+QUARANTINE_UNREADABLE = Entry(
+    "HW-QUARANTINE-UNREADABLE",
+    "The file {file} of a quarantine can't be read: {reason}.",
+    "See whether it was changed or removed by hand; the rows in other files can be read without it.",
+)
+NO_QUARANTINE = Entry(
+    "HW-NO-QUARANTINE",
+    "Nothing was ever set aside for `{name}`; {known}.",
+    "A source sets bad rows aside with `bad_rows: quarantine`, a table with `else: quarantine` at an "
+    "expectation. List what there is: `headwater quarantine ls {file}`.",
+)
+REPLAY_NEEDS_BATCHES = Entry(
+    "HW-REPLAY-NEEDS-BATCHES",
+    "The sink `{sink}` reads `{name}` with the trigger `{trigger}`, which takes rows from one source only.",
+    "Set another trigger such as `every 10 seconds`, and stay with it: rows that were fed again stay among "
+    "what the query reads.",
+)
+REPLAY_READ_TWICE = Entry(
+    "HW-REPLAY-READ-TWICE",
+    "The query of `{sink}` reads `{stream}` several times over (in a UNION, or in a join with itself), and "
+    "rows of `{name}` can't be fed again into such a query.",
+    "Read it once, with `CASE` or `explode` for the branches, or bring the rows into the source by another "
+    "way: `headwater quarantine export` writes them.",
+)
+MENDED_UNREADABLE = Entry(
+    "HW-MENDED-UNREADABLE",
+    "The file {file} has no mended rows in line {line}: {reason}.",
+    "Give it the form that `headwater quarantine export` writes, a JSON object in each line, and change "
+    "`text` only.",
+)
+REPLAY_PLACE_UNKNOWN = Entry(
+    "HW-REPLAY-PLACE-UNKNOWN",
+    "It can't be told how far the query `{sink}` has read `{name}`, so that rows which are fed again might "
+    "come to it twice.",
+    "Its checkpoint is older than what is kept of its last start, or newer. Run the pipeline once, "
+    "`headwater run {file} --until-idle`, then feed the rows.",
+)
+JUDGED_APART = Entry(
+    "HW-JUDGED-APART",
+    "`{name}` judges its rows in another way than at the last start, and the queries that read it stand at "
+    "different places: {queries}. Of the rows between these places, one that was bad before can be lost, or "
+    "come twice when it is fed again.",
+    "Put the old definition back, let all queries read equally far (`headwater run {file} --until-idle`), "
+    "then change it.",
+)
+FED_AGAIN_GONE = Entry(
+    "HW-FED-AGAIN-GONE",
+    "The query of `{sink}` has read rows of `{source}` that were fed again, and their folder {folder} is "
+    "gone.",
+    "Put the folder back; it is part of what the query has read.",
+)
+FED_BEFORE = Entry(
+    "HW-FED-BEFORE",
+    "The query of `{sink}` begins anew and reads rows of `{source}` that were fed again before: those that "
+    "can be read at their first place by now come twice.",
+    "Where that matters, drop repeats with a table (`distinct:`), or start the whole pipeline anew with "
+    "another run folder (`folder:`) and other output folders.",
+)

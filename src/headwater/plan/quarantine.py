@@ -1,0 +1,78 @@
+"""The quarantine of a source or a table: a sink that nobody declares, with a query of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headwater.connectors.files import FilesSink
+from headwater.plan.graph import Graph
+from headwater.spec import PipelineSpec, SinkSpec, SourceSpec, TableSpec
+from headwater.values import AvailableNow, BadRows, Every, Once, Otherwise, Trigger, Unpaced
+
+PREFIX = "quarantine."
+"""No declared name has a dot, so the names of these sinks meet no other."""
+
+
+ROWS, AGAIN = "rows", "again"
+"""Inside a quarantine's folder: what was set aside, and what is fed again."""
+
+
+def quarantine_of(name: str) -> str:
+    """The name of the sink that takes what a source or table sets aside."""
+    return f"{PREFIX}{name}"
+
+
+def quarantine_folder(folder: Path, name: str) -> Path:
+    """Where a run folder keeps what a source or table has set aside."""
+    return folder / "quarantine" / name
+
+
+def fed_again(name: str) -> str:
+    """The name of the stream that brings rows of a source or table once more."""
+    return f"{name}.{AGAIN}"
+
+
+def sets_aside(declared: SourceSpec | TableSpec) -> bool:
+    """Whether some of its rows may go into a quarantine."""
+    if isinstance(declared, SourceSpec):
+        return declared.bad_rows is BadRows.QUARANTINE and not declared.static
+    return any(each.otherwise is Otherwise.QUARANTINE for each in declared.expect)
+
+
+def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
+    """The pipeline with a sink for every source or table that sets rows aside and is read by a sink."""
+    graph = Graph.of(spec)
+    more = [
+        _sink(spec, each, readers)
+        for each in spec.readable
+        # A table that reads no stream can't set rows aside, and a rule says so.
+        if _aside(each) and graph.streaming(each.name) is not False and (readers := graph.readers(each.name))
+    ]
+    return spec.model_copy(update={"sinks": (*spec.sinks, *more)}) if more else spec
+
+
+def _aside(declared: object) -> bool:
+    return isinstance(declared, SourceSpec | TableSpec) and sets_aside(declared)
+
+
+def _sink(spec: PipelineSpec, declared: object, readers: list[SinkSpec]) -> SinkSpec:
+    assert isinstance(declared, SourceSpec | TableSpec)
+    key = "bad_rows" if isinstance(declared, SourceSpec) else "expect"
+    return SinkSpec(
+        name=quarantine_of(declared.name),
+        reads=declared.name,
+        connector="files",
+        options=FilesSink(path=str(quarantine_folder(spec.folder, declared.name) / ROWS), format="parquet"),
+        trigger=_trigger(readers),
+        sets_aside=True,
+        position=declared.at(key),
+    )
+
+
+def _trigger(readers: list[SinkSpec]) -> Trigger:
+    """One that lasts as long as any query that reads it: a quarantine ends by itself only where all do."""
+    ending = [sink.trigger for sink in readers if isinstance(sink.trigger, Once | AvailableNow)]
+    if len(ending) == len(readers):
+        return next((each for each in ending if isinstance(each, AvailableNow)), ending[0])
+    lasting = (sink.trigger for sink in readers if isinstance(sink.trigger, Every | Unpaced))
+    return next(lasting, Unpaced())

@@ -1,0 +1,49 @@
+"""Rows that are fed again come by a source of their own, of which a checkpoint may not know yet."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.checkpoint.added_sources import add_sources, finish_adding, inputs_known
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue.quarantine import FED_AGAIN_GONE
+from headwater.plan import QueryFacts
+from headwater.plan.quarantine import AGAIN, fed_again, quarantine_folder
+from headwater.runtime.run_folder import RunFolder
+
+_SUFFIX = fed_again("")
+
+
+def finish_interrupted(folder: RunFolder, sinks: list[str]) -> None:
+    """End what a crash interrupted, before anyone looks at the checkpoints."""
+    for sink in sinks:
+        finish_adding(folder.checkpoint(sink))
+
+
+def take_in(folder: RunFolder, now: QueryFacts) -> str:
+    """Let a checkpoint know of rows that are fed again, if it does not; what was done, in a sentence."""
+    checkpoint, then = folder.checkpoint(now.sink), folder.stored_facts(now.sink)
+    planned = Checkpoint(LocalStore(checkpoint)).last_offset if checkpoint.is_dir() else None
+    if planned is None or not now.inputs:
+        return ""
+    before = inputs_known(checkpoint) or _inputs_of(then, now)
+    gone = [name for name in before if name.endswith(_SUFFIX) and name not in now.inputs]
+    for name in gone:
+        source = name.removesuffix(_SUFFIX)
+        place = quarantine_folder(folder.path, source) / AGAIN
+        raise CheckpointError(FED_AGAIN_GONE.at(None, sink=now.sink, source=source, folder=str(place)))
+    names = sorted({name for name in now.inputs if name.endswith(_SUFFIX) and name not in before})
+    if not names:
+        return ""
+    backup = folder.backup(now.sink, datetime.now(UTC))
+    add_sources(checkpoint, before, now.inputs, backup)
+    told = ", ".join(name.removesuffix(_SUFFIX) for name in names)
+    return f"{now.sink}: rows of {told} are fed again; the checkpoint from before is kept as {backup}"
+
+
+def _inputs_of(then: QueryFacts | None, now: QueryFacts) -> tuple[str, ...]:
+    """What the query read when it was last started; facts that don't tell are older than any feeding."""
+    if then is not None and then.inputs:
+        return then.inputs
+    return tuple(name for name in now.inputs if not name.endswith(_SUFFIX))

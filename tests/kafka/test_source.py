@@ -1,0 +1,371 @@
+"""The Kafka source on a real broker: what is read, from where, and how much at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.api.checking import check
+from headwater.dev import Broker
+from headwater.errors import PipelineError
+from headwater.events import Event
+from headwater.runtime import Run
+from tests.messages import Message, consume, fresh_topic, produce
+from tests.pipelines import batches, rows_of, run_as_batch, run_until_idle, run_while, wait_for, write
+
+
+def pipeline(servers: str, sources: dict[str, str], head: str = "", sink: str = "format: json") -> str:
+    """A pipeline whose sources hold numbers, each written to a folder of its name."""
+    lines = [f"name: kafka\n{head}", "sources:"]
+    for name, keys in sources.items():
+        lines.append(f"  {name}: {{connector: kafka, servers: '{servers}', {keys}}}")
+    lines.append("sinks:")
+    lines += [f"  {name}: {{reads: {name}, connector: files, path: out/{name}, {sink}}}" for name in sources]
+    return "\n".join(lines)
+
+
+def together(servers: str, sources: dict[str, str], head: str = "") -> str:
+    """A pipeline with one query, which writes the numbers of all sources with their names."""
+    lines = [f"name: kafka\n{head}", "sources:"]
+    for name, keys in sources.items():
+        lines.append(f"  {name}: {{connector: kafka, servers: '{servers}', {keys}}}")
+    union = " UNION ALL ".join(f"SELECT '{name}' AS source, n FROM {name}" for name in sources)
+    sink = "{reads: every, connector: files, path: out, format: json}"
+    return "\n".join([*lines, f"tables:\n  every: {union}", f"sinks:\n  out: {sink}"])
+
+
+def by_source(spark: SparkSession, folder: Path) -> dict[str, Counter[int]]:
+    found: dict[str, Counter[int]] = {}
+    for (source, n), count in rows_of(spark, folder, schema="source string, n int").items():
+        found.setdefault(source, Counter())[n] = count
+    return found
+
+
+def numbers(spark: SparkSession, folder: Path, name: str) -> Counter[int]:
+    found = rows_of(spark, folder / "out" / name, schema="n int")
+    return Counter({row[0]: count for row, count in found.items()})
+
+
+def listed(*wanted: int) -> Counter[int]:
+    return Counter(wanted)
+
+
+@pytest.mark.feature("B4.1")
+@pytest.mark.feature("B4.5")
+def test_topics_are_chosen_by_name_list_pattern_and_partition(
+    spark: SparkSession, tmp_path: Path, broker: Broker
+) -> None:
+    one = fresh_topic(broker.servers, 2, prefix="choose")
+    other = fresh_topic(broker.servers, 1, prefix="choose")
+    apart = fresh_topic(broker.servers, 1, prefix="apart", retention_ms="-1")
+    produce(broker.servers, one, [{"n": 1}], partition=0)
+    produce(broker.servers, one, [{"n": 2}], partition=1)
+    produce(broker.servers, other, [{"n": 3}])
+    sent = Message(b'{"n": 4}', key=b"k", headers=[("h", b"\x01"), ("h", None)], timestamp=1_700_000_000_123)
+    produce(broker.servers, apart, [sent])
+    schema = "schema: {n: int}"
+    sources = {
+        "single": f"topic: {one}, {schema}",
+        "several": f"topic: [{one}, {apart}], {schema}",
+        "fitting": f"pattern: 'choose-.*', {schema}",
+        "parts": f"partitions: {{{one}: [1], {other}: [0]}}, {schema}",
+    }
+    text = together(broker.servers, sources)
+    raw_source = (
+        f"sources:\n  raw: {{connector: kafka, servers: '{broker.servers}', topic: {apart}, format: raw}}"
+    )
+    text = text.replace("sources:", raw_source)
+    text += "\n  raw: {reads: raw, connector: files, path: raw, format: parquet}"
+    assert run_until_idle(write(tmp_path, text)).exit_code == 0
+    assert by_source(spark, tmp_path / "out") == {
+        "single": listed(1, 2),
+        "several": listed(1, 2, 4),
+        "fitting": listed(1, 2, 3),
+        "parts": listed(2, 3),
+    }
+    raw = spark.read.parquet(str(tmp_path / "raw"))
+    assert raw.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
+        "timestampType:int,headers:array<struct<key:string,value:binary>>>"
+    )
+    (row,) = raw.selectExpr("*", "unix_millis(timestamp) AS ms").collect()
+    assert (bytes(row.key), bytes(row.value), row.topic, row.partition, row.offset) == (
+        b"k",
+        b'{"n": 4}',
+        apart,
+        0,
+        0,
+    )
+    assert (row.ms, row.timestampType) == (1_700_000_000_123, 0)
+    assert [tuple(each) for each in row.headers] == [("h", bytearray(b"\x01")), ("h", None)]
+
+
+HOUR = 3_600_000
+MIDNIGHT = 1_767_222_000_000  # 2026-01-01 00:00:00 in Europe/Berlin
+
+
+@pytest.fixture
+def timed(broker: Broker) -> tuple[str, str]:
+    """Two topics of two partitions with a message each hour: 0, 1, 2 and 10, 11, 12, and 100 more."""
+    names = []
+    for base in (0, 100):
+        topic = fresh_topic(broker.servers, 2, prefix="timed", retention_ms="-1")
+        for partition in (0, 1):
+            sent = [
+                Message(f'{{"n": {base + 10 * partition + hour}}}'.encode(), timestamp=MIDNIGHT + hour * HOUR)
+                for hour in range(3)
+            ]
+            produce(
+                broker.servers,
+                topic,
+                [Message(m.value, partition=partition, timestamp=m.timestamp) for m in sent],
+            )
+        names.append(topic)
+    return names[0], names[1]
+
+
+@pytest.mark.feature("B4.2")
+def test_a_first_start_begins_where_it_is_told(
+    spark: SparkSession, tmp_path: Path, broker: Broker, timed: tuple[str, str]
+) -> None:
+    a, b = timed
+    both = f"topic: [{a}, {b}], schema: {{n: int}}"
+    at = "2026-01-01 01:00:00"
+    sources = {
+        "all": both,
+        "earliest": f"{both}, start: earliest",
+        "latest": f"{both}, start: latest",
+        "offsets": f'{both}, start: {{offsets: {{{a}: {{"0": 2, "1": latest}}}}, others: latest}}',
+        "others": f'{both}, start: {{offsets: {{{a}: {{"0": latest}}, {b}: {{"0": 1, "1": 3}}}}}}',
+        "time": f'{both}, start: {{time: "{at}"}}',
+        "zoned": f'{both}, start: {{time: "2026-01-01T01:00:00+00:00"}}',
+        "by_topic": f'{both}, start: {{time: {{{a}: "{at}"}}, others: latest}}',
+        "by_partition": f'{both}, start: {{time: {{{a}: {{"1": "{at}"}}, {b}: "2026-01-01 02:00:00"}}}}',
+        "later": f'{both}, start: {{time: "2030-01-01", none_after: latest}}',
+    }
+    file = write(tmp_path, together(broker.servers, sources, "timezone: Europe/Berlin"))
+    assert run_until_idle(file).exit_code == 0
+    everything = listed(0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 111, 112)
+    wanted = {
+        "all": everything,
+        "earliest": everything,
+        "offsets": listed(2),
+        "others": listed(10, 11, 12, 101, 102),
+        "time": listed(1, 2, 11, 12, 101, 102, 111, 112),
+        "zoned": listed(2, 12, 102, 112),
+        "by_topic": listed(1, 2, 11, 12),
+        "by_partition": listed(0, 1, 2, 11, 12, 102, 112),
+    }
+    assert by_source(spark, tmp_path / "out") == wanted
+    # What was sent since comes to every one of them, and where they were to start counts no more.
+    produce(broker.servers, a, [{"n": 3}], partition=0)
+    later = file.read_text().replace("start: latest", "start: earliest")
+    # No partition has a message so late; nobody asks any more.
+    file.write_text(later.replace(", none_after: latest", ""))
+    found = [each for each in check(file).findings if each.code == "HW-FIRST-START-ONLY"]
+    assert {each.problem.params["source"] for each in found} == set(sources) - {"all"}
+    assert {each.severity for each in found} == {"advice"}
+    assert run_until_idle(file).exit_code == 0
+    assert by_source(spark, tmp_path / "out") == {
+        name: wanted.get(name, Counter()) + listed(3) for name in sources
+    }
+
+
+@contextmanager
+def flowing(servers: str, topic: str) -> Iterator[None]:
+    """Good messages and bad ones by turns, all the time."""
+    over = threading.Event()
+
+    def send() -> None:
+        number = 0
+        while not over.wait(0.05):
+            produce(servers, topic, [{"n": number}, "no json"])
+            number += 1
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sender.join()
+
+
+@pytest.mark.feature("B4.2", part="all queries of a source begin with the same message")
+def test_queries_that_start_one_after_another_begin_with_the_same_message(
+    spark: SparkSession, tmp_path: Path, broker: Broker, topic: str
+) -> None:
+    keys = f"topic: {topic}, schema: {{n: int}}, start: latest, bad_rows: quarantine"
+    file = write(tmp_path, pipeline(broker.servers, {"numbers": keys}))
+    events: list[Event] = []
+    queries = ("numbers", "quarantine.numbers")
+
+    def all_have_read(run: Run) -> None:
+        wait_for(lambda: all(any(each.rows_in for each in batches(events, name)) for name in queries), run)
+
+    with flowing(broker.servers, topic):
+        run_while(file, all_have_read, events)
+    starts = [_noted_start(tmp_path / f".headwater/checkpoints/{name}") for name in queries]
+    (begun,) = {start[topic]["0"] for start in starts}
+    assert begun > 0
+    assert run_until_idle(file).exit_code == 0
+    sent = {each.offset: each.value for each in consume(broker.servers, topic) if each.offset >= begun}
+    aside = spark.read.parquet(str(tmp_path / ".headwater/quarantine/numbers/rows")).select("row.offset")
+    assert Counter(row.offset for row in aside.collect()) == Counter(
+        offset for offset, value in sent.items() if value == b"no json"
+    )
+    assert numbers(spark, tmp_path, "numbers") == Counter(
+        json.loads(value or b"")["n"] for value in sent.values() if value != b"no json"
+    )
+
+
+def _noted_start(checkpoint: Path) -> Any:
+    return json.loads((checkpoint / "sources/0/0").read_bytes().partition(b"\n")[2])
+
+
+@pytest.mark.feature("B4.3")
+def test_batches_are_limited_and_divided(
+    spark: SparkSession, tmp_path: Path, broker: Broker, topic: str
+) -> None:
+    produce(broker.servers, topic, [{"n": n} for n in range(10)])
+    common = f"topic: {topic}, schema: {{n: int}}"
+    sources = {
+        "most": f"{common}, max_rows_per_batch: 4",
+        "least": f"{common}, min_rows_per_batch: 4, max_rows_per_batch: 8, longest_wait: 3 seconds",
+        "tasks": f"{common}, min_partitions: 5",
+        "rows": f"{common}, rows_per_partition: 3",
+    }
+    events: list[Event] = []
+    file = write(tmp_path, pipeline(broker.servers, sources))
+    assert run_until_idle(file, events).exit_code == 0
+
+    def sizes(name: str) -> list[int]:
+        return [each.rows_in for each in batches(events, name) if each.rows_in]
+
+    assert sizes("most") == [4, 4, 2]
+    assert sizes("least") == [8, 2]
+    held, waited = (each for each in batches(events, "least") if each.rows_in)
+    assert _seconds(waited) - _seconds(held) >= 2.5
+    assert (sizes("tasks"), sizes("rows")) == ([10], [10])
+    assert len(list((tmp_path / "out/tasks").glob("part-*"))) == 5
+    assert len(list((tmp_path / "out/rows").glob("part-*"))) == 4
+    for name in sources:
+        assert numbers(spark, tmp_path, name) == listed(*range(10))
+
+
+def _seconds(progress: Any) -> float:
+    from datetime import datetime
+
+    return datetime.fromisoformat(progress.progress["timestamp"]).timestamp()
+
+
+@pytest.mark.feature("B4.6")
+def test_a_topic_is_read_as_a_batch(
+    spark: SparkSession, tmp_path: Path, broker: Broker, timed: tuple[str, str]
+) -> None:
+    a, _ = timed
+    one = f"topic: {a}, schema: {{n: int}}"
+    sources = {
+        "whole": one,
+        "offsets": f'{one}, start: {{offsets: {{{a}: {{"0": 1}}}}}}, end: {{offsets: {{{a}: {{"1": 2}}}}}}',
+        "time": f'{one}, start: {{time: "2026-01-01 01:00:00"}}, end: {{time: "2026-01-01 02:00:00"}}',
+        "by_partition": f'{one}, end: {{time: {{{a}: {{"0": "2026-01-01 01:00:00", "1": "2030-01-01"}}}}}}',
+    }
+    file = write(tmp_path, together(broker.servers, sources, "timezone: Europe/Berlin"))
+    run_as_batch(file, tmp_path / "into")
+    found = by_source(spark, tmp_path / "into/out")
+    assert found == {
+        "whole": listed(0, 1, 2, 10, 11, 12),
+        "offsets": listed(1, 2, 10, 11),
+        "time": listed(1, 11),
+        "by_partition": listed(0, 10, 11, 12),
+    }
+    # A stream joined with the topic as it is now.
+    end = f'end: {{offsets: {{{a}: {{"0": 2}}}}}}'
+    joined = f"""
+name: static
+sources:
+  clicks: {{connector: kafka, servers: '{broker.servers}', {one}}}
+  names: {{connector: kafka, servers: '{broker.servers}', {one}, static: true, {end}}}
+tables:
+  both: SELECT clicks.n FROM clicks JOIN names USING (n)
+sinks:
+  both: {{reads: both, connector: files, path: out/both, format: json}}
+"""
+    assert run_until_idle(write(tmp_path / "static", joined)).exit_code == 0
+    assert numbers(spark, tmp_path / "static", "both") == listed(0, 1, 10, 11, 12)
+
+
+@pytest.mark.feature("B4.1", part="what is not there is refused before the start")
+@pytest.mark.parametrize(
+    ("keys", "code", "params"),
+    [
+        ("topic: TOPICC", "HW-KAFKA-UNKNOWN-TOPIC", {"hint": "Did you mean `TOPIC`?"}),
+        ("partitions: {TOPIC: [1]}", "HW-KAFKA-UNKNOWN-PARTITION", {"partition": 1, "partitions": 1}),
+        ("pattern: 'nothing-fits-.*'", "HW-KAFKA-NO-TOPIC-FITS", {}),
+        ("pattern: '['", "HW-KAFKA-PATTERN", {}),
+        ("topic: TOPIC, start: {offsets: {other: {'0': 1}}}", "HW-KAFKA-NOT-READ", {"topic": "other"}),
+        ("topic: TOPIC, start: {offsets: {TOPIC: {'7': 1}}}", "HW-KAFKA-UNKNOWN-PARTITION", {"partition": 7}),
+        (
+            "topic: TOPIC, start: {offsets: {TOPIC: {'0': 1}}}",
+            "HW-KAFKA-OFFSET-BEYOND",
+            {"offset": 1, "next": 0},
+        ),
+        ("topic: TOPIC, start: {time: '2030-01-01'}", "HW-KAFKA-NOTHING-AFTER", {"partition": 0}),
+    ],
+)
+def test_what_is_not_there_is_refused_before_the_start(
+    spark: SparkSession, tmp_path: Path, broker: Broker, keys: str, code: str, params: dict[str, Any]
+) -> None:
+    topic = fresh_topic(broker.servers, prefix="refused")
+    keys = keys.replace("TOPIC", topic)
+    file = write(tmp_path, pipeline(broker.servers, {"numbers": f"{keys}, schema: {{n: int}}"}))
+    (found,) = [each for each in check(file).findings if each.is_error]
+    assert found.code == code
+    expected = {
+        key: each.replace("TOPIC", topic) if isinstance(each, str) else each for key, each in params.items()
+    }
+    assert {key: found.problem.params[key] for key in expected} == expected
+    assert found.where.endswith(tuple(f":4:{column}" for column in range(1, 200)))
+
+
+def test_a_batch_that_could_hold_nothing_is_refused(
+    tmp_path: Path, broker: Broker, topic: str, spark: Any
+) -> None:
+    one = f"topic: {topic}, schema: {{n: int}}"
+    for keys, code in (
+        (f"{one}, start: latest", "HW-KAFKA-BATCH-LATEST"),
+        (
+            f'{one}, start: {{offsets: {{{topic}: {{"0": 5}}}}}}, end: {{offsets: {{{topic}: {{"0": 2}}}}}}',
+            "HW-KAFKA-BATCH-TURNED",
+        ),
+    ):
+        file = write(tmp_path, pipeline(broker.servers, {"numbers": keys}))
+        with pytest.raises(PipelineError) as refused:
+            run_as_batch(file, tmp_path / "into")
+        assert [problem.code for problem in refused.value.problems] == [code]
+
+
+def test_nobody_answers(
+    tmp_path: Path, broker: Broker, spark: SparkSession, make_topic: Callable[..., str]
+) -> None:
+    """Within seconds, although Kafka's own clients would try for minutes."""
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for servers, code in (
+        (f"127.0.0.1:{port}", "HW-KAFKA-UNREACHABLE"),
+        ("no.such.host.invalid:9092", "HW-KAFKA-SETTINGS"),
+    ):
+        file = write(tmp_path, pipeline(servers, {"numbers": "topic: t, schema: {n: int}"}))
+        assert [each.code for each in check(file).findings if each.is_error] == [code]

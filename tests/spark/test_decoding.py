@@ -1,0 +1,438 @@
+"""Bytes to columns: what is read of each message, and the verdict on it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.functions import count, count_if, expr, lit
+
+from headwater.connectors.context import Context
+from headwater.connectors.decoding.decisions import ask_again
+from headwater.connectors.decoding.options import Decoded
+from headwater.connectors.decoding.spark import judged
+from headwater.connectors.judged import DETAIL, OWN, REASON, ROW
+from headwater.errors import PipelineError
+from headwater.values import secret
+from headwater.values.secrets import scrub
+from tests.encoded import BIRD, avro, bird, descriptor_file, numbered
+from tests.schema_registry import PASSWORD, USER, schema_registry
+
+MESSAGES = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "timestampType int, headers array<struct<key: string, value: binary>>"
+)
+AT = datetime(2026, 11, 16, 12, 0)
+COLUMNS = (
+    "a int, b bigint, c double, d decimal(5,2), t timestamp, dt date, s string, st struct<x:int,y:string>, "
+    "ar array<int>, m map<string,int>, bi binary, bo boolean"
+)
+NO_OBJECT, WRONG = ("malformed", "it is not one JSON object"), "wrong type"
+
+
+Verdict = tuple[dict[str, Any], str | None, str | None]
+
+
+def context(tmp_path: Path) -> Context:
+    return Context(
+        name="messages",
+        place=None,
+        root=tmp_path,
+        folder=tmp_path,
+        load=lambda ref: lambda: None,
+        keep=lambda path, text: None,
+        at=lambda *keys: None,
+        batch=False,
+    )
+
+
+def options(**said: Any) -> Decoded:
+    return TypeAdapter(Decoded).validate_python(said)
+
+
+def messages(spark: SparkSession, pairs: Iterable[tuple[bytes | None, bytes | None]]) -> DataFrame:
+    rows = [
+        (key, value, "birds", 0, offset, AT, 0, [("trace", b"\x01")])
+        for offset, (key, value) in enumerate(pairs)
+    ]
+    return spark.createDataFrame(rows, MESSAGES)
+
+
+def verdicts(found: list[Row]) -> list[Verdict]:
+    """The columns that have a value, the reason and the detail, in the order of the messages."""
+    rows = sorted(found, key=lambda row: row[ROW].offset)
+    return [
+        (
+            {key: value for key, value in row.asDict(True).items() if key not in OWN and value is not None},
+            row[REASON],
+            row[DETAIL],
+        )
+        for row in rows
+    ]
+
+
+GOOD_JSON: list[tuple[bytes, dict[str, Any]]] = [
+    (b"{}", {}),
+    (b" { \n} \t", {}),
+    (b'{\n  "a": 1\n}\n', {"a": 1}),
+    (b'{"s":"},{"}', {"s": "},{"}),
+    (b'{"st":{}, "__hw_end": [1]}', {"st": {"x": None, "y": None}}),
+    (b'{"a":1,"a":2}', {"a": 2}),
+    (b'{"a":1}\n', {"a": 1}),
+    (b'  {"a": 1}  ', {"a": 1}),
+    (b'{"a":1,"extra":{"z":[1,2]}}', {"a": 1}),
+    (b'{"A":1}', {}),
+    (b'{"a":null}', {}),
+    (b'{"a":-2147483648}', {"a": -2147483648}),
+    (b'{"b":9223372036854775807}', {"b": 9223372036854775807}),
+    (b'{"c":7}', {"c": 7.0}),
+    (b'{"c":"Infinity"}', {"c": float("inf")}),
+    (b'{"c":Infinity}', {"c": float("inf")}),
+    (b'{"d":1.239}', {"d": Decimal("1.24")}),
+    (b'{"d":"1.23"}', {"d": Decimal("1.23")}),
+    (b'{"t":"2026-01-01T00:00:00Z"}', {"t": datetime(2026, 1, 1)}),
+    (b'{"t":"2026-01-01"}', {"t": datetime(2026, 1, 1)}),
+    (b'{"t":5}', {"t": datetime(1970, 1, 1, 0, 0, 5)}),
+    (b'{"dt":"2026-01-01"}', {"dt": date(2026, 1, 1)}),
+    (b'{"s":5}', {"s": "5"}),
+    (b'{"s":{"q":1}}', {"s": '{"q":1}'}),
+    (b'{"s":""}', {"s": ""}),
+    (b'{"s":"a\\u0000b"}', {"s": "a\0b"}),
+    ('{"s":"Zoë 🦆"}'.encode(), {"s": "Zoë 🦆"}),
+    (b'{"st":{}}', {"st": {"x": None, "y": None}}),
+    (b'{"st":null}', {}),
+    (b'{"ar":[1,null]}', {"ar": [1, None]}),
+    (b'{"m":{"k":1}}', {"m": {"k": 1}}),
+    (b'{"bi":"AAE="}', {"bi": b"\0\1"}),
+    (b'{"bo":true}', {"bo": True}),
+]
+BAD_JSON: list[tuple[bytes, dict[str, Any], str, str]] = [
+    (b"", {}, *NO_OBJECT),
+    (b"  ", {}, *NO_OBJECT),
+    (b"null", {}, *NO_OBJECT),
+    (b"[]", {}, *NO_OBJECT),
+    (b'[{"a":1}]', {}, *NO_OBJECT),
+    (b"1", {}, *NO_OBJECT),
+    (b'"x"', {}, *NO_OBJECT),
+    (b'{"a":1', {}, *NO_OBJECT),
+    (b'{"a":1,}', {}, *NO_OBJECT),
+    (b'{"a":1} xyz', {}, *NO_OBJECT),
+    (b'{"a":1}}', {"a": 1}, *NO_OBJECT),
+    (b'{"a":1}{"a":2}', {"a": 1}, *NO_OBJECT),
+    (b'{"a":1},{"a":2}', {"a": 1}, *NO_OBJECT),
+    (b'{"a":1},"x":2', {}, *NO_OBJECT),
+    (b'{"a":1},"x":{}', {"a": 1}, *NO_OBJECT),
+    (b'{"a":1}],"x":[{}', {"a": 1}, *NO_OBJECT),
+    (b'{"a":1,"__hw_end":"0"} x {}', {"a": 1}, *NO_OBJECT),
+    (b'[{"a":1},{"a":2}', {}, *NO_OBJECT),
+    (b"{}}", {}, *NO_OBJECT),
+    (b'{"st":{}', {}, *NO_OBJECT),
+    (b'"x}', {}, *NO_OBJECT),
+    (b"}", {}, *NO_OBJECT),
+    (b"{", {}, *NO_OBJECT),
+    (b'{"a":1} // c', {}, *NO_OBJECT),
+    (b"{a:1}", {}, *NO_OBJECT),
+    (b'{"a":01}', {}, *NO_OBJECT),
+    (b'{"s":"a\x00b"}', {}, *NO_OBJECT),
+    (b'{"s":"a\nb"}', {}, *NO_OBJECT),
+    (b"\x00\x01\x02", {}, *NO_OBJECT),
+    (b'\xef\xbb\xbf{"a":1}', {}, *NO_OBJECT),
+    (b'{"s":"\xff\xfe"}', {}, "malformed", "it is not UTF-8"),
+    (b'{"a":NaN}', {}, WRONG, 'a: "NaN" is not an int'),
+    (b'{"a":99999999999}', {}, WRONG, "a: 99999999999 is not an int"),
+    (b'{"b":99999999999999999999}', {}, WRONG, "b: 99999999999999999999 is not a bigint"),
+    (b'{"a":1.5}', {}, WRONG, "a: 1.5 is not an int"),
+    (b'{"a":1.0}', {}, WRONG, "a: 1 is not an int"),
+    (b'{"a":"1"}', {}, WRONG, 'a: "1" is not an int'),
+    (b'{"a":""}', {}, WRONG, 'a: "" is not an int'),
+    (b'{"c":"abc"}', {}, WRONG, 'c: "abc" is not a double'),
+    (b'{"d":1234.5}', {}, WRONG, "d: 1234.5 is not a decimal(5,2)"),
+    (b'{"d":"x"}', {}, WRONG, 'd: "x" is not a decimal(5,2)'),
+    (b'{"t":"nope"}', {}, WRONG, 't: "nope" is not a timestamp'),
+    (b'{"dt":"2026-13-01"}', {}, WRONG, 'dt: "2026-13-01" is not a date'),
+    (b'{"dt":5}', {}, WRONG, "dt: 5 is not a date"),
+    (b'{"st":{"x":"no","y":"k"},"a":3}', {"a": 3, "st": {"x": None, "y": "k"}}, WRONG,
+     'st: {"x":"no","y":"k"} is not a struct<x:int,y:string>'),
+    (b'{"st":5,"a":3}', {"a": 3}, WRONG, "st: 5 is not a struct<x:int,y:string>"),
+    (b'{"ar":[1,"x",3],"a":3}', {"a": 3}, WRONG, 'ar: [1,"x",3] is not an array<int>'),
+    (b'{"m":{"k":"x"},"a":3}', {"a": 3}, WRONG, 'm: {"k":"x"} is not a map<string,int>'),
+    (b'{"bi":"***"}', {}, WRONG, 'bi: "***" is not a binary'),
+    (b'{"bo":"true"}', {}, WRONG, 'bo: "true" is not a boolean'),
+    (b'{"a":"x","b":7,"c":"y"}', {"b": 7}, WRONG, 'a: "x" is not an int'),
+]  # fmt: skip
+
+
+def test_a_json_value_becomes_columns_or_gets_a_reason(spark: SparkSession, tmp_path: Path) -> None:
+    values = [value for value, _ in GOOD_JSON] + [bad[0] for bad in BAD_JSON]
+    raw = messages(spark, ((None, value) for value in values))
+    found = judged(raw, options(format="json", schema=COLUMNS), context(tmp_path), None)
+    expected = [(row, None, None) for _, row in GOOD_JSON] + [tuple(bad[1:]) for bad in BAD_JSON]
+    rows = found.collect()
+    assert verdicts(rows) == expected
+    # The bytes are kept as they were, whatever is in them.
+    assert {row[ROW].offset: bytes(row[ROW].value) for row in rows} == dict(enumerate(values))
+
+
+def test_the_verdict_does_not_depend_on_what_is_selected(spark: SparkSession, tmp_path: Path) -> None:
+    values = [b'{"a":1,"c":"x"}', b'{"a":2,"c":1}', b'{"a":3}}', b'{"a":4,"c":2}']
+    raw = messages(spark, ((None, value) for value in values))
+    found = judged(raw, options(schema="a int, c double"), context(tmp_path), None)
+    counted = found.observe(
+        "rows", count(lit(1)).alias("read"), count_if(expr(f"{REASON} IS NOT NULL")).alias("bad")
+    )
+    for frame in (found, counted):
+        good = frame.where(f"{REASON} IS NULL").drop(*OWN).select("a")
+        assert sorted(row.a for row in good.collect()) == [2, 4]
+        assert frame.where(f"{REASON} IS NOT NULL").count() == 2
+    plan = counted.where(f"{REASON} IS NULL").select("a")._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("from_json(") == 1
+    assert "headers" not in plan.split("Scan")[0]
+
+
+NO_LINE = "it is not one line of 4 values"
+DAY = date(2026, 1, 2)
+CSV: list[tuple[bytes, dict[str, Any], str | None, str | None]] = [
+    (b"1;heron;2.5;2026-01-02", {"id": 1, "kind": "heron", "w": 2.5, "on": DAY}, None, None),
+    (b"2;;;\n", {"id": 2}, None, None),
+    (b'3;"a;b";1;2026-01-02', {"id": 3, "kind": "a;b", "w": 1.0, "on": DAY}, None, None),
+    (b"4;-;1;2026-01-02", {"id": 4, "w": 1.0, "on": DAY}, None, None),
+    (b"x;heron;2.5;2026-01-02", {"kind": "heron", "w": 2.5, "on": DAY}, WRONG, "id: x is not an int"),
+    (b"5;heron;2.5;soon", {"id": 5, "kind": "heron", "w": 2.5}, WRONG, "on: soon is not a date"),
+    (b"6;heron;2.5", {"id": 6, "kind": "heron", "w": 2.5}, "malformed", NO_LINE),
+    (b"7;heron;2.5;2026-01-02;more", {"id": 7, "kind": "heron", "w": 2.5, "on": DAY}, "malformed", NO_LINE),
+    (b";heron;2.5;2026-01-02", {"kind": "heron", "w": 2.5, "on": DAY}, "missing", "id: no value"),
+    (b"", {}, "malformed", NO_LINE),
+    (b"8;h\xff;1;2026-01-02", {}, "malformed", "it is not UTF-8"),
+    (b"9;a;1;2026-01-02\n10;b;1;2026-01-02", {"id": 9, "kind": "a", "w": 1.0}, "malformed", NO_LINE),
+]  # fmt: skip
+
+
+def test_a_line_of_csv_becomes_columns_or_gets_a_reason(spark: SparkSession, tmp_path: Path) -> None:
+    raw = messages(spark, ((None, line[0]) for line in CSV))
+    said = options(
+        format="csv", schema="id int not null, kind string, w double, on date", delimiter=";", null_value="-"
+    )
+    found = verdicts(judged(raw, said, context(tmp_path), None).collect())
+    assert found == [line[1:] for line in CSV]
+
+
+def test_keys_and_columns_of_kafka_are_kept_by_choice(spark: SparkSession, tmp_path: Path) -> None:
+    pairs = [
+        (b'{"id":1}', b'{"a":1}'),
+        (b'{"id":"x"}', b'{"a":2}'),
+        (None, b'{"a":3}'),
+        (b'{"id":4}', b'{"a":"x"}'),
+        (b'{"id":5}', None),
+        (b'{"id":6}', b'{"a":' + b" " * 90 + b"6}"),
+        (b"{}", b'{"a":7}'),
+    ]
+    said = options(
+        schema={"a": "int"},
+        key={"schema": "id int not null", "column": "who"},
+        kafka_columns={"offset": "at_offset", "headers": "marks"},
+    )
+    assert said.columns.ddl == (
+        "who struct<id:int>, a int, at_offset bigint, marks array<struct<key:string,value:binary>>"
+    )
+    found = judged(messages(spark, pairs), said, context(tmp_path), 90)
+    marks = [{"key": "trace", "value": b"\x01"}]
+    rows = verdicts(found.collect())
+    assert [(row.pop("at_offset"), row.pop("marks")) for row, _, _ in rows] == [(n, marks) for n in range(7)]
+    assert rows == [
+        ({"who": {"id": 1}, "a": 1}, None, None),
+        ({"who": {"id": None}, "a": 2}, WRONG, 'key: id: "x" is not an int'),
+        ({"a": 3}, "missing", "key: the message has none"),
+        ({"who": {"id": 4}}, WRONG, 'a: "x" is not an int'),
+        ({"who": {"id": 5}}, "missing", "the message has no value"),
+        ({"who": {"id": None}}, "too large", "105 bytes are more than 90"),
+        ({"who": {"id": None}, "a": 7}, "missing", "key: id: no value"),
+    ]
+
+
+def test_text_raw_and_tombstones(spark: SparkSession, tmp_path: Path) -> None:
+    raw = messages(spark, [(b"k", "Zoë".encode()), (b"\xff", b"a\xffb"), (None, None)])
+    said = options(format="text", column="line", key={"format": "text", "column": "ad_id"})
+    assert verdicts(judged(raw, said, context(tmp_path), None).collect()) == [
+        ({"ad_id": "k", "line": "Zoë"}, None, None),
+        ({}, "malformed", "it is not UTF-8"),
+        ({}, None, None),
+    ]
+    whole = judged(raw, options(), context(tmp_path), None)
+    assert whole.drop(*OWN).schema == raw.schema
+    by_offset = lambda row: row.offset  # noqa: E731
+    assert sorted(whole.drop(*OWN).collect(), key=by_offset) == sorted(raw.collect(), key=by_offset)
+    keyed = judged(raw, options(key={"format": "raw"}), context(tmp_path), None)
+    assert verdicts(keyed.collect()) == [
+        ({"key": b"k", "value": "Zoë".encode()}, None, None),
+        ({"key": b"\xff", "value": b"a\xffb"}, None, None),
+        ({}, None, None),
+    ]
+    gone = messages(spark, [(b"1", b'{"a":1}'), (b"1", None)])
+    for tombstones, expected in (
+        ("keep", [({"a": 1}, None, None), ({}, None, None)]),
+        ("drop", [({"a": 1}, None, None)]),
+    ):
+        said = options(schema="a int not null", tombstones=tombstones)
+        assert verdicts(judged(gone, said, context(tmp_path), None).collect()) == expected
+
+
+def test_avro_by_the_numbers_of_a_registry(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGISTRY_PASSWORD", PASSWORD)
+    seen = datetime(2026, 5, 1, tzinfo=UTC)
+    first = {"id": 1, "kind": "heron", "weight": Decimal("2.50"), "seen": seen}
+    narrow = {"type": "record", "name": "Bird", "fields": [{"name": "id", "type": "int"},
+              {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-micros"}}]}  # fmt: skip
+    other = {"type": "record", "name": "Bird", "fields": [{"name": "id", "type": "string"},
+             {"name": "seen", "type": "long"}]}  # fmt: skip
+    with schema_registry() as registry:
+        registry.add(1, BIRD)
+        registry.add(2, narrow)
+        registry.add(3, other)
+        registry.add(4, "syntax = …", schemaType="PROTOBUF")
+        named_nest = [{"name": "id", "type": "long"}, {"name": "nest", "type": "field.Nest"}]
+        refers = [{"name": "n", "subject": "nest", "version": 1}]
+        registry.add(5, {"type": "record", "name": "Wrap", "fields": named_nest}, references=refers)
+        nest = {
+            "type": "record",
+            "name": "Nest",
+            "namespace": "field",
+            "fields": [{"name": "n", "type": "int"}],
+        }
+        registry.subjects["/subjects/nest/versions/1"] = {"schema": json.dumps(nest)}
+        wrapped = {
+            "type": "record",
+            "name": "Wrap",
+            "fields": [{"name": "id", "type": "long"}, {"name": "nest", "type": nest}],
+        }
+        values = [
+            numbered(1, avro(BIRD, first)),
+            numbered(2, avro(narrow, {"id": 2, "seen": seen})),
+            numbered(9, avro(BIRD, first)),
+            numbered(1, avro(BIRD, first)[:-2]),
+            numbered(1, avro(BIRD, first) + b"!"),
+            b"\x07nothing",
+            b"",
+            numbered(3, avro(other, {"id": "x", "seen": 5})),
+            numbered(4, b"x"),
+            numbered(5, avro(wrapped, {"id": 7, "nest": {"n": 1}})),
+        ]  # fmt: skip
+        raw = messages(spark, ((None, value) for value in values))
+        place = {"url": registry.url, "user": USER, "password": secret("REGISTRY_PASSWORD")}
+        file = tmp_path / "bird.avsc"
+        file.write_text(json.dumps(BIRD))
+        by_name = options(
+            format="avro",
+            registry=place,
+            schema="id bigint not null, kind string, seen timestamp, nest struct<n:int>",
+        )
+        by_file = options(format="avro", registry=place, schema_file=str(file))
+        named = judged(raw, by_name, context(tmp_path), None)
+        heron = {"id": 1, "kind": "heron", "seen": datetime(2026, 5, 1)}
+        no_schema = ("malformed", "it does not begin with the number of a schema")
+        assert verdicts(named.collect()) == [
+            (heron, None, None),
+            ({"id": 2, "seen": datetime(2026, 5, 1)}, None, None),
+            ({}, "unknown schema id", "9"),
+            ({}, "malformed", "it is no record of schema 1"),
+            ({}, "malformed", "there are more bytes after the record"),
+            ({}, *no_schema),
+            ({}, *no_schema),
+            ({"seen": datetime(1970, 1, 1, 0, 0, 5)}, WRONG, 'id: "x" is not a bigint'),
+            ({}, "malformed", "schema 4: it is of type PROTOBUF"),
+            ({"id": 7, "nest": {"n": 1}}, None, None),
+        ]
+        login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        assert not [each for each in (PASSWORD, login) if each in named._jdf.queryExecution().toString()]
+        assert login not in scrub(f"Basic {login}")
+        # A number that was unknown stays so for every query, until rows are fed again; nobody is asked.
+        registry.add(9, BIRD)
+        asked = len(registry.asked)
+        assert verdicts(judged(raw, by_file, context(tmp_path), None).collect())[2][1] == "unknown schema id"
+        assert "/schemas/ids/9" not in registry.asked[asked:]
+        ask_again(tmp_path, "messages")
+        whole = verdicts(judged(raw, by_file, context(tmp_path), None).collect())
+        assert whole[0] == ({**heron, "weight": Decimal("2.50")}, None, None)
+        no_weight = "schema 2 does not fit: No default value for field weight in field.Bird"
+        assert whole[1] == ({}, WRONG, no_weight)
+        assert whole[2] == whole[0]
+        assert by_file.columns.ddl == "id bigint, kind string, weight decimal(6,2), seen timestamp"
+        assert "/schemas/ids/9" in registry.asked[asked:]
+        new = messages(spark, [(None, numbered(77, b"x"))])
+        late = judged(new, by_name, context(tmp_path), None)
+        registry.broken = True
+        with pytest.raises(PySparkException, match=f"HW-REGISTRY-GONE\t{registry.url}\tit answers 503"):
+            late.collect()
+        with pytest.raises(PipelineError) as refused:
+            judged(raw, by_name, context(tmp_path), None)
+        assert refused.value.problems[0].code == "HW-REGISTRY-UNREACHABLE"
+    with pytest.raises(PipelineError) as down:
+        judged(raw, by_name, context(tmp_path), None)
+    assert down.value.problems[0].code == "HW-REGISTRY-UNREACHABLE"
+
+
+def test_avro_of_one_schema(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "bird.avsc").write_text(json.dumps(BIRD))
+    record = avro(BIRD, {"id": 1, "kind": "owl", "weight": None, "seen": datetime(2026, 5, 1, tzinfo=UTC)})
+    # A long of 1, a string of 1,900,000,000 bytes: Spark's own reader makes room for it first.
+    huge = bytes.fromhex("0202" + "80ccfd930e") + b"abc"
+    values = [record, record[:-1], record + b"!", huge, b"\xff" * 40, b""]
+    said = options(format="avro", schema_file=str(tmp_path / "bird.avsc"))
+    found = judged(messages(spark, ((None, value) for value in values)), said, context(tmp_path), None)
+    no_record: Verdict = ({}, "malformed", "it is no record of the schema")
+    assert verdicts(found.collect()) == [
+        ({"id": 1, "kind": "owl", "seen": datetime(2026, 5, 1)}, None, None),
+        no_record,
+        ({}, "malformed", "there are more bytes after the record"),
+        *[no_record] * 3,
+    ]
+
+
+def test_avro_by_the_numbers_of_files(spark: SparkSession, tmp_path: Path) -> None:
+    schemas = tmp_path / "schemas"
+    said = {"format": "avro", "schema": "id bigint", "registry": {"folder": str(schemas)}}
+    seen = datetime(2026, 5, 1, tzinfo=UTC)
+    record = {"id": 3, "kind": None, "weight": None, "seen": seen}
+    raw = messages(spark, ((None, numbered(number, avro(BIRD, record))) for number in (1, 2)))
+    with pytest.raises(PipelineError) as refused:
+        judged(raw, options(**said), context(tmp_path), None)
+    assert refused.value.problems[0].code == "HW-REGISTRY-NO-FOLDER"
+    schemas.mkdir()
+    (schemas / "1.avsc").write_text(json.dumps(BIRD))
+    frame = judged(raw, options(**said), context(tmp_path), None)
+    assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
+    (schemas / "2.avsc").write_text(json.dumps(BIRD))
+    assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
+    ask_again(tmp_path, "messages")
+    assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({"id": 3}, None, None)]
+
+
+def test_protobuf_by_a_descriptor_file(spark: SparkSession, tmp_path: Path) -> None:
+    said = options(format="protobuf", descriptor=str(descriptor_file(tmp_path)), message="field.Bird")
+    assert said.columns.ddl == (
+        "id bigint, kind string, ringed decimal(20,0), seen timestamp, photo binary, notes array<string>, "
+        "state string"
+    )
+    full = bird(id=1, kind="heron", ringed=2**64 - 1, seen={"seconds": 5, "nanos": 1000}, photo=b"\0\1",
+                notes=["a", "b"], state=1)  # fmt: skip
+    zero = {"id": 0, "kind": "", "ringed": Decimal(0), "photo": b"", "notes": [], "state": "HERE"}
+    raw = messages(
+        spark, [(None, full), (None, b""), (None, full[:-1] + b"\xff\xff"), (None, b"\x12\x02\xff\xfe")]
+    )
+    assert verdicts(judged(raw, said, context(tmp_path), None).collect()) == [
+        ({"id": 1, "kind": "heron", "ringed": Decimal(2**64 - 1), "photo": b"\0\1", "notes": ["a", "b"],
+          "seen": datetime(1970, 1, 1, 0, 0, 5, 1), "state": "AWAY"}, None, None),
+        (zero, None, None),
+        ({}, "malformed", "it is no message field.Bird"),
+        ({}, "malformed", "it is no message field.Bird"),
+    ]  # fmt: skip

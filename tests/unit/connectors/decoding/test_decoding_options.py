@@ -1,0 +1,127 @@
+"""What can be said about bytes that are to become columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from headwater.connectors.decoding.options import Decoded
+from headwater.values import secret
+from tests.encoded import BIRD, descriptor_file
+
+
+def options(root: Path = Path("/project"), **said: Any) -> Decoded:
+    return TypeAdapter(Decoded).validate_python(said, context={"root": root})
+
+
+def refusal(root: Path = Path("/project"), **said: Any) -> str:
+    with pytest.raises(ValidationError) as error:
+        options(root, **said)
+    (only,) = error.value.errors()
+    return str(only["msg"]).removeprefix("Value error, ")
+
+
+@pytest.mark.parametrize(
+    ("said", "columns"),
+    [
+        (
+            {},
+            "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+            "timestampType int, headers array<struct<key:string,value:binary>>",
+        ),
+        ({"schema": "a int not null"}, "a int"),
+        ({"format": "text"}, "value string"),
+        ({"format": "text", "column": "line", "kafka_columns": []}, "line string"),
+        ({"format": "raw", "key": {}}, "key binary, value binary"),
+        ({"format": "raw", "kafka_columns": ["topic"]}, "value binary, topic string"),
+        ({"schema": "a int", "key": {"format": "text", "column": "ad_id"}}, "ad_id string, a int"),
+        (
+            {"schema": "a int", "key": {"schema": "id int"}, "kafka_columns": {"offset": "at"}},
+            "key struct<id:int>, a int, at bigint",
+        ),
+    ],
+)
+def test_columns_are_known_without_spark(said: dict[str, Any], columns: str) -> None:
+    assert options(**said).columns.ddl == columns
+
+
+def test_columns_of_files_are_known_without_spark(tmp_path: Path) -> None:
+    (tmp_path / "bird.avsc").write_text(json.dumps(BIRD))
+    descriptor_file(tmp_path)
+    avro = options(tmp_path, format="avro", schema_file="bird.avsc")
+    assert avro.columns.ddl == "id bigint, kind string, weight decimal(6,2), seen timestamp"
+    protobuf = options(tmp_path, format="protobuf", descriptor="birds.desc", message="field.Bird")
+    assert protobuf.columns.names == ("id", "kind", "ringed", "seen", "photo", "notes", "state")
+
+
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        ({"format": "json"}, "`format: json` needs the columns"),
+        ({"format": "csv"}, "`format: csv` needs the columns"),
+        ({"format": "text", "schema": "a int"}, "`schema` does nothing for the format text"),
+        ({"schema": "a int", "delimiter": ";"}, "`delimiter` does nothing for the format json"),
+        ({"format": "text", "tombstones": "keep"}, "`tombstones` does nothing for the format text"),
+        ({"schema": "a int", "column": "b"}, "`column` does nothing for the format json"),
+        ({"schema": "a int", "kafka_columns": {"offset": "A"}}, "two columns are called `A`"),
+        ({"schema": "key int", "key": {}}, "two columns are called `key`"),
+        ({"schema": "a int", "kafka_columns": ["ofset"]}, "did you mean `offset`?"),
+        ({"format": "csv", "schema": "a array<int>"}, "`a` is array<int>, which a line of csv can't hold"),
+        ({"format": "avro"}, "is read by the schema in `schema_file`"),
+        ({"format": "avro", "registry": {"folder": "s"}}, "either `schema` or `schema_file`"),
+        ({"format": "avro", "schema": "a int", "registry": {}}, "write either `url`"),
+        ({"format": "avro", "schema": "a int", "registry": {"url": "http://u:p@h"}}, "`user` and `password`"),
+        ({"format": "avro", "schema": "a int", "registry": {"url": "http://h", "user": "u"}}, "go together"),
+        (
+            {
+                "format": "avro",
+                "schema": "a int",
+                "registry": {"url": "http://h", "user": "u", "password": "p"},
+            },
+            "a password does not stand in the file",
+        ),
+        ({"format": "protobuf", "message": "a.B"}, "needs `descriptor`"),
+        ({"format": "protobuf", "message": "a.B", "descriptor": "x.desc"}, "there is no descriptor file"),
+        ({"format": "avro", "schema_file": "x.avsc"}, "there is no schema file"),
+    ],
+)
+def test_what_would_do_nothing_or_is_not_enough_is_refused(said: dict[str, Any], part: str) -> None:
+    assert part in refusal(**said)
+
+
+@pytest.mark.parametrize(
+    ("schema", "part"),
+    [
+        ("nothing", "is no JSON"),
+        ('"long"', "a record is wanted"),
+        ('{"type": "record", "name": "R", "fields": []}', "has no fields"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}', "has itself inside"),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "r", "type": ["int", "string"]}]}',
+            "a column has one type",
+        ),
+        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "What"}]}', "no type `What`"),
+        ('{"type": "record", "name": "R"}', "is no Avro schema"),
+    ],
+)
+def test_avro_schemas_that_columns_cant_have_are_refused(tmp_path: Path, schema: str, part: str) -> None:
+    (tmp_path / "r.avsc").write_text(schema)
+    assert part in refusal(tmp_path, format="avro", schema_file="r.avsc")
+
+
+def test_a_message_that_is_not_in_the_descriptor_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    descriptor_file(tmp_path)
+    said = {"format": "protobuf", "descriptor": "birds.desc"}
+    assert "did you mean `field.Bird`?" in refusal(tmp_path, **said, message="field.Brid")
+    (tmp_path / "birds.desc").write_bytes(b"\xff\xff")
+    assert "is no descriptor file" in refusal(tmp_path, **said, message="field.Bird")
+
+
+def test_a_registry_shows_no_password() -> None:
+    registry = {"url": "https://registry.example", "user": "reader", "password": secret("REGISTRY_PASSWORD")}
+    said = options(format="avro", schema="a int", registry=registry)
+    assert "password=***" in str(said.registry)

@@ -1,0 +1,103 @@
+"""Reading bytes in Python: which schemas are known, and whom a failure is blamed on."""
+
+from __future__ import annotations
+
+import json
+from datetime import time
+from pathlib import Path
+
+import pytest
+
+from headwater.connectors.decoding import reading
+from headwater.connectors.decoding.decisions import ask_again, decisions
+from headwater.connectors.decoding.reading import KNOWN, UNKNOWN, Decided, RegistryFailed, RegistryFolder
+from tests.encoded import avro, numbered
+from tests.schema_registry import PASSWORD, USER, StandIn, schema_registry
+
+ONE = {"type": "record", "name": "One", "fields": [{"name": "id", "type": "long"}]}
+RECORD = avro(ONE, {"id": 7})
+GOOD, BAD = ('{"id": 7}', None, None), (None, "unknown schema id", "5")
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test is a worker of its own."""
+    kept: dict[object, object] = {}
+    monkeypatch.setattr(reading, "_kept", lambda: kept)
+    monkeypatch.setattr(reading, "_PAUSES", (0.0, 0.0))
+
+
+def server(registry: StandIn) -> reading.RegistryServer:
+    return reading.RegistryServer(registry.url, USER, PASSWORD)
+
+
+def test_the_first_answer_counts_for_every_query(tmp_path: Path) -> None:
+    folder = str(decisions(tmp_path, "birds") / "value")
+    with schema_registry() as registry:
+        query, quarantine = (
+            reading.avro_by_number(server(registry), None, Decided(folder)) for _ in range(2)
+        )
+        assert query(numbered(5, RECORD)) == BAD
+        registry.add(5, ONE)
+        assert quarantine(numbered(5, RECORD)) == query(numbered(5, RECORD)) == BAD
+        assert registry.asked == ["/schemas/ids/5"]
+        ask_again(tmp_path, "birds")
+        assert quarantine(numbered(5, RECORD)) == query(numbered(5, RECORD)) == GOOD
+
+
+def test_two_answers_at_one_moment_are_one(tmp_path: Path) -> None:
+    early, late = Decided(str(tmp_path / "notes")), Decided(str(tmp_path / "notes"))
+    assert early.found(5) is None
+    assert early.decide(5, UNKNOWN) == late.decide(5, KNOWN) == early.found(5) == UNKNOWN
+    assert late.decide(6, KNOWN) == early.decide(6, UNKNOWN) == KNOWN
+    assert sorted(path.name for path in (tmp_path / "notes").iterdir()) == ["5", "6"]
+
+
+def test_a_schema_that_was_there_and_is_gone_is_no_fault_of_the_row(tmp_path: Path) -> None:
+    decided = Decided(str(tmp_path))
+    decided.decide(5, KNOWN)
+    with schema_registry() as registry, pytest.raises(RuntimeError, match="has it no more"):
+        reading.avro_by_number(server(registry), None, decided)(numbered(5, RECORD))
+
+
+def test_without_a_folder_a_worker_asks_once() -> None:
+    with schema_registry() as registry:
+        read = reading.avro_by_number(server(registry), None, Decided(None))
+        assert [read(numbered(5, RECORD)) for _ in range(3)] == [BAD] * 3
+        assert registry.asked == ["/schemas/ids/5"]
+        registry.add(5, ONE)
+        assert reading.avro_by_number(server(registry), None, Decided(None))(numbered(5, RECORD)) == GOOD
+
+
+@pytest.mark.parametrize("code", [408, 429, 503])
+def test_a_registry_that_is_busy_is_asked_again(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with schema_registry() as registry:
+        registry.add(5, ONE)
+        answer, busy = registry.answer, [code]
+        monkeypatch.setattr(registry, "answer", lambda path: (busy.pop(), {}) if busy else answer(path))
+        assert server(registry).schema(5) == registry.schemas[5]
+        busy.append(403)
+        with pytest.raises(RegistryFailed, match="403"):
+            server(registry).schema(5)
+
+
+def test_a_schema_that_is_half_written_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "5.avsc").write_text(json.dumps(ONE)[:20])
+    folder = RegistryFolder(str(tmp_path))
+    read = reading.avro_by_number(folder, None, Decided(str(tmp_path / "notes")))
+    with pytest.raises(RuntimeError, match="avsc is no JSON"):
+        read(numbered(5, RECORD))
+    (tmp_path / "5.avsc").write_text(json.dumps(ONE))
+    assert read(numbered(5, RECORD)) == GOOD
+
+
+def test_a_time_of_day_is_text_and_a_value_of_no_known_kind_no_fault_of_the_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = {"type": "long", "logicalType": "time-micros"}
+    schema = {"type": "record", "name": "At", "fields": [{"name": "at", "type": kind}]}
+    data, read = avro(schema, {"at": time(9, 30, 0, 5)}), reading.avro(json.dumps(schema))
+    assert read(data) == ('{"at": "09:30:00.000005"}', None, None)
+    monkeypatch.setattr(reading, "time_of_day", int)
+    with pytest.raises(TypeError):
+        read(data)

@@ -1,0 +1,220 @@
+"""Which new files are shown to Spark, and which are set aside: looked at with an opener made by hand."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from headwater.connectors.files.admission import task
+from headwater.connectors.files.admission.record import Record, folder_of, place_of
+from headwater.connectors.files.admission.task import (
+    SETTLED_SECONDS,
+    START_SECONDS,
+    Admission,
+    Admissions,
+)
+from headwater.connectors.upkeep import Moment
+from headwater.errors import CheckpointError
+
+NOW = 1_700_000_000.0
+
+
+class Clock:
+    """The time, moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Shop:
+    """A folder of files, of which those that begin with `bad` can't be opened."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder, self.kept = root / "in", root / "run" / "admitted" / "s" / "0"
+        self.folder.mkdir(parents=True)
+        self.clock, self.opened = Clock(), list[str]()
+
+    def admission(self, only: str = "") -> Admission:
+        record = Record(self.kept, str(self.folder))
+        record.begin()
+        return Admission("s", str(self.folder), record, self._open, _stand_in, only=only, clock=self.clock)
+
+    def put(self, name: str, text: str = "good", age: float = 60.0) -> Path:
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        os.utime(file, (self.clock.now - age, self.clock.now - age))
+        return file
+
+    def listed(self) -> list[str]:
+        version, *lines = (self.kept / "_spark_metadata" / "0").read_text().split("\n")
+        assert version == "v1"
+        return [json.loads(line)["path"] for line in lines]
+
+    def rejected(self) -> list[dict[str, str]]:
+        return [json.loads(file.read_text()) for file in sorted((self.kept / "rejected").glob("*.bad"))]
+
+    def _open(self, files: list[str]) -> dict[str, str]:
+        self.opened += files
+        return {file: "broken" for file in files if Path(file).read_text().startswith("bad")}
+
+
+def _stand_in(target: Path, says: Mapping[str, str]) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    file = target.with_suffix(".bad")
+    file.write_text(json.dumps(says))
+    return file
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_good_files_are_listed_and_bad_ones_have_one_stand_in_each(shop: Shop) -> None:
+    good, bad = shop.put("day=1/a ü.x"), shop.put("b.x", "bad")
+    shop.put("_hidden"), shop.put("other/c.x")
+    shop.admission().start()
+    first, second = shop.listed()
+    assert first == f"file://{str(good).replace(' ', '%20')}"
+    assert second.startswith(f"file://{shop.kept}/rejected/")
+    assert shop.rejected() == [{"file": str(bad), "reason": "unreadable file", "detail": "broken"}]
+    # A second start opens nothing again and shows the same.
+    shop.opened.clear()
+    shop.admission().start()
+    assert (shop.opened, shop.listed()) == ([], [first, second])
+
+
+def test_a_file_that_is_being_written_is_opened_again_until_it_is_whole(shop: Shop) -> None:
+    admission = shop.admission()
+    admission.start()
+    shop.put("a.x", "bad", age=1)
+    admission.catch_up()
+    assert (admission.waits, shop.listed()) == (True, [])
+    file = shop.put("a.x", "good now", age=0)
+    admission.catch_up()
+    assert (admission.waits, shop.listed()) == (False, [f"file://{file}"])
+    shop.put("b.x", "bad", age=1)
+    admission.catch_up()
+    shop.clock.now += SETTLED_SECONDS
+    admission.catch_up()
+    assert (admission.waits, len(shop.rejected())) == (False, 1)
+
+
+def test_a_start_waits_for_a_file_that_may_be_being_written(shop: Shop) -> None:
+    shop.put("a.x", "bad", age=0)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        shop.clock.now += 1
+
+    said: list[str] = []
+    shop.admission().start(said.append, pause=pause)
+    assert (len(pauses), len(shop.rejected())) == (int(SETTLED_SECONDS), 1)
+    assert said == [f"s: waiting for {shop.folder}/a.x, which can't be opened yet and keeps changing."]
+
+
+def test_a_start_does_not_wait_for_ever_and_can_be_ended(shop: Shop) -> None:
+    good, growing = shop.put("a.x"), shop.put("b.x", "bad", age=0)
+    said, asked = list[str](), list[int]()
+
+    def pause(seconds: float) -> None:
+        shop.clock.now += 1
+        shop.put("b.x", "bad" * int(shop.clock.now - NOW), age=0)
+
+    admission = shop.admission()
+    admission.start(said.append, lambda: asked.append(1), pause)
+    assert (len(asked), shop.listed(), shop.rejected()) == (int(START_SECONDS), [f"file://{good}"], [])
+    assert said[1:] == [f"s: the run starts without {growing}, and looks again between batches."]
+    growing.write_text("good at last")
+    admission.catch_up()
+    assert shop.listed() == [f"file://{good}", f"file://{growing}"]
+
+    def stop() -> None:
+        raise InterruptedError
+
+    shop.put("c.x", "bad", age=0)
+    with pytest.raises(InterruptedError):
+        shop.admission().start(said.append, stop, pause)
+
+
+def test_a_file_that_may_not_be_read_is_not_condemned(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, closed = shop.put("a.x"), shop.put("b.x", "bad")
+    admission = shop.admission()
+    denied = PermissionError(errno.EACCES, "Permission denied", str(closed))
+    monkeypatch.setattr(task, "_closed", lambda path: denied if path == str(closed) else None)
+    with pytest.raises(CheckpointError) as refused:
+        admission.start()
+    (problem,) = refused.value.problems
+    assert problem.code == "HW-FILES-NOT-LOOKED-AT"
+    assert problem.params == {"name": "s", "says": f"Permission denied ({closed})"}
+    assert (shop.listed(), shop.rejected()) == ([f"file://{good}"], [])
+    monkeypatch.undo()
+    admission.catch_up()
+    assert len(shop.rejected()) == 1
+
+
+def test_what_can_not_be_read_is_found_by_reading_it(tmp_path: Path) -> None:
+    assert isinstance(task._closed(str(tmp_path)), IsADirectoryError)
+    (tmp_path / "a").write_text("x")
+    assert task._closed(str(tmp_path / "a")) is None
+
+
+def test_a_mended_file_is_admitted_and_its_stand_in_stays(shop: Shop) -> None:
+    shop.put("a.x", "bad")
+    admission = shop.admission()
+    admission.start()
+    mended = shop.put("a.x", "good again")
+    admission.catch_up()
+    assert len(shop.listed()) == 2
+    assert f"file://{mended}" in shop.listed()
+
+
+def test_a_file_that_went_is_not_listed_any_more(shop: Shop) -> None:
+    file, stays = shop.put("a.x"), shop.put("b.x")
+    admission = shop.admission()
+    admission.start()
+    file.unlink()
+    admission.catch_up()
+    assert shop.listed() == [f"file://{stays}"]
+
+
+def test_what_a_kill_left_unlisted_is_listed_by_the_next_start(shop: Shop) -> None:
+    file = shop.put("a.x")
+    shop.admission().start()
+    (shop.kept / "_spark_metadata" / "0").write_text("v1")
+    shop.admission().start()
+    assert shop.listed() == [f"file://{file}"]
+
+
+def test_only_names_that_the_user_asked_for_are_opened(shop: Shop) -> None:
+    shop.put("a.csv"), shop.put("notes.txt", "bad")
+    shop.admission(only="*.{csv,tsv}").start()
+    assert ([Path(file).name for file in shop.opened], shop.rejected()) == (["a.csv"], [])
+
+
+def test_changes_are_counted_and_the_last_call_does_nothing(shop: Shop) -> None:
+    both = Admissions([shop.admission()])
+    both.start()
+    assert both.catch_up() == 0
+    shop.put("a.x")
+    both(Moment(frozenset(), last=True))
+    assert shop.listed() == []
+    both(Moment(frozenset()))
+    assert len(shop.listed()) == 1
+    assert both.catch_up() == 1
+
+
+def test_the_place_of_an_admission_is_what_it_is_about(shop: Shop, tmp_path: Path) -> None:
+    shop.admission()
+    assert place_of(str(folder_of(tmp_path / "run", "s", 0))) == str(shop.folder)
+    assert place_of(str(shop.folder)) == str(shop.folder)

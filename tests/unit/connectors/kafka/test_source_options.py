@@ -1,0 +1,164 @@
+"""The keys of the Kafka source, and what becomes of them on the way to Spark."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from headwater.connectors.kafka import KafkaSource
+from headwater.connectors.kafka.source.options import places
+from headwater.connectors.kafka.source.positions import At, AtOffsets, AtTimes
+from headwater.values import secret
+
+SASL = {"mechanism": "PLAIN", "user": "u", "password": secret("P")}
+ONE: dict[str, Any] = {"servers": "localhost:9092", "topic": "clicks"}
+
+
+def read(root: Path = Path("/project"), **written: Any) -> KafkaSource:
+    return KafkaSource.model_validate(written, context={"root": root})
+
+
+def refusal(**written: Any) -> str:
+    with pytest.raises(ValidationError) as error:
+        read(**written)
+    (only,) = error.value.errors()
+    return str(only["msg"])
+
+
+def test_a_source_starts_with_all_that_there_is() -> None:
+    source = read(**ONE)
+    assert (source.start, source.end, source.on_data_loss, source.on_new_topic) == (
+        At("earliest"),
+        At("latest"),
+        "fail",
+        "fail",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [
+        ("latest", At("latest")),
+        (
+            {"offsets": {"clicks": {"0": 23, 1: "latest"}}},
+            AtOffsets({"clicks": {0: 23, 1: "latest"}}, "earliest"),
+        ),
+        ({"offsets": {"clicks": {"0": 0}}, "others": "latest"}, AtOffsets({"clicks": {0: 0}}, "latest")),
+        ({"time": "2026-01-31 12:00:00"}, AtTimes(datetime(2026, 1, 31, 12), "earliest")),
+        (
+            {"time": "2026-01-31", "none_after": "latest"},
+            AtTimes(datetime(2026, 1, 31), "earliest", "latest"),
+        ),
+        (
+            {"time": {"a": "2026-01-31T00:00:00+00:00", "b": {"1": datetime(2026, 1, 1)}}},
+            AtTimes(
+                {"a": datetime(2026, 1, 31, tzinfo=UTC), "b": {1: datetime(2026, 1, 1)}},
+                "earliest",
+            ),
+        ),
+    ],
+)
+def test_a_start_is_a_word_offsets_or_times(written: Any, place: Any) -> None:
+    assert read(**ONE, start=written).start == place
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"start": "earlist"}, "did you mean `earliest`?"),
+        ({"start": 5}, "`start` is earliest, latest,"),
+        ({"start": {"offset": {}}}, "`start` is earliest, latest,"),
+        ({"start": {"offsets": {"clicks": 5}}}, "maps topics to offsets by partition"),
+        ({"start": {"offsets": {"clicks": {"x": 5}}}}, "`x` is no partition"),
+        ({"start": {"offsets": {"clicks": {"0": -5}}}}, "whole number from 0 on"),
+        ({"start": {"offsets": {"clicks": {"0": 5}}, "none_after": "fail"}}, "has no key `none_after`"),
+        ({"start": {"time": "yesterday"}}, "`yesterday` in `start` is no time"),
+        ({"start": {"time": "2026-01-01", "none_after": "earliest"}}, "is latest or fail"),
+        ({"start": {"time": "2026-01-01", "others": "first"}}, "is earliest or latest, not `first`"),
+        ({"end": "earliest"}, "leaves nothing to read"),
+        ({"end": {"time": "2026-01-01", "none_after": "latest"}}, "`none_after` is for `start`"),
+        ({"pattern": "c.*"}, "exactly one of `topic`, `pattern` and `partitions`"),
+        ({"topic": None}, "exactly one of `topic`, `pattern` and `partitions`"),
+        ({"servers": "localhost"}, "`localhost` is no `host:port`"),
+        ({"min_rows_per_batch": 9, "max_rows_per_batch": 3}, "`min_rows_per_batch` is 9"),
+        ({"longest_wait": "1 minute"}, "does nothing without `min_rows_per_batch`"),
+        ({"group": "g", "group_prefix": "p"}, "`group_prefix` does nothing beside `group`"),
+        ({"options": {"startingOffsets": "latest"}}, "which the key `start` says"),
+        ({"options": {"kafka.bootstrap.servers": "x:1"}}, "which `servers` says"),
+        ({"tls": {}, "options": {"Kafka.SSL.truststore.location": "x"}}, "beside `tls`"),
+        ({"tls": {}, "options": {"kafka.sasl.jaas.config": "x"}}, "beside `tls`"),
+        ({"sasl": SASL, "options": {"kafka.sasl.jaas.config": "x"}}, "beside `sasl`"),
+        ({"sasl": SASL, "options": {"kafka.security.protocol": "SSL"}}, "beside `sasl`"),
+        ({"topic": "a,b"}, "write several topics as a list"),
+        ({"topic": ["a", "b c"]}, "`b c` is no name of a topic"),
+        ({"topic": ".."}, "`..` is no name of a topic"),
+        ({"topic": "a" * 250}, "is no name of a topic"),
+        ({"topic": None, "partitions": {"a/b": [0]}}, "`a/b` is no name of a topic"),
+        ({"topic": None, "partitions": {"a": []}}, "names none of `a`"),
+        ({"sasl": {"mechanism": "PLAIN", "user": "u", "password": "open"}}, "write ${secret:NAME}"),
+        ({"tls": {"certificate": "no.pem"}}, "there is no file"),
+        ({"tls": {"key_password": secret("P")}}, "does nothing without `key`"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(keys: dict[str, Any], says: str) -> None:
+    assert says in refusal(**{**ONE, **keys})
+
+
+def test_a_password_in_clear_is_not_repeated() -> None:
+    with pytest.raises(ValidationError) as error:
+        read(**ONE, sasl={"mechanism": "PLAIN", "user": "u", "password": "hunter2"})
+    assert "hunter2" not in str(error.value.errors(include_input=False))
+
+
+def test_a_checkpoint_is_bound_to_topics_and_not_to_servers() -> None:
+    assert places(read(**ONE)) == ("kafka:clicks",)
+    assert places(read(servers="a:1", topic=["b", "a"])) == ("kafka:a", "kafka:b")
+    assert places(read(servers="a:1", pattern="a.*")) == ("kafka:/a.*/",)
+    assert places(read(servers="a:1", partitions={"a": [1, 0]})) == ("kafka:a[0, 1]",)
+
+
+def connection(source: KafkaSource) -> tuple[dict[str, str], list[str]]:
+    hidden: list[str] = []
+    return source.connection(lambda each: 'pa"ss\\word', hidden.append), hidden
+
+
+def test_a_password_is_quoted_as_java_wants_it() -> None:
+    source = read(**ONE, sasl={"mechanism": "SCRAM-SHA-512", "user": 'a"b', "password": secret("P")})
+    entry = (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="a\\"b" password="pa\\"ss\\\\word";'
+    )
+    settings, hidden = connection(source)
+    assert settings == {
+        "kafka.bootstrap.servers": "localhost:9092",
+        "kafka.security.protocol": "SASL_PLAINTEXT",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": entry,
+    }
+    assert hidden == ['pa\\"ss\\\\word', entry]
+    assert source.hidden_options() == {"kafka.sasl.jaas.config"}
+    assert [route for route, _ in source.secrets()] == [("sasl", "password")]
+
+
+def test_certificates_go_along_as_texts(tmp_path: Path) -> None:
+    for name in ("ca", "client", "key"):
+        (tmp_path / f"{name}.pem").write_text(f"-- {name} --\n")
+    tls = {"ca": "ca.pem", "certificate": "client.pem", "key": "key.pem", "key_password": secret("P")}
+    source = read(tmp_path, **ONE, tls=tls)
+    settings, hidden = connection(source)
+    assert settings == {
+        "kafka.bootstrap.servers": "localhost:9092",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.certificates": "-- ca --\n",
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.keystore.certificate.chain": "-- client --\n",
+        "kafka.ssl.keystore.key": "-- key --\n",
+        "kafka.ssl.key.password": 'pa"ss\\word',
+    }
+    assert hidden == ["-- key --\n"]
+    assert source.hidden_options() == {"kafka.ssl.keystore.key", "kafka.ssl.key.password"}

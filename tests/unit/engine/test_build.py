@@ -1,0 +1,48 @@
+"""What a connector gets to know of the queries that read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.engine.build import Builder
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+    name: clicks
+    sources:
+      clicks: {connector: kafka, servers: "kafka:9092", topic: clicks}
+      others: {connector: rate}
+    sinks:
+      one: {reads: clicks, connector: console}
+      two: {reads: Clicks, connector: CONNECTOR}
+      apart: {reads: others, connector: console}
+"""
+SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
+
+
+def goes_on(folder: Path, connector: str, *begun: str, **keys: Any) -> bool:
+    spec = spec_of(PIPELINE.replace("CONNECTOR", connector)).model_copy(update={"folder": folder})
+    for sink in begun:
+        offsets = folder / "checkpoints" / sink / "offsets/0"
+        offsets.parent.mkdir(parents=True)
+        offsets.write_text(f"v1\n{SETTINGS}\n{{}}")
+    spark: Any = None
+    return Builder(spark, spec, None, **keys).context(spec.sources[0]).goes_on
+
+
+@pytest.mark.parametrize(
+    ("begun", "told"), [((), False), (("one",), False), (("one", "two"), True), (("one", "apart"), False)]
+)
+def test_a_source_goes_on_when_all_its_queries_do(tmp_path: Path, begun: tuple[str, ...], told: bool) -> None:
+    assert goes_on(tmp_path, "console", *begun) == told
+
+
+def test_a_table_in_memory_begins_anew(tmp_path: Path) -> None:
+    assert not goes_on(tmp_path, "memory", "one", "two")
+
+
+def test_finished_data_goes_on_from_nothing(tmp_path: Path) -> None:
+    assert not goes_on(tmp_path, "console", "one", "two", batch=True)

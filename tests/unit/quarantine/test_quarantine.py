@@ -1,0 +1,109 @@
+"""Rows set aside: read by the log's word, fed again once for each time."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow  # type: ignore[import-untyped]
+import pyarrow.parquet  # type: ignore[import-untyped]
+import pytest
+
+from headwater.errors import CheckpointError
+from headwater.quarantine import Quarantine, SetAside, feed, quarantines
+from headwater.quarantine.feeding import SCHEMA
+from tests.quarantines import commit, row
+
+
+@pytest.fixture
+def quarantine(tmp_path: Path) -> Quarantine:
+    return Quarantine("orders", tmp_path / "quarantine" / "orders")
+
+
+def test_rows_are_those_of_the_log(quarantine: Quarantine) -> None:
+    commit(quarantine, 0, [row(1), row(2, None)])
+    commit(quarantine, 1, [row(3, b"\xff")])
+    # A batch that was not committed leaves files that nobody may read.
+    pyarrow.parquet.write_table(
+        pyarrow.Table.from_pylist([row(9).record()], SCHEMA), quarantine.folder / "rows/part-9.parquet"
+    )
+    assert list(quarantine.rows()) == [row(1), row(2, None), row(3, b"\xff")]
+    assert [each.name for each in quarantines(quarantine.folder.parent.parent)] == ["orders"]
+
+
+def test_each_row_is_fed_once_for_each_time_it_was_set_aside(quarantine: Quarantine) -> None:
+    commit(quarantine, 0, [row(1), row(2), row(2, reason="too large")])
+    assert feed(quarantine, lambda each: each.reason == "malformed").rows == 2
+    # The equal row of another reason is the same row by its id, and still waits once.
+    assert [each.offset for each in quarantine.waiting()] == [2]
+    assert feed(quarantine, lambda each: True).rows == 1
+    assert feed(quarantine, lambda each: True).rows == 0
+    commit(quarantine, 1, [row(1)])
+    assert [each.offset for each in quarantine.waiting()] == [1]
+    fed = feed(quarantine, lambda each: True)
+    assert (fed.rows, fed.left) == (1, 0)
+    assert [each.id for each in quarantine.fed()] == [row(n).id for n in (1, 2, 2, 1)]
+
+
+def test_mended_rows_are_fed_with_their_new_text_under_their_old_id(quarantine: Quarantine) -> None:
+    commit(quarantine, 0, [row(1), row(2)])
+    fed = feed(quarantine, lambda each: True, {row(2).id: ['{"a": 1}'], "unknown": ["x"]})
+    assert (fed.rows, fed.left, fed.unknown) == (1, 1, ("unknown",))
+    (again,) = quarantine.fed()
+    assert (again.id, again.value, again.offset) == (row(2).id, b'{"a": 1}', 2)
+    assert [each.offset for each in quarantine.waiting()] == [1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        row(2),
+        row(1, b"y"),
+        row(1, None),
+        row(1, key=b"x"),
+        row(1, topic="u"),
+        row(1, partition=1),
+        row(1, source="o"),
+    ],
+)
+def test_rows_that_differ_have_other_ids(other: SetAside) -> None:
+    assert other.id != row(1).id
+    assert row(1, reason="other", set_aside_at=datetime.now(UTC)).id == row(1).id
+
+
+def test_a_row_as_json() -> None:
+    told = row(1, b"\xff").to_json()
+    assert (told["id"], told["value"], told["text"], told["offset"]) == (row(1, b"\xff").id, "/w==", None, 1)
+    assert (told["headers"], told["set_aside_at"]) == (
+        [{"key": "h", "value": "MQ=="}],
+        "2026-01-02T03:04:05+00:00",
+    )
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_a_file_that_can_t_be_read_is_named(quarantine: Quarantine) -> None:
+    commit(quarantine, 0, [row(1)])
+    (quarantine.folder / "rows/part-0.parquet").write_bytes(b"nonsense")
+    with pytest.raises(CheckpointError) as refused:
+        list(quarantine.rows())
+    assert [problem.code for problem in refused.value.problems] == ["HW-QUARANTINE-UNREADABLE"]
+
+
+def test_equal_rows_take_their_texts_one_after_another(quarantine: Quarantine) -> None:
+    commit(quarantine, 0, [row(1, file="f"), row(1, file="f")])
+    assert feed(quarantine, lambda each: True, {row(1, file="f").id: ["X", "Y"]}).rows == 2
+    assert [each.value for each in quarantine.fed()] == [b"X", b"Y"]
+
+
+def test_a_file_that_could_not_be_opened_is_not_fed(quarantine: Quarantine) -> None:
+    commit(quarantine, 0, [row(1, None, "unreadable file"), row(2)])
+    fed = feed(quarantine, lambda each: True)
+    assert (fed.rows, fed.left) == (1, 1)
+
+
+def test_a_dry_feeding_feeds_nothing(quarantine: Quarantine) -> None:
+    commit(quarantine, 0, [row(1)])
+    fed = feed(quarantine, lambda each: True, {"unknown": ["x"], row(1).id: ["y"]}, dry=True)
+    assert (fed.rows, fed.left, fed.unknown, fed.file) == (1, 0, ("unknown",), None)
+    assert list(quarantine.fed()) == []

@@ -1,0 +1,170 @@
+"""Rows are fed again only to queries that have read them where they stand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.api.quarantine import Replayed, replay
+from headwater.errors import CheckpointError
+from headwater.plan import Graph
+from headwater.plan.verdicts import verdicts_of
+from headwater.quarantine import Quarantine
+from tests.checkpoints import handed_out, stopped
+from tests.quarantines import commit, row
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+name: orders
+sources:
+  orders:
+    connector: kafka
+    servers: localhost:9092
+    topic: t
+    format: json
+    schema: {id: int}
+    bad_rows: quarantine
+tables:
+  paid: {sql: SELECT * FROM orders, expect: {paid: {check: id > 0, else: quarantine}}}
+sinks:
+  out: {reads: orders, connector: console}
+  other: {reads: Paid, connector: console}
+  held: {reads: orders, connector: memory}
+"""
+Replay = Callable[..., Replayed]
+
+
+def kafka(end: int) -> dict[str, Any]:
+    return {"orders": {"t": {"0": end}}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "orders.yml").write_text(PIPELINE)
+    return tmp_path / ".headwater"
+
+
+@pytest.fixture
+def fed(folder: Path) -> Replay:
+    def run(name: str = "orders", **options: Any) -> Replayed:
+        return replay(folder.parent / "orders.yml", name, **options)
+
+    return run
+
+
+def set_aside(folder: Path, *rows: Any, name: str = "orders", batch: int = 0) -> Quarantine:
+    quarantine = Quarantine(name, folder / "quarantine" / name)
+    commit(quarantine, batch, list(rows))
+    return quarantine
+
+
+def told(result: Replayed) -> tuple[int, int, int, tuple[str, ...]]:
+    return result.rows, result.left, result.unread, result.behind
+
+
+def test_a_message_that_a_sink_has_yet_to_read_waits(folder: Path, fed: Replay) -> None:
+    quarantine = set_aside(folder, row(9), row(10), row(11))
+    stopped(folder, "quarantine.orders", kafka(1000))
+    stopped(folder, "other", kafka(1000))
+    # It failed in the batch that holds the third row.
+    stopped(folder, "out", kafka(11), planned=[{"t": {"0": 1000}}])
+    # A table in memory begins anew, and what it read counts for nothing.
+    stopped(folder, "held", kafka(0))
+    assert told(fed(dry=True)) == (2, 1, 1, ("out",))
+    assert told(fed()) == (2, 1, 1, ("out",))
+    assert [each.offset for each in quarantine.waiting()] == [11]
+    stopped(folder, "out", kafka(1000))
+    assert told(fed()) == (1, 0, 0, ())
+
+
+def test_a_query_that_never_started_or_committed(folder: Path, fed: Replay) -> None:
+    set_aside(folder, row(1))
+    stopped(folder, "out", kafka(5))
+    (folder / "checkpoints/out/commits/0").unlink()
+    assert told(fed()) == (0, 1, 1, ("out",))
+    stopped(folder, "out", kafka(5))
+    assert told(fed()) == (1, 0, 0, ())
+
+
+def test_what_was_fed_before_and_came_back_waits_for_all(folder: Path, fed: Replay) -> None:
+    quarantine = set_aside(folder, row(1), row(2))
+    stopped(folder, "out", kafka(5))
+    assert fed(ids=(row(1).id,)).rows == 1
+    (file,) = (quarantine.folder / "again").glob("*.parquet")
+    # The quarantine has read it again and found it bad again; the sink has not read it yet.
+    set_aside(folder, row(1), batch=1)
+    assert told(fed()) == (1, 1, 1, ("out",))
+    stopped(folder, "out", {**kafka(5), "orders.again": {"logOffset": 0}})
+    handed_out(folder, "out", 1, [file.as_uri()])
+    assert told(fed()) == (1, 0, 0, ())
+
+
+def test_a_mended_row_that_came_back_is_known_by_its_new_bytes(folder: Path, fed: Replay) -> None:
+    set_aside(folder, row(1))
+    stopped(folder, "out", kafka(5))
+    mended = folder.parent / "mended.jsonl"
+    mended.write_text(json.dumps({"id": row(1).id, "text": "still bad"}))
+    assert fed(mended=mended).rows == 1
+    set_aside(folder, row(1, b"still bad"), batch=1)
+    assert told(fed()) == (0, 1, 1, ("out",))
+
+
+def test_rows_of_files(folder: Path, fed: Replay) -> None:
+    (folder.parent / "in").mkdir()
+    files = "connector: files\n    path: in/\n    format"
+    old = "connector: kafka\n    servers: localhost:9092\n    topic: t\n    format"
+    (folder.parent / "orders.yml").write_text(PIPELINE.replace(old, files))
+    place: dict[str, Any] = {"topic": None, "partition": None}
+    set_aside(folder, row(0, file="/in/a b.json", **place), row(0, file="/in/c.json", **place))
+    stopped(folder, "out", {"orders": {"logOffset": 0}})
+    handed_out(folder, "out", 0, ["file:///in/a%20b.json"], ["file:///in/c.json"])
+    assert told(fed()) == (1, 1, 1, ("out",))
+
+
+def test_rows_of_a_table_wait_until_all_have_read_what_they_come_from(folder: Path, fed: Replay) -> None:
+    place: dict[str, Any] = {"topic": None, "partition": None, "source": "paid", "reason": "expectation"}
+    set_aside(folder, row(0, **place), name="paid")
+    # What its query has planned may be in the quarantine already.
+    stopped(folder, "quarantine.paid", kafka(80), planned=[{"t": {"0": 100}}])
+    stopped(folder, "other", kafka(90))
+    stopped(folder, "out", kafka(3))
+    assert told(fed("paid")) == (0, 1, 1, ("other", "quarantine.paid"))
+    stopped(folder, "quarantine.paid", kafka(100))
+    (folder / "checkpoints/quarantine.paid/offsets/1").unlink()
+    stopped(folder, "other", kafka(101))
+    assert told(fed("paid")) == (1, 0, 0, ())
+
+
+@pytest.mark.parametrize("gone", ["facts/out.json", "checkpoints/out"])
+def test_what_can_t_be_told_is_refused(folder: Path, fed: Replay, gone: str) -> None:
+    quarantine = set_aside(folder, row(1))
+    stopped(folder, "out", kafka(5))
+    # A start that adds a source was interrupted.
+    (folder / gone).rename(folder / f"{gone}.next")
+    with pytest.raises(CheckpointError) as refused:
+        fed()
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.params["sink"]) == ("HW-REPLAY-PLACE-UNKNOWN", "out")
+    assert not (quarantine.folder / "again").exists()
+
+
+def test_a_table_whose_quarantine_left_no_facts_is_refused(folder: Path, fed: Replay) -> None:
+    set_aside(folder, row(0, topic=None, partition=None), name="paid")
+    stopped(folder, "other", kafka(90))
+    with pytest.raises(CheckpointError) as refused:
+        fed("paid")
+    assert [each.params["sink"] for each in refused.value.problems] == ["quarantine.paid"]
+
+
+def test_another_definition_is_told_of(folder: Path, fed: Replay) -> None:
+    spec = spec_of(PIPELINE)
+    now = verdicts_of(spec, Graph.of(spec), "orders")
+    set_aside(folder, row(10))
+    stopped(folder, "out", kafka(5), verdicts=now)
+    assert fed().redefined is False
+    stopped(folder, "out", kafka(5), verdicts={"orders": "before"})
+    assert (fed().redefined, fed().unread) == (True, 1)
