@@ -181,12 +181,14 @@ VALUES = """\
 ## Values
 
 - **Durations** are numbers with units: `10 minutes`, `60s`, `500 ms`, `1 hour 30 minutes`.
-- **Triggers** are `every 10 seconds`, `once` or `available now`. Without one, the next batch starts as soon
-  as the last one has ended.
+- **Triggers** are `every 10 seconds`, `once`, `available now`, `continuous 1 second` and
+  `real time 5 minutes` ([what each can do](../concepts/triggers.md)). Without one, the next batch starts as
+  soon as the last one has ended.
 - **Paths** are relative to the pipeline file.
 - **Variables**: `${NAME}` and `${NAME:-default}` come from the environment. Between `{` and `}` quote them:
   `{path: "${FOLDER}"}`. `$${` is a plain `${`.
-- **Secrets**: `${secret:NAME}` is never printed; it may stand in `options:`.
+- **Secrets**: `${secret:NAME}` is never printed; it may stand in `options:`, and where a
+  key such as `password` asks for one.
 
 ## In an editor
 
@@ -248,7 +250,8 @@ def sink_lines(side: SinkSide) -> Iterator[str]:
     yield f"- Modes: {mode_words(side)}."
     yield f"- Delivery: {side.delivery.value}."
     can = "It can" if side.batch else "It can't"
-    into = ", with `--into` for the place" if side.batch and side.stores else ""
+    place = ", with `--append`" if side.appends else ", with `--into` for the place" if side.stores else ""
+    into = place if side.batch else ""
     yield f"- {can} take the rows of `run --batch`{into}."
     yield from ("", *keys_table(side.options))
 

@@ -10,6 +10,7 @@ from headwater.cli.render import print_json_line
 from headwater.dev.happenings import BrokerStarted, BrokerStopped, Produced, TopicReady
 from headwater.events import Event, Said
 
+USUAL = "127.0.0.1:9092"
 PIPELINE = Path("pipeline.yml")
 
 
@@ -49,7 +50,9 @@ def text_of(event: Event) -> str:
 def next_command(servers: str) -> str:
     """What to type next: the pipeline that is here, or messages."""
     if PIPELINE.is_file():
-        return f"headwater run {PIPELINE}"
+        # What the template reads from, if nothing is said.
+        elsewhere = "" if servers == USUAL else f"KAFKA_SERVERS={servers} "
+        return f"{elsewhere}headwater run {PIPELINE}"
     return f"headwater dev kafka --servers {servers} --produce FILE --topic NAME --rate 100/s"
 
 

@@ -82,10 +82,19 @@ class JsonView(View):
     def __init__(self) -> None:
         super().__init__()
         self._stdout = sys.stdout
+        self._idle: set[str] = set()
         # What the user's own code prints would stand between the objects.
         self._beside = redirect_stdout(sys.stderr)
 
     def show(self, event: Event) -> None:
+        name = getattr(event, "query", "")
+        # An idle query looks several times a second; only that it became idle is news.
+        if isinstance(event, QueryIdle):
+            if name in self._idle:
+                return
+            self._idle.add(name)
+        else:
+            self._idle.discard(name)
         self._write(event.to_json())
 
     def line(self, line: str) -> None:

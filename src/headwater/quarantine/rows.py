@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 _ID_DIGITS = 16
@@ -37,7 +37,9 @@ class SetAside:
         """From a record of the quarantine's files."""
         row = dict(record["row"])
         headers = row.pop("headers")
-        told = {name: record[name] for name in ("source", "reason", "detail", "set_aside_at")}
+        told = {name: record[name] for name in ("source", "reason", "detail")}
+        told["set_aside_at"] = _utc(record["set_aside_at"])
+        row["timestamp"] = _utc(row["timestamp"]) if row["timestamp"] else None
         listed = tuple((each["key"], each["value"]) for each in headers) if headers is not None else None
         return cls(**told, **row, headers=listed, fed_as=record.get("id") or "")
 
@@ -102,6 +104,11 @@ class SetAside:
         row["headers"] = None if headers is None else [{"key": key, "value": value} for key, value in headers]
         told = {name: getattr(self, name) for name in ("source", "reason", "detail", "set_aside_at")}
         return {"id": self.id, **told, "row": row}
+
+
+def _utc(moment: datetime) -> datetime:
+    """A time as Spark keeps it: in UTC, which not every form of a parquet file says."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _text(value: bytes | None) -> str | None:

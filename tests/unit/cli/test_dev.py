@@ -104,4 +104,5 @@ def test_the_next_command_is_the_pipeline_that_is_here(
     monkeypatch.chdir(tmp_path)
     assert next_command("h:1").startswith("headwater dev kafka --servers h:1 --produce ")
     (tmp_path / "pipeline.yml").touch()
-    assert next_command("h:1") == "headwater run pipeline.yml"
+    assert next_command("h:1") == "KAFKA_SERVERS=h:1 headwater run pipeline.yml"
+    assert next_command("127.0.0.1:9092") == "headwater run pipeline.yml"

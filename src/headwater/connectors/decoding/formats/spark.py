@@ -94,9 +94,10 @@ def _options(settings: Mapping[str, str]) -> str:
 class Json:
     """An object of JSON.
 
-    Spark's parser stops behind the first value and takes what follows for nothing. So one more field is put
-    before the last brace of the text: it is in the object only where that brace is the one that ends it. Its
-    value is a hash of the text, which the text itself can't have in it.
+    Spark's parser stops behind the first value and takes what follows for nothing. A text whose only `}` is
+    its last letter has nothing behind its object. In any other, one more field is put before the last brace:
+    it is in the object only where that brace is the one that ends it. Its value is a hash of the text, which
+    the text itself can't have in it.
     """
 
     schema: Schema
@@ -104,19 +105,30 @@ class Json:
 
     def read(self, data: str) -> Column:
         fields = "".join(f"{_quoted(each.name)} {each.type}, " for each in self.schema.columns)
-        return expr(self._parsed(data, fields))
+        # In an array, since what is named twice would be parsed twice.
+        whole = f"get(transform(array({self._parsed(data, fields)}), r -> {self._ended(data, 'r')}), 0)"
+        return expr(
+            f"CASE WHEN NOT is_valid_utf8({data}) THEN NULL "
+            f"WHEN {_has_one_brace(data)} THEN {self._plainly_parsed(data, fields)} ELSE {whole} END"
+        )
+
+    def _ended(self, data: str, read: str) -> str:
+        """The same fields, and all of the text as what is bad where the object does not end with it."""
+        kept = (f"{text(each.name)}, {read}.{_quoted(each.name)}, " for each in self.schema.columns)
+        bad = f"IF({read}.{_END} <=> {_hash(data)}, {read}.{_BAD}, coalesce({read}.{_BAD}, {data}))"
+        return f"named_struct({''.join(kept)}'{_END}', {read}.{_END}, '{_BAD}', {bad})"
 
     def row(self, read: str) -> str:
         return read
 
     def verdict(self, read: str, data: str) -> Verdict:
         # Of a text that is no JSON nothing is read, of an object with a wrong value all the rest.
-        no_object = f"NOT {read}.{_END} <=> {_hash(data)}"
-        malformed = f"IF(is_valid_utf8({data}), 'it is not one JSON object', {_NOT_TEXT})"
-        verdict = _missing(self.schema, self.row(read))
+        no_object = f"IF(is_valid_utf8({data}), 'it is not one JSON object', {_NOT_TEXT})"
+        malformed = Verdict(text(Reason.MALFORMED), no_object)
         wrong = Verdict(text(Reason.WRONG_TYPE), self._which(data))
-        verdict = verdict.unless(f"{read}.{_BAD} IS NOT NULL", wrong)
-        return verdict.unless(no_object, Verdict(text(Reason.MALFORMED), malformed))
+        wrong = wrong.unless(f"NOT {self._parsed(data, '')}.{_END} <=> {_hash(data)}", malformed)
+        verdict = _missing(self.schema, self.row(read))
+        return verdict.unless(f"{read}.{_BAD} IS NOT NULL", wrong).unless(f"{read} IS NULL", malformed)
 
     def _which(self, data: str) -> str:
         """The first column that does not fit; each is tried alone, which only bad rows come to."""
@@ -130,8 +142,12 @@ class Json:
         return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
 
     def _parsed(self, data: str, fields: str) -> str:
+        """What is read of the text with the field at its end."""
+        return self._plainly_parsed(_with_end(data), fields)
+
+    def _plainly_parsed(self, data: str, fields: str) -> str:
         schema = text(f"{fields}{_END} string, {_BAD} string")
-        return f"from_json({_with_end(data)}, {schema}, {_options(self.settings)})"
+        return f"from_json({data}, {schema}, {_options(self.settings)})"
 
 
 def _hash(data: str) -> str:
@@ -148,9 +164,17 @@ def _with_end(data: str) -> str:
     )
 
 
+def _has_one_brace(data: str) -> str:
+    return f"endswith({data}, '}}') AND NOT contains({_inside(data)}, '}}')"
+
+
+def _inside(ended: str) -> str:
+    """All but the last letter; as bytes, or each letter would be counted."""
+    return f"CAST(substring(CAST({ended} AS binary), 1, octet_length({ended}) - 1) AS string)"
+
+
 def _marked(ended: str, data: str) -> str:
-    # As bytes, or each letter would be counted; and no more is copied than must be.
-    inside = f"CAST(substring(CAST({ended} AS binary), 1, octet_length({ended}) - 1) AS string)"
+    inside = _inside(ended)
     before = f"substring(CAST({ended} AS binary), -2, 1)"
     is_empty = f"IF({before} > X'20', {before} = X'7B', endswith({_trimmed(inside)}, '{{'))"
     mark, end = text(f'"{_END}":"'), text('"}')
