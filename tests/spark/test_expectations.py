@@ -109,7 +109,7 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     # A mended row and one that is still bad flow again.
     (quarantine,) = quarantines(tmp_path / ".headwater")
     fourth = next(row for row in quarantine.rows() if json.loads(row.value or b"")["id"] == 4)
-    mended = {fourth.id: json.dumps({"id": 4, "cost": 4.0, "at": AT})}
+    mended = {fourth.id: [json.dumps({"id": 4, "cost": 4.0, "at": AT})]}
     assert feed_again(quarantine, lambda row: row.id == fourth.id, mended).rows == 1
     assert feed_again(quarantine, lambda row: True).rows == 1
     lines = PIPELINE.replace("id > 0", "id >= 0").splitlines()
