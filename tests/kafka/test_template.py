@@ -19,6 +19,7 @@ from headwater.events import Event
 from tests.pipelines import run_until_idle
 
 
+@pytest.mark.soak
 def test_its_good_clicks_are_written_and_its_broken_ones_set_aside(
     tmp_path: Path, broker: Broker, context: SparkContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
