@@ -105,8 +105,7 @@ class Json:
 
     def read(self, data: str) -> Column:
         fields = "".join(f"{_quoted(each.name)} {each.type}, " for each in self.schema.columns)
-        # In an array, since what is named twice would be parsed twice.
-        whole = f"get(transform(array({self._parsed(data, fields)}), r -> {self._ended(data, 'r')}), 0)"
+        whole = _named("r", self._parsed(data, fields), self._ended(data, "r"))
         return expr(
             f"CASE WHEN NOT is_valid_utf8({data}) THEN NULL "
             f"WHEN {_has_one_brace(data)} THEN {self._plainly_parsed(data, fields)} ELSE {whole} END"
@@ -125,19 +124,22 @@ class Json:
         # Of a text that is no JSON nothing is read, of an object with a wrong value all the rest.
         no_object = f"IF(is_valid_utf8({data}), 'it is not one JSON object', {_NOT_TEXT})"
         malformed = Verdict(text(Reason.MALFORMED), no_object)
-        wrong = Verdict(text(Reason.WRONG_TYPE), self._which(data))
-        wrong = wrong.unless(f"NOT {self._parsed(data, '')}.{_END} <=> {_hash(data)}", malformed)
+        ends = f"{self._plainly_parsed('t', '')}.{_END} <=> {_hash(data)}"
+        wrong = Verdict(
+            _named("t", _with_end(data), f"IF({ends}, {text(Reason.WRONG_TYPE)}, {text(Reason.MALFORMED)})"),
+            _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {no_object})"),
+        )
         verdict = _missing(self.schema, self.row(read))
         return verdict.unless(f"{read}.{_BAD} IS NOT NULL", wrong).unless(f"{read} IS NULL", malformed)
 
-    def _which(self, data: str) -> str:
+    def _which(self, ended: str) -> str:
         """The first column that does not fit; each is tried alone, which only bad rows come to."""
         found = []
         for column in self.schema.columns:
             name = _quoted(column.name)
-            any_type = f"{self._parsed(data, f'{name} variant, ')}.{name}"
+            any_type = f"{self._plainly_parsed(ended, f'{name} variant, ')}.{name}"
             shown = _misfit(column.name, f"coalesce(to_json({any_type}), 'its value')", column.type)
-            alone = self._parsed(data, f"{name} {column.type}, ")
+            alone = self._plainly_parsed(ended, f"{name} {column.type}, ")
             found.append(f"CASE WHEN {alone}.{_BAD} IS NOT NULL THEN {shown} END")
         return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
 
@@ -154,14 +156,15 @@ def _hash(data: str) -> str:
     return f"CAST(xxhash64({data}) AS string)"
 
 
+def _named(name: str, value: str, result: str) -> str:
+    """A result in which a name stands for a value: what is written twice would be worked out twice."""
+    return f"get(transform(array({value}), {name} -> {result}), 0)"
+
+
 def _with_end(data: str) -> str:
     """The text of an object with one more field at its end; null where it does not end like an object."""
-    trimmed = _trimmed(data)
-    return (
-        f"CASE WHEN NOT is_valid_utf8({data}) THEN NULL "
-        f"WHEN endswith({data}, '}}') THEN {_marked(data, data)} "
-        f"WHEN endswith({trimmed}, '}}') THEN {_marked(trimmed, data)} END"
-    )
+    marked = f"CASE WHEN endswith(e, '}}') THEN {_marked('e', data)} END"
+    return f"IF(is_valid_utf8({data}), {_named('e', _trimmed(data), marked)}, NULL)"
 
 
 def _has_one_brace(data: str) -> str:
