@@ -91,6 +91,7 @@ def details(spark: SparkSession, folder: Path, source: str) -> list[str]:
     return sorted(row.detail for row in rows.collect())
 
 
+@pytest.mark.soak
 @pytest.mark.feature("K1.1", part="files")
 def test_bad_rows_and_files_of_every_format_are_set_aside_once(spark: SparkSession, tmp_path: Path) -> None:
     with_avro(spark)
