@@ -3,7 +3,7 @@
 - A block with a title (```yaml title="pipeline.yml") is a file of the reader's folder.
 - A block of kind `console` holds commands, each after `$ `, and below each what it prints. A line `…` stands
   for any lines, and `…` inside a line for any text. `^C` and `Killed` stand where a run was interrupted or
-  killed.
+  killed. A broker (`headwater dev kafka`) serves until the end of the page.
 - Blocks of kind `sh` hold what is typed outside of a pipeline's folder, such as `pip install`.
 - Every other block only shows something.
 """
@@ -52,6 +52,11 @@ class Command:
     def stopped_by(self) -> str:
         """`^C` or `Killed` where the page shows that; such a run takes a process of its own."""
         return next((line for line in self.output if line in (INTERRUPTED, KILLED)), "")
+
+    @property
+    def serves(self) -> bool:
+        """Whether the reader leaves it to itself and types on in another terminal."""
+        return self.text.startswith("headwater dev kafka ") and "--servers" not in self.text
 
 
 def blocks(page: Path) -> Iterator[Block]:

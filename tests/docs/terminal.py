@@ -1,7 +1,8 @@
 """A terminal for the documentation: types its commands and hands back what they print.
 
-`headwater`, `python` and `pytest` are run inside this process, on the JVM that all pages share; only a run
-that the page shows interrupted or killed gets a process of its own. Everything else goes to the shell.
+`headwater`, `python` and `pytest` are run inside this process, on the JVM that all pages share; only a broker
+and a run that the page shows interrupted or killed get processes of their own. Everything else goes to the
+shell.
 """
 
 from __future__ import annotations
@@ -39,10 +40,23 @@ class Terminal:
         self._patch = patch
         self._patch.chdir(home)
         self.exit_code = 0
+        self._serving: list[subprocess.Popen[bytes]] = []
+
+    def close(self) -> None:
+        """Ctrl-C for what serves."""
+        for process in self._serving:
+            process.send_signal(signal.SIGINT)
+            try:
+                assert process.wait(LONGEST_SECONDS) == 0
+            finally:
+                process.kill()
+                process.wait()
 
     def type(self, command: Command) -> list[str]:
         """Run a command; what is different from the page, or nothing."""
         words = shlex.split(command.text)
+        if command.serves:
+            return differences(command, self._serve(words, command))
         if command.stopped_by:
             return differences(command, self._real_process(words, command))
         if words[0] in ("cd", "export") or words == ["echo", "$?"]:
@@ -91,26 +105,42 @@ class Terminal:
         """Run until the page's lines up to `^C` or `Killed` are there, then do that."""
         place = command.output.index(command.stopped_by)
         before = Command(command.text, (*command.output[:place], ANY), command.place)
+        process, output = self._begun(words)
+        try:
+            self._await(before, process, output)
+            process.send_signal({INTERRUPTED: signal.SIGINT, KILLED: signal.SIGKILL}[command.stopped_by])
+            code = process.wait(LONGEST_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+        self.exit_code = code if code >= 0 else 128 - code
+        return self._shown(output.read_text(encoding="utf-8"))
+
+    def _serve(self, words: list[str], command: Command) -> list[str]:
+        """Run until the page's lines are there, and leave it running."""
+        process, output = self._begun(words)
+        self._serving.append(process)
+        self._await(command, process, output)
+        return self._shown(output.read_text(encoding="utf-8"))
+
+    def _begun(self, words: list[str]) -> tuple[subprocess.Popen[bytes], Path]:
+        """A process of its own, and the file that it prints to."""
         program = str(Path(sys.executable).parent / words[0])
-        output = self.home.parent / "output"
-        with output.open("w+", encoding="utf-8") as out:
+        output = self.home.parent / f"output-{len(self._serving)}"
+        with output.open("w", encoding="utf-8") as out:
             environment = {**os.environ, **short_lives.environment()}
             process = subprocess.Popen(
                 [program, *words[1:]], env=environment, stdout=out, stderr=subprocess.STDOUT
             )
-            try:
-                deadline = time.monotonic() + LONGEST_SECONDS
-                while differences(before, self._shown(output.read_text(encoding="utf-8"))):
-                    if process.poll() is not None or time.monotonic() > deadline:
-                        break
-                    time.sleep(0.05)
-                process.send_signal({INTERRUPTED: signal.SIGINT, KILLED: signal.SIGKILL}[command.stopped_by])
-                code = process.wait(LONGEST_SECONDS)
-            finally:
-                process.kill()
-                process.wait()
-        self.exit_code = code if code >= 0 else 128 - code
-        return self._shown(output.read_text(encoding="utf-8"))
+        return process, output
+
+    def _await(self, command: Command, process: subprocess.Popen[bytes], output: Path) -> None:
+        """Until the process has printed what the page says, or has ended, or the time is over."""
+        deadline = time.monotonic() + LONGEST_SECONDS
+        while differences(command, self._shown(output.read_text(encoding="utf-8"))):
+            if process.poll() is not None or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
 
     def _shown(self, text: str) -> list[str]:
         return text.replace(str(self.home), HOME).splitlines()

@@ -67,8 +67,7 @@ def check(
     refuse_unknown_rates(spec, rates)
     checked = _checked(spec, offline=offline, master=master, conf=conf, emit=emit)
     outlines = {name: Outline.of(facts, rates) for name, facts in checked.facts.items()}
-    graph = Graph.of(spec)
-    known = {sink.name: guarantee_offline(spec, graph, sink) for sink in spec.sinks if offline}
+    known = {s.name: guarantee_offline(spec, checked.graph, s) for s in spec.sinks if offline}
     sinks = tuple(SinkChecked(s.name, outlines.get(s.name), known.get(s.name)) for s in spec.sinks)
     return CheckResult(str(file), spec.name, offline, tuple(checked.findings), sinks, strict)
 
@@ -97,6 +96,8 @@ class Checked:
     """What a check found, and what Spark would do for each sink that it has nothing against."""
 
     findings: list[Finding]
+    graph: Graph
+    """As it is seen without Spark."""
     facts: Mapping[str, QueryFacts] = field(default_factory=dict)
     """None offline."""
 
@@ -112,16 +113,16 @@ def _checked(
     graph = Graph.of(spec)
     found = together(accepted([*map(Finding, graph.problems), *examine(Situation(spec, graph))], spec))
     if offline:
-        return Checked(found)
+        return Checked(found, graph)
     # Loaded only here, so that an offline check stays free of PySpark.
     from headwater.api.full_check import check_with_spark
 
     emit(SparkStarting())
     try:
         heard = check_with_spark(spec, master, conf)
-        return Checked(heard.findings, heard.facts)
+        return Checked(heard.findings, graph, heard.facts)
     except EnvironmentProblem as error:
         # What is known without Spark is told all the same, if the pipeline would not start anyway.
         if not any(finding.is_error for finding in found):
             raise
-        return Checked(together(map(Finding, error.problems), found))
+        return Checked(together(map(Finding, error.problems), found), graph)

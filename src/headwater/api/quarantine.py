@@ -145,23 +145,19 @@ def _wanted(reason: str | None, ids: tuple[str, ...]) -> Callable[[SetAside], bo
 
 def _refuse_unfit(spec: PipelineSpec, name: str) -> None:
     """PipelineError if a query that reads it can't have one source more."""
-    problems = [problem for sink in _readers(spec, name) for problem in _unfit(spec, sink, name)]
+    graph = Graph.of(spec)
+    below, folder = set(graph.upstream(name)), RunFolder.of(spec)
+    problems = [each for sink in graph.readers(name) for each in _unfit(folder, sink, name, below)]
     if problems:
         raise PipelineError.of(problems)
 
 
-def _readers(spec: PipelineSpec, name: str) -> list[SinkSpec]:
-    graph, names = Graph.of(spec), {each.lower(): each for each in spec.names}
-    return [sink for sink in spec.sinks if name in graph.upstream(names.get(sink.reads.lower(), sink.reads))]
-
-
-def _unfit(spec: PipelineSpec, sink: SinkSpec, name: str) -> Iterator[Problem]:
+def _unfit(folder: RunFolder, sink: SinkSpec, name: str, below: set[str]) -> Iterator[Problem]:
     if isinstance(sink.trigger, Continuous | RealTime):
         trigger = str(sink.trigger)
         yield REPLAY_NEEDS_BATCHES.at(sink.at("trigger"), sink=sink.name, name=name, trigger=trigger)
-    facts = RunFolder.of(spec).stored_facts(sink.name)
+    facts = folder.stored_facts(sink.name)
     # Which of its readings share one source is decided by Spark when the query starts, and not before.
-    below = set(Graph.of(spec).upstream(name))
     for stream in facts.repeated_streams if facts else ():
         if stream in below:
             yield REPLAY_READ_TWICE.at(sink.position, sink=sink.name, name=name, stream=stream)

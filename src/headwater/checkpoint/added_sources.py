@@ -56,7 +56,7 @@ def add_sources(checkpoint: Path, before: Sequence[str], now: Sequence[str], bac
     A crash may come before anyone else has noted the new sources, so the checkpoint itself lists them.
     """
     places = added(before, now)
-    following = _following(checkpoint)
+    following = following_of(checkpoint)
     try:
         if places is None:
             raise ValueError(f"its sources were {', '.join(before)}, and are {', '.join(now)}")
@@ -77,14 +77,15 @@ def add_sources(checkpoint: Path, before: Sequence[str], now: Sequence[str], bac
 
 def finish_adding(checkpoint: Path) -> None:
     """End what a crash interrupted: a complete new checkpoint takes the place of the one that was moved."""
-    following = _following(checkpoint)
+    following = following_of(checkpoint)
     if checkpoint.exists() or not (following / _COMPLETE).exists():
         return
     following.rename(checkpoint)
     (checkpoint / _COMPLETE).unlink()
 
 
-def _following(checkpoint: Path) -> Path:
+def following_of(checkpoint: Path) -> Path:
+    """Where the checkpoint is made that is to take its place."""
     return checkpoint.with_name(f"{checkpoint.name}.next")
 
 

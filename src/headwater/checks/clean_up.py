@@ -8,7 +8,6 @@ from pathlib import Path
 
 from headwater.checkpoint import SINK_LOG
 from headwater.checks.finding import Finding, Severity
-from headwater.checks.replay import readers
 from headwater.checks.rule import Rule, Situation
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Problem
@@ -55,7 +54,7 @@ class CleanUpUnsafe(Rule):
             if clean_up:
                 for problem in _objections(situation.spec, source, clean_up):
                     yield Finding(problem)
-                for sink in readers(situation, source):
+                for sink in situation.graph.readers(source.name):
                     if sink_side(sink.connector).in_process:
                         problem = CLEAN_UP_IN_PROCESS.at(
                             sink.position, sink=sink.name, name=source.name, done=clean_up.done

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.checks.finding import Finding, Severity
-from headwater.checks.replay import readers
 from headwater.checks.rule import Query, QueryRule, Rule, Situation
 from headwater.connectors import sink_side, source_side
 from headwater.errors.catalogue.reading import FULL_FOLDER, LIMIT_TOO_LOW, READ_TWICE
@@ -115,7 +114,7 @@ def _first_starts(situation: Situation) -> Iterator[tuple[SourceSpec, Waiting, l
     for source in situation.spec.sources:
         sinks = [
             sink
-            for sink in ([] if source.static else readers(situation, source))
+            for sink in ([] if source.static else situation.graph.readers(source.name))
             if not _has_begun(situation, sink)
         ]
         waiting = source_side(source.connector).waiting(source.options) if sinks else None

@@ -12,7 +12,7 @@ from headwater.errors.catalogue.replay import (
     NOT_REPLAYABLE_CHECKPOINT,
     NOT_REPLAYABLE_SHARED,
 )
-from headwater.spec import PipelineSpec, SinkSpec, SourceSpec
+from headwater.spec import PipelineSpec, SourceSpec
 
 
 def passing_sources(spec: PipelineSpec) -> tuple[SourceSpec, ...]:
@@ -22,16 +22,6 @@ def passing_sources(spec: PipelineSpec) -> tuple[SourceSpec, ...]:
         for source in spec.sources
         if not source.static and not source_side(source.connector).replayable
     )
-
-
-def readers(situation: Situation, source: SourceSpec) -> list[SinkSpec]:
-    """The sinks that certainly read a source, directly or through tables."""
-    names = {name.lower(): name for name in situation.spec.names}
-    return [
-        sink
-        for sink in situation.spec.sinks
-        if sink.reads.lower() in names and source.name in situation.graph.upstream(names[sink.reads.lower()])
-    ]
 
 
 class NotReplayable(Rule):
@@ -66,7 +56,7 @@ class NotReplayableShared(Rule):
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for source in passing_sources(situation.spec):
             # A table that sets rows aside is refused by a rule of its own.
-            sinks = [sink for sink in readers(situation, source) if not sink.sets_aside]
+            sinks = [sink for sink in situation.graph.readers(source.name) if not sink.sets_aside]
             if len(sinks) > 1:
                 shown = ", ".join(f"`{sink.name}`" for sink in sinks)
                 yield Finding(
@@ -92,7 +82,7 @@ class NotReplayableCheckpoint(Rule):
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for source in situation.spec.sources:
             goes_on = source_side(source.connector).goes_on
-            for sink in [] if source.static else readers(situation, source):
+            for sink in [] if source.static else situation.graph.readers(source.name):
                 # A sink that lives in one process begins anew, too.
                 anew = sink_side(sink.connector).in_process
                 reached = None if anew else situation.reached.get(sink.name)

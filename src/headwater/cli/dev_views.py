@@ -38,7 +38,7 @@ def text_of(event: Event) -> str:
         case TopicReady():
             return f"Topic {event.topic} is there, with {_partitions(event.partitions)}."
         case Produced():
-            return f"Sent {event.messages} messages to {event.topic}."
+            return f"Sent {event.messages} message{'s' if event.messages != 1 else ''} to {event.topic}."
         case BrokerStopped():
             return f"Stopped; the data is in {event.folder}."
         case Said():

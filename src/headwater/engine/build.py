@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -87,6 +88,11 @@ class Builder:
 
     def graph(self) -> Graph:
         """The graph as Spark's own parser sees it, with all that is wrong with it."""
+        return self._graph
+
+    @cached_property
+    def _graph(self) -> Graph:
+        # Asked for at each source that has a start: the parser is asked about each table once.
         return Graph.of(self.spec, self._references)
 
     def frame(self, name: str, graph: Graph) -> DataFrame:

@@ -12,7 +12,6 @@ from headwater.values import AvailableNow, BadRows, Every, Once, Otherwise, Trig
 PREFIX = "quarantine."
 """No declared name has a dot, so the names of these sinks meet no other."""
 
-
 ROWS, AGAIN = "rows", "again"
 """Inside a quarantine's folder: what was set aside, and what is fed again."""
 
@@ -22,9 +21,14 @@ def quarantine_of(name: str) -> str:
     return f"{PREFIX}{name}"
 
 
+def quarantines_folder(folder: Path) -> Path:
+    """Where a run folder keeps all that was set aside."""
+    return folder / "quarantine"
+
+
 def quarantine_folder(folder: Path, name: str) -> Path:
     """Where a run folder keeps what a source or table has set aside."""
-    return folder / "quarantine" / name
+    return quarantines_folder(folder) / name
 
 
 def fed_again(name: str) -> str:
@@ -41,22 +45,21 @@ def sets_aside(declared: SourceSpec | TableSpec) -> bool:
 
 def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
     """The pipeline with a sink for every source or table that sets rows aside and is read by a sink."""
+    declared: tuple[SourceSpec | TableSpec, ...] = (*spec.sources, *spec.tables)
+    aside = [each for each in declared if sets_aside(each)]
+    if not aside:
+        return spec
     graph = Graph.of(spec)
     more = [
         _sink(spec, each, readers)
-        for each in spec.readable
+        for each in aside
         # A table that reads no stream can't set rows aside, and a rule says so.
-        if _aside(each) and graph.streaming(each.name) is not False and (readers := graph.readers(each.name))
+        if graph.streaming(each.name) is not False and (readers := graph.readers(each.name))
     ]
     return spec.model_copy(update={"sinks": (*spec.sinks, *more)}) if more else spec
 
 
-def _aside(declared: object) -> bool:
-    return isinstance(declared, SourceSpec | TableSpec) and sets_aside(declared)
-
-
-def _sink(spec: PipelineSpec, declared: object, readers: list[SinkSpec]) -> SinkSpec:
-    assert isinstance(declared, SourceSpec | TableSpec)
+def _sink(spec: PipelineSpec, declared: SourceSpec | TableSpec, readers: list[SinkSpec]) -> SinkSpec:
     key = "bad_rows" if isinstance(declared, SourceSpec) else "expect"
     return SinkSpec(
         name=quarantine_of(declared.name),

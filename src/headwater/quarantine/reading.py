@@ -13,7 +13,7 @@ from headwater.checkpoint import LocalStore, SinkLog
 from headwater.connectors.files.sink_folder import name_in
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.quarantine import QUARANTINE_UNREADABLE
-from headwater.plan.quarantine import AGAIN, ROWS
+from headwater.plan.quarantine import AGAIN, ROWS, quarantines_folder
 from headwater.quarantine.rows import SetAside
 
 
@@ -58,7 +58,7 @@ class Quarantine:
 
 def quarantines(run_folder: Path) -> tuple[Quarantine, ...]:
     """Every quarantine of a run folder, by name."""
-    folder = run_folder / "quarantine"
+    folder = quarantines_folder(run_folder)
     found = sorted(each for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
     return tuple(Quarantine(each.name, each) for each in found)
 

@@ -28,9 +28,9 @@ def take_in(folder: RunFolder, now: QueryFacts) -> str:
     if planned is None or not now.inputs:
         return ""
     before = inputs_known(checkpoint) or _inputs_of(then, now)
-    gone = [name for name in before if name.endswith(_SUFFIX) and name not in now.inputs]
-    for name in gone:
-        source = name.removesuffix(_SUFFIX)
+    gone = next((name for name in before if name.endswith(_SUFFIX) and name not in now.inputs), None)
+    if gone is not None:
+        source = gone.removesuffix(_SUFFIX)
         place = quarantine_folder(folder.path, source) / AGAIN
         raise CheckpointError(FED_AGAIN_GONE.at(None, sink=now.sink, source=source, folder=str(place)))
     names = sorted({name for name in now.inputs if name.endswith(_SUFFIX) and name not in before})

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from headwater.checkpoint import Checkpoint, LocalStore, Read, committed, planned
+from headwater.checkpoint.added_sources import following_of
 from headwater.checks import Finding, Reached
 from headwater.connectors import sink_side
 from headwater.errors import CheckpointError
@@ -129,7 +130,7 @@ class RunFolder:
     def has_begun(self, sink: str) -> bool:
         """Whether a query has ever started for a sink, also where its checkpoint is just being replaced."""
         checkpoint = self.checkpoint(sink)
-        return checkpoint.with_name(f"{sink}.next").exists() or (
+        return following_of(checkpoint).exists() or (
             checkpoint.is_dir() and Checkpoint(LocalStore(checkpoint)).exists
         )
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.api import checking
-from headwater.api.checking import Checked
 from headwater.cli.waiting import waiting
+from headwater.engine.verdict import Verdict
 from headwater.events import Event, Said, SparkStarting
 from tests.unit.cli.conftest import Headwater
 
@@ -64,7 +64,7 @@ def test_a_full_check_says_that_spark_starts_and_an_offline_one_does_not(
 ) -> None:
     file = tmp_path / "good.yml"
     file.write_text(GOOD, encoding="utf-8")
-    monkeypatch.setattr("headwater.api.full_check.check_with_spark", lambda *_: Checked([]))
+    monkeypatch.setattr("headwater.api.full_check.check_with_spark", lambda *_: Verdict([], {}, {}))
     assert headwater("check", file).err == "Starting Spark …\n"
     assert headwater("check", file, "--json").err == ""
     assert headwater("check", file, "--offline").err == ""
