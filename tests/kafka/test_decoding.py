@@ -131,7 +131,6 @@ sinks:
 """)
 
 
-@pytest.mark.soak
 @pytest.mark.feature("B5", part="a registry that fails while a query runs")
 def test_a_registry_that_fails_ends_the_query_and_no_row_is_lost(
     spark: SparkSession, tmp_path: Path, topic: str, broker: Broker, monkeypatch: pytest.MonkeyPatch

@@ -62,7 +62,6 @@ def written(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> tuple[s
     return topic, Counter(json.dumps(row) for row in rows)
 
 
-@pytest.mark.soak
 def test_without_the_recipe_there_are_repeats(broker: Broker, written: tuple[str, Counter[str]]) -> None:
     topic, right = written
     records = consume(broker.servers, topic)
@@ -99,7 +98,6 @@ def _messages(servers: str, topic: str) -> Iterator[Any]:
         consumer.close()
 
 
-@pytest.mark.soak
 @pytest.mark.feature("D3.2", part="a plain consumer sees each row once after a kill")
 def test_a_plain_consumer_sees_each_row_once(broker: Broker, written: tuple[str, Counter[str]]) -> None:
     topic, right = written
@@ -114,7 +112,6 @@ def test_a_plain_consumer_sees_each_row_once(broker: Broker, written: tuple[str,
     assert found == right
 
 
-@pytest.mark.soak
 @pytest.mark.feature("D3.2", part="Spark sees each row once after a kill")
 @pytest.mark.parametrize("stream", [False, True], ids=["batch", "stream"])
 def test_spark_sees_each_row_once(
@@ -134,7 +131,6 @@ def test_spark_sees_each_row_once(
     assert found == right
 
 
-@pytest.mark.soak
 @pytest.mark.feature("D3.2", part="a pipeline sees each row once after a kill")
 def test_a_pipeline_sees_each_row_once(
     broker: Broker,

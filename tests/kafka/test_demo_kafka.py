@@ -13,7 +13,6 @@ from headwater.dev import Broker
 from headwater.dev.topics import delete_topic
 
 
-@pytest.mark.soak
 def test_the_figures_are_those_of_the_generator(
     tmp_path: Path,
     broker: Broker,

@@ -138,7 +138,6 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(
     assert numbers(spark, tmp_path) == Counter([*range(5), *range(100, 109)])
 
 
-@pytest.mark.soak
 @pytest.mark.feature("B4.4", part="a topic made again while a query runs")
 def test_a_topic_made_again_under_a_running_query_stops_it(
     spark: SparkSession, tmp_path: Path, broker: Broker, topic: str
@@ -166,7 +165,6 @@ def test_a_topic_made_again_under_a_running_query_stops_it(
     assert all(count <= 2 for count in found.values())
 
 
-@pytest.mark.soak
 @pytest.mark.feature("B4.4", part="a topic that is deleted")
 @pytest.mark.parametrize("on_data_loss", ["fail", "warn"])
 def test_a_topic_that_is_deleted_ends_the_query_by_name(
@@ -188,7 +186,6 @@ def test_a_topic_that_is_deleted_ends_the_query_by_name(
     assert numbers(spark, tmp_path) == Counter(range(5))
 
 
-@pytest.mark.soak
 @pytest.mark.feature("B4.1", part="topics and partitions that come later")
 def test_topics_and_partitions_that_come_later_are_read_from_their_start(
     spark: SparkSession, tmp_path: Path, broker: Broker

@@ -110,7 +110,6 @@ def test_every_way_in_works_and_shows_no_secret(
     assert held_in(tmp_path_factory.getbasetemp() / "jvm0") == {}
 
 
-@pytest.mark.soak
 @pytest.mark.feature("B4.7", part="no secret in the run folder, the output or the list of processes")
 def test_a_process_shows_no_secret(tmp_path: Path, broker: Broker, topic: str) -> None:
     produce(broker.servers, topic, [{"n": 1}, {"n": 2}])
@@ -132,7 +131,6 @@ def test_a_process_shows_no_secret(tmp_path: Path, broker: Broker, topic: str) -
     assert held_in(tmp_path) == {}
 
 
-@pytest.mark.soak
 @pytest.mark.feature("B4.7", part="a sink, also one that fails")
 def test_a_sink_shows_no_secret_also_when_it_fails(
     spark: SparkSession,

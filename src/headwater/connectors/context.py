@@ -36,6 +36,8 @@ class Context:
     """What becomes of the rows of a source that can't be read."""
     starts: bool = False
     """A run is about to start, so that a folder in the run folder may be made; else nothing may."""
+    ends_when_idle: bool = False
+    """The run ends when nothing is left to read, so that no row may be held back for later ones."""
     goes_on: bool = False
     """Every query that reads the source goes on from its checkpoint: keys that count at a first start only
     count no more. It is told to sources that have such keys."""

@@ -64,6 +64,8 @@ class Builder:
     """Read every source as a finished data set."""
     starts: bool = False
     """A run is about to start with what is built."""
+    ends_when_idle: bool = False
+    """That run ends when nothing is left to read."""
     kept: dict[Path, str] = field(default_factory=dict)
     """Texts for the run folder (an inferred schema), written when the run really starts."""
     stand_in: Callable[[SourceSpec], DataFrame | None] = lambda source: None
@@ -143,6 +145,7 @@ class Builder:
             batch=self.batch,
             bad_rows=declared.bad_rows if isinstance(declared, SourceSpec) else BadRows.FAIL,
             starts=self.starts,
+            ends_when_idle=self.ends_when_idle,
             goes_on=isinstance(declared, SourceSpec) and self._goes_on(declared),
         )
 

@@ -43,7 +43,12 @@ class Prepared:
 
 
 def prepare(
-    session: PipelineSession, spec: PipelineSpec, *, batch: bool = False, starts: bool = False
+    session: PipelineSession,
+    spec: PipelineSpec,
+    *,
+    batch: bool = False,
+    starts: bool = False,
+    ends_when_idle: bool = False,
 ) -> Prepared:
     """Ship the user's code, build every sink's DataFrame, and ask Spark about each.
 
@@ -54,7 +59,13 @@ def prepare(
     code = ship_user_code(spec, session.spark.sparkContext)
     uncounted: set[str] = set()
     builder = Builder(
-        session.spark, spec, code, batch=batch, starts=starts, counts=lambda name: name not in uncounted
+        session.spark,
+        spec,
+        code,
+        batch=batch,
+        starts=starts,
+        ends_when_idle=ends_when_idle,
+        counts=lambda name: name not in uncounted,
     )
     unregistered = register_functions(session.spark, spec, builder.load)
     graph = builder.graph()

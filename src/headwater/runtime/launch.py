@@ -108,7 +108,6 @@ class Launch:
         for file, text in self.prepared.builder.kept.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(file, text)
-        self._say_started()
         spark = self.prepared.session.spark
         spark.conf.set(IDLE_EVENTS, "200" if self.options.until_idle else "1000")
         spark.streams.addListener(EventListener(supervisor.handle, supervisor.over))
@@ -119,6 +118,7 @@ class Launch:
             for each in self.plan:
                 for said in self._made_ready(each):
                     self.emit(said)
+            self._say_started()
             for each in self.plan:
                 self.folder.store_facts(each.facts)
                 query = self._begun(each)

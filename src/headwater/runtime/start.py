@@ -62,7 +62,7 @@ def start(
         folder.claim(spec)
         finish_interrupted(folder, [sink.name for sink in spec.sinks])
         _next_step(locks, go_on)
-        prepared = prepare(session, spec, starts=True)
+        prepared = prepare(session, spec, starts=True, ends_when_idle=options.until_idle)
         heard = _heard(prepared, spec, folder, run_id, besides)
         found(heard.findings)
         plan = _planned(spec, heard)

@@ -43,7 +43,7 @@ def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) ->
     except BrokerError as error:
         raise PipelineError(broker_problem(error, options, context)) from error
     reader = spark.read if context.batch else spark.readStream
-    return reader.format("kafka").options(**spark_options(options, settled, batch=context.batch)).load()
+    return reader.format("kafka").options(**spark_options(options, settled, context)).load()
 
 
 def watch(spark: SparkSession, options: KafkaSource, context: Context, readers: list[Reader]) -> TopicWatch:
@@ -51,7 +51,7 @@ def watch(spark: SparkSession, options: KafkaSource, context: Context, readers: 
     return TopicWatch(options, context, readers, lambda: connect(spark, options, ANSWER_SECONDS))
 
 
-def spark_options(options: KafkaSource, settled: Settled, *, batch: bool) -> dict[str, str]:
+def spark_options(options: KafkaSource, settled: Settled, context: Context) -> dict[str, str]:
     """Everything that was said, in Spark's words."""
     said: dict[str, object] = {
         "includeHeaders": "true",
@@ -61,9 +61,10 @@ def spark_options(options: KafkaSource, settled: Settled, *, batch: bool) -> dic
         "kafka.group.id": options.group,
         "groupIdPrefix": options.group_prefix,
     }
-    if not batch:
+    if not context.batch:
+        said["maxOffsetsPerTrigger"] = options.max_rows_per_batch
+    if not context.batch and not context.ends_when_idle:
         said |= {
-            "maxOffsetsPerTrigger": options.max_rows_per_batch,
             "minOffsetsPerTrigger": options.min_rows_per_batch,
             "maxTriggerDelay": f"{options.longest_wait.milliseconds}ms" if options.longest_wait else None,
         }
