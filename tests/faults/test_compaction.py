@@ -81,7 +81,6 @@ def kill(run: Program, victim: str, folder: Path) -> None:
         assert run.wait() == -signal.SIGKILL
 
 
-@pytest.mark.soak
 @pytest.mark.feature("D2.2", part="kills")
 @pytest.mark.feature("H1.1", part="files with a manifest and compaction")
 @pytest.mark.timeout(600)

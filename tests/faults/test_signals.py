@@ -170,7 +170,6 @@ def slept(numbers):
 """
 
 
-@pytest.mark.soak
 @pytest.mark.feature("F4", part="a second SIGINT ends a start that hangs in user code")
 def test_a_second_interrupt_ends_a_start_that_hangs(tmp_path: Path) -> None:
     write(tmp_path, PIPELINE.replace("steps.py:call", "calls.py:call"))

@@ -163,7 +163,6 @@ FED = {
 }
 
 
-@pytest.mark.soak
 @pytest.mark.feature("K1.3", part="files: rows that are fed again, in key=value folders and of several paths")
 @pytest.mark.parametrize("format", FED)
 def test_rows_that_are_fed_again_have_the_columns_of_their_folders(

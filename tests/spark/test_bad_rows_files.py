@@ -91,7 +91,6 @@ def details(spark: SparkSession, folder: Path, source: str) -> list[str]:
     return sorted(row.detail for row in rows.collect())
 
 
-@pytest.mark.soak
 @pytest.mark.feature("K1.1", part="files")
 def test_bad_rows_and_files_of_every_format_are_set_aside_once(spark: SparkSession, tmp_path: Path) -> None:
     with_avro(spark)
@@ -258,7 +257,6 @@ def test_a_new_folder_is_read_and_one_with_another_key_is_set_aside_or_refused(
     )
 
 
-@pytest.mark.soak
 @pytest.mark.feature("K1.1", part="files: another choice for bad files while a batch is unfinished")
 def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     spark: SparkSession, tmp_path: Path

@@ -51,7 +51,6 @@ def summary(events: list[Event]) -> Any:
     return ended.queries["joined"]["waits_for"]
 
 
-@pytest.mark.soak
 @pytest.mark.feature("C8.4", part="run summary")
 def test_the_silent_side_of_a_join_is_named_until_it_speaks(spark: SparkSession, tmp_path: Path) -> None:
     file = write(tmp_path, PIPELINE)

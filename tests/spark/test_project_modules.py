@@ -99,7 +99,6 @@ def project(folder: Path, limit: int, form: str) -> Path:
     return write(folder, YAML)
 
 
-@pytest.mark.soak
 @pytest.mark.feature("C1.3", part="a script of one's own")
 def test_a_script_that_starts_its_pipeline(spark: SparkSession, tmp_path: Path) -> None:
     script = project(tmp_path, 3, "python")

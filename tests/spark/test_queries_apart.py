@@ -30,7 +30,6 @@ sinks:
 BOTH = PIPELINE + "  behind: {{reads: priced, connector: files, path: out/behind, format: json}}\n"
 
 
-@pytest.mark.soak
 @pytest.mark.feature("K1.3", part="where a query is behind, a row that is fed again comes to it once")
 def test_a_row_is_neither_lost_nor_doubled(tmp_path: Path, spark: SparkSession) -> None:
     feed(tmp_path / "in", "1", [{"id": 1, "cost": 1}])

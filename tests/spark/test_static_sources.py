@@ -201,7 +201,6 @@ class Replacing:
         return [Counter((f, v, f, v) for f, v in state.items()) for state in self.states]
 
 
-@pytest.mark.soak
 @pytest.mark.feature("C7.3", part="files replaced fifty times")
 def test_files_replaced_under_a_running_join_give_each_batch_the_rows_of_one_listing(
     spark: SparkSession, tmp_path: Path
