@@ -23,7 +23,7 @@ from headwater.engine.sql_functions import register_functions
 from headwater.engine.user_code import ship_user_code
 from headwater.errors import PipelineError, Problem
 from headwater.plan import Graph, Refusal
-from headwater.spec import PipelineSpec
+from headwater.spec import PipelineSpec, SinkSpec
 from headwater.values import Continuous
 
 
@@ -82,14 +82,7 @@ def prepare(
         except PipelineError as error:
             found = list(error.problems)
         else:
-            found = list(code_problems(builder, sink))
-            frame = frames[sink.name]
-            if batch:
-                found = [*column_problems(builder, sink, frame), *found]
-            else:
-                refused = refused_by_spark(session.spark, frame, sink.mode) if frame.isStreaming else None
-                refusals[sink.name] = as_refusal(refused)
-                found = [*sink_problems(builder, sink, frame, refused), *found]
+            refusals[sink.name], found = _objections(builder, sink, frames[sink.name])
         for problem in found:
             # One broken table stops several sinks; it is told once.
             problems.setdefault(str(problem), (sink.name, problem))
@@ -98,6 +91,15 @@ def prepare(
     if batch:
         problems |= {str(problem): ("", problem) for problem in batch_problems(builder)}
     return Prepared(session, builder, graph, frames, tuple(problems.values()), refusals)
+
+
+def _objections(builder: Builder, sink: SinkSpec, frame: DataFrame) -> tuple[Refusal | None, list[Problem]]:
+    """What Spark has against the query of a sink, and all that is wrong with the sink."""
+    of_code = list(code_problems(builder, sink))
+    if builder.batch:
+        return None, [*column_problems(builder, sink, frame), *of_code]
+    refused = refused_by_spark(builder.spark, frame, sink.mode) if frame.isStreaming else None
+    return as_refusal(refused), [*sink_problems(builder, sink, frame, refused), *of_code]
 
 
 def settings_of(
