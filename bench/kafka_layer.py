@@ -17,7 +17,7 @@ same JVM. What is not equal is what Headwater does besides: it tells texts with 
 are not UTF-8, from good ones, which `from_json` by hand does not, and it counts rows.
 
 What is compared is the time that Spark spends in its batches, as Spark's own progress tells it, and the whole
-time from the start of the query to its end.
+time from the start of the query to its end. In every round each way has to have read every message.
 """
 
 from __future__ import annotations
@@ -64,6 +64,16 @@ sinks:
 """
 
 
+@dataclass(frozen=True)
+class Done:
+    """What one way has done in a round."""
+
+    batches: float
+    whole: float
+    rows: int
+    """So many it has read, as Spark tells."""
+
+
 @dataclass
 class Measured:
     """Seconds of each round, in Spark's batches and from start to end."""
@@ -71,12 +81,12 @@ class Measured:
     batches: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
 
-    def add(self, batches: float, whole: float) -> None:
-        self.batches.append(batches)
-        self.whole.append(whole)
+    def add(self, done: Done) -> None:
+        self.batches.append(done.batches)
+        self.whole.append(done.whole)
 
 
-Work = Callable[[Path], tuple[float, float]]
+Work = Callable[[Path], Done]
 
 
 def produce(servers: str, messages: int) -> None:
@@ -96,7 +106,8 @@ def produce(servers: str, messages: int) -> None:
         text = "nonsense" if number % 333 == 0 else json.dumps(row)
         producer.produce("clicks", text.encode(), partition=number % PARTITIONS)
         producer.poll(0)
-    producer.flush(120)
+    if left := producer.flush(120):
+        raise RuntimeError(f"{left} messages were not taken")
 
 
 def decoded(spark: SparkSession, servers: str, *, dropping: bool) -> DataFrame:
@@ -124,7 +135,7 @@ def decoded(spark: SparkSession, servers: str, *, dropping: bool) -> DataFrame:
 def by_hand(spark: SparkSession, servers: str, topic: str, *, dropping: bool = True) -> Work:
     """The query by hand, into files, or into a topic if there is one."""
 
-    def work(folder: Path) -> tuple[float, float]:
+    def work(folder: Path) -> Done:
         began = time.monotonic()
         rows = decoded(spark, servers, dropping=dropping)
         if topic:
@@ -141,7 +152,9 @@ def by_hand(spark: SparkSession, servers: str, topic: str, *, dropping: bool = T
         )
         query.awaitTermination()
         whole = time.monotonic() - began
-        return sum(each["batchDuration"] for each in query.recentProgress) / 1000, whole
+        progress = query.recentProgress
+        rows = sum(each["numInputRows"] for each in progress)
+        return Done(sum(each["batchDuration"] for each in progress) / 1000, whole, rows)
 
     return work
 
@@ -172,7 +185,7 @@ def by_headwater(servers: str, topic: str, bad_rows: str) -> Work:
         else "connector: files, path: out, format: parquet"
     )
 
-    def work(folder: Path) -> tuple[float, float]:
+    def work(folder: Path) -> Done:
         file = declared(folder, servers, bad_rows, sink)
         events: list[Event] = []
         began = time.monotonic()
@@ -181,7 +194,8 @@ def by_headwater(servers: str, topic: str, bad_rows: str) -> Work:
         whole = time.monotonic() - began
         running.raise_failures()
         progress = [event for event in events if isinstance(event, QueryProgress) and event.query == "out"]
-        return sum(event.batch_ms for event in progress) / 1000, whole
+        rows = sum(event.rows_in for event in progress)
+        return Done(sum(event.batch_ms for event in progress) / 1000, whole, rows)
 
     return work
 
@@ -225,9 +239,11 @@ def measure(spark: SparkSession, servers: str, topic: str, scratch: Path, rounds
     for number in range(rounds + 1):
         for name, work in ways.items():
             folder = Path(tempfile.mkdtemp(dir=scratch))
-            measured = work(folder)
+            done = work(folder)
+            if done.rows != messages:
+                raise RuntimeError(f"{name}: {done.rows} messages were read, not {messages}")
             if number:
-                times[name].add(*measured)
+                times[name].add(done)
     print(f"\nKafka → {'Kafka' if topic else 'parquet'}")
     hand = times["by hand"]
     for name, each in times.items():

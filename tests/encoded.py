@@ -60,12 +60,31 @@ def descriptors() -> bytes:
     return descriptor_pb2.FileDescriptorSet(file=[times, file]).SerializeToString()
 
 
+def maps() -> bytes:
+    """A descriptor file with `field.Maps`: two maps to int32, from text and from int32."""
+    file = descriptor_pb2.FileDescriptorProto(name="maps.proto", package="field", syntax="proto3")
+    message = file.message_type.add(name="Maps")
+    for number, (name, key) in enumerate((("by_name", "TYPE_STRING"), ("by_number", "TYPE_INT32")), 1):
+        entry = message.nested_type.add(name="".join(map(str.title, name.split("_"))) + "Entry")
+        entry.options.map_entry = True
+        entry.field.add(name="key", number=1, type=key, label="LABEL_OPTIONAL")
+        entry.field.add(name="value", number=2, type="TYPE_INT32", label="LABEL_OPTIONAL")
+        of = f".field.Maps.{entry.name}"
+        message.field.add(name=name, number=number, type="TYPE_MESSAGE", label="LABEL_REPEATED", type_name=of)
+    return descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+
+
 def bird(**fields: Any) -> bytes:
     """A message of `field.Bird`."""
+    return message(descriptors(), "field.Bird", **fields)
+
+
+def message(descriptors: bytes, name: str, **fields: Any) -> bytes:
+    """A message of a descriptor file."""
     pool = descriptor_pool.DescriptorPool()
-    for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors()).file:
+    for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors).file:
         pool.Add(file)
-    made = message_factory.GetMessageClass(pool.FindMessageTypeByName("field.Bird"))
+    made = message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
     return bytes(made(**fields).SerializeToString())
 
 

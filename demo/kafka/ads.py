@@ -23,7 +23,8 @@ DISORDER = timedelta(seconds=20)
 # Long after all others: they move both watermarks over the last minute, so that it is closed.
 CLOSING = START + SPAN + timedelta(hours=1)
 
-Revenue = dict[tuple[str, str], tuple[int, Decimal]]
+Revenue = Counter[tuple[str, str, int, Decimal]]
+"""Rows of minute, campaign, clicks and revenue, and how often each is there."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,15 @@ def day(impressions: int) -> Day:
         _impression("closing", "none", CLOSING, 0),
         _click("closing", "nothing", CLOSING),
     )
-    revenue = {key: (counts[key], Decimal(sums[key]) / 10_000) for key in counts}
+    revenue = Counter((*key, counts[key], Decimal(sums[key]) / 10_000) for key in counts)
     return Day((*(message for _, message in sent), *closing), revenue)
 
 
 def totals(revenue: Revenue) -> Iterator[tuple[str, int, Decimal]]:
     """Clicks and revenue of each campaign over all minutes."""
-    for campaign in sorted({campaign for _, campaign in revenue}):
-        rows = [row for (_, name), row in revenue.items() if name == campaign]
-        yield campaign, sum(clicks for clicks, _ in rows), sum((each for _, each in rows), Decimal())
+    for campaign in sorted({campaign for _, campaign, _, _ in revenue}):
+        rows = [row for row in revenue.elements() if row[1] == campaign]
+        yield campaign, sum(row[2] for row in rows), sum((row[3] for row in rows), Decimal())
 
 
 def _sent(at: datetime, chance: random.Random) -> datetime:

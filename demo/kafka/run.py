@@ -79,13 +79,13 @@ def told(event: Event) -> None:
 
 
 def found_revenue(folder: Path) -> Revenue:
-    """What the pipeline wrote, by minute and campaign."""
+    """What the pipeline wrote."""
     lines = (line for file in folder.glob("*.json") for line in file.read_text("utf-8").splitlines())
-    rows = [json.loads(line, parse_float=Decimal) for line in lines]
-    return {
-        (row["minute"][:16].replace("T", " "), row["campaign"]): (row["clicks"], Decimal(row["revenue"]))
+    rows = (json.loads(line, parse_float=Decimal) for line in lines)
+    return Counter(
+        (row["minute"][:16].replace("T", " "), row["campaign"], row["clicks"], Decimal(row["revenue"]))
         for row in rows
-    }
+    )
 
 
 def show_all(revenue: Revenue, result: RunResult, aside: dict[str, tuple[SetAside, ...]]) -> None:
@@ -109,7 +109,8 @@ def differences(
     """Where the pipeline's figures are not those of the generator."""
     wrong = []
     if revenue != today.revenue:
-        wrong.append(f"revenue: {len(revenue)} rows, {len(today.revenue)} expected, or other values")
+        more, fewer = (revenue - today.revenue).total(), (today.revenue - revenue).total()
+        wrong.append(f"revenue: {more} rows too many, {fewer} missing")
     counts = result.queries["revenue"]["sources"]
     for topic in TOPICS:
         good, bad = today.count(topic, broken=False), today.count(topic, broken=True)

@@ -21,9 +21,7 @@ from tests.checker.cases import Case
 
 LONGEST = 100.0
 IDLE_BATCHES = 8
-ATTEMPTS = 5
 ENDING = ("available now", "once")
-TOO_SLOW = "Python worker failed to connect back"
 
 
 class Outcome(StrEnum):
@@ -48,15 +46,7 @@ class Started:
 
 def start(case: Case, frame: DataFrame, folder: Path, expected: Callable[[], list[Any] | None]) -> Started:
     """Start a query with Spark's own writer, let it read all there is, and compare."""
-    for attempt in range(ATTEMPTS):
-        started = _start(Captured(case, frame, folder / str(attempt)), expected)
-        # A machine that is too busy to start a Python process within ten seconds says nothing of the query.
-        if TOO_SLOW not in started.says:
-            break
-    return started
-
-
-def _start(sink: Captured, expected: Callable[[], list[Any] | None]) -> Started:
+    sink = Captured(case, frame, folder)
     try:
         query = sink.writer().start()
     except SPARK_ERRORS as error:
@@ -70,7 +60,7 @@ def _start(sink: Captured, expected: Callable[[], list[Any] | None]) -> Started:
             return Started(Outcome.KEEPS) if keeps else found
         return _watched(query, sink, expected())
     except SPARK_ERRORS as error:
-        return Started(Outcome.DIES, str(error) if TOO_SLOW in str(error) else sentence_of(error))
+        return Started(Outcome.DIES, sentence_of(error))
     finally:
         query.stop()
 

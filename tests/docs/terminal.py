@@ -46,9 +46,10 @@ class Terminal:
         """Ctrl-C for what serves."""
         for process in self._serving:
             process.send_signal(signal.SIGINT)
-            try:
-                assert process.wait(LONGEST_SECONDS) == 0
-            finally:
+        try:
+            assert [process.wait(LONGEST_SECONDS) for process in self._serving] == [0] * len(self._serving)
+        finally:
+            for process in self._serving:
                 process.kill()
                 process.wait()
 

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 from pyspark import SparkContext
 
-from demo.kafka.run import HERE, TOPICS, play_on
+from demo.kafka.ads import day, totals
+from demo.kafka.run import HERE, TOPICS, found_revenue, play_on
 from headwater.dev import Broker
 from headwater.dev.topics import delete_topic
+
+
+def test_a_row_that_was_written_twice_counts_twice(tmp_path: Path) -> None:
+    expected = day(200).revenue
+    names = ("minute", "campaign", "clicks", "revenue")
+    rows = [dict(zip(names, row, strict=True)) for row in expected]
+    text = "".join(json.dumps(row, default=float) + "\n" for row in rows)
+    (tmp_path / "1.json").write_text(text)
+    assert (found_revenue(tmp_path), len(expected) > 10) == (expected, True)
+    (tmp_path / "2.json").write_text(text)
+    assert found_revenue(tmp_path) == expected + expected
+    assert [clicks for _, clicks, _ in totals(expected + expected)] == [
+        2 * clicks for _, clicks, _ in totals(expected)
+    ]
 
 
 def test_the_figures_are_those_of_the_generator(

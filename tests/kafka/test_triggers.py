@@ -17,6 +17,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.api.checking import check
 from headwater.dev import Broker
+from headwater.dev.topics import add_partitions
+from headwater.errors import QueryFailed
 from headwater.events import EpochCommitted, Event, Said
 from headwater.runtime import Run
 from tests.messages import produce
@@ -248,7 +250,7 @@ AT_ONCE = """
 
 @pytest.mark.feature("E5")
 @pytest.mark.timeout(600)
-def test_both_outlive_the_broker_and_go_on_in_batches(
+def test_both_outlive_the_broker_are_stopped_when_it_outgrows_them_and_go_on_in_batches(
     tmp_path: Path, broker: Broker, make_topic: Callable[..., str]
 ) -> None:
     names = {"servers": broker.servers, "incoming": make_topic()}
@@ -275,8 +277,13 @@ def test_both_outlive_the_broker_and_go_on_in_batches(
             feed(range(10, 20))
             wait_for(lambda: complete(20), run)
             wait_for(lambda: any(isinstance(each, EpochCommitted) for each in events), run)
+            # Each has a core for the one partition, and none for a second one.
+            add_partitions(broker.servers, names["incoming"], 2)
+            assert run.wait(LONGEST.seconds)
 
-        run_while(write(tmp_path, (PIPELINE + AT_ONCE).format(**names, **quick)), steer, events)
+        with pytest.raises(QueryFailed) as failed:
+            run_while(write(tmp_path, (PIPELINE + AT_ONCE).format(**names, **quick)), steer, events)
+        assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-OUTGROWN"] * 2
         feed(range(20, 30))
         # No batch has ever run for `doubled`: Spark's settings for one are made anew.
         assert run_until_idle(write(tmp_path, (PIPELINE + AT_ONCE).format(**names, **batches))).exit_code == 0

@@ -13,7 +13,7 @@ from headwater.api.batch import run_batch
 from headwater.connectors.context import Context
 from headwater.connectors.files.judging.reading.spark import JudgedFiles
 from headwater.connectors.files.options import FilesSource
-from headwater.connectors.judged import DETAIL, REASON, ROW_TYPE
+from headwater.connectors.judged import DETAIL, REASON, ROW, ROW_TYPE
 from headwater.events import BatchEnded, Event, Said
 from headwater.runtime import RunOptions
 from headwater.values import BadRows
@@ -144,7 +144,7 @@ def judged(
     spark: SparkSession, root: Path, options: dict[str, Any], fed: dict[str, str]
 ) -> list[tuple[Any, ...]]:
     """The rows of a source whose rows are fed again: file and text of each."""
-    found = files(spark, root, options, batch=True).rows(_again(spark, fed))
+    found = files(spark, root, options, batch=True).rows(lambda: _again(spark, fed))
     return [tuple(row) for row in found.select("id", "day", REASON, DETAIL).collect()]
 
 
@@ -156,10 +156,14 @@ def _again(spark: SparkSession, fed: dict[str, str]) -> DataFrame:
     return spark.createDataFrame(made, f"row {ROW_TYPE}")
 
 
-FED = {
-    "json": ('{"id":2}', "{broken", {}),
-    "csv": ("2", "x", {}),
-    "xml": ("<r><id>2</id></r>", "<r><id>2</r>", {"row_tag": "r"}),
+FED: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
+    "json": ('{"id":2}', dict.fromkeys(["{broken", " ", "null"], "malformed"), {}),
+    "csv": ("2", {"x": "wrong type", "# 2": "malformed", "": "malformed"}, {"options": {"comment": "#"}}),
+    "xml": (
+        "<r><id>2</id></r>",
+        dict.fromkeys(["<r><id>2</r>", "<rr><id>2</id></rr>", ""], "malformed"),
+        {"row_tag": "r"},
+    ),
 }
 
 
@@ -174,7 +178,8 @@ def test_rows_that_are_fed_again_have_the_columns_of_their_folders(
     for folder in (one, other):
         (folder / "day=7").mkdir(parents=True)
         (folder / "day=7" / "empty").write_text("<rs/>" if format == "xml" else "")
-    fed = {f"{other}/day=8/a b": good, f"{one}/day=9/c": good, f"{other}/day=8/d": bad, f"{one}/e=1/f": good}
+    fed = {f"{other}/day=8/a b": good, f"{one}/day=9/c": good, f"{one}/e=1/f": good}
+    fed |= {f"{other}/day=8/{number}": text for number, text in enumerate(bad)}
     options = {
         "path": [str(one), str(other)],
         "format": format,
@@ -183,10 +188,40 @@ def test_rows_that_are_fed_again_have_the_columns_of_their_folders(
     }
     found = judged(spark, tmp_path, options, fed)
     reasons = Counter((id_, day, reason) for id_, day, reason, _ in found)
-    broken = "wrong type" if format == "csv" else "malformed"
-    assert reasons == Counter([(2, 8, None), (2, 9, None), (None, 8, broken), (2, None, "wrong folder")]), (
-        found
-    )
+    broken = [(None, 8, reason) for reason in bad.values()]
+    assert reasons == Counter([(2, 8, None), (2, 9, None), (2, None, "wrong folder"), *broken]), found
+
+
+MADE = "SELECT CAST(NULL AS int) AS id, ' a,\"\\\\b\n ' AS name, TIMESTAMP '2026-01-01 12:00:00.123456' AS at"
+READ: dict[str, dict[str, Any]] = {
+    "parquet": {},
+    "csv": {"multiline": True},
+    "json": {"multiline": True, "timestamp_format": "HH:mm:ss.SSSSSS yyyy-MM-dd"},
+}
+
+
+@pytest.mark.feature("K1.3", part="files: what is kept of a row that Spark's reader has found is read again")
+@pytest.mark.parametrize("format", READ)
+def test_a_row_that_is_kept_as_columns_is_fed_again_as_it_was(
+    spark: SparkSession, tmp_path: Path, format: str
+) -> None:
+    made = spark.sql(MADE).coalesce(1)
+    times = {"timestampFormat": READ[format].get("timestamp_format", "yyyy-MM-dd HH:mm:ss.SSSSSS")}
+    spaces = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+    made.write.format(format).options(**times, **spaces).save(str(tmp_path / "in"))
+
+    def source(id_: str) -> JudgedFiles:
+        schema = {"id": id_, "name": "string", "at": "timestamp"}
+        options = {"path": [str(tmp_path / "in")], "format": format, "schema": schema, **READ[format]}
+        return files(spark, tmp_path, options, batch=True)
+
+    (aside,) = source("int not null").rows(None).collect()
+    assert aside[REASON] == "missing"
+    fed = _again(spark, {aside[ROW].file: bytes(aside[ROW].value).decode()})
+    found = source("int").rows(lambda: fed).select("id", "name", "at", REASON).collect()
+    # The row of the file is good now as well.
+    (row,) = made.collect()
+    assert Counter(map(tuple, found)) == Counter([(*row, None)] * 2)
 
 
 def test_nothing_is_written_but_for_a_start(spark: SparkSession, tmp_path: Path) -> None:

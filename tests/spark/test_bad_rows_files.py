@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.api.quarantine import ls
 from headwater.errors import CheckpointError, Problem, QueryFailed
 from headwater.events import Event, QueryStatus, Said
 from headwater.runtime import Run
@@ -56,7 +57,7 @@ JSON = [
 
 
 def binary(spark: SparkSession, folder: Path, format: str) -> None:
-    """Four files: a good one, one that is cut off, one that is none, one with another type."""
+    """A good file, one that is cut off, one that is none, one with another type, one without bytes."""
     rows = spark.createDataFrame([(1, "owl"), (2, "jay")], "id bigint, name string")
     for name, frame in {"good": rows, "cut": rows, "typed": rows.selectExpr("name AS id", "name")}.items():
         made = folder.parent / f"made-{format}-{name}"
@@ -65,6 +66,7 @@ def binary(spark: SparkSession, folder: Path, format: str) -> None:
         content = written.read_bytes()
         old(folder / f"{name}.{format}", content[: len(content) // 2] if name == "cut" else content)
     old(folder / f"junk.{format}", b"no such thing")
+    old(folder / f"empty.{format}", b"")
 
 
 def old(file: Path, content: bytes) -> None:
@@ -142,7 +144,8 @@ def test_bad_rows_and_files_of_every_format_are_set_aside_once(spark: SparkSessi
     )
     for format in ("parquet", "orc", "avro"):
         bad: list[tuple[Any, ...]] = [
-            ("unreadable file", f"{format}/{name}.{format}", None) for name in ("cut", "junk", "typed")
+            ("unreadable file", f"{format}/{name}.{format}", None)
+            for name in ("cut", "empty", "junk", "typed")
         ]
         if format == "parquet":
             bad.append(("missing", "parquet/missing.parquet", b'{"name":"nobody"}'))
@@ -180,6 +183,7 @@ def test_a_checkpoint_goes_on_when_bad_files_are_set_aside_and_a_mended_one_is_r
     run_until_idle(file)
     assert spark.read.parquet(str(tmp_path / "out")).count() == 3
     assert aside(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2.parquet", None)])
+    assert [(each.rows, each.waiting, each.reasons, each.files) for each in ls(file)] == [(1, 0, {}, 1)]
 
 
 REQUIRED = """
@@ -276,8 +280,16 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     checkpoint = tmp_path / ".headwater" / "checkpoints" / "birds"
     for commit in (checkpoint / "commits").iterdir():
         commit.unlink()
+    (tmp_path / "out" / "_spark_metadata" / "0").unlink()
     with pytest.raises(CheckpointError) as refused:
         run_until_idle(write(tmp_path, CHANGED.format(keys="")))
     assert [(problem.code, problem.params["bad_rows"]) for problem in refused.value.problems] == [
         ("HW-FILES-PLANNED-STAND-IN", "fail")
     ]
+    # A file that could be opened was damaged before the batch was committed.
+    old(tmp_path / "birds" / "1.parquet", made.read_bytes()[:99])
+    assert run_until_idle(write(tmp_path, CHANGED.format(keys="bad_rows: quarantine, "))).exit_code == 0
+    assert spark.read.schema("id bigint, name string").parquet(str(tmp_path / "out")).count() == 0
+    assert aside(spark, tmp_path, "birds") == Counter(
+        [("unreadable file", f"birds/{name}.parquet", None) for name in ("1", "2 b")]
+    )

@@ -25,6 +25,7 @@ from headwater.errors import PipelineError
 from headwater.values import secret
 from headwater.values.secrets import scrub
 from tests.encoded import BIRD, avro, bird, descriptor_file, numbered
+from tests.json_values import BAD_JSON, COLUMNS, GOOD_JSON, WRONG
 from tests.schema_registry import PASSWORD, USER, schema_registry
 
 MESSAGES = (
@@ -32,11 +33,6 @@ MESSAGES = (
     "timestampType int, headers array<struct<key: string, value: binary>>"
 )
 AT = datetime(2026, 11, 16, 12, 0)
-COLUMNS = (
-    "a int, b bigint, c double, d decimal(5,2), t timestamp, dt date, s string, st struct<x:int,y:string>, "
-    "ar array<int>, m map<string,int>, bi binary, bo boolean"
-)
-NO_OBJECT, WRONG = ("malformed", "it is not one JSON object"), "wrong type"
 
 
 Verdict = tuple[dict[str, Any], str | None, str | None]
@@ -78,97 +74,6 @@ def verdicts(found: list[Row]) -> list[Verdict]:
         )
         for row in rows
     ]
-
-
-GOOD_JSON: list[tuple[bytes, dict[str, Any]]] = [
-    (b"{}", {}),
-    (b" { \n} \t", {}),
-    (b'{\n  "a": 1\n}\n', {"a": 1}),
-    (b'{"s":"},{"}', {"s": "},{"}),
-    (b'{"st":{}, "__hw_end": [1]}', {"st": {"x": None, "y": None}}),
-    (b'{"a":1,"a":2}', {"a": 2}),
-    (b'{"a":1}\n', {"a": 1}),
-    (b'  {"a": 1}  ', {"a": 1}),
-    (b'{"a":1,"extra":{"z":[1,2]}}', {"a": 1}),
-    (b'{"A":1}', {}),
-    (b'{"a":null}', {}),
-    (b'{"a":-2147483648}', {"a": -2147483648}),
-    (b'{"b":9223372036854775807}', {"b": 9223372036854775807}),
-    (b'{"c":7}', {"c": 7.0}),
-    (b'{"c":"Infinity"}', {"c": float("inf")}),
-    (b'{"c":Infinity}', {"c": float("inf")}),
-    (b'{"d":1.239}', {"d": Decimal("1.24")}),
-    (b'{"d":"1.23"}', {"d": Decimal("1.23")}),
-    (b'{"t":"2026-01-01T00:00:00Z"}', {"t": datetime(2026, 1, 1)}),
-    (b'{"t":"2026-01-01"}', {"t": datetime(2026, 1, 1)}),
-    (b'{"t":5}', {"t": datetime(1970, 1, 1, 0, 0, 5)}),
-    (b'{"dt":"2026-01-01"}', {"dt": date(2026, 1, 1)}),
-    (b'{"s":5}', {"s": "5"}),
-    (b'{"s":{"q":1}}', {"s": '{"q":1}'}),
-    (b'{"s":""}', {"s": ""}),
-    (b'{"s":"a\\u0000b"}', {"s": "a\0b"}),
-    ('{"s":"Zoë 🦆"}'.encode(), {"s": "Zoë 🦆"}),
-    (b'{"st":{}}', {"st": {"x": None, "y": None}}),
-    (b'{"st":null}', {}),
-    (b'{"ar":[1,null]}', {"ar": [1, None]}),
-    (b'{"m":{"k":1}}', {"m": {"k": 1}}),
-    (b'{"bi":"AAE="}', {"bi": b"\0\1"}),
-    (b'{"bo":true}', {"bo": True}),
-]
-BAD_JSON: list[tuple[bytes, dict[str, Any], str, str]] = [
-    (b"", {}, *NO_OBJECT),
-    (b"  ", {}, *NO_OBJECT),
-    (b"null", {}, *NO_OBJECT),
-    (b"[]", {}, *NO_OBJECT),
-    (b'[{"a":1}]', {}, *NO_OBJECT),
-    (b"1", {}, *NO_OBJECT),
-    (b'"x"', {}, *NO_OBJECT),
-    (b'{"a":1', {}, *NO_OBJECT),
-    (b'{"a":1,}', {}, *NO_OBJECT),
-    (b'{"a":1} xyz', {}, *NO_OBJECT),
-    (b'{"a":1}}', {"a": 1}, *NO_OBJECT),
-    (b'{"a":1}{"a":2}', {"a": 1}, *NO_OBJECT),
-    (b'{"a":1},{"a":2}', {"a": 1}, *NO_OBJECT),
-    (b'{"a":1},"x":2', {}, *NO_OBJECT),
-    (b'{"a":1},"x":{}', {"a": 1}, *NO_OBJECT),
-    (b'{"a":1}],"x":[{}', {"a": 1}, *NO_OBJECT),
-    (b'{"a":1,"__hw_end":"0"} x {}', {"a": 1}, *NO_OBJECT),
-    (b'[{"a":1},{"a":2}', {}, *NO_OBJECT),
-    (b"{}}", {}, *NO_OBJECT),
-    (b'{"st":{}', {}, *NO_OBJECT),
-    (b'"x}', {}, *NO_OBJECT),
-    (b"}", {}, *NO_OBJECT),
-    (b"{", {}, *NO_OBJECT),
-    (b'{"a":1} // c', {}, *NO_OBJECT),
-    (b"{a:1}", {}, *NO_OBJECT),
-    (b'{"a":01}', {}, *NO_OBJECT),
-    (b'{"s":"a\x00b"}', {}, *NO_OBJECT),
-    (b'{"s":"a\nb"}', {}, *NO_OBJECT),
-    (b"\x00\x01\x02", {}, *NO_OBJECT),
-    (b'\xef\xbb\xbf{"a":1}', {}, *NO_OBJECT),
-    (b'{"s":"\xff\xfe"}', {}, "malformed", "it is not UTF-8"),
-    (b'{"a":NaN}', {}, WRONG, 'a: "NaN" is not an int'),
-    (b'{"a":99999999999}', {}, WRONG, "a: 99999999999 is not an int"),
-    (b'{"b":99999999999999999999}', {}, WRONG, "b: 99999999999999999999 is not a bigint"),
-    (b'{"a":1.5}', {}, WRONG, "a: 1.5 is not an int"),
-    (b'{"a":1.0}', {}, WRONG, "a: 1 is not an int"),
-    (b'{"a":"1"}', {}, WRONG, 'a: "1" is not an int'),
-    (b'{"a":""}', {}, WRONG, 'a: "" is not an int'),
-    (b'{"c":"abc"}', {}, WRONG, 'c: "abc" is not a double'),
-    (b'{"d":1234.5}', {}, WRONG, "d: 1234.5 is not a decimal(5,2)"),
-    (b'{"d":"x"}', {}, WRONG, 'd: "x" is not a decimal(5,2)'),
-    (b'{"t":"nope"}', {}, WRONG, 't: "nope" is not a timestamp'),
-    (b'{"dt":"2026-13-01"}', {}, WRONG, 'dt: "2026-13-01" is not a date'),
-    (b'{"dt":5}', {}, WRONG, "dt: 5 is not a date"),
-    (b'{"st":{"x":"no","y":"k"},"a":3}', {"a": 3, "st": {"x": None, "y": "k"}}, WRONG,
-     'st: {"x":"no","y":"k"} is not a struct<x:int,y:string>'),
-    (b'{"st":5,"a":3}', {"a": 3}, WRONG, "st: 5 is not a struct<x:int,y:string>"),
-    (b'{"ar":[1,"x",3],"a":3}', {"a": 3}, WRONG, 'ar: [1,"x",3] is not an array<int>'),
-    (b'{"m":{"k":"x"},"a":3}', {"a": 3}, WRONG, 'm: {"k":"x"} is not a map<string,int>'),
-    (b'{"bi":"***"}', {}, WRONG, 'bi: "***" is not a binary'),
-    (b'{"bo":"true"}', {}, WRONG, 'bo: "true" is not a boolean'),
-    (b'{"a":"x","b":7,"c":"y"}', {"b": 7}, WRONG, 'a: "x" is not an int'),
-]  # fmt: skip
 
 
 def test_a_json_value_becomes_columns_or_gets_a_reason(spark: SparkSession, tmp_path: Path) -> None:
@@ -224,6 +129,13 @@ def test_a_line_of_csv_becomes_columns_or_gets_a_reason(spark: SparkSession, tmp
     )
     found = verdicts(judged(raw, said, context(tmp_path), None).collect())
     assert found == [line[1:] for line in CSV]
+    for delimiter, good, bad in ((";", b"a,b;2.5", b"k;2,50"), (",", b'"a,b",2.5', b'k,"2,50"')):
+        priced = options(format="csv", schema="kind string, w decimal(10,2)", delimiter=delimiter)
+        raw = messages(spark, ((None, line) for line in (good, bad)))
+        assert verdicts(judged(raw, priced, context(tmp_path), None).collect()) == [
+            ({"kind": "a,b", "w": Decimal("2.50")}, None, None),
+            ({"kind": "k"}, WRONG, "w: 2,50 is not a decimal(10,2)"),
+        ]
 
 
 def test_keys_and_columns_of_kafka_are_kept_by_choice(spark: SparkSession, tmp_path: Path) -> None:

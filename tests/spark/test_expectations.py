@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from headwater.api.batch import run_batch
 from headwater.api.checking import check
+from headwater.api.quarantine import replay
 from headwater.checks import Severity
 from headwater.events import Event, Said
+from headwater.quarantine import Mended, Quarantine, quarantines
 from headwater.quarantine import feed as feed_again
-from headwater.quarantine import quarantines
 from headwater.runtime import RunOptions
 from tests.pipelines import batches, feed, rows_of, run_until_idle, write
 
@@ -37,10 +38,14 @@ tables:
     expect:
       seen: {{check: id > 0, else: fail}}
       cheap: {{check: id <> 6, else: drop}}
+  trusted:
+    sql: SELECT id, cost FROM orders
+    expect: {{priced: {{check: cost IS NOT NULL, else: quarantine}}}}
 sinks:
   judged: {{reads: judged, connector: files, path: out, format: json}}
   twice: {{reads: twice, connector: files, path: twice, format: json}}
   strict: {{reads: strict, connector: files, path: strict, format: json}}
+  trusted: {{reads: trusted, connector: files, path: trusted, format: json}}
 """
 AT = "2026-01-31T12:00:00.123456Z"
 FIRST = [(1, 5.0), (2, -5.0), (3, 500.0), (4, None)]
@@ -60,9 +65,15 @@ def counts(events: list[Event], query: str) -> list[dict[str, Any]]:
     return [each for each in found if any(counted["rows"] for counted in each.values())]
 
 
+def quarantine_of(folder: Path) -> Quarantine:
+    """That of the table `judged`."""
+    judged, trusted = quarantines(folder / ".headwater")
+    assert (judged.name, trusted.name) == ("judged", "trusted")
+    return judged
+
+
 def set_aside(folder: Path) -> list[tuple[str, str | None, Any]]:
-    (quarantine,) = quarantines(folder / ".headwater")
-    rows = list(quarantine.rows())
+    rows = list(quarantine_of(folder).rows())
     assert {row.source for row in rows} == {"judged"}
     assert {row.where for row in rows} <= {""}
     found = [(row.reason, row.detail, json.loads(row.value or b"")) for row in rows]
@@ -92,7 +103,7 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     said = [
         event.text for event in events if isinstance(event, Said) and "fail the expectation" in event.text
     ]
-    assert sorted(text.split("`")[3] for text in said) == ["known", "positive", "small"]
+    assert sorted(text.split("`")[3] for text in said) == ["known", "positive", "priced", "small"]
 
     # The batch with the row that must not be failed the query; the one before it is there.
     assert counts(events, "strict") == [{"strict": {"rows": 4, "failed": {"seen": 0, "cheap": 0}}}]
@@ -107,18 +118,23 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     assert rows_of(spark, tmp_path / "strict", schema="id int, cost double") == Counter(FIRST)
 
     # A mended row and one that is still bad flow again.
-    (quarantine,) = quarantines(tmp_path / ".headwater")
+    quarantine = quarantine_of(tmp_path)
     fourth = next(row for row in quarantine.rows() if json.loads(row.value or b"")["id"] == 4)
-    mended = {fourth.id: [json.dumps({"id": 4, "cost": 4.0, "at": AT})]}
+    mended = {fourth.id: [Mended(json.dumps({"id": 4, "cost": 4.0, "at": AT}).encode())]}
     assert feed_again(quarantine, lambda row: row.id == fourth.id, mended).rows == 1
     assert feed_again(quarantine, lambda row: True).rows == 1
     lines = PIPELINE.replace("id > 0", "id >= 0").splitlines()
-    write(tmp_path, "\n".join(line for line in lines if not line.startswith("  twice:")))
+    lines = [line for line in lines if not line.startswith(("  twice:", "    expect: {"))]
+    write(tmp_path, "\n".join(lines))
+    # Of another table nothing is expected any more, and its rows go on as they were set aside.
+    assert replay(file, "trusted").rows == 2
     again = run_until_idle(file)
     assert {name: str(query["problem"]) for name, query in again.queries.items() if query["problem"]} == {}
     now = rows_of(spark, tmp_path / "out", schema="id int, cost double, at string")
     assert now == Counter([(*row, "2026-01-31T12:00:00.123Z") for row in [*kept, (4, 4.0)]])
     assert set_aside(tmp_path) == [*aside, aside[1]]
+    assert rows_of(spark, tmp_path / "trusted", schema="id int, cost double") == Counter([*FIRST, *SECOND])
+    assert again.queries["trusted"]["expectations"] == {}
 
 
 REFUSED = f"""

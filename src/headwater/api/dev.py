@@ -17,6 +17,8 @@ from headwater.dev.topics import create_topic, kafka_client, partitions
 from headwater.events import Event, Said
 
 _LOOK_SECONDS = 0.1
+_ANSWER_SECONDS = 8.0
+"""How long a broker may take for its first answer: one that is not there is told soon."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Emit = Callable[[Event], None]
@@ -80,7 +82,7 @@ def _fill(options: KafkaOptions, servers: str, emit: Emit, look: Callable[[], No
     feed = options.feed
     if not options.topics and not feed:
         return
-    there = partitions(servers)
+    there = partitions(servers, _ANSWER_SECONDS)
     wanted = {**({feed.topic: 1} if feed else {}), **options.topics}
     for topic, count in wanted.items():
         if topic not in there:

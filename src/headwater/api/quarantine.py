@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,17 @@ from headwater.connectors.decoding.decisions import ask_again
 from headwater.engine.loading import load
 from headwater.errors import PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue.quarantine import (
-    MENDED_UNREADABLE,
     NO_QUARANTINE,
     REPLAY_NEEDS_BATCHES,
+    REPLAY_NOT_READ,
     REPLAY_READ_TWICE,
 )
 from headwater.plan import Graph
-from headwater.quarantine import Quarantine, SetAside, feed, quarantines
+from headwater.plan.quarantine import takes_back
+from headwater.quarantine import Quarantine, SetAside, feed, quarantines, read_mended
 from headwater.runtime.run_folder import RunFolder
 from headwater.runtime.unread import redefined, unread_of
-from headwater.spec import PipelineSpec, SinkSpec
+from headwater.spec import PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.values import Continuous, RealTime
 
 
@@ -35,10 +37,12 @@ class Held:
     rows: int
     """All that were ever set aside."""
     waiting: int
-    """Those that were not fed again."""
+    """Those that were not fed again, and can be."""
     reasons: dict[str, int]
     """The waiting rows by reason."""
     folder: str
+    files: int = 0
+    """Files that could not be opened: they are not fed, but read by themselves once they are mended."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -54,6 +58,10 @@ class Replayed:
     unknown: tuple[str, ...]
     """Ids of mended rows that don't wait, and were not fed."""
     dry: bool
+    unwanted: tuple[str, ...] = ()
+    """Ids of mended rows that wait, but were not asked for."""
+    passed_over: int = 0
+    """Mended rows without text whose bytes are as they were, and that were not fed."""
     unread: int = 0
     """Those of the rows left that would come twice to a query, which has yet to read them at their place."""
     behind: tuple[str, ...] = ()
@@ -113,22 +121,39 @@ def replay(
     """Feed rows that wait again, each once; the pipeline reads them beside its source."""
     spec = load(file, reads=False)
     quarantine = _named(spec, name, str(file))
-    _refuse_unfit(spec, name)
-    texts = _mended(Path(mended)) if mended else None
-    wanted = _wanted(reason, ids)
+    _refuse_unfit(spec, name, str(file))
+    lines = read_mended(Path(mended)) if mended else None
     folder = RunFolder.of(spec)
-    unread = unread_of(spec, folder, quarantine, str(file))
-    fed = feed(quarantine, wanted, texts, unread=unread, dry=dry)
-    if fed.rows and not dry and unread.level and not folder.in_use:
+    places = partial(unread_of, spec, folder, quarantine, str(file))
+    fed = feed(quarantine, _wanted(reason, ids), lines, places=places, dry=dry)
+    if fed.rows and not dry and fed.level and not folder.in_use:
         ask_again(spec.folder, name)
     changed = redefined(spec, folder, name, fed.behind)
-    return Replayed(name, fed.rows, fed.left, fed.unknown, dry, fed.unread, fed.behind, changed)
+    return Replayed(
+        name=name,
+        rows=fed.rows,
+        left=fed.left,
+        unknown=fed.unknown,
+        dry=dry,
+        unwanted=fed.unwanted,
+        passed_over=fed.passed_over,
+        unread=fed.unread,
+        behind=fed.behind,
+        redefined=changed,
+    )
 
 
 def _held(quarantine: Quarantine) -> Held:
-    reasons = Counter(row.reason for row in quarantine.waiting())
-    rows = sum(1 for _ in quarantine.rows())
-    return Held(quarantine.name, rows, reasons.total(), dict(reasons.most_common()), str(quarantine.folder))
+    rows = Counter((row.can_be_fed, row.reason) for row in quarantine.waiting())
+    reasons = Counter({reason: count for (fit, reason), count in rows.items() if fit})
+    return Held(
+        name=quarantine.name,
+        rows=sum(1 for _ in quarantine.rows()),
+        waiting=reasons.total(),
+        reasons=dict(reasons.most_common()),
+        folder=str(quarantine.folder),
+        files=rows.total() - reasons.total(),
+    )
 
 
 def _named(spec: PipelineSpec, name: str, file: str) -> Quarantine:
@@ -143,13 +168,29 @@ def _wanted(reason: str | None, ids: tuple[str, ...]) -> Callable[[SetAside], bo
     return lambda row: (reason is None or row.reason == reason) and (not ids or row.id in ids)
 
 
-def _refuse_unfit(spec: PipelineSpec, name: str) -> None:
-    """PipelineError if a query that reads it can't have one source more."""
+def _refuse_unfit(spec: PipelineSpec, name: str, file: str) -> None:
+    """PipelineError if no query reads it, or one that does can't have one source more."""
     graph = Graph.of(spec)
+    why = _read_by_none(graph, name)
+    if why:
+        raise PipelineError(REPLAY_NOT_READ.at(None, name=name, why=why, file=file))
     below, folder = set(graph.upstream(name)), RunFolder.of(spec)
     problems = [each for sink in graph.readers(name) for each in _unfit(folder, sink, name, below)]
     if problems:
         raise PipelineError.of(problems)
+
+
+def _read_by_none(graph: Graph, name: str) -> str:
+    """Why rows that are fed again would come to no query; empty where one may read them."""
+    readable: tuple[SourceSpec | TableSpec, ...] = (*graph.spec.sources, *graph.spec.tables)
+    declared = next((each for each in readable if each.name == name), None)
+    if declared is None:
+        return "there is no source or table of this name"
+    if not takes_back(declared):
+        return "such a source takes no rows but its own"
+    # What a table reads whose SQL only Spark can read is not known here.
+    read = graph.readers(name) or None in graph.reads.values()
+    return "" if read else "no sink reads it"
 
 
 def _unfit(folder: RunFolder, sink: SinkSpec, name: str, below: set[str]) -> Iterator[Problem]:
@@ -161,32 +202,3 @@ def _unfit(folder: RunFolder, sink: SinkSpec, name: str, below: set[str]) -> Ite
     for stream in facts.repeated_streams if facts else ():
         if stream in below:
             yield REPLAY_READ_TWICE.at(sink.position, sink=sink.name, name=name, stream=stream)
-
-
-def _mended(file: Path) -> dict[str, list[str]]:
-    """The texts of mended rows by the ids of the rows; rows that are equal share one."""
-    texts: dict[str, list[str]] = {}
-    for id_, text in _mended_lines(file):
-        texts.setdefault(id_, []).append(text)
-    return texts
-
-
-def _mended_lines(file: Path) -> Iterator[tuple[str, str]]:
-    try:
-        # Not by splitlines(): a text may hold signs that it takes for the end of a line.
-        lines = file.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(MENDED_UNREADABLE.at(None, file=str(file), line=1, reason=str(error))) from error
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            id_, text = row["id"], row["text"]
-            if not isinstance(id_, str) or not isinstance(text, str):
-                raise TypeError("`id` and `text` are texts")
-        except (ValueError, KeyError, TypeError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-            problem = MENDED_UNREADABLE.at(None, file=str(file), line=number, reason=reason)
-            raise UsageProblem(problem) from error
-        yield id_, text

@@ -9,7 +9,8 @@ their new numbers. Everything else is linked, not copied.
     checkpoints/orders/         moved to the backup, then `orders.next` takes its name
 
 A crash between the two last steps leaves no `orders/`; the next start sees the complete `orders.next` and
-ends the work. Nothing of the old checkpoint is ever changed.
+ends the work. Nothing of the old checkpoint is ever changed. All of the new one is on the disk before
+`complete` is, and that before anything is moved: also a power failure leaves one of the two whole.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headwater.checkpoint.batches import NUMBER
+from headwater.checkpoint.batches import NUMBER, DamagedFileError, content, json_value, lines_of
+from headwater.checkpoint.store import LocalStore, Store, sync_folder
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.checkpoints import SOURCES_NOT_ADDED
+from headwater.errors.catalogue.checkpoints import INPUTS_DAMAGED, SOURCES_NOT_ADDED
 
 _COMPLETE = "complete"
 _INPUTS = "headwater-inputs.json"
@@ -44,10 +46,13 @@ def added(before: Sequence[str], now: Sequence[str]) -> list[int | None] | None:
 
 def inputs_known(checkpoint: Path) -> tuple[str, ...] | None:
     """The sources of a checkpoint that was made here, by their names; None for one that Spark made."""
+    store = LocalStore(checkpoint)
+    data = content(store, _INPUTS)
     try:
-        return tuple(json.loads((checkpoint / _INPUTS).read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
+        return None if data is None else _names(data)
+    except DamagedFileError as damage:
+        problem = INPUTS_DAMAGED.at(file=store.locate(_INPUTS), reason=str(damage))
+        raise CheckpointError(problem) from damage
 
 
 def add_sources(checkpoint: Path, before: Sequence[str], now: Sequence[str], backup: Path) -> None:
@@ -63,12 +68,16 @@ def add_sources(checkpoint: Path, before: Sequence[str], now: Sequence[str], bac
         if following.exists():
             shutil.rmtree(following)
         shutil.copytree(checkpoint, following, copy_function=_linked, ignore=_numbered(checkpoint))
-        _write_offsets(checkpoint / "offsets", following / "offsets", places)
+        made = LocalStore(following)
+        _write_offsets(checkpoint / "offsets", made, places)
         _place_sources(checkpoint / "sources", following / "sources", places)
-        (following / _INPUTS).write_text(json.dumps(list(now)), encoding="utf-8")
-        (following / _COMPLETE).write_text("")
+        made.replace(_INPUTS, json.dumps(list(now)).encode())
+        for folder, _, _ in os.walk(following):
+            sync_folder(Path(folder))
+        made.replace(_COMPLETE, b"")
         backup.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.rename(backup)
+        sync_folder(backup.parent)
         finish_adding(checkpoint)
     except (OSError, ValueError) as error:
         problem = SOURCES_NOT_ADDED.at(folder=str(checkpoint), reason=str(error))
@@ -81,12 +90,20 @@ def finish_adding(checkpoint: Path) -> None:
     if checkpoint.exists() or not (following / _COMPLETE).exists():
         return
     following.rename(checkpoint)
-    (checkpoint / _COMPLETE).unlink()
+    sync_folder(checkpoint.parent)
+    LocalStore(checkpoint).delete(_COMPLETE)
 
 
 def following_of(checkpoint: Path) -> Path:
     """Where the checkpoint is made that is to take its place."""
     return checkpoint.with_name(f"{checkpoint.name}.next")
+
+
+def _names(data: bytes) -> tuple[str, ...]:
+    names = json_value("\n".join(lines_of(data)))
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DamagedFileError("it is no list of names")
+    return tuple(names)
 
 
 def _numbered(checkpoint: Path) -> Callable[[str, list[str]], list[str]]:
@@ -106,9 +123,11 @@ def _linked(source: str, target: str) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
+        with open(target, "rb") as copied:
+            os.fsync(copied.fileno())
 
 
-def _write_offsets(before: Path, now: Path, places: Sequence[int | None]) -> None:
+def _write_offsets(before: Path, made: Store, places: Sequence[int | None]) -> None:
     for file in before.iterdir():
         if not NUMBER.fullmatch(file.name):
             continue
@@ -117,7 +136,7 @@ def _write_offsets(before: Path, now: Path, places: Sequence[int | None]) -> Non
         if version != "v1" or len(lines) != known:
             raise ValueError(f"{file} is of version {version} and has {len(lines)} sources, not {known}")
         placed = [_NOTHING_YET if place is None else lines[place] for place in places]
-        (now / file.name).write_text("\n".join((version, metadata, *placed)), encoding="utf-8")
+        made.replace(f"offsets/{file.name}", "\n".join((version, metadata, *placed)).encode())
 
 
 def _place_sources(before: Path, now: Path, places: Sequence[int | None]) -> None:

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from headwater.checkpoint.batches import NUMBER, DamagedFileError, content, lines_of, listed
 from headwater.checkpoint.logs import Checkpoint
-from headwater.checkpoint.store import Store
+from headwater.checkpoint.store import LocalStore, Store
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.checkpoints import ALIGNMENT_FAILED, FIRST_BATCH_OPEN, OFFSETS_DAMAGED
 
@@ -58,15 +59,14 @@ def alignment(store: Store, *, continuous: bool) -> Alignment:
     if continuous:
         if newest_done < 0 and begun(store):
             raise CheckpointError(FIRST_BATCH_OPEN.at(batch=planned[-1], checkpoint=store.locate("")))
+        _refuse_damaged(store, newest_done)
         routine = all(_line(store, batch) is None for batch in ahead)
         return Alignment(cut=ahead, routine=routine)
     if _line(store, planned[-1]) is not None:
         return Alignment()
     if newest_done < 0:
         return Alignment(cut=ahead)
-    # A damaged file is told before anything is done.
-    if Checkpoint(store).offset(newest_done) is None:
-        raise _missing(store, newest_done)
+    _refuse_damaged(store, newest_done)
     if _line(store, newest_done) is not None:
         return Alignment(cut=ahead)
     kept = (_line(store, batch) for batch in reversed(planned) if batch < newest_done)
@@ -83,11 +83,12 @@ def begun(store: Store) -> bool:
     return bool(_ids(store, "commits")) or (bool(planned) and _line(store, planned[-1]) is not None)
 
 
-def align(store: Store, needed: Alignment, backup: Store | None, make_line: Callable[[], str]) -> None:
+def align(store: Store, needed: Alignment, backup: Path | None, make_line: Callable[[], str]) -> None:
     """Do it; every file is in the backup, if there is to be one, before the first one is touched."""
     try:
         if backup is not None:
-            _keep(store, needed, backup)
+            (backup / "offsets").mkdir(parents=True)
+            _keep(store, needed, LocalStore(backup))
         # The newest file without its line asks for all of this again: it goes after the others have theirs.
         if needed.completed is not None:
             _complete(store, needed.completed, needed.line or make_line())
@@ -133,6 +134,12 @@ def _line(store: Store, batch: int) -> str | None:
     except DamagedFileError:
         return None  # one that nobody needs; one that is needed is looked at as a whole
     return lines[1] if len(lines) > 1 and lines[1].strip() else None
+
+
+def _refuse_damaged(store: Store, newest_done: int) -> None:
+    """CheckpointError, before anything is done, where a start could not go on from the newest commit."""
+    if newest_done >= 0 and Checkpoint(store).offset(newest_done) is None:
+        raise _missing(store, newest_done)
 
 
 def _missing(store: Store, batch: int) -> CheckpointError:

@@ -40,9 +40,13 @@ class Batches(Generic[T]):
     def entries(self, newest_first: bool = False) -> Iterator[T]:
         # A running query purges old batches: one that is gone by the time we read it is no fault.
         for batch_id in sorted(self.ids(), reverse=newest_first):
-            data = content(self.store, f"{self.folder}/{batch_id}")
-            if data is not None:
-                yield self.decode(batch_id, str(batch_id), data)
+            entry = self.entry(batch_id)
+            if entry is not None:
+                yield entry
+
+    def entry(self, batch_id: int) -> T | None:
+        data = content(self.store, f"{self.folder}/{batch_id}")
+        return None if data is None else self.decode(batch_id, str(batch_id), data)
 
     def decode(self, batch_id: int, name: str, data: bytes) -> T:
         file = self.store.locate(f"{self.folder}/{name}")

@@ -119,9 +119,8 @@ class Checkpoint:
         return next(self._offsets.entries(newest_first=True), None)
 
     def offset(self, batch_id: int) -> OffsetEntry | None:
-        """What a batch near the end was to read; only that file and newer ones are read."""
-        newest = self._offsets.entries(newest_first=True)
-        return next((entry for entry in newest if entry.batch_id == batch_id), None)
+        """What a batch was to read; no other file is read."""
+        return self._offsets.entry(batch_id)
 
     def commits(self) -> tuple[CommitEntry, ...]:
         """All finished batches that are kept, oldest first."""

@@ -18,14 +18,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from headwater.checkpoint.batches import NUMBER, content, json_value, lines_of, listed
+from headwater.checkpoint.batches import NUMBER, DamagedFileError, content, json_value, lines_of, listed
 from headwater.checkpoint.store import LocalStore, Store
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue.checkpoints import ALIGNMENT_FAILED
 
 Change = Callable[[Any], Any]
 
 
 def change_source(store: Store, source: int, change: Change, backup: Path) -> bool:
     """Change what the checkpoint says of a source; False, and nothing done, where no batch was planned."""
+    try:
+        return _change(store, source, change, backup)
+    except (OSError, DamagedFileError, ValueError, IndexError) as failure:
+        reason = getattr(failure, "strerror", None) or str(failure)
+        problem = ALIGNMENT_FAILED.at(folder=store.locate("offsets"), reason=reason)
+        raise CheckpointError(problem) from failure
+
+
+def _change(store: Store, source: int, change: Change, backup: Path) -> bool:
     planned, done = _ids(store, "offsets"), _ids(store, "commits")
     if not planned:
         return False

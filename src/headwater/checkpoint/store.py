@@ -79,14 +79,14 @@ class LocalStore:
         with _complete(target, data) as temporary:
             if not _put(temporary, target, data):
                 return False
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
         return True
 
     def replace(self, name: str, data: bytes) -> None:
         target = self.root / name
         with _complete(target, data) as temporary:
             os.replace(temporary, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
     def delete(self, name: str) -> None:
         target = self.root / name
@@ -94,7 +94,7 @@ class LocalStore:
             target.unlink()
         except FileNotFoundError:
             return
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def _write(target: Path, data: bytes) -> None:
         os.fsync(out.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """A new name is safe only when its folder is on the disk too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

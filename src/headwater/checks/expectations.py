@@ -60,18 +60,23 @@ def unknown_column(
     return EXPECTATION_COLUMN.at(each.at(spot), **params)
 
 
-def known_columns(spec: PipelineSpec, name: str) -> list[str] | None:
-    """The columns of a source or table; None where only Spark can tell."""
+def known_columns(spec: PipelineSpec, name: str, readers: frozenset[str] = frozenset()) -> list[str] | None:
+    """The columns of a source or table; None where only Spark can tell, and in a circle."""
+    if name.lower() in readers:
+        return None
+    readers |= {name.lower()}
     declared = {each.name.lower(): each for each in spec.readable}.get(name.lower())
     if isinstance(declared, SourceSpec):
         columns = columns_of(declared)
         return list(columns) if columns is not None else None
     if isinstance(declared, TableSpec) and declared.distinct:
-        return known_columns(spec, declared.distinct.reads)
-    return _selected(spec, declared.sql) if isinstance(declared, TableSpec) and declared.sql else None
+        return known_columns(spec, declared.distinct.reads, readers)
+    if isinstance(declared, TableSpec) and declared.sql:
+        return _selected(spec, declared.sql, readers)
+    return None
 
 
-def _selected(spec: PipelineSpec, sql: str) -> list[str] | None:
+def _selected(spec: PipelineSpec, sql: str, readers: frozenset[str]) -> list[str] | None:
     """The columns of a plain SELECT whose columns all have a name."""
     try:
         query = parsed_query(sql)
@@ -81,7 +86,7 @@ def _selected(spec: PipelineSpec, sql: str) -> list[str] | None:
         return None
     found: list[str] = []
     for each in query.expressions:
-        inner = _all_of(spec, query) if isinstance(each, exp.Star) else _named(each)
+        inner = _all_of(spec, query, readers) if isinstance(each, exp.Star) else _named(each)
         if inner is None:
             return None
         found += inner
@@ -94,7 +99,7 @@ def _named(column: exp.Expression) -> list[str] | None:
     return None
 
 
-def _all_of(spec: PipelineSpec, query: exp.Select) -> list[str] | None:
+def _all_of(spec: PipelineSpec, query: exp.Select, readers: frozenset[str]) -> list[str] | None:
     """What `*` stands for where one table is read."""
     origin = query.args.get("from_") or query.args.get("from")
     if origin is None or query.args.get("joins") or not isinstance(origin.this, exp.Table):
@@ -104,7 +109,7 @@ def _all_of(spec: PipelineSpec, query: exp.Select) -> list[str] | None:
     star = next(each for each in query.expressions if isinstance(each, exp.Star))
     if not plain or any(star.args.values()):
         return None
-    return known_columns(spec, table.name)
+    return known_columns(spec, table.name, readers)
 
 
 class ExpectationCondition(Rule):

@@ -9,7 +9,7 @@ from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
 from headwater.errors.catalogue.quarantine import JUDGED_APART
 from headwater.errors.problems import shown_file
-from headwater.plan.quarantine import fed_again
+from headwater.plan.quarantine import fed_again, quarantine_of
 
 
 class JudgedApart(Rule):
@@ -32,18 +32,20 @@ class JudgedApart(Rule):
     def findings(self, situation: Situation) -> Iterator[Finding]:
         file = shown_file(situation.spec.declared_in) or "FILE"
         for declared in situation.spec.readable:
-            readers = [sink for sink in situation.reached if _reads(situation, sink, declared.name)]
+            readers = _begun(situation, declared.name)
             if not any(_changed(situation, sink, declared.name) for sink in readers):
                 continue
-            apart = _apart(situation, readers, declared.name)
-            if apart:
-                queries = ", ".join(f"`{sink}`" for sink in apart)
+            if _apart(situation, readers, declared.name):
+                queries = ", ".join(f"`{sink}`" for sink in readers)
                 problem = JUDGED_APART.at(declared.position, name=declared.name, queries=queries, file=file)
                 yield Finding(problem, Severity.WARNING)
 
 
-def _reads(situation: Situation, sink: str, name: str) -> bool:
-    return sink in situation.facts and name in situation.facts[sink].verdicts
+def _begun(situation: Situation, name: str) -> list[str]:
+    """The queries that read it and go on, and always its quarantine: one that was killed before its first
+    batch has yet to read the rows that others have left out."""
+    reading = [sink for sink, facts in situation.facts.items() if name in facts.verdicts]
+    return [sink for sink in reading if sink in situation.reached or sink == quarantine_of(name)]
 
 
 def _changed(situation: Situation, sink: str, name: str) -> bool:
@@ -53,15 +55,15 @@ def _changed(situation: Situation, sink: str, name: str) -> bool:
     return before is not None and before != situation.facts[sink].verdicts[name]
 
 
-def _apart(situation: Situation, readers: list[str], name: str) -> list[str]:
-    """The queries, where they have not all read the same."""
+def _apart(situation: Situation, readers: list[str], name: str) -> bool:
+    """Whether they have not all read the same, or it can't be told of one."""
     below = situation.graph.upstream(name)
     inputs = {*below, *map(fed_again, below)}
-    told = {sink: situation.reached[sink].committed() for sink in readers}
-    read = {
-        sink: {each: found for each, found in reads.items() if each in inputs and found != Read()}
-        for sink, reads in told.items()
+    told = [situation.reached[sink].committed() if sink in situation.reached else {} for sink in readers]
+    read = [
+        {each: found for each, found in reads.items() if each in inputs and found != Read()}
+        for reads in told
         if reads is not None
-    }
-    first = next(iter(read.values()), {})
-    return list(read) if any(each != first for each in read.values()) else []
+    ]
+    unknown = len(read) < len(told)
+    return len(told) > 1 and (unknown or any(each != read[0] for each in read))

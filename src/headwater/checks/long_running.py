@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
-from headwater.checks.triggers import streaming, trigger_of
+from headwater.checks.triggers import named, slots_of, streaming, trigger_of
 from headwater.connectors import sink_side
 from headwater.errors.catalogue.triggers import CORES_SHARED, PARTITIONS_CHANGED, TRIGGER_SWITCHED
 from headwater.plan import QueryFacts
@@ -14,9 +14,19 @@ from headwater.spec import SinkSpec
 from headwater.values import Continuous, RealTime
 
 
-def slots_of(facts: QueryFacts) -> int:
-    """The cores that a query keeps for as long as it runs, as far as that is known."""
-    return sum(source.slots for source in streaming(facts))
+def most_partitions(query: QueryFacts, source: str, together: Sequence[QueryFacts]) -> int | None:
+    """How many partitions of a source a query has cores for, beside the others that run with it.
+
+    None for one with batches, which waits for no core.
+    """
+    lasting = [each for each in together if isinstance(trigger_of(each), Continuous | RealTime)]
+    if query not in lasting:
+        return None
+    spare = query.cores - sum(map(slots_of, lasting)) - (len(lasting) < len(together))
+    readers = [each for each in lasting if any(one.name == source for one in streaming(each))]
+    slots = sum(each.slots for each in streaming(query) if each.name == source)
+    # One partition more is one more for each of them.
+    return slots + spare // max(len(readers), 1)
 
 
 class CoresShared(Rule):
@@ -52,18 +62,13 @@ class CoresShared(Rule):
             first = next(sink for sink in situation.spec.sinks if sink.name in lasting)
             problem = CORES_SHARED.at(
                 first.at("trigger"),
-                sinks=_named(lasting),
+                sinks=named(lasting),
                 slots=slots,
                 needed=needed,
                 cores=cores,
-                starved=_named(others) if others and slots <= cores else "one of them",
+                starved=named(others) if others and slots <= cores else "one of them",
             )
             yield Finding(problem, sink=first.name)
-
-
-def _named(names: Iterable[str]) -> str:
-    *first, last = [f"`{name}`" for name in names]
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 class TriggerSwitched(Rule):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from headwater.checks.finding import Finding, Severity
@@ -50,6 +50,17 @@ def trigger_of(facts: QueryFacts) -> Trigger | None:
 def streaming(facts: QueryFacts) -> Iterator[SourceFacts]:
     """The sources that a query reads as streams."""
     return (source for source in facts.sources if source.streaming)
+
+
+def slots_of(facts: QueryFacts) -> int:
+    """The cores that a query keeps for as long as it runs, as far as that is known."""
+    return sum(source.slots for source in streaming(facts))
+
+
+def named(names: Iterable[str]) -> str:
+    """Names in a sentence."""
+    *first, last = [f"`{name}`" for name in names]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 class TriggerSink(QueryRule):
@@ -194,7 +205,7 @@ class OptionIdle(QueryRule):
 
 
 class TooFewCores(QueryRule):
-    """A continuous query, and a batch in real time, has one task for each partition of its source, all at
+    """A continuous query, and a batch in real time, has one task for each partition of its sources, all at
     once and without an end. Where there are fewer cores, the query starts, waits and never gives a row."""
 
     entries = {TOO_FEW_CORES: Severity.ERROR}
@@ -210,17 +221,17 @@ class TooFewCores(QueryRule):
         facts = query.facts
         if not isinstance(trigger_of(facts), Continuous | RealTime):
             return
-        for source in streaming(facts):
-            if source.slots > facts.cores:
-                problem = TOO_FEW_CORES.at(
-                    query.at("trigger"),
-                    sink=facts.sink,
-                    name=source.name,
-                    slots=source.slots,
-                    cores=facts.cores,
-                    trigger=facts.trigger,
-                )
-                yield Finding(problem, sink=facts.sink)
+        slots = slots_of(facts)
+        if slots > facts.cores:
+            problem = TOO_FEW_CORES.at(
+                query.at("trigger"),
+                sink=facts.sink,
+                names=named(source.name for source in streaming(facts) if source.slots),
+                slots=slots,
+                cores=facts.cores,
+                trigger=facts.trigger,
+            )
+            yield Finding(problem, sink=facts.sink)
 
 
 class NothingYet(QueryRule):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headwater.cli.options import File, Json, Verbose
+from headwater.errors import UsageProblem
+from headwater.errors.catalogue.quarantine import EXPORT_UNWRITABLE
 
 Source = Annotated[str, typer.Argument(metavar="NAME", help="The source or table that set the rows aside.")]
 Why = Annotated[str | None, typer.Option("--reason", help="Only rows with this reason, such as malformed.")]
@@ -80,12 +82,23 @@ def export(
     lines: list[str] = []
     count = exported(file, name, lines.append, reason=reason, ids=tuple(ids or ()), everything=everything)
     # Written only now: a slip in the name must not empty a file of mended rows.
-    with to.open("w", encoding="utf-8") if to else nullcontext(sys.stdout) as out:
-        out.writelines(lines)
-    if to and as_json:
+    if to is None:
+        sys.stdout.writelines(lines)
+        return
+    _write(to, lines)
+    if as_json:
         print_json({"rows": count, "file": str(to)})
-    elif to:
+    else:
         typer.echo(f"{count} rows written to {to}.")
+
+
+def _write(to: Path, lines: Iterable[str]) -> None:
+    try:
+        with to.open("w", encoding="utf-8") as out:
+            out.writelines(lines)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageProblem(EXPORT_UNWRITABLE.at(None, file=str(to), reason=reason)) from error
 
 
 def replay(
@@ -94,7 +107,7 @@ def replay(
     reason: Why = None,
     ids: Ids = None,
     mended: Annotated[
-        Path | None, typer.Option("--from", help="Exported rows whose `text` was mended; only these are fed.")
+        Path | None, typer.Option("--from", help="Exported rows that were mended; only these are fed.")
     ] = None,
     dry: Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")] = False,
     as_json: Json = False,

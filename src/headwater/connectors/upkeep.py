@@ -35,6 +35,9 @@ class Reader:
     source that reads no files."""
     sources: tuple[str, ...] = ()
     """The names of its sources, in the same order."""
+    most_partitions: int | None = None
+    """Of the source that is looked after: a query that keeps a core for each has no cores for more; None
+    for one that takes any number."""
 
 
 class Ended(HeadwaterError):
@@ -80,3 +83,6 @@ class Admission(Task, Protocol):
 
     def catch_up(self) -> int | None:
         """Look now: how often something new was found so far, None where something is not decided yet."""
+
+    def hindrance(self) -> Problem | None:
+        """What has kept it from taking in all that is there, for longer than the end of a run may wait."""

@@ -158,6 +158,7 @@ class Broker:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             (self.folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
+            self.log.open("ab").close()
             # Passwords of listeners stand in it.
             settings.touch(mode=0o600)
             settings.write_text(text, encoding="utf-8")
@@ -186,8 +187,12 @@ class Broker:
         self._guard = subprocess.Popen(
             watcher, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
-        if self._guard.stdout is not None:
-            self._pid = int(self._guard.stdout.readline())
+        told = self._guard.stdout.readline() if self._guard.stdout is not None else b""
+        if not told:
+            # It has ended: Java, or the log, could not be opened, of which the system has said why.
+            self._guard.wait()
+            raise self._not_started(_text_from(self.log, self._began))
+        self._pid = int(told)
 
     def _wait_for_answer(self) -> None:
         deadline = time.monotonic() + START_SECONDS

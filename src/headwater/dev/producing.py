@@ -54,14 +54,14 @@ def produce(feed: Feed, servers: str, look: Callable[[], None], done: Callable[[
 
 def key_of(line: bytes, field: str | None) -> bytes | None:
     """The field of a line of JSON as a message's key; None where it has none."""
-    value = None
     if field is not None:
-        with suppress(ValueError):
+        # A line may be broken on purpose: no JSON, half a letter, brackets without an end.
+        with suppress(ValueError, RecursionError):
             row = json.loads(line)
             value = row.get(field) if isinstance(row, dict) else None
-    if value is None:
-        return None
-    return (value if isinstance(value, str) else json.dumps(value)).encode()
+            if value is not None:
+                return (value if isinstance(value, str) else json.dumps(value)).encode()
+    return None
 
 
 def _lines(feed: Feed) -> Iterator[bytes]:

@@ -74,4 +74,8 @@ def server_properties(
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
+    """As Java reads it, which takes such a file for Latin-1."""
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+    units = escaped.encode("utf-16-be")
+    pairs = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in pairs)

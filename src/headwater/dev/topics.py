@@ -33,10 +33,10 @@ def admin(servers: str) -> AdminClient:
     return client
 
 
-def partitions(servers: str) -> dict[str, int]:
+def partitions(servers: str, seconds: float = SECONDS) -> dict[str, int]:
     """The broker's topics with their numbers of partitions, its own left out."""
     try:
-        listed = admin(servers).list_topics(timeout=SECONDS)
+        listed = admin(servers).list_topics(timeout=seconds)
     except kafka_client().KafkaException as error:
         raise refused(servers, "list its topics", error) from error
     return {name: len(topic.partitions) for name, topic in listed.topics.items() if not name.startswith("__")}

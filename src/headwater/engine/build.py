@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,7 +35,7 @@ from headwater.events.counts import SOURCE_COUNTS
 from headwater.events.expectations import TABLE_COUNTS
 from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
-from headwater.plan.quarantine import AGAIN, quarantine_folder, sets_aside
+from headwater.plan.quarantine import AGAIN, quarantine_folder, sets_aside, takes_back, was_fed
 from headwater.spec import Distinct, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import as_glob
 from headwater.values import BadRows
@@ -204,8 +204,7 @@ class Builder:
         side = source_side(source.connector)
         if side.judges(source.options, source.bad_rows) or source.max_row_bytes is not None:
             return True
-        fed = not source.static and self._feeds(source.name)
-        return fed and side.judges(source.options, BadRows.QUARANTINE)
+        return takes_back(source) and self._feeds(source.name)
 
     def _settled(self, source: SourceSpec, module: ModuleType, context: Context) -> DataFrame:
         """The rows of a source that tells good ones from bad ones."""
@@ -223,19 +222,22 @@ class Builder:
             return settled(judged, source, self.observed_sources[source.name])
         return settled(judged, source, name if self.counts(source.name) else None)
 
-    def again(self, name: str) -> DataFrame | None:
-        """The rows of a quarantine that are fed again; None where there are none, and in a batch run."""
+    def again(self, name: str) -> Callable[[], DataFrame] | None:
+        """What reads the rows of a quarantine that are fed again; None where none are, and in a batch run.
+
+        Each call makes a source of its own: Spark numbers one that stands twice in a plan as if it were two.
+        """
+        return partial(self._read_again, name) if self._feeds(name) else None
+
+    def _read_again(self, name: str) -> DataFrame:
         folder = quarantine_folder(self.spec.folder, name) / AGAIN
-        if not self._feeds(name):
-            return None
         rows = self.spark.readStream.schema(QUARANTINE_COLUMNS).parquet(as_glob(str(folder), folder))
-        self.fed[name] = rows
+        self.fed[name] = self.fed[name].union(rows) if name in self.fed else rows
         return rows.select("row")
 
     def _feeds(self, name: str) -> bool:
         """Whether rows were ever fed again; what a query has read once must stay among what it reads."""
-        folder = quarantine_folder(self.spec.folder, name) / AGAIN
-        return not self.batch and any(folder.glob("*.parquet"))
+        return not self.batch and was_fed(self.spec.folder, name)
 
     def _table(self, table: TableSpec) -> DataFrame:
         try:
@@ -245,20 +247,29 @@ class Builder:
 
     def _expected(self, rows: DataFrame, table: TableSpec) -> DataFrame:
         """The rows that fulfil what the table expects, or may go on although they don't."""
-        if not table.expect:
-            return rows
-        problems = expectation_problems(rows, table)
+        problems = expectation_problems(rows, table) if table.expect else []
         if problems:
             raise PipelineError.of(problems)
+        # Also without expectations: rows were set aside by one that has been taken out since.
         again = self.again(table.name)
-        judged = judged_rows(rows if again is None else with_fed_rows(rows, again), table)
+        if again is not None:
+            rows = with_fed_rows(rows, again())
+        elif not table.expect:
+            return rows
+        judged = judged_rows(rows, table)
         if sets_aside(table):
             self.aside[table.name] = rows_set_aside(judged, table)
+        return expected_rows(judged, table, self._counted(table))
+
+    def _counted(self, table: TableSpec) -> str | Observation | None:
+        """What counts the rows that fail, where some may and the triggers let them be counted."""
+        if not table.expect:
+            return None
         name = f"{TABLE_COUNTS}{table.name}"
         if self.batch:
             self.observed[table.name] = Observation(name)
-            return expected_rows(judged, table, self.observed[table.name])
-        return expected_rows(judged, table, name if self.counts(table.name) else None)
+            return self.observed[table.name]
+        return name if self.counts(table.name) else None
 
     def _rows(self, table: TableSpec) -> DataFrame:
         if table.sql is not None:

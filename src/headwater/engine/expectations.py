@@ -17,8 +17,10 @@ from pyspark.sql.functions import (
     current_timestamp,
     expr,
     from_json,
+    is_valid_utf8,
     lit,
     raise_error,
+    regexp_replace,
     struct,
     substring,
     to_json,
@@ -26,9 +28,14 @@ from pyspark.sql.functions import (
 )
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from headwater.connectors.json_text.spark import more_follows
+from headwater.connectors.json_text.times import TIMES
 from headwater.connectors.judged import ROW_TYPE, Reason
+from headwater.errors import Entry
 from headwater.errors.catalogue.expectations import EXPECTATION_FAILED
+from headwater.errors.catalogue.quarantine import FED_AGAIN_UNREADABLE
 from headwater.events.expectations import ALL_ROWS
+from headwater.plan.quarantine import sets_aside
 from headwater.spec import Expectation, TableSpec
 from headwater.values import Otherwise
 
@@ -37,11 +44,6 @@ _UNREAD = "__hw_unread"
 """Of a row that was fed again: its text, if that can't be read."""
 _LONGEST_ROW = 2_000
 """How much of a row goes into the failure; the problem shows less, after secrets are taken out."""
-_FORM = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""All digits of a time are kept, so that a row can be made from its text again."""
 
 
 def with_fed_rows(rows: DataFrame, again: DataFrame) -> DataFrame:
@@ -49,10 +51,19 @@ def with_fed_rows(rows: DataFrame, again: DataFrame) -> DataFrame:
     text = col("row")["value"].cast("string")
     wanted = [StructField(field.name, field.dataType) for field in rows.schema.fields]
     schema = StructType([*wanted, StructField(_UNREAD, StringType())])
-    read = from_json(text, schema, {**_FORM, "columnNameOfCorruptRecord": _UNREAD})
+    read = from_json(text, schema, {**TIMES, "columnNameOfCorruptRecord": _UNREAD})
     columns = [_nullable_as(field, col("read")[field.name]) for field in rows.schema.fields]
-    fed = again.select(read.alias("read")).select(*columns, col("read")[_UNREAD].alias(_UNREAD))
+    fed = again.select(text.alias("text"), read.alias("read")).select(*columns, _unread(rows).alias(_UNREAD))
     return rows.withColumn(_UNREAD, lit(None).cast("string")).union(fed)
+
+
+def _unread(rows: DataFrame) -> Column:
+    """The text of a fed row if it is not one object with all that a row of the table needs; else null."""
+    read, text = col("read"), coalesce(col("text"), lit(""))
+    needed = (read[field.name].isNull() for field in rows.schema.fields if not field.nullable)
+    # Spark puts another letter in the place of bytes that are none.
+    other = ~is_valid_utf8(text) | read.isNull() | read[_UNREAD].isNotNull() | more_follows(text, {})
+    return when(reduce(or_, needed, other), text)
 
 
 _NEVER_SEEN: dict[str, object] = {
@@ -101,8 +112,10 @@ def expected_rows(judged: DataFrame, table: TableSpec, counted: str | Observatio
     for failed, each in reversed(list(_failed(table, Otherwise.FAIL))):
         goes_on = when(failed, _failure(judged, table, each)).otherwise(goes_on)
     if _UNREAD in judged.columns:
-        goes_on = col(_UNREAD).isNull() & goes_on
-    if any(each.otherwise is not Otherwise.WARN for each in table.expect):
+        # Where nothing takes them they fail the query: nobody would ever hear of them otherwise.
+        lost = lit(False) if sets_aside(table) else _unreadable(table)
+        goes_on = when(col(_UNREAD).isNotNull(), lost).otherwise(goes_on)
+    if _UNREAD in judged.columns or any(each.otherwise is not Otherwise.WARN for each in table.expect):
         judged = judged.where(goes_on)
     return judged.drop(*_own(judged))
 
@@ -116,7 +129,7 @@ def rows_set_aside(judged: DataFrame, table: TableSpec) -> DataFrame:
         unread = col(_UNREAD).isNotNull()
         chosen, text = chosen | unread, coalesce(col(_UNREAD), text)
         reason = when(unread, lit(Reason.MALFORMED.value)).otherwise(reason)
-        detail = when(unread, lit("it was fed again and is no JSON of a row")).otherwise(detail)
+        detail = when(unread, lit("it was fed again and is not one object of a whole row")).otherwise(detail)
     return judged.where(chosen).select(
         lit(table.name).alias("source"),
         reason.alias("reason"),
@@ -145,16 +158,25 @@ def _any_failed(table: TableSpec, *kinds: Otherwise) -> Column:
 
 
 def _failure(judged: DataFrame, table: TableSpec, each: Expectation) -> Column:
-    """Ends the query; the parts of the text stand apart by tabs, for who translates it."""
-    row = substring(_as_json(judged), 1, _LONGEST_ROW)
-    text = concat_ws("\t", lit(EXPECTATION_FAILED.code), lit(table.name), lit(each.name), row)
+    """Ends the query with a row; the parts of the text stand apart by tabs, for who translates it."""
+    return _ended(EXPECTATION_FAILED, _as_json(judged), table.name, each.name)
+
+
+def _unreadable(table: TableSpec) -> Column:
+    """Ends the query with a text that was fed again."""
+    # It is the user's own, and may hold what the parts stand apart by.
+    return _ended(FED_AGAIN_UNREADABLE, regexp_replace(col(_UNREAD), r"[\t\r\n]+", " "), table.name)
+
+
+def _ended(entry: Entry, row: Column, *about: str) -> Column:
+    text = concat_ws("\t", lit(entry.code), *map(lit, about), substring(row, 1, _LONGEST_ROW))
     return raise_error(text).cast("boolean")
 
 
 def _as_json(judged: DataFrame) -> Column:
     own = _own(judged)
     columns = [col(f"`{name.replace('`', '``')}`") for name in judged.columns if name not in own]
-    return to_json(struct(*columns), {**_FORM, "ignoreNullFields": "false"})
+    return to_json(struct(*columns), {**TIMES, "ignoreNullFields": "false"})
 
 
 def _kept(value: Column) -> Column:

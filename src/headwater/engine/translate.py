@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from headwater.errors.catalogue.decoding import REGISTRY_GONE
 from headwater.errors.catalogue.expectations import EXPECTATION_FAILED
 from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE
 from headwater.errors.catalogue.operations import PIVOT_ON_STREAM, SUBQUERY_OVER_STREAM
+from headwater.errors.catalogue.quarantine import FED_AGAIN_UNREADABLE
 from headwater.spec import SinkSpec, SourceSpec, TableSpec
 from headwater.values import Position, nearest, scrub
 from headwater.values.user_lines import user_line
@@ -52,6 +53,7 @@ _BAD_ROW = re.compile(
 _FAILED_ROW = re.compile(
     rf"\[USER_RAISED_EXCEPTION\] {EXPECTATION_FAILED.code}\t([^\t]*)\t([^\t]*)\t([^\n]*)"
 )
+_UNREADABLE_ROW = re.compile(rf"\[USER_RAISED_EXCEPTION\] {FED_AGAIN_UNREADABLE.code}\t([^\t]*)\t([^\n]*)")
 _SHOWN_OF_A_ROW = 300
 
 # What the reader of numbered Avro raises on an executor.
@@ -123,13 +125,9 @@ def failure_problem(
         entry = FILES_FOLDER_VALUE if folder[1] else FILES_FOLDER
         params = {"sink": sink.name, "source": folder[2], "path": folder[3]}
         return _detailed(entry.at(sink.position, **params), error)
-    bad_row = _BAD_ROW.search(str(error))
-    if bad_row:
-        params = dict(zip(("source", "reason", "where"), bad_row.groups(), strict=True))
-        return _detailed(BAD_ROW.at(sink.position, **params), error)
-    failed_row = _FAILED_ROW.search(str(error))
-    if failed_row:
-        return _detailed(_failed_row(tables, *failed_row.groups()), error)
+    of_row = _row_problem(str(error), sink, {table.name: table for table in tables})
+    if of_row:
+        return _detailed(of_row, error)
     registry = _REGISTRY.search(str(error))
     if registry:
         params = {"sink": sink.name, "place": registry[1], "reason": registry[2].rstrip(".")}
@@ -160,16 +158,30 @@ def failure_problem(
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
 
 
-def _failed_row(tables: Iterable[TableSpec], table: str, expectation: str, row: str) -> Problem:
-    """A row that fails an expectation; secrets are taken out before it is cut, or a part of one stays."""
-    declared = [each for one in tables if one.name == table for each in one.expect]
-    each = next(each for each in declared if each.name == expectation)
+def _row_problem(says: str, sink: SinkSpec, tables: Mapping[str, TableSpec]) -> Problem | None:
+    """The row that was to end a query, and why."""
+    bad = _BAD_ROW.search(says)
+    if bad:
+        params = dict(zip(("source", "reason", "where"), bad.groups(), strict=True))
+        return BAD_ROW.at(sink.position, **params)
+    unreadable = _UNREADABLE_ROW.search(says)
+    if unreadable:
+        table, row = unreadable.groups()
+        return FED_AGAIN_UNREADABLE.at(tables[table].position, table=table, row=_shown(row))
+    failed = _FAILED_ROW.search(says)
+    if failed:
+        table, expectation, row = failed.groups()
+        each = next(each for each in tables[table].expect if each.name == expectation)
+        params = {"table": table, "expectation": expectation, "check": each.check, "row": _shown(row)}
+        return EXPECTATION_FAILED.at(each.at(), **params)
+    return None
+
+
+def _shown(row: str) -> str:
+    """The beginning of a row; secrets are taken out before it is cut, or a part of one stays."""
     # Spark ends its sentence with a state.
     shown = scrub(row.rpartition(" SQLSTATE: ")[0] or row)
-    if len(shown) > _SHOWN_OF_A_ROW:
-        shown = f"{shown[:_SHOWN_OF_A_ROW]}…"
-    params = {"table": table, "expectation": expectation, "check": each.check, "row": shown}
-    return EXPECTATION_FAILED.at(each.at(), **params)
+    return f"{shown[:_SHOWN_OF_A_ROW]}…" if len(shown) > _SHOWN_OF_A_ROW else shown
 
 
 def code_problem(error: Exception, sink: SinkSpec, root: Path) -> Problem:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.errors import EnvironmentProblem, Problem
-from headwater.errors.catalogue.environment import JAR_CHANGED, JAR_NO_FOLDER, JAR_NOT_FETCHED
+from headwater.errors import Entry, EnvironmentProblem, Problem
+from headwater.errors.catalogue.environment import JAR_CHANGED, JAR_NO_FOLDER, JAR_NOT_FETCHED, JAR_SENT
 from headwater.jars.artifact import Artifact, Release
 from headwater.jars.ivy import Fetch, FetchMany
 from headwater.values.user_cache import user_cache
@@ -89,7 +89,7 @@ class JarStore:
             for artifact in artifacts:
                 fetched = Path(folder) / artifact.file_name(artifact.releases[0])
                 if fetched.is_file():
-                    _refuse_changed(fetched, artifact, artifact.releases[0])
+                    _refuse_changed(fetched, artifact, artifact.releases[0], JAR_SENT)
                     os.replace(fetched, self.cache / fetched.name)
 
     def missing(self, artifact: Artifact, reasons: Iterable[str] = ()) -> Problem:
@@ -114,17 +114,17 @@ class JarStore:
             fetched = Path(folder) / artifact.file_name(release)
             if reason or not fetched.is_file():
                 return reason or "the repository sent no jar"
-            _refuse_changed(fetched, artifact, release)
+            _refuse_changed(fetched, artifact, release, JAR_SENT)
             os.replace(fetched, self.cache / artifact.file_name(release))
         return ""
 
 
-def _refuse_changed(path: Path, artifact: Artifact, release: Release) -> None:
+def _refuse_changed(path: Path, artifact: Artifact, release: Release, entry: Entry = JAR_CHANGED) -> None:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != release.sha256:
         raise EnvironmentProblem(
-            JAR_CHANGED.at(
-                path=str(path),
+            entry.at(
+                path=str(path) if entry is JAR_CHANGED else path.name,
                 coordinates=artifact.coordinates(release),
                 found=found[:12],
                 wanted=release.sha256[:12],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -79,6 +80,8 @@ def _run(command: list[str]) -> str:
 
 
 def _reason(text: str) -> str:
-    lines = [line.strip(" :\t") for line in text.splitlines()]
+    # A mirror's address may hold a password.
+    shown = re.sub(r"//[^/\s]*@", "//***@", text)
+    lines = [line.strip(" :\t") for line in shown.splitlines()]
     told = [line for line in lines if any(word in line for word in _REASONS)]
     return (told or [line for line in lines if line] or ["the resolver said nothing"])[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headwater.connectors import source_side
 from headwater.connectors.files import FilesSink
 from headwater.plan.graph import Graph
 from headwater.spec import PipelineSpec, SinkSpec, SourceSpec, TableSpec
@@ -34,6 +35,19 @@ def quarantine_folder(folder: Path, name: str) -> Path:
 def fed_again(name: str) -> str:
     """The name of the stream that brings rows of a source or table once more."""
     return f"{name}.{AGAIN}"
+
+
+def was_fed(folder: Path, name: str) -> bool:
+    """Whether a run folder has rows of a source or table that were fed again."""
+    return any((quarantine_folder(folder, name) / AGAIN).glob("*.parquet"))
+
+
+def takes_back(declared: SourceSpec | TableSpec) -> bool:
+    """Whether rows that were set aside can be read beside its own, whatever becomes of bad ones now."""
+    if isinstance(declared, TableSpec):
+        return True
+    judges = source_side(declared.connector).judges(declared.options, BadRows.QUARANTINE)
+    return judges and not declared.static
 
 
 def sets_aside(declared: SourceSpec | TableSpec) -> bool:

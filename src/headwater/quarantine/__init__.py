@@ -1,7 +1,8 @@
 """Rows set aside: reading them, writing them out, feeding them again. Without Spark."""
 
 from headwater.quarantine.feeding import Fed, feed
+from headwater.quarantine.mended import Mended, read_mended
 from headwater.quarantine.reading import Quarantine, quarantines
 from headwater.quarantine.rows import SetAside
 
-__all__ = ["Fed", "Quarantine", "SetAside", "feed", "quarantines"]
+__all__ = ["Fed", "Mended", "Quarantine", "SetAside", "feed", "quarantines", "read_mended"]

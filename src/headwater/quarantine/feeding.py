@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +14,11 @@ from pathlib import Path
 import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
-from headwater.connectors.judged import Reason
 from headwater.plan.quarantine import AGAIN
+from headwater.quarantine.mended import Mended
 from headwater.quarantine.reading import Quarantine
 from headwater.quarantine.rows import SetAside
+from headwater.quarantine.unread import Unread
 
 _UTC = pyarrow.timestamp("us", tz="UTC")
 _ROW = pyarrow.struct(
@@ -54,54 +56,74 @@ class Fed:
     file: Path | None
     unknown: tuple[str, ...] = ()
     """Ids of mended rows that don't wait here; they were not fed."""
+    unwanted: tuple[str, ...] = ()
+    """Ids of mended rows that wait, and that were not asked for."""
+    passed_over: int = 0
+    """How many mended rows were not fed because they have no text, and their bytes are as they were."""
     unread: int = 0
     """How many were not fed because a query has yet to read them at their place."""
     behind: tuple[str, ...] = ()
     """These queries."""
+    level: bool = True
+    """Whether all queries have read the same."""
 
 
-def _read_by_all(row: SetAside) -> frozenset[str]:
-    return frozenset()
+def _no_queries() -> Unread:
+    return Unread("", {}, {}, {})
 
 
 def feed(
     quarantine: Quarantine,
     wanted: Callable[[SetAside], bool],
-    mended: Mapping[str, Sequence[str]] | None = None,
+    mended: Mapping[str, Sequence[Mended]] | None = None,
     *,
-    unread: Callable[[SetAside], frozenset[str]] = _read_by_all,
+    places: Callable[[], Unread] = _no_queries,
     dry: bool = False,
 ) -> Fed:
-    """Feed the waiting rows that are wanted again; with `mended` only those, with these texts by their ids.
+    """Feed the waiting rows that are wanted again; with `mended` only those, with these bytes by their ids.
 
     A row is counted as fed from the moment its file has its name, and is never fed twice for one time that
-    it was set aside. Rows that a query has yet to read, by `unread`, stay. Files that could not be opened
+    it was set aside. Rows that a query has yet to read, by its place, stay. Files that could not be opened
     are not among them: mended ones are read by themselves.
     """
     with _alone(quarantine.folder):
         waiting = list(quarantine.waiting())
-        fit = [row for row in waiting if wanted(row) and row.reason != Reason.UNREADABLE_FILE]
-        chosen = fit if mended is None else list(_with_texts(fit, mended))
+        # After the rows: a batch that the quarantine commits meanwhile moves its place, and brings no row.
+        unread = places()
+        asked = [row for row in waiting if wanted(row)]
+        picked = list(_picked(asked, mended))
+        chosen = [row for row in picked if row is not None]
         behind = [unread(row) for row in chosen]
         fed = [row for row, queries in zip(chosen, behind, strict=True) if not queries]
-        unknown = set(mended or ()) - {row.id for row in waiting}
-        file = _written(quarantine.folder / AGAIN, fed) if fed and not dry else None
+        lines = Counter({id_: len(each) for id_, each in (mended or {}).items()})
+        ids, asked_ids = (Counter(row.id for row in rows) for rows in (waiting, asked))
         return Fed(
-            len(fed),
-            len(waiting) - len(fed),
-            file,
-            tuple(sorted(unknown)),
-            len(chosen) - len(fed),
-            tuple(sorted(frozenset().union(*behind))),
+            rows=len(fed),
+            left=sum(row.can_be_fed for row in waiting) - len(fed),
+            file=_written(quarantine.folder / AGAIN, fed) if fed and not dry else None,
+            unknown=tuple(sorted(lines - ids)),
+            unwanted=tuple(sorted((lines & ids) - asked_ids)),
+            passed_over=len(picked) - len(chosen),
+            unread=len(chosen) - len(fed),
+            behind=tuple(sorted(frozenset().union(*behind))),
+            level=unread.level,
         )
 
 
-def _with_texts(rows: list[SetAside], mended: Mapping[str, Sequence[str]]) -> Iterator[SetAside]:
-    """The rows that were mended; equal rows share an id, and take their texts one after another."""
-    texts = {id_: list(each) for id_, each in mended.items()}
+def _picked(rows: list[SetAside], mended: Mapping[str, Sequence[Mended]] | None) -> Iterator[SetAside | None]:
+    """The rows that can be fed, or those of them that were mended, and None for each that is passed over.
+
+    Equal rows share an id, and take what is mended one after another.
+    """
+    if mended is None:
+        yield from (row for row in rows if row.can_be_fed)
+        return
+    lines = {id_: iter(each) for id_, each in mended.items()}
     for row in rows:
-        if texts.get(row.id):
-            yield row.with_text(texts[row.id].pop(0))
+        line = next(lines.get(row.id, iter(())), None)
+        if line is not None:
+            value = line.bytes_of(row) if row.can_be_fed else None
+            yield None if value is None else row.with_bytes(value)
 
 
 def _written(folder: Path, rows: list[SetAside]) -> Path:

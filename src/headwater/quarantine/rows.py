@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from headwater.connectors.judged import Reason
+
 _ID_DIGITS = 16
 
 
@@ -68,9 +70,15 @@ class SetAside:
         """Its bytes as text; None where they are no text."""
         return _text(self.value)
 
-    def with_text(self, text: str) -> SetAside:
+    @property
+    def can_be_fed(self) -> bool:
+        """Whether there is a row to feed: a file that could not be opened is none. Mended, it is read by
+        itself."""
+        return self.reason != Reason.UNREADABLE_FILE
+
+    def with_bytes(self, value: bytes) -> SetAside:
         """The same row with other bytes, known by the id that it has now."""
-        return replace(self, value=text.encode(), fed_as=self.id)
+        return replace(self, value=value, fed_as=self.id)
 
     def to_json(self) -> dict[str, Any]:
         """Everything; bytes as text where they are text, and always in base64."""

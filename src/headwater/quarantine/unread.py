@@ -20,10 +20,11 @@ class Unread:
     readers: Mapping[str, Mapping[str, Read]]
     """What each query has committed, by the names of its sources."""
     set_aside: Mapping[str, Read]
-    """What the rows of the quarantine come from: they hold no place of their own where a table set them
-    aside."""
+    """What the rows of the quarantine come from, those that were fed again too: where a table set them aside,
+    they hold no place of their own, and their text was written anew, so that their ids tell nothing of it."""
     again: Mapping[str, frozenset[str]]
-    """The rows in each file of rows that were fed again, by the ids that they get when they are set aside."""
+    """The rows in each file of rows that were fed again, by the ids that those of a source get when they are
+    set aside."""
 
     @classmethod
     def of(

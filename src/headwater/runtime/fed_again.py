@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checkpoint.added_sources import add_sources, finish_adding, inputs_known
-from headwater.errors import CheckpointError
-from headwater.errors.catalogue.quarantine import FED_AGAIN_GONE
+from headwater.errors import CheckpointError, Problem
+from headwater.errors.catalogue.quarantine import FED_AGAIN_GONE, FED_AGAIN_LEFT
 from headwater.plan import QueryFacts
-from headwater.plan.quarantine import AGAIN, fed_again, quarantine_folder
+from headwater.plan.quarantine import AGAIN, fed_again, quarantine_folder, was_fed
 from headwater.runtime.run_folder import RunFolder
 
 _SUFFIX = fed_again("")
@@ -30,9 +30,7 @@ def take_in(folder: RunFolder, now: QueryFacts) -> str:
     before = inputs_known(checkpoint) or _inputs_of(then, now)
     gone = next((name for name in before if name.endswith(_SUFFIX) and name not in now.inputs), None)
     if gone is not None:
-        source = gone.removesuffix(_SUFFIX)
-        place = quarantine_folder(folder.path, source) / AGAIN
-        raise CheckpointError(FED_AGAIN_GONE.at(None, sink=now.sink, source=source, folder=str(place)))
+        raise CheckpointError(_missing(folder, now.sink, gone.removesuffix(_SUFFIX)))
     names = sorted({name for name in now.inputs if name.endswith(_SUFFIX) and name not in before})
     if not names:
         return ""
@@ -40,6 +38,14 @@ def take_in(folder: RunFolder, now: QueryFacts) -> str:
     add_sources(checkpoint, before, now.inputs, backup)
     told = ", ".join(name.removesuffix(_SUFFIX) for name in names)
     return f"{now.sink}: rows of {told} are fed again; the checkpoint from before is kept as {backup}"
+
+
+def _missing(folder: RunFolder, sink: str, source: str) -> Problem:
+    """Why a query that has read rows that were fed again has no stream of them now."""
+    if was_fed(folder.path, source):
+        return FED_AGAIN_LEFT.at(None, sink=sink, source=source)
+    place = quarantine_folder(folder.path, source) / AGAIN
+    return FED_AGAIN_GONE.at(None, sink=sink, source=source, folder=str(place))
 
 
 def _inputs_of(then: QueryFacts | None, now: QueryFacts) -> tuple[str, ...]:

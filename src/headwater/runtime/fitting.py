@@ -23,7 +23,6 @@ def fit(folder: RunFolder, sink: SinkSpec, make_line: Callable[[], str]) -> str:
         align(store, needed, None, make_line)
         return ""
     backup = folder.backup(sink.name, datetime.now(UTC))
-    (backup / "offsets").mkdir(parents=True)
-    align(store, needed, LocalStore(backup), make_line)
+    align(store, needed, backup, make_line)
     following = "continuous epochs" if continuous else "batches"
     return f"{sink.name}: its checkpoint was made to go on with {following}; the old files are in {backup}"

@@ -169,8 +169,19 @@ class Run:
         return self._supervisor.all_idle
 
     def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing more is there to read; False if that is not so after `timeout` seconds."""
+        """Wait until nothing more is there to read; False if that is not so after `timeout` seconds.
+
+        PipelineError where a query is continuous or in real time, which never comes to an end;
+        CheckpointError where all that is left is input that could not be taken in for 30 seconds.
+        """
         return self._supervisor.wait_idle(timeout)
+
+    def end_if_hindered(self) -> bool:
+        """End as failed where nothing is left to read but input that could not be taken in for long."""
+        problem = self._supervisor.hindrance
+        if problem is not None:
+            self._supervisor.end(dict.fromkeys(self._supervisor.tracks, problem))
+        return problem is not None
 
     def stop(self, timeout: float | None = None) -> None:
         """Let the running batches commit, then stop; the next start goes on from there.

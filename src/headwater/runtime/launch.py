@@ -32,7 +32,7 @@ from headwater.runtime.options import RunOptions
 from headwater.runtime.run_folder import RunFolder, write_whole
 from headwater.runtime.supervisor import Supervisor
 from headwater.runtime.track import Track
-from headwater.runtime.upkeep import Upkeep, admissions_of, caught_up, tasks_of, watches_of
+from headwater.runtime.upkeep import Upkeep, admissions_of, caught_up, hindrance, tasks_of, watches_of
 from headwater.spec import PipelineSpec, SinkSpec
 from headwater.values import AvailableNow, Continuous, Every, Once, RealTime, Trigger, Unpaced
 
@@ -76,8 +76,9 @@ class Launch:
         emit: Callable[[Event], None],
     ) -> Launch:
         """With the tasks of its sources."""
-        sources = tuple(watches_of(prepared, spec, folder, [each.facts for each in plan]))
-        admissions = tuple(admissions_of(prepared, spec))
+        facts = [each.facts for each in plan]
+        sources = tuple(watches_of(prepared, spec, folder, facts))
+        admissions = tuple(admissions_of(prepared, spec, folder, facts))
         return cls(prepared, spec, folder, tuple(plan), run_id, options, emit, sources, admissions)
 
     def supervisor(self, locks: RunLocks) -> Supervisor:
@@ -97,6 +98,7 @@ class Launch:
                 lambda queries: supervisor.end(queries),
             ),
             caught_up=partial(caught_up, self.admissions),
+            hindrance=partial(hindrance, self.admissions),
         )
         return supervisor
 
@@ -214,8 +216,17 @@ class Launch:
         return (
             BacklogWatch(lambda name: track(name).query.waiting(), say),
             IdleWatch(track, self.emit, say),
-            EpochWatch(lambda: list(supervisor().tracks.values()), lambda event: supervisor().handle(event)),
+            EpochWatch(
+                lambda: list(supervisor().tracks.values()),
+                lambda event: supervisor().handle(event),
+                self._epochs_before(),
+            ),
         )
+
+    def _epochs_before(self) -> dict[str, int]:
+        names = [each.sink.name for each in self.plan if isinstance(each.sink.trigger, Continuous)]
+        commits = {name: self.folder.last_commit(name) for name in names}
+        return {name: commit for name, commit in commits.items() if commit is not None}
 
 
 def _said(problem: Problem) -> Said:

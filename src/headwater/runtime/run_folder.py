@@ -134,6 +134,12 @@ class RunFolder:
             checkpoint.is_dir() and Checkpoint(LocalStore(checkpoint)).exists
         )
 
+    def last_commit(self, sink: str) -> int | None:
+        """The newest batch, or epoch, that a sink has committed."""
+        checkpoint = self.checkpoint(sink)
+        commit = Checkpoint(LocalStore(checkpoint)).last_commit if checkpoint.is_dir() else None
+        return commit.batch_id if commit else None
+
     def committed(self, sink: str) -> dict[str, Read] | None:
         """What a query has read of each source, up to its newest committed batch; None if not to be told."""
         return self._read(sink, committed)

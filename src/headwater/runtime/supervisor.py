@@ -11,13 +11,14 @@ from typing import Any
 
 from headwater.connectors.upkeep import Moment
 from headwater.engine.query import RunningQuery
-from headwater.errors import HeadwaterError, Interrupted, Problem
+from headwater.errors import CheckpointError, HeadwaterError, Interrupted, PipelineError, Problem
 from headwater.errors.catalogue.running import (
     FORCED,
     NOT_STOPPED_IN_TIME,
     STOPPED_BY_FAILURE,
     WATCH_FAILED,
 )
+from headwater.errors.catalogue.triggers import NEVER_IDLE
 from headwater.events import (
     EpochCommitted,
     Event,
@@ -58,6 +59,7 @@ class Supervisor:
         upkeep: Callable[[Moment], None] = lambda moment: None,
         again: Callable[[Track, Exception], RunningQuery | None] = lambda track, failure: None,
         caught_up: Callable[[], int | None] = lambda: 0,
+        hindrance: Callable[[], Problem | None] = lambda: None,
     ) -> None:
         self.run_id = run_id
         self.tracks: dict[str, Track] = {}
@@ -72,6 +74,7 @@ class Supervisor:
         self._upkeep = upkeep
         self._again = again
         self._caught_up = caught_up
+        self._hindrance = hindrance
         self._found = 0
         self._looks_then: dict[str, int] = {}
         self._committed: set[str] = set()
@@ -135,6 +138,11 @@ class Supervisor:
     def _all_quiet(self) -> bool:
         return all(track.ended or track.status is QueryStatus.IDLE for track in self.tracks.values())
 
+    @property
+    def hindrance(self) -> Problem | None:
+        """What keeps the queries, which have nothing else to read, from ever being idle; else None."""
+        return self._hindrance() if self._all_quiet else None
+
     def _nothing_new(self) -> bool:
         """Whether every query has looked since something new was last handed to it.
 
@@ -162,8 +170,15 @@ class Supervisor:
         The first look that is reported may have begun before this call, so a second one is waited for; on a
         busy machine even that may be old news, so the time when it began counts, too.
         """
+        lasting = [t for t in self.tracks.values() if not t.ended and not t.query.ends_batches]
+        if lasting:
+            raise PipelineError.of(
+                NEVER_IDLE.at(None, sink=t.name, trigger=str(t.query.trigger)) for t in lasting
+            )
         deadline = None if timeout is None else time.monotonic() + timeout
         while self._found_now() is None and not self.all_ended:
+            if self.hindrance:
+                raise CheckpointError(self.hindrance)
             if deadline is not None and time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_SECONDS)

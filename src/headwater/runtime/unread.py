@@ -6,7 +6,7 @@ from headwater.connectors import sink_side
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.quarantine import REPLAY_PLACE_UNKNOWN
 from headwater.plan import Graph
-from headwater.plan.quarantine import fed_again, quarantine_of, with_quarantine
+from headwater.plan.quarantine import quarantine_of, with_quarantine
 from headwater.plan.verdicts import verdicts_of
 from headwater.quarantine import Quarantine
 from headwater.quarantine.unread import Unread
@@ -37,9 +37,7 @@ def unread_of(spec: PipelineSpec, folder: RunFolder, quarantine: Quarantine, fil
         problems.append(REPLAY_PLACE_UNKNOWN.at(None, sink=sink_name, name=name, file=file))
     if problems:
         raise CheckpointError.of(problems)
-    # Which of the rows that were fed again a query has read is known of each row.
-    below = {each: read for each, read in (set_aside or {}).items() if each != fed_again(name)}
-    return Unread.of(quarantine, readers, below)
+    return Unread.of(quarantine, readers, set_aside or {})
 
 
 def redefined(spec: PipelineSpec, folder: RunFolder, name: str, sinks: tuple[str, ...]) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
+from headwater.checkpoint import Read
+from headwater.checks.long_running import most_partitions
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.upkeep import Admission, Ended, Moment, Reader, SourceTask, Task
 from headwater.engine.analysis import streamed_paths
@@ -36,11 +39,23 @@ def _source_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder) -> 
     ]
 
 
-def admissions_of(prepared: Prepared, spec: PipelineSpec) -> list[Admission]:
-    """What opens the new input of sources before a batch takes it."""
+def read_by_all(folder: RunFolder, source: str, facts: Iterable[QueryFacts]) -> frozenset[str]:
+    """The files of a source that every query of these facts has in a committed batch."""
+    queries = (each.sink for each in facts if source in each.inputs)
+    read = [(folder.committed(query) or {}).get(source, Read()).files for query in queries]
+    return frozenset.intersection(*read) if read else frozenset()
+
+
+def admissions_of(
+    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, facts: Sequence[QueryFacts]
+) -> list[Admission]:
+    """What opens the new input of sources before a batch of the queries of these facts takes it."""
     return [
         spark_module(source.connector).admission(
-            prepared.session.spark, source.options, prepared.builder.context(source)
+            prepared.session.spark,
+            source.options,
+            prepared.builder.context(source),
+            partial(read_by_all, folder, source.name, facts),
         )
         for source in spec.sources
         if source.name in prepared.builder.frames
@@ -56,14 +71,26 @@ def caught_up(admissions: Iterable[Admission]) -> int | None:
     return sum(counts) if len(counts) == len(found) else None
 
 
+def hindrance(admissions: Iterable[Admission]) -> Problem | None:
+    """What has kept some new input from being taken in for long."""
+    return next(filter(None, (each.hindrance() for each in admissions)), None)
+
+
 def watches_of(
-    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, facts: Iterable[QueryFacts]
+    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, facts: Sequence[QueryFacts]
 ) -> list[SourceTask]:
     """What looks after that which the sources read, while the queries of these facts run."""
-    readers = [Reader(each.sink, folder.checkpoint(each.sink), (), each.inputs) for each in facts]
+
+    def reader(query: QueryFacts, source: str) -> Reader:
+        most = most_partitions(query, source, facts)
+        return Reader(query.sink, folder.checkpoint(query.sink), (), query.inputs, most)
+
     return [
         spark_module(source.connector).watch(
-            prepared.session.spark, source.options, prepared.builder.context(source), readers
+            prepared.session.spark,
+            source.options,
+            prepared.builder.context(source),
+            [reader(each, source.name) for each in facts],
         )
         for source in spec.sources
         if source_side(source.connector).watches and not source.static

@@ -29,7 +29,12 @@ _WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 def quoted(name: str) -> str:
     """The name as SQL takes it: in backticks unless it is a plain word."""
-    return name if _WORD.match(name) else "`" + name.replace("`", "``") + "`"
+    return name if _WORD.match(name) else backticked(name)
+
+
+def backticked(name: str) -> str:
+    """The name in backticks in any case: a plain word may be one of SQL's own."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def parse_columns(text: str) -> list[tuple[str, str, bool]]:

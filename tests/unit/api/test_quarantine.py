@@ -10,6 +10,7 @@ from headwater.api.quarantine import replay
 from headwater.checkpoint import Read
 from headwater.connectors.decoding.decisions import decisions
 from headwater.connectors.decoding.reading import KNOWN, UNKNOWN, Decided
+from headwater.errors import PipelineError
 from headwater.quarantine import Quarantine
 from headwater.quarantine.unread import Unread
 from tests.pipelines import write
@@ -39,6 +40,56 @@ def test_the_registry_is_asked_again_only_for_rows_that_are_fed_while_nothing_ru
     lock.unlink()
     assert replay(file, "orders").rows == 1
     assert (decided.found(5), decided.found(6)) == (None, KNOWN)
+
+
+TABLES = """
+name: orders
+sources:
+  orders: {connector: files, path: in, format: json, schema: {id: int}}
+  fixed: {connector: files, path: in, format: json, schema: {id: int}, static: true}
+  ticks: {connector: rate}
+tables:
+  judged: SELECT * FROM orders
+  alone: SELECT * FROM orders
+  TABLE
+sinks:
+  out: {reads: JUDGED, connector: console}
+  joined: {reads: orders, connector: console}
+  fixed: {reads: fixed, connector: console}
+  ticks: {reads: ticks, connector: console}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("judged", ""),
+        ("orders", ""),
+        ("gone", "there is no source or table of this name"),
+        ("Judged", "there is no source or table of this name"),
+        ("alone", "no sink reads it"),
+        ("fixed", "such a source takes no rows but its own"),
+        ("ticks", "such a source takes no rows but its own"),
+    ],
+)
+def test_rows_that_no_query_would_read_are_not_fed(tmp_path: Path, name: str, why: str) -> None:
+    file = write(tmp_path, TABLES.replace("TABLE", ""))
+    quarantine = Quarantine(name, tmp_path / ".headwater/quarantine" / name)
+    commit(quarantine, 0, [row(1)])
+    if not why:
+        assert replay(file, name).rows == 1
+        return
+    with pytest.raises(PipelineError) as refused:
+        replay(file, name)
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.params["why"]) == ("HW-REPLAY-NOT-READ", why)
+    assert list(quarantine.fed()) == []
+
+
+def test_rows_are_fed_where_only_spark_knows_what_a_table_reads(tmp_path: Path) -> None:
+    file = write(tmp_path, TABLES.replace("TABLE", "unread: SELECT FROM WHERE"))
+    commit(Quarantine("alone", tmp_path / ".headwater/quarantine/alone"), 0, [row(1)])
+    assert replay(file, "alone").rows == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,53 @@ def test_a_checkpoint_knows_the_sources_that_it_was_given(tmp_path: Path) -> Non
     assert inputs_known(checkpoint) == ("a", "a.again", "b", "b.again")
     assert inputs_known(tmp_path / "1") is None
     assert len(Checkpoint(LocalStore(checkpoint)).offsets()[0].sources) == 4
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_all_of_it_is_on_the_disk_before_anything_is_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """`complete` and the moves are synced last; linked files are those of Spark."""
+    checkpoint, synced, really = made(tmp_path), list[int](), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        really(descriptor)
+
+    def refused(source: str, target: str) -> None:
+        raise OSError(errno.EPERM, "no links")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if not links:
+        monkeypatch.setattr(os, "link", refused)
+    ends: list[int] = []
+    rename = Path.rename
+
+    def moved(self: Path, target: Path) -> Path:
+        ends.append(len(synced))
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", moved)
+    add_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "backups/1")
+    spark = {file.stat().st_ino for file in (tmp_path / "backups/1").rglob("*")}
+    new = {file.stat().st_ino for file in (checkpoint, *checkpoint.rglob("*"))} - spark
+    assert len(new) >= 10
+    assert new <= set(synced[: ends[0]])
+    # The folders of both moves, each before what comes after it.
+    assert synced[ends[0] : ends[1]] == [(tmp_path / "backups").stat().st_ino]
+    assert synced[ends[1]] == checkpoint.parent.stat().st_ino
+
+
+@pytest.mark.parametrize("text", ["", "\0\0", '["a",', '{"a": 1}', "[1]"])
+def test_a_damaged_list_of_sources_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "headwater-inputs.json").write_text(text)
+    with pytest.raises(CheckpointError) as refused:
+        inputs_known(tmp_path)
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.params["file"]) == (
+        "HW-INPUTS-DAMAGED",
+        str(tmp_path / "headwater-inputs.json"),
+    )
 
 
 @pytest.mark.parametrize("name", ["offsets", "sources"])

@@ -62,8 +62,7 @@ def test_what_a_start_needs(
 def test_batches_go_on_behind_the_newest_epoch_that_was_committed(tmp_path: Path) -> None:
     store = checkpoint(tmp_path / "it", batches=2, epochs=4, done=3)
     before = state(tmp_path / "it")
-    (tmp_path / "backup" / "offsets").mkdir(parents=True)
-    align(store, alignment(store, continuous=False), LocalStore(tmp_path / "backup"), lambda: MADE)
+    align(store, alignment(store, continuous=False), tmp_path / "backup", lambda: MADE)
     newest = Checkpoint(store).last_offset
     assert newest is not None
     assert (newest.batch_id, newest.watermark_ms, newest.sources) == (3, 7, {"0": {"t": {"0": 30}}})
@@ -122,8 +121,9 @@ def test_a_start_after_a_crash_ends_the_work(tmp_path: Path, changes: int, conti
 def test_a_backup_that_fails_leaves_the_checkpoint_as_it_was(tmp_path: Path) -> None:
     store = checkpoint(tmp_path / "it", batches=2, epochs=4, done=3)
     before = state(tmp_path / "it")
+    (tmp_path / "file").touch()
     with pytest.raises(CheckpointError) as told:
-        align(store, alignment(store, continuous=False), LocalStore(tmp_path / "none"), lambda: MADE)
+        align(store, alignment(store, continuous=False), tmp_path / "file" / "backup", lambda: MADE)
     assert told.value.problems[0].code == "HW-ALIGNMENT-FAILED"
     assert state(tmp_path / "it") == before
 
@@ -167,3 +167,14 @@ def test_a_first_batch_that_is_not_committed_can_not_be_followed_by_epochs(tmp_p
 )
 def test_whether_a_start_goes_on(tmp_path: Path, batches: int, epochs: int, done: int, goes_on: bool) -> None:
     assert begun(checkpoint(tmp_path, batches, epochs, done)) == goes_on
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_what_a_start_goes_on_from_is_looked_at_before_anything_goes(
+    tmp_path: Path, continuous: bool
+) -> None:
+    store = checkpoint(tmp_path, batches=2, epochs=4, done=3)
+    store.replace("offsets/3", b"")
+    with pytest.raises(CheckpointError) as told:
+        alignment(store, continuous=continuous)
+    assert (told.value.problems[0].code, told.value.problems[0].params["batch"]) == ("HW-OFFSETS-DAMAGED", 3)

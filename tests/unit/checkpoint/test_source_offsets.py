@@ -10,6 +10,7 @@ import pytest
 
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checkpoint.source_offsets import change_source
+from headwater.errors import CheckpointError
 
 SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
@@ -109,3 +110,26 @@ def test_the_backup_keeps_what_was_there_before_the_first_of_several_changes(tmp
     assert [change(tmp_path, source) for source in (0, 1)] == [True, True]
     assert sources(checkpoint, 0) == [{"clicks": {"0": 0}}] * 2
     assert (tmp_path / "backup/offsets/0").read_bytes() == before
+
+
+@pytest.mark.parametrize("damaged", ["offsets/3", "offsets/4"])
+def test_a_damaged_file_is_told(tmp_path: Path, damaged: str) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    planned(checkpoint, 3, None, {"clicks": {"0": 10}})
+    committed(checkpoint, 3)
+    planned(checkpoint, 4, None, {"clicks": {"0": 20}})
+    (checkpoint / damaged).write_bytes(b"")
+    with pytest.raises(CheckpointError) as told:
+        change(tmp_path)
+    assert told.value.problems[0].code == "HW-ALIGNMENT-FAILED"
+
+
+def test_a_backup_that_fails_leaves_the_checkpoint_as_it_was(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    planned(checkpoint, 3, None, {"clicks": {"0": 10}})
+    committed(checkpoint, 3)
+    (tmp_path / "backup").touch()
+    with pytest.raises(CheckpointError) as told:
+        change(tmp_path)
+    assert told.value.problems[0].code == "HW-ALIGNMENT-FAILED"
+    assert sources(checkpoint, 3) == [None, {"clicks": {"0": 10}}]

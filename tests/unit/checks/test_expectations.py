@@ -78,6 +78,25 @@ def test_the_columns_that_are_known_without_spark(table: str, columns: list[str]
     assert known_columns(spec(), table) == columns
 
 
+CIRCLE = """
+    name: shop
+    sources: {orders: {connector: rate}}
+    tables:
+      one: {FORM, expect: {paid: value > 0}}
+      other: {reads: one, distinct: value}
+    sinks: {out: {reads: one, connector: console}}
+"""
+
+
+@pytest.mark.parametrize("form", ["reads: Other, distinct: value", "sql: SELECT * FROM Other"])
+def test_the_columns_of_tables_that_read_in_a_circle_are_not_known(form: str) -> None:
+    shop = spec_of(CIRCLE.replace("FORM", form))
+    graph = Graph.of(shop)
+    assert [known_columns(shop, name) for name in ("one", "other")] == [None, None]
+    assert list(ExpectationCondition().findings(Situation(shop, graph))) == []
+    assert [problem.code for problem in graph.problems] == ["HW-CYCLE"]
+
+
 def test_a_condition_over_columns_that_are_not_known_is_not_judged_offline() -> None:
     shop = spec("both")
     assert list(ExpectationCondition().findings(Situation(shop, Graph.of(shop)))) == []

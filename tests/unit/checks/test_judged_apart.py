@@ -47,13 +47,14 @@ def at(end: int, **more: Read) -> dict[str, Read]:
 
 
 def said(
-    places: Places, then: Mapping[str, str] = OLD, now: Mapping[str, str] = NEW
+    places: Places, then: Mapping[str, str] = OLD, now: Mapping[str, str] = NEW, new: tuple[str, ...] = ()
 ) -> list[tuple[Any, Any]]:
+    """What is said where queries have come to these places, and the `new` ones have planned nothing."""
     spec = with_quarantine(spec_of(PIPELINE))
     situation = Situation(
         spec,
         Graph.of(spec),
-        {sink: facts_of(sink, verdicts=now) for sink in places},
+        {sink: facts_of(sink, verdicts=now) for sink in (*places, *new)},
         {sink: facts_of(sink, verdicts=then) for sink in places},
         {sink: Reached("/c", (), committed=partial(_same, read)) for sink, read in places.items()},
     )
@@ -65,6 +66,18 @@ def said(
 
 def test_the_quarantine_is_behind_a_sink_that_has_left_a_row_out() -> None:
     assert said({"out": at(100), "quarantine.orders": at(80)}) == [("orders", "`out`, `quarantine.orders`")]
+
+
+def test_a_quarantine_that_has_planned_nothing_has_read_nothing() -> None:
+    assert said({"out": at(3)}, new=("quarantine.orders",)) == [("orders", "`out`, `quarantine.orders`")]
+    # Nobody has left a row out, and a sink that is new reads all rows as they are judged now.
+    assert said({"out": {"orders": Read()}}, new=("quarantine.orders",)) == []
+    assert said({"out": at(3), "quarantine.orders": at(3)}, new=("paid",)) == []
+
+
+def test_a_place_that_can_t_be_told_is_not_that_of_the_others() -> None:
+    for places in ({"out": at(100), "quarantine.orders": None}, {"out": None, "quarantine.orders": None}):
+        assert said(places) == [("orders", "`out`, `quarantine.orders`")]
 
 
 @pytest.mark.parametrize(
@@ -86,10 +99,9 @@ def test_nothing_is_said_where_rows_are_judged_as_before(
         at(100, ticks=Read((5,))),
         # Rows were fed again, and were not read yet by anyone.
         at(100, **{"orders.again": Read()}),
-        None,
     ],
 )
-def test_nothing_is_said_where_all_stand_alike(other: Mapping[str, Read] | None) -> None:
+def test_nothing_is_said_where_all_stand_alike(other: Mapping[str, Read]) -> None:
     assert said({"out": at(100), "quarantine.orders": other}) == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Reached, Situation
-from headwater.checks.long_running import CoresShared, TriggerSwitched
+from headwater.checks.long_running import CoresShared, TriggerSwitched, most_partitions
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from tests.unit.checks.facts import facts
 from tests.unit.specs import spec_of
@@ -84,3 +84,20 @@ def test_a_checkpoint_fits_its_kind_of_trigger(before: QueryFacts, now: QueryFac
 def test_a_checkpoint_without_offsets_fits_everything() -> None:
     keys = {"stored": {"one": known("one", "once")}, "reached": {"one": replace(REACHED, batch=-1)}}
     assert list(TriggerSwitched().findings(situation("once", known("one", CONTINUOUS), **keys))) == []
+
+
+@pytest.mark.parametrize(
+    ("two", "cores", "most"),
+    [
+        pytest.param(
+            known("two", CONTINUOUS, 1, 6), 6, 3, id="each of the two takes one of each two that are left"
+        ),
+        pytest.param(known("two", CONTINUOUS, 1, 3), 3, 2, id="none for both"),
+        pytest.param(known("two", "every 1 second", 0, 6), 6, 5, id="one is left for batches"),
+    ],
+)
+def test_how_many_partitions_there_are_cores_for(two: QueryFacts, cores: int, most: int) -> None:
+    one = known("one", CONTINUOUS, slots=2, cores=cores)
+    assert most_partitions(one, "ticks", [one, two]) == most
+    if "every" in two.trigger:
+        assert most_partitions(two, "ticks", [one, two]) is None

@@ -38,7 +38,7 @@ def query(*operators: Operator, trigger: str = CONTINUOUS, **overrides: Any) -> 
 
 def codes(rule: QueryRule, known: QueryFacts) -> list[tuple[str, str]]:
     """What a rule says: each code, with what it is about."""
-    shown = ("step", "call", "option", "name", "connector", "mode", "trigger", "says")
+    shown = ("step", "call", "option", "name", "names", "connector", "mode", "trigger", "says")
     return [
         (
             each.problem.code,
@@ -125,9 +125,16 @@ def test_options_of_batches_do_nothing() -> None:
     assert codes(OptionIdle(), known) == [("HW-OPTION-IDLE", "ramp_up")]
 
 
-@pytest.mark.parametrize(("slots", "said"), [(2, []), (3, [("HW-TOO-FEW-CORES", "ticks")])])
+@pytest.mark.parametrize(("slots", "said"), [(2, []), (3, [("HW-TOO-FEW-CORES", "`ticks`")])])
 def test_every_partition_needs_a_core(slots: int, said: list[tuple[str, str]]) -> None:
     assert codes(TooFewCores(), query(sources=(replace(ABLE, slots=slots),), cores=2)) == said
+
+
+def test_the_partitions_of_all_sources_need_cores_together() -> None:
+    two = tuple(replace(ABLE, name=name, slots=2) for name in ("ticks", "tocks"))
+    said = [("HW-TOO-FEW-CORES", "`ticks` and `tocks`")]
+    assert codes(TooFewCores(), query(trigger=REAL_TIME, sources=two, cores=3)) == said
+    assert codes(TooFewCores(), query(trigger=REAL_TIME, sources=two, cores=4)) == []
 
 
 class TestRealTime:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections import Counter
 from dataclasses import astuple
 from pathlib import Path
 
@@ -60,8 +62,8 @@ def test_rows_are_listed_shown_and_fed(file: Path, headwater: Headwater) -> None
     code, told, _ = say("replay", file, "orders", "--id", first, "--dry-run")
     assert (code, told) == (0, "1 rows of orders would be fed again, 2 more wait.\n")
     assert json.loads(say("replay", file, "orders", "--id", first, "--json")[1]) == {
-        "name": "orders", "rows": 1, "left": 2, "unknown": [], "dry": False, "unread": 0, "behind": [],
-        "redefined": False,
+        "name": "orders", "rows": 1, "left": 2, "unknown": [], "dry": False, "unwanted": [], "passed_over": 0,
+        "unread": 0, "behind": [], "redefined": False,
     }  # fmt: skip
     assert json.loads(say("ls", file, "--json")[1])[0]["reasons"] == {"too large": 1, "malformed": 1}
     assert [each["id"] for each in json.loads(say("show", file, "orders", "--json")[1])] == [
@@ -87,6 +89,75 @@ def test_mended_rows(file: Path, headwater: Headwater) -> None:
     mended.write_text("no json\n")
     code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
     assert (code, "HW-MENDED-UNREADABLE" in beside) == (2, True)
+
+
+def test_what_was_written_out_can_be_fed_as_it_is(file: Path, headwater: Headwater) -> None:
+    quarantine = Quarantine("orders", file.parent / ".headwater/quarantine/orders")
+    commit(quarantine, 1, [row(4, None, "unreadable file"), row(5, b"\x00\xfe")])
+    mended = file.parent / "mended.jsonl"
+    headwater("quarantine", "export", file, "orders", "--to", mended)
+    rows = [json.loads(line) for line in mended.read_text().splitlines()]
+    assert [each["text"] for each in rows] == ["nonsense", None, "a" * 300, None, None]
+    rows[4]["value"] = base64.b64encode(b"\x00\xff").decode()
+    mended.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    told = headwater("quarantine", "replay", file, "orders", "--from", mended, "--reason", "malformed")
+    assert (told.code, told.out.splitlines()[0]) == (0, "3 rows of orders are fed again, 1 more wait.")
+    unwanted = (rows[1]["id"], rows[3]["id"])
+    assert told.err.splitlines() == [
+        f"The row {each} is not one of those asked for; it was not fed." for each in sorted(unwanted)
+    ]
+    assert Counter((each.offset, each.value) for each in quarantine.fed()) == Counter(
+        [(1, b"nonsense"), (3, b"a" * 300), (5, b"\x00\xff")]
+    )
+    mended.write_text(json.dumps(rows[1]) + "\n" + json.dumps(rows[3]))
+    told = headwater("quarantine", "replay", file, "orders", "--from", mended)
+    assert (told.code, told.out, told.err) == (
+        0,
+        "0 rows of orders are fed again, 1 more wait.\n",
+        "2 rows of the file were not fed: they have no `text`, and their `value` is as it was.\n",
+    )
+    assert headwater("quarantine", "ls", file).out.splitlines() == [
+        "orders: 5 rows set aside, 1 wait",
+        "  1 too large",
+        "  1 unreadable file: not fed, a mended file is read by itself",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"id": "a"},
+        {"id": 1, "text": "x"},
+        {"id": "a", "text": 1},
+        {"id": "a", "text": None, "value": "é"},
+        {"id": "a", "text": "\ud800"},
+        ["id", "text"],
+    ],
+)
+def test_a_line_that_can_t_be_a_mended_row_is_named(file: Path, headwater: Headwater, line: object) -> None:
+    mended = file.parent / "mended.jsonl"
+    mended.write_text("\n" + json.dumps(line))
+    told = headwater("quarantine", "replay", file, "orders", "--from", mended)
+    assert (told.code, "HW-MENDED-UNREADABLE" in told.err, "in line 2:" in told.err) == (2, True, True)
+
+
+def test_rows_can_t_be_written_into_a_folder_that_is_not_there(file: Path, headwater: Headwater) -> None:
+    to = file.parent / "missing" / "x.jsonl"
+    told = headwater("quarantine", "export", file, "orders", "--to", to)
+    assert (told.code, told.out, "HW-EXPORT-UNWRITABLE" in told.err, str(to) in told.err) == (
+        2, "", True, True
+    )  # fmt: skip
+
+
+def test_a_row_can_do_nothing_to_the_terminal(file: Path, headwater: Headwater) -> None:
+    quarantine = Quarantine("orders", file.parent / ".headwater/quarantine/orders")
+    bad = row(9, "\x1b[2J\a\u202eé\r\n".encode(), "wrong type", detail="\x1b]0;x\a", topic="t\x9b")
+    commit(quarantine, 1, [bad])
+    assert headwater("quarantine", "show", file, "orders", "--id", bad.id).out.splitlines() == [
+        f"{bad.id}  t\\x9b partition 0 offset 9  2026-01-02 03:04:05 UTC",
+        "  wrong type: \\x1b]0;x\\x07",
+        "  \\x1b[2J\\x07\\u202eé\\r\\n",
+    ]
 
 
 def test_rows_that_a_query_has_yet_to_read_are_left(file: Path, headwater: Headwater) -> None:

@@ -20,6 +20,8 @@ from headwater.errors import EnvironmentProblem
         (b"[1]", None),
         (b"broken {", None),
         (b"\xff", None),
+        (b'{"ad": "\\ud800"}', None),
+        (b"[" * 100_000, None),
     ],
 )
 def test_the_key_is_a_field_where_there_is_one(line: bytes, key: bytes | None) -> None:

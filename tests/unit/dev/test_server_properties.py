@@ -32,3 +32,6 @@ def test_what_the_user_sets_wins_and_is_written_so_that_java_reads_it() -> None:
     assert "num.io.threads=7\n" in text
     assert "x=a\\\\b\\nc\n" in text
     assert "log.dirs=/a b\n" in text
+    # Java takes the file for Latin-1, and writes what is beyond it in halves of four digits.
+    far = server_properties(Path("/josé/🦉"), {"PLAINTEXT": 1}, 2)
+    assert "log.dirs=/jos\\u00e9/\\ud83e\\udd89\n" in far

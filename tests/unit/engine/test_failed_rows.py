@@ -23,8 +23,8 @@ SPEC = spec_of("""
 """)
 
 
-def told(row: str) -> Problem:
-    text = f"[USER_RAISED_EXCEPTION] HW-EXPECTATION-FAILED\tpriced\tpaid\t{row} SQLSTATE: P0001\n\tat org…"
+def told(row: str, about: str = "HW-EXPECTATION-FAILED\tpriced\tpaid") -> Problem:
+    text = f"[USER_RAISED_EXCEPTION] {about}\t{row} SQLSTATE: P0001\n\tat org…"
     return failure_problem(RuntimeError(text), SPEC.sinks[0], SPEC.tables, SPEC.root, Path("spark.log"))
 
 
@@ -37,6 +37,12 @@ def test_the_row_is_named_at_the_line_of_the_condition() -> None:
         "check": "value > 0",
         "row": '{"value":0,"text":"a\\tb"}',
     }
+
+
+def test_a_text_that_was_fed_again_is_named_at_its_table() -> None:
+    problem = told('{"value":', "HW-FED-AGAIN-UNREADABLE\tpriced")
+    assert (problem.code, problem.place) == ("HW-FED-AGAIN-UNREADABLE", Position("pipeline.yml", 4, 3))
+    assert problem.params == {"table": "priced", "row": '{"value":'}
 
 
 def test_a_long_row_is_cut_after_its_secrets_are_taken_out(monkeypatch: pytest.MonkeyPatch) -> None:

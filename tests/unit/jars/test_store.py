@@ -88,8 +88,11 @@ def test_a_jar_with_another_checksum_is_refused(tmp_path: Path, place: str) -> N
 
     code, params = refusal(JarStore(cache, fetch=repository({"2.0": b"something else"})))
 
-    assert (code, params["coordinates"]) == ("HW-JAR-CHANGED", "org.example:birds_2.13:2.0")
-    if place == "repository":
+    assert params["coordinates"] == "org.example:birds_2.13:2.0"
+    if place == "cache":
+        assert (code, params["path"]) == ("HW-JAR-CHANGED", str(cache / "birds_2.13-2.0.jar"))
+    else:
+        assert (code, params["path"]) == ("HW-JAR-SENT", "birds_2.13-2.0.jar")
         assert list(cache.iterdir()) == []
 
 
@@ -136,5 +139,5 @@ def test_a_jar_that_came_with_others_is_held_against_its_checksum(tmp_path: Path
     store = JarStore(tmp_path / "cache", fetch_many=fetch_many)
     with pytest.raises(EnvironmentProblem) as error:
         store.take_all((fish, ARTIFACT))
-    assert error.value.problems[0].code == "HW-JAR-CHANGED"
+    assert error.value.problems[0].code == "HW-JAR-SENT"
     assert list((tmp_path / "cache").iterdir()) == []

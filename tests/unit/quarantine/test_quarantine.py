@@ -11,7 +11,7 @@ import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
 from headwater.errors import CheckpointError
-from headwater.quarantine import Quarantine, SetAside, feed, quarantines
+from headwater.quarantine import Mended, Quarantine, SetAside, feed, quarantines
 from headwater.quarantine.feeding import SCHEMA
 from tests.quarantines import commit, row
 
@@ -48,7 +48,7 @@ def test_each_row_is_fed_once_for_each_time_it_was_set_aside(quarantine: Quarant
 
 def test_mended_rows_are_fed_with_their_new_text_under_their_old_id(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1), row(2)])
-    fed = feed(quarantine, lambda each: True, {row(2).id: ['{"a": 1}'], "unknown": ["x"]})
+    fed = feed(quarantine, lambda each: True, {row(2).id: [Mended(b'{"a": 1}')], "unknown": [Mended(b"x")]})
     assert (fed.rows, fed.left, fed.unknown) == (1, 1, ("unknown",))
     (again,) = quarantine.fed()
     assert (again.id, again.value, again.offset) == (row(2).id, b'{"a": 1}', 2)
@@ -92,18 +92,56 @@ def test_a_file_that_can_t_be_read_is_named(quarantine: Quarantine) -> None:
 
 def test_equal_rows_take_their_texts_one_after_another(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1, file="f"), row(1, file="f")])
-    assert feed(quarantine, lambda each: True, {row(1, file="f").id: ["X", "Y"]}).rows == 2
+    assert feed(quarantine, lambda each: True, {row(1, file="f").id: [Mended(b"X"), Mended(b"Y")]}).rows == 2
     assert [each.value for each in quarantine.fed()] == [b"X", b"Y"]
+
+
+@pytest.mark.parametrize(
+    ("value", "line", "fed"),
+    [
+        (b"x", Mended(b"x", b"x"), b"x"),
+        (b"x", Mended(b"y", b"x"), b"y"),
+        # Bytes that happen to be text can be mended as bytes, too.
+        (b"x", Mended(b"x", b"\xff"), b"\xff"),
+        (b"x", Mended(b"y", b"z"), b"y"),
+        (b"x", Mended(None, b"y"), b"y"),
+        (b"\xff", Mended(None, b"\xff"), None),
+        (b"\xff", Mended(None, b"\x00"), b"\x00"),
+        (b"\xff", Mended(b"y", b"\xff"), b"y"),
+        (None, Mended(), None),
+        (None, Mended(b""), b""),
+    ],
+)
+def test_a_mended_row_is_what_was_changed_of_it(value: bytes | None, line: Mended, fed: bytes | None) -> None:
+    assert line.bytes_of(row(1, value)) == fed
+
+
+def test_mended_rows_that_are_not_fed_are_told_of(quarantine: Quarantine) -> None:
+    other, broken = row(3, reason="too large"), row(4, None, "unreadable file")
+    commit(quarantine, 0, [row(1), row(2, b"\xff"), other, broken])
+    lines = {
+        row(1).id: [Mended(b"X"), Mended(b"one too many")],
+        row(2, b"\xff").id: [Mended(None, b"\xff")],
+        other.id: [Mended(b"Y")],
+        broken.id: [Mended(b"no row")],
+    }
+    fed = feed(quarantine, lambda each: each.reason != "too large", lines)
+    assert (fed.rows, fed.left, fed.passed_over) == (1, 2, 2)
+    assert (fed.unknown, fed.unwanted) == ((row(1).id,), (other.id,))
+    assert [each.value for each in quarantine.fed()] == [b"X"]
 
 
 def test_a_file_that_could_not_be_opened_is_not_fed(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1, None, "unreadable file"), row(2)])
     fed = feed(quarantine, lambda each: True)
-    assert (fed.rows, fed.left) == (1, 1)
+    assert (fed.rows, fed.left) == (1, 0)
+    assert [each.reason for each in quarantine.waiting()] == ["unreadable file"]
 
 
 def test_a_dry_feeding_feeds_nothing(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1)])
-    fed = feed(quarantine, lambda each: True, {"unknown": ["x"], row(1).id: ["y"]}, dry=True)
+    fed = feed(
+        quarantine, lambda each: True, {"unknown": [Mended(b"x")], row(1).id: [Mended(b"y")]}, dry=True
+    )
     assert (fed.rows, fed.left, fed.unknown, fed.file) == (1, 0, ("unknown",), None)
     assert list(quarantine.fed()) == []

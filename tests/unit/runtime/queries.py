@@ -15,6 +15,7 @@ from headwater.events import Event
 from headwater.events.idle import QueryInputs
 from headwater.runtime.handles import Run
 from headwater.runtime.supervisor import Supervisor
+from headwater.values import Trigger, Unpaced
 
 SECONDS = 20.0
 
@@ -28,7 +29,8 @@ class FakeQuery:
         self.run_id = f"run of {name}"
         self.is_active = True
         self.in_batch = True
-        self.has_batches = True
+        self.has_batches = self.ends_batches = True
+        self.trigger: Trigger = Unpaced()
         self.inputs = QueryInputs()
         self.begun_to_stop = threading.Event()
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from headwater.connectors.upkeep import Moment
+from headwater.errors import PipelineError
 from headwater.events import EpochCommitted, Event, QueryStatus, RunEnded
 from headwater.runtime.epochs import EpochWatch
 from headwater.runtime.handles import Run
+from headwater.values import Continuous, Duration
 from tests.unit.runtime.queries import FakeQuery, running
 
 
@@ -16,21 +20,23 @@ class ContinuousQuery(FakeQuery):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.has_batches = False
+        self.has_batches = self.ends_batches = False
+        self.trigger = Continuous(Duration.parse("1 second"))
         self.epochs: Iterator[int | None] = iter((None, 0, 0, 2))
 
     def epoch(self) -> int | None:
         return next(self.epochs)
 
 
-def _watch(run: Run, told: list[Event]) -> EpochWatch:
+def _watch(run: Run, told: list[Event], before: int | None = None) -> EpochWatch:
     supervisor = run._supervisor
 
     def tell(event: Event) -> None:
         told.append(event)
         supervisor.handle(event)
 
-    return EpochWatch(lambda: supervisor.tracks.values(), tell)
+    known = {} if before is None else {"copy": before}
+    return EpochWatch(lambda: supervisor.tracks.values(), tell, known)
 
 
 def test_each_new_epoch_is_told_once() -> None:
@@ -45,6 +51,25 @@ def test_each_new_epoch_is_told_once() -> None:
         assert (run.queries["copy"].epoch, run.queries["copy"].rows_in) == (2, None)
         assert repr(run.queries["copy"]) == "<Query copy: running, epoch 2>"
     assert [each.epoch for each in told if isinstance(each, EpochCommitted)] == [0, 2]
+
+
+def test_what_the_run_before_has_committed_is_not_told() -> None:
+    told: list[Event] = []
+    with running("copy", query=ContinuousQuery) as (run, _, _):
+        watch = _watch(run, told, before=0)
+        for _ in range(3):
+            watch(Moment(frozenset()))
+        assert (run.queries["copy"].status, run.queries["copy"].epoch) == (QueryStatus.STARTING, None)
+        watch(Moment(frozenset()))
+        assert (run.queries["copy"].status, run.queries["copy"].epoch) == (QueryStatus.RUNNING, 2)
+
+
+def test_nobody_waits_for_an_end_that_never_comes() -> None:
+    with running("copy", query=ContinuousQuery) as (run, _, _):
+        with pytest.raises(PipelineError) as refused:
+            run.wait_idle()
+        (problem,) = refused.value.problems
+        assert (problem.code, problem.params["sink"]) == ("HW-NEVER-IDLE", "copy")
 
 
 def test_queries_with_batches_are_not_asked() -> None:

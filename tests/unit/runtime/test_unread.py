@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from headwater.api.quarantine import Replayed, replay
 from headwater.errors import CheckpointError
 from headwater.plan import Graph
 from headwater.plan.verdicts import verdicts_of
-from headwater.quarantine import Quarantine
+from headwater.quarantine import Quarantine, SetAside
 from tests.checkpoints import handed_out, stopped
 from tests.quarantines import commit, row
 from tests.unit.specs import spec_of
@@ -35,6 +35,7 @@ sinks:
   other: {reads: Paid, connector: console}
   held: {reads: orders, connector: memory}
 """
+OF_TABLE: dict[str, Any] = {"topic": None, "partition": None, "source": "paid", "reason": "expectation"}
 Replay = Callable[..., Replayed]
 
 
@@ -126,8 +127,7 @@ def test_rows_of_files(folder: Path, fed: Replay) -> None:
 
 
 def test_rows_of_a_table_wait_until_all_have_read_what_they_come_from(folder: Path, fed: Replay) -> None:
-    place: dict[str, Any] = {"topic": None, "partition": None, "source": "paid", "reason": "expectation"}
-    set_aside(folder, row(0, **place), name="paid")
+    set_aside(folder, row(0, **OF_TABLE), name="paid")
     # What its query has planned may be in the quarantine already.
     stopped(folder, "quarantine.paid", kafka(80), planned=[{"t": {"0": 100}}])
     stopped(folder, "other", kafka(90))
@@ -136,6 +136,41 @@ def test_rows_of_a_table_wait_until_all_have_read_what_they_come_from(folder: Pa
     stopped(folder, "quarantine.paid", kafka(100))
     (folder / "checkpoints/quarantine.paid/offsets/1").unlink()
     stopped(folder, "other", kafka(101))
+    assert told(fed("paid")) == (1, 0, 0, ())
+
+
+def test_a_batch_that_a_table_sets_aside_meanwhile_waits_for_all(
+    folder: Path, fed: Replay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_aside(folder, row(0, **OF_TABLE), name="paid")
+    stopped(folder, "quarantine.paid", kafka(80))
+    stopped(folder, "other", kafka(90))
+    waiting = Quarantine.waiting
+
+    def committed_meanwhile(self: Quarantine) -> Iterator[SetAside]:
+        stopped(folder, "quarantine.paid", kafka(100))
+        set_aside(folder, row(0, b"y", **OF_TABLE), name="paid", batch=1)
+        return waiting(self)
+
+    monkeypatch.setattr(Quarantine, "waiting", committed_meanwhile)
+    assert told(fed("paid", dry=True)) == (0, 2, 2, ("other",))
+
+
+def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, fed: Replay) -> None:
+    quarantine = set_aside(folder, row(0, b'{"id":0}', **OF_TABLE), name="paid")
+    stopped(folder, "quarantine.paid", kafka(100))
+    stopped(folder, "other", kafka(100))
+    mended = folder.parent / "mended.jsonl"
+    mended.write_text(json.dumps({"id": row(0, b'{"id":0}', **OF_TABLE).id, "text": '{"id": -1}'}))
+    assert fed("paid", mended=mended).rows == 1
+    (file,) = (quarantine.folder / "again").glob("*.parquet")
+    again = {**kafka(100), "paid.again": {"logOffset": 0}}
+    stopped(folder, "quarantine.paid", again)
+    handed_out(folder, "quarantine.paid", 1, [file.as_uri()])
+    set_aside(folder, row(0, b'{"id":-1}', **OF_TABLE), name="paid", batch=1)
+    assert told(fed("paid")) == (0, 1, 1, ("other",))
+    stopped(folder, "other", again)
+    handed_out(folder, "other", 1, [file.as_uri()])
     assert told(fed("paid")) == (1, 0, 0, ())
 
 

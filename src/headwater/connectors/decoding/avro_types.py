@@ -83,6 +83,8 @@ class _Types:
                 return f"array<{self.type(declared['items'])}>"
             case "map":
                 return f"map<string,{self.type(declared['values'])}>"
+            case "fixed" if declared["size"] == 0:
+                raise ValueError(f"the fixed type `{declared['name']}` has no bytes")
             case "enum" | "fixed":
                 return self._remember(declared, self._simple(declared))
             case str():
@@ -92,6 +94,8 @@ class _Types:
 
     def _record(self, declared: dict[str, Any]) -> str:
         self._remember(declared, None)
+        if not declared["fields"]:
+            raise ValueError(f"the record `{declared['name']}` has no fields")
         fields = (f"{quoted(field['name'])}:{self.type(field['type'])}" for field in declared["fields"])
         return self._remember(declared, f"struct<{','.join(fields)}>")
 

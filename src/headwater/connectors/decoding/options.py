@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -18,12 +19,13 @@ from pydantic import (
 
 from headwater.connectors.decoding.avro_types import avro_columns
 from headwater.connectors.decoding.protobuf_types import protobuf_columns
+from headwater.connectors.passwords import Password
 from headwater.connectors.schema_files import SchemaField, read_schema
 from headwater.spec import Schema
 from headwater.spec.paths import ProjectPath
 from headwater.spec.schema import Column
 from headwater.spec.types import quoted
-from headwater.values import Secret, nearest
+from headwater.values import nearest
 
 Format = Literal["avro", "csv", "json", "protobuf", "raw", "text"]
 
@@ -40,6 +42,7 @@ MESSAGE_COLUMNS = {
 """The columns of Kafka's messages as Spark gives them."""
 
 _ONE_COLUMN = ("raw", "text")
+_OTHER_KEYS = re.compile(r"(^|[<,:])map<(?!string\b)")
 _NESTED = ("array<", "map<", "struct<", "variant", "binary")
 
 # Keys that only some formats take; a key that would do nothing is refused.
@@ -60,20 +63,6 @@ JUDGING_KEYS = (*_FORMATS, "format", "key", "read_columns")
 """What decides whether bytes can be read; a file with the columns may change while its name stays."""
 
 
-def _only_secret(value: object) -> object:
-    # The value is not in the message: it is most likely the password itself.
-    if value is not None and not isinstance(value, Secret):
-        raise ValueError("a password does not stand in the file; write ${secret:NAME} and set NAME")
-    return value
-
-
-Password = Annotated[
-    Secret | None,
-    BeforeValidator(_only_secret),
-    WithJsonSchema({"type": "string", "examples": ["${secret:REGISTRY_PASSWORD}"]}),
-]
-
-
 class Registry(BaseModel):
     """Where the schemas are that messages name by a number: a server, or a folder of files."""
 
@@ -83,7 +72,7 @@ class Registry(BaseModel):
         default=None, pattern="^https?://", description="The address of a schema registry."
     )
     user: str | None = Field(default=None, description="url: the user name.")
-    password: Password = Field(default=None, description="url: the password, as `${secret:NAME}`.")
+    password: Password | None = Field(default=None, description="url: the password, as `${secret:NAME}`.")
     folder: ProjectPath | None = Field(
         default=None, description="A folder with a file `<id>.avsc` for each schema."
     )
@@ -152,6 +141,7 @@ class Decoding(BaseModel):
                     f"it is a key of {', '.join(formats)}"
                 )
         _enough(self)
+        _texts_for_keys(self.columns_said)
         # Whatever is wrong with a file is told when the pipeline is read.
         _ = self.read_columns
         return self
@@ -196,6 +186,16 @@ def _enough(decoding: Decoding) -> None:
             raise ValueError("with a `registry` write the wanted columns: either `schema` or `schema_file`")
         case "protobuf" if decoding.descriptor is None or decoding.message is None:
             raise ValueError("`format: protobuf` needs `descriptor`, a file, and `message`, a name in it")
+
+
+def _texts_for_keys(schema: Schema | None) -> None:
+    """Whatever the format, maps are read from objects of JSON."""
+    for column in schema.columns if schema else ():
+        if _OTHER_KEYS.search(column.type):
+            raise ValueError(
+                f"`{column.name}` is {column.type}; the keys of maps are read as text: write map<string,…>, "
+                "and cast them in a table"
+            )
 
 
 def _flat(schema: Schema | None) -> None:

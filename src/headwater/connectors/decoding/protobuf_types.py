@@ -74,8 +74,8 @@ def _unknown(message: str, path: str, declared: descriptor_pb2.FileDescriptorSet
 def _type(field: FieldDescriptor, inside: tuple[str, ...]) -> str:
     message: Descriptor | None = field.message_type
     if message is not None and message.GetOptions().map_entry:
-        key, value = message.fields_by_name["key"], message.fields_by_name["value"]
-        return f"map<{_one(key, inside)},{_one(value, inside)}>"
+        # Its keys are the names in an object of JSON, which are texts.
+        return f"map<string,{_one(message.fields_by_name['value'], inside)}>"
     one = _one(field, inside)
     return f"array<{one}>" if field.is_repeated else one
 

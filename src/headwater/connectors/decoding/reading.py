@@ -1,20 +1,21 @@
 """Bytes that Spark has no reader for, read on the executors; sent there by value, since they may have no
 Headwater.
 
-Nothing of Headwater is imported here for that reason. A reader makes of the bytes a JSON text, which Spark
-then judges like any other, or says why it can't.
+Nothing of Headwater is imported here for that reason, but what is sent along. A reader makes of the bytes a
+JSON text, which Spark then judges like any other, or says why it can't.
 """
 
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import os
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
 from decimal import Decimal
@@ -24,6 +25,8 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
+
+from headwater.connectors.decoding.avro_schemas import UnsafeSchema, read_schema
 
 MALFORMED, WRONG_TYPE, UNKNOWN_SCHEMA = "malformed", "wrong type", "unknown schema id"
 REGISTRY_FAILED = "HW-REGISTRY-GONE"
@@ -92,8 +95,8 @@ class RegistryServer:
                 if error.code < 500 and error.code not in _LATER:
                     raise RegistryFailed(f"it answers {error.code} {error.reason}") from None
                 reason = f"it answers {error.code} {error.reason}"
-            except (OSError, ValueError) as error:
-                reason = str(getattr(error, "reason", error)) or type(error).__name__
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                reason = str(getattr(error, "reason", error)).strip() or type(error).__name__
         raise RegistryFailed(reason)
 
     def _answer(self, path: str) -> dict[str, Any]:
@@ -192,9 +195,10 @@ def avro(schema: str) -> Callable[[bytes | None], Read]:
     """
 
     def read(data: bytes | None) -> Read:
-        return (
-            (None, None, None) if data is None else _avro_text(data, 0, _parsed(schema), None, "the schema")
-        )
+        if data is None:
+            return None, None, None
+        writer = _once(("writer", schema), lambda: read_schema([json.loads(schema)]))
+        return _avro_text(data, 0, writer, None, "the schema")
 
     return read
 
@@ -243,14 +247,15 @@ def _avro_text(data: bytes, start: int, writer: Any, reader: Any, name: str) -> 
 
 def _writer(registry: Registry, number: int, decided: Decided) -> Any:
     """The schema of a number as fastavro takes it, or why that can't be; asked for once in each process."""
-    kept, name = _kept(), (registry.url, decided.folder, number)
-    if name not in kept:
+
+    def ask() -> Any:
         if decided.found(number) == UNKNOWN:
             raise UnknownSchema(number)
         found = _asked(registry, number, decided)
         kind = found.get("schemaType") or "AVRO"
-        kept[name] = f"it is of type {kind}" if kind != "AVRO" else _resolved(registry, found)
-    return kept[name]
+        return f"it is of type {kind}" if kind != "AVRO" else _resolved(registry, found)
+
+    return _once((registry.url, decided.folder, number), ask)
 
 
 def _asked(registry: Registry, number: int, decided: Decided) -> dict[str, Any]:
@@ -267,15 +272,20 @@ def _asked(registry: Registry, number: int, decided: Decided) -> dict[str, Any]:
 
 
 def _resolved(registry: Registry, found: dict[str, Any]) -> Any:
-    """A schema with those that it refers to."""
+    """A schema with those that it refers to, or why it can't be read."""
     import fastavro
 
-    named: dict[str, Any] = {}
     try:
-        for reference in _references(registry, found):
-            fastavro.parse_schema(reference, named)
-        return fastavro.parse_schema(json.loads(found["schema"]), named)
-    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+        return read_schema([*_references(registry, found), json.loads(found["schema"])])
+    except UnsafeSchema as error:
+        return str(error)
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+        fastavro.schema.SchemaParseException,
+    ) as error:
         return f"it can't be read ({type(error).__name__})"
 
 
@@ -289,12 +299,17 @@ def _references(registry: Registry, found: dict[str, Any]) -> list[Any]:
 
 
 def _parsed(text: str) -> Any:
+    """A schema that records are brought to."""
     import fastavro
 
+    return _once(text, lambda: fastavro.parse_schema(json.loads(text)))
+
+
+def _once(name: Hashable, make: Callable[[], Any]) -> Any:
     kept = _kept()
-    if text not in kept:
-        kept[text] = fastavro.parse_schema(json.loads(text))
-    return kept[text]
+    if name not in kept:
+        kept[name] = make()
+    return kept[name]
 
 
 def _kept() -> dict[Any, Any]:
@@ -336,13 +351,13 @@ def protobuf(descriptors: bytes, message: str) -> Callable[[bytes | None], Read]
 def _message(descriptors: bytes, message: str) -> Any:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    kept = _kept()
-    if (descriptors, message) not in kept:
+    def find() -> Any:
         pool = descriptor_pool.DescriptorPool()
         for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors).file:
             pool.Add(file)
-        kept[descriptors, message] = message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
-    return kept[descriptors, message]
+        return message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
+
+    return _once((descriptors, message), find)
 
 
 def _fields(message: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, expr, udf
 
 from headwater.connectors.context import Context
-from headwater.connectors.decoding import reading
+from headwater.connectors.decoding import avro_schemas, reading
 from headwater.connectors.decoding.avro_types import avro_text
 from headwater.connectors.decoding.decisions import decisions
 from headwater.connectors.decoding.formats.spark import (
@@ -37,9 +37,11 @@ from headwater.connectors.judged import DETAIL, REASON, ROW, Reason
 from headwater.connectors.spark_options import hidden, revealed
 from headwater.errors import PipelineError, Place
 from headwater.errors.catalogue.decoding import AVRO_PACKAGE, REGISTRY_NO_FOLDER, REGISTRY_UNREACHABLE
+from headwater.spec.types import backticked
 
 # The executors may have no Headwater.
-cloudpickle.register_pickle_by_value(reading)  # type: ignore[no-untyped-call]
+for _module in (reading, avro_schemas):
+    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
 
 MESSAGE = (
     "named_struct('file', CAST(NULL AS string), 'topic', topic, 'partition', partition, 'offset', offset, "
@@ -113,14 +115,14 @@ class _Part:
         if columns is None:
             yield expr(row).alias(self.decoding.column or self.bytes)
         for column in columns.columns if columns else ():
-            yield expr(f"{row}.{_quoted(column.name)}").alias(column.name)
+            yield expr(f"{row}.{backticked(column.name)}").alias(column.name)
 
     def in_one(self, name: str) -> Column:
         """All of it as one column, that of a key."""
         row, columns = self.reading.row(self.read), self.decoding.read_columns
         if columns is None:
             return expr(row).alias(name)
-        fields = (f"{text(each.name)}, {row}.{_quoted(each.name)}" for each in columns.columns)
+        fields = (f"{text(each.name)}, {row}.{backticked(each.name)}" for each in columns.columns)
         return expr(f"IF({self.bytes} IS NULL, NULL, named_struct({', '.join(fields)}))").alias(name)
 
     def verdict(self, absent: Verdict) -> Verdict:
@@ -167,10 +169,6 @@ def _verdict(parts: Sequence[_Part], options: Decoded, max_row_bytes: int | None
 
 def _unless_large(data: str, max_row_bytes: int | None) -> str:
     return data if max_row_bytes is None else f"IF({_SIZE} > {max_row_bytes}, NULL, {data})"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _settings(decoding: Decoding) -> dict[str, str]:

@@ -19,6 +19,7 @@ from urllib.parse import quote, unquote
 from headwater.spec import Column
 from headwater.spec.globs import is_pattern, local_matches
 from headwater.spec.paths import in_project, is_uri
+from headwater.spec.types import backticked
 
 WRONG_FOLDER = "HW-FILES-FOLDER"
 WRONG_VALUE = "HW-FILES-FOLDER-VALUE"
@@ -190,7 +191,7 @@ class Folders:
     def selected(self) -> list[str]:
         """The declared columns in their order."""
         pairs = zip(self.values, self.columns, strict=True)
-        return [f"{value} AS {_name(column.name)}" for value, column in pairs]
+        return [f"{value} AS {backticked(column.name)}" for value, column in pairs]
 
     @property
     def values(self) -> list[str]:
@@ -218,8 +219,8 @@ class Folders:
             return self._from_folder(key, column)
         if self._may_be_folder(column):
             has, folder = self._has(column.name), self._from_folder(column.name, column)
-            return f"if({has}, {folder}, {_name(column.name)})"
-        return _name(column.name)
+            return f"if({has}, {folder}, {backticked(column.name)})"
+        return backticked(column.name)
 
     def _may_be_folder(self, column: Column) -> bool:
         return self.keys is None and self.by_name and fits_a_folder(column)
@@ -259,7 +260,3 @@ def _text(text: str) -> str:
     return (
         "r'" + text + "'" if "'" not in text else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
     )
-
-
-def _name(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"

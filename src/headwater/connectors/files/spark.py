@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from os.path import commonpath
 from pathlib import Path
@@ -18,7 +18,7 @@ from headwater.checkpoint import SINK_LOG
 from headwater.connectors.context import Context, StaticRows
 from headwater.connectors.files.admission.planned import PlannedFiles
 from headwater.connectors.files.admission.record import place_of
-from headwater.connectors.files.admission.task import Admissions
+from headwater.connectors.files.admission.task import Admissions, Finished
 from headwater.connectors.files.bad_rows import admits
 from headwater.connectors.files.clean_up import FinishedFiles
 from headwater.connectors.files.compactor import Compactor
@@ -95,17 +95,17 @@ def read_judged(
     context: Context,
     *,
     max_row_bytes: int | None,
-    again: DataFrame | None,
+    again: Callable[[], DataFrame] | None,
 ) -> DataFrame:
-    """The rows of all paths, each with a verdict; `again` are rows that were set aside."""
+    """The rows of all paths, each with a verdict; `again` reads rows that were set aside."""
     schema = struct_of(schema_of(spark, options, context))
     return JudgedFiles(spark, options, context, schema, max_row_bytes).rows(again)
 
 
-def admission(spark: SparkSession, options: FilesSource, context: Context) -> Admissions:
-    """The task that opens new files before a batch takes them."""
+def admission(spark: SparkSession, options: FilesSource, context: Context, finished: Finished) -> Admissions:
+    """The task that opens new files before a batch takes them; `finished` are those that all have read."""
     schema = struct_of(schema_of(spark, options, context))
-    return JudgedFiles(spark, options, context, schema, None).admission()
+    return JudgedFiles(spark, options, context, schema, None).admission(finished)
 
 
 def watch(spark: SparkSession, options: FilesSource, context: Context, readers: list[Reader]) -> PlannedFiles:

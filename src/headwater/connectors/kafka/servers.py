@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
+from headwater.connectors.passwords import Password
 from headwater.spec import ConnectorOptions
 from headwater.spec.paths import ProjectPath
 from headwater.values import Secret
@@ -31,20 +30,6 @@ KEY_PASSWORD = "kafka.ssl.key.password"
 
 # Kafka's own words for what `tls` and `sasl` say.
 _SECURITY = ("kafka.security.protocol", "kafka.ssl.", "kafka.sasl.")
-
-
-def _only_secret(value: object) -> object:
-    # The value is not in the message: it is most likely the password itself.
-    if not isinstance(value, Secret):
-        raise ValueError("a password does not stand in the file; write ${secret:NAME} and set NAME")
-    return value
-
-
-Hidden = Annotated[
-    Secret,
-    BeforeValidator(_only_secret),
-    WithJsonSchema({"type": "string", "examples": ["${secret:KAFKA_PASSWORD}"]}),
-]
 
 
 class _Keys(BaseModel):
@@ -66,7 +51,7 @@ class Tls(_Keys):
     key: ProjectPath | None = Field(
         default=None, description="The private key of the certificate, as PKCS#8 (`BEGIN PRIVATE KEY`)."
     )
-    key_password: Hidden | None = Field(
+    key_password: Password | None = Field(
         default=None, description="The password of the key, as `${secret:NAME}`."
     )
     check_host: bool = Field(
@@ -78,6 +63,8 @@ class Tls(_Keys):
     def _readable(cls, path: str | None) -> str | None:
         if path is not None and not Path(path).is_file():
             raise ValueError(f"there is no file {path}; write the path of a PEM file")
+        if path is not None:
+            _text(path)
         return path
 
     @model_validator(mode="after")
@@ -96,7 +83,7 @@ class Sasl(_Keys):
         description="How the password is shown to be known."
     )
     user: str = Field(min_length=1, description="The user's name.")
-    password: Hidden = Field(description="The password, as `${secret:NAME}`.")
+    password: Password = Field(description="The password, as `${secret:NAME}`.")
 
 
 class Servers(ConnectorOptions):
@@ -192,4 +179,7 @@ def _quoted(text: str) -> str:
 
 
 def _text(path: str) -> str:
-    return Path(path).read_text(encoding="ascii", errors="replace")
+    try:
+        return Path(path).read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise ValueError(f"{path} can't be read ({error.strerror}); let this user read it") from error

@@ -106,7 +106,7 @@ JVM_REMAINS = Entry(
 )
 ALIGNMENT_FAILED = Entry(
     "HW-ALIGNMENT-FAILED",
-    "The offsets in {folder} could not be made to fit the trigger: {reason}.",
+    "The offsets in {folder} could not be made to fit this start: {reason}.",
     "Mend what is said, and start again: the next start ends the work. Nothing is lost.",
     retry=True,
 )
@@ -116,6 +116,12 @@ FIRST_BATCH_OPEN = Entry(
     "continuous trigger the query would forget where it began, and could pass over rows.",
     "Start it once with the trigger from before until a batch is committed, and change the trigger then; or "
     "begin anew: remove {checkpoint} while the pipeline does not run.",
+)
+INPUTS_DAMAGED = Entry(
+    "HW-INPUTS-DAMAGED",
+    "The file {file}, which names the sources of a checkpoint, is damaged: {reason}.",
+    "Delete it with `rm -f {file!r}` and start again: the sources of the last start are taken then, and if "
+    "they don't fit the checkpoint, nothing is changed.",
 )
 SOURCES_NOT_ADDED = Entry(
     "HW-SOURCES-NOT-ADDED",

@@ -111,6 +111,13 @@ JAR_CHANGED = Entry(
     "{path} is not {coordinates}: its SHA-256 begins with {found} instead of {wanted}.",
     "Delete it, and it is fetched again; if it was put there by hand, fetch it from where the others are.",
 )
+JAR_SENT = Entry(
+    "HW-JAR-SENT",
+    "The repository sent {path}, and it is not {coordinates}: its SHA-256 begins with {found} instead of "
+    "{wanted}.",
+    "Set HEADWATER_REPOSITORY to a repository that has the file as it was published; or put that into the "
+    "folder of HEADWATER_JARS.",
+)
 JAR_NOT_KNOWN = Entry(
     "HW-JAR-NOT-KNOWN",
     "No jar for {need} is known to fit Spark {spark}.",

@@ -16,8 +16,15 @@ FILES_ADMITTED = Entry(
 FILES_NOT_LOOKED_AT = Entry(
     "HW-FILES-NOT-LOOKED-AT",
     "New files of the source `{name}` can't be opened before they are read: {says}.",
-    "Mend what it names. A run goes on without new files of this source, and looks again; a start is "
-    "refused.",
+    "Mend what it names. A run goes on without new files of this source, and looks again; one with "
+    "`--until-idle` gives up after 30 seconds, and a start is refused.",
+)
+FILES_NEVER_TAKEN = Entry(
+    "HW-FILES-NEVER-TAKEN",
+    "Not all files of the source `{name}` could be taken in for 30 seconds: {says}. So it is not "
+    "known whether all is read.",
+    "What was read is committed. Mend what it names or move it away, and start again. A run without "
+    "`--until-idle` goes on, and looks again.",
 )
 FILES_PLANNED_REJECTED = Entry(
     "HW-FILES-PLANNED-REJECTED",

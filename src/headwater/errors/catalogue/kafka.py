@@ -137,6 +137,13 @@ KAFKA_NEW_TOPIC_STOPPED = Entry(
     "Start again: the source `{name}` has `on_new_topic: earliest`, and reads the new topic from its start.",
     retry=True,
 )
+KAFKA_OUTGROWN = Entry(
+    "HW-KAFKA-OUTGROWN",
+    "The topics of `{name}` have {partitions} partitions now; the query `{sink}` keeps a core for each, and "
+    "there are cores for {most}: it would wait for ever and give nothing.",
+    "Start it again with more cores; the check before the start says how many. Nothing is lost. Or use a "
+    "trigger with batches, such as `every 1 second`.",
+)
 KAFKA_IDS_UNREADABLE = Entry(
     "HW-KAFKA-IDS-UNREADABLE",
     "The record of the topics that the query `{sink}` has read, {file}, can't be read: {says}.",

@@ -26,11 +26,23 @@ REPLAY_READ_TWICE = Entry(
     "Read it once, with `CASE` or `explode` for the branches, or bring the rows into the source by another "
     "way: `headwater quarantine export` writes them.",
 )
+REPLAY_NOT_READ = Entry(
+    "HW-REPLAY-NOT-READ",
+    "Rows of `{name}` that are fed again would be read by no query: {why}.",
+    "Declare it as it was when the rows were set aside and let a sink read it, or write the rows out for "
+    "another use: `headwater quarantine export {file} {name}`.",
+)
 MENDED_UNREADABLE = Entry(
     "HW-MENDED-UNREADABLE",
     "The file {file} has no mended rows in line {line}: {reason}.",
     "Give it the form that `headwater quarantine export` writes, a JSON object in each line, and change "
-    "`text` only.",
+    "`text`, or `value` (the bytes in base64) where a row is no text.",
+)
+EXPORT_UNWRITABLE = Entry(
+    "HW-EXPORT-UNWRITABLE",
+    "The rows can't be written to {file}: {reason}.",
+    "Name another file with `--to`, in a folder that is there and that this user may write; without `--to` "
+    "they go to standard output.",
 )
 REPLAY_PLACE_UNKNOWN = Entry(
     "HW-REPLAY-PLACE-UNKNOWN",
@@ -42,8 +54,8 @@ REPLAY_PLACE_UNKNOWN = Entry(
 JUDGED_APART = Entry(
     "HW-JUDGED-APART",
     "`{name}` judges its rows in another way than at the last start, and the queries that read it stand at "
-    "different places: {queries}. Of the rows between these places, one that was bad before can be lost, or "
-    "come twice when it is fed again.",
+    "different places, as far as can be told: {queries}. Of the rows between these places, one that was bad "
+    "before can be lost, or come twice when it is fed again.",
     "Put the old definition back, let all queries read equally far (`headwater run {file} --until-idle`), "
     "then change it.",
 )
@@ -52,6 +64,19 @@ FED_AGAIN_GONE = Entry(
     "The query of `{sink}` has read rows of `{source}` that were fed again, and their folder {folder} is "
     "gone.",
     "Put the folder back; it is part of what the query has read.",
+)
+FED_AGAIN_LEFT = Entry(
+    "HW-FED-AGAIN-LEFT",
+    "The query of `{sink}` has read rows of `{source}` that were fed again, and as it is declared now it "
+    "would not read them any more.",
+    "Let the sink read `{source}` as before. For another query give the sink another name: it begins anew.",
+)
+FED_AGAIN_UNREADABLE = Entry(
+    "HW-FED-AGAIN-UNREADABLE",
+    "A row that was fed again to the table `{table}` is not one JSON object with all that a row of it needs: "
+    "{row}.",
+    "Give the table an expectation with `else: quarantine` (the condition `true` is enough) and run again: "
+    "the row is set aside, and can be mended and fed once more.",
 )
 FED_BEFORE = Entry(
     "HW-FED-BEFORE",

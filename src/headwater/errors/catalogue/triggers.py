@@ -37,9 +37,9 @@ OPTION_IDLE = Entry(
 TOO_FEW_CORES = Entry(
     "HW-TOO-FEW-CORES",
     "The query of `{sink}` needs {slots} cores at once under `{trigger}`, one for each partition of "
-    "`{name}`, and there are {cores}: it would wait for ever and give nothing.",
-    "Run it with {slots} cores or more, on one machine `--master 'local[{slots}]'`; or have `{name}` make "
-    "at most {cores} partitions.",
+    "{names}, and there are {cores}: it would wait for ever and give nothing.",
+    "Run it with {slots} cores or more, on one machine `--master 'local[{slots}]'`; or have {names} make "
+    "at most {cores} partitions in all.",
 )
 CORES_SHARED = Entry(
     "HW-CORES-SHARED",
@@ -107,7 +107,7 @@ NO_REAL_TIME = Entry(
 )
 NEVER_IDLE = Entry(
     "HW-NEVER-IDLE",
-    "`--until-idle` waits for the end of what the sources hold, and the query of `{sink}` under `{trigger}` "
-    "never comes to one.",
-    "Leave `--until-idle` out; or use a trigger with batches, such as `every 1 second`.",
+    "`--until-idle` and `wait_idle()` wait for the end of what the sources hold, and the query of `{sink}` "
+    "under `{trigger}` never comes to one.",
+    "Leave that out; or use a trigger with batches, such as `every 1 second`.",
 )

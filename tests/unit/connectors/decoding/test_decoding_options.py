@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from headwater.connectors.decoding import reading
 from headwater.connectors.decoding.options import Decoded
 from headwater.values import secret
-from tests.encoded import BIRD, descriptor_file
+from tests.encoded import BIRD, descriptor_file, maps, message
 
 
 def options(root: Path = Path("/project"), **said: Any) -> Decoded:
@@ -58,6 +59,16 @@ def test_columns_of_files_are_known_without_spark(tmp_path: Path) -> None:
     assert protobuf.columns.names == ("id", "kind", "ringed", "seen", "photo", "notes", "state")
 
 
+def test_the_keys_of_protobufs_maps_are_texts(tmp_path: Path) -> None:
+    (tmp_path / "maps.desc").write_bytes(maps())
+    said = options(tmp_path, format="protobuf", descriptor="maps.desc", message="field.Maps")
+    assert said.columns.ddl == "by_name map<string,int>, by_number map<string,int>"
+    data = message(maps(), "field.Maps", by_name={"a": 1}, by_number={5: 2})
+    read = reading.protobuf(maps(), "field.Maps")(data)
+    assert read == ('{"by_name": {"a": 1}, "by_number": {"5": 2}}', None, None)
+    assert options(schema="a map<string,map<string collate UNICODE,int>>").columns.names == ("a",)
+
+
 @pytest.mark.parametrize(
     ("said", "part"),
     [
@@ -71,6 +82,7 @@ def test_columns_of_files_are_known_without_spark(tmp_path: Path) -> None:
         ({"schema": "key int", "key": {}}, "two columns are called `key`"),
         ({"schema": "a int", "kafka_columns": ["ofset"]}, "did you mean `offset`?"),
         ({"format": "csv", "schema": "a array<int>"}, "`a` is array<int>, which a line of csv can't hold"),
+        ({"schema": "a array<map<int,string>>"}, "the keys of maps are read as text: write map<string,…>"),
         ({"format": "avro"}, "is read by the schema in `schema_file`"),
         ({"format": "avro", "registry": {"folder": "s"}}, "either `schema` or `schema_file`"),
         ({"format": "avro", "schema": "a int", "registry": {}}, "write either `url`"),
@@ -100,6 +112,16 @@ def test_what_would_do_nothing_or_is_not_enough_is_refused(said: dict[str, Any],
         ('"long"', "a record is wanted"),
         ('{"type": "record", "name": "R", "fields": []}', "has no fields"),
         ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}', "has itself inside"),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "r", "type": '
+            '{"type": "array", "items": {"type": "record", "name": "N", "fields": []}}}]}',
+            "the record `N` has no fields",
+        ),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "r", "type": '
+            '{"type": "fixed", "name": "F", "size": 0}}]}',
+            "`F` has no bytes",
+        ),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "r", "type": ["int", "string"]}]}',
             "a column has one type",

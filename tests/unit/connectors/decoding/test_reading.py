@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socketserver
+import threading
 from datetime import time
 from pathlib import Path
 
@@ -89,6 +91,94 @@ def test_a_schema_that_is_half_written_is_waited_for(tmp_path: Path) -> None:
         read(numbered(5, RECORD))
     (tmp_path / "5.avsc").write_text(json.dumps(ONE))
     assert read(numbered(5, RECORD)) == GOOD
+
+
+def record(*types: object) -> dict[str, object]:
+    fields = [{"name": name, "type": type_} for name, type_ in zip("abc", types, strict=False)]
+    return {"type": "record", "name": "R", "fields": fields}
+
+
+CHOICES = record(["null", "long", "string"], {"type": "enum", "name": "E", "symbols": ["x", "y"]}, "E")
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ("02040200", '{"a": 2, "b": "y", "c": "x"}'),
+        ("02040100", None),
+        ("02040201", None),
+        ("02040400", None),
+        ("0102620000", None),
+        ("060000", None),
+    ],
+)
+def test_no_number_that_is_none_of_a_union_or_an_enum_is_read(data: str, found: str | None) -> None:
+    bad = (None, "malformed", "it is no record of the schema")
+    read = reading.avro(json.dumps(CHOICES))
+    assert read(bytes.fromhex(data)) == ((found, None, None) if found else bad)
+
+
+def test_a_record_is_brought_to_another_union_and_another_enum() -> None:
+    wanted = record(["null", "double"], {"type": "enum", "name": "E", "symbols": ["y"], "default": "y"})
+    with schema_registry() as registry:
+        registry.add(5, CHOICES)
+        read = reading.avro_by_number(server(registry), json.dumps(wanted), Decided(None))
+        assert read(numbered(5, bytes.fromhex("02040000"))) == ('{"a": 2.0, "b": "y"}', None, None)
+        assert read(numbered(5, bytes.fromhex("01040000")))[1] == "malformed"
+
+
+ENDLESS = "it has an array whose items take no bytes"
+NOTHING = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "says"),
+    [
+        (record(["null", "R"]), b"\x02" * 2000 + b"\0", "R has itself inside"),
+        (record({"type": "array", "items": record("long") | {"name": "S"}}, {"type": "map", "values": "R"}),
+         b"\0\0", "R has itself inside"),
+        (record({"type": "array", "items": "null"}), b"\0", ENDLESS),
+        (record(NOTHING, {"type": "array", "items": "N"}), b"\0", ENDLESS),
+        (record({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}), b"\0",
+         ENDLESS),
+    ],
+)  # fmt: skip
+def test_a_schema_whose_bytes_could_end_the_process_reads_nothing(
+    schema: dict[str, object], data: bytes, says: str
+) -> None:
+    with schema_registry() as registry:
+        registry.add(5, schema)
+        read = reading.avro_by_number(server(registry), None, Decided(None))
+        assert read(numbered(5, data)) == (None, "malformed", f"schema 5: {says}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "SSH-2.0-OpenSSH_9.6"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", "IncompleteRead(1 bytes read, 49 more expected)"),
+    ],
+)
+def test_a_server_that_speaks_another_way_is_no_registry(answer: bytes, reason: str) -> None:
+    class Talker(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Talker) as talker:
+        thread = threading.Thread(target=talker.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        registry = reading.RegistryServer(f"http://127.0.0.1:{talker.server_address[1]}")
+        with pytest.raises(RegistryFailed) as failed:
+            registry.ask()
+        talker.shutdown()
+        thread.join()
+    assert str(failed.value) == reason
+
+
+def test_an_address_that_is_none_is_no_registry() -> None:
+    with pytest.raises(RegistryFailed, match="nonnumeric port: '80a1'"):
+        reading.RegistryServer("http://localhost:80a1").ask()
 
 
 def test_a_time_of_day_is_text_and_a_value_of_no_known_kind_no_fault_of_the_row(

@@ -42,10 +42,19 @@ class Shop:
         self.folder.mkdir(parents=True)
         self.clock, self.opened = Clock(), list[str]()
 
-    def admission(self, only: str = "") -> Admission:
+    def admission(self, only: str = "", finished: frozenset[str] = frozenset()) -> Admission:
         record = Record(self.kept, str(self.folder))
         record.begin()
-        return Admission("s", str(self.folder), record, self._open, _stand_in, only=only, clock=self.clock)
+        return Admission(
+            "s",
+            str(self.folder),
+            record,
+            self._open,
+            _stand_in,
+            only=only,
+            finished=lambda: finished,
+            clock=self.clock,
+        )
 
     def put(self, name: str, text: str = "good", age: float = 60.0) -> Path:
         file = self.folder / name
@@ -161,6 +170,49 @@ def test_a_file_that_may_not_be_read_is_not_condemned(shop: Shop, monkeypatch: p
     monkeypatch.undo()
     admission.catch_up()
     assert len(shop.rejected()) == 1
+
+
+def test_what_keeps_files_from_being_decided_on_is_told_when_it_lasts(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admission = shop.admission()
+    both = Admissions([admission])
+    both.start()
+    growing = shop.put("a.x", "bad", age=0)
+    both.catch_up()
+    shop.clock.now += START_SECONDS
+    shop.put("a.x", "bad still", age=0)
+    assert both.catch_up() is None
+    problem = both.hindrance()
+    assert problem is not None
+    assert problem.code == "HW-FILES-NEVER-TAKEN"
+    assert problem.params == {"name": "s", "says": f"{growing} can't be opened and keeps changing"}
+    shop.put("a.x", "good", age=0)
+    assert (both.catch_up(), both.hindrance()) == (1, None)
+
+    closed = shop.put("b.x", "bad")
+    denied = PermissionError(errno.EACCES, "Permission denied", str(closed))
+    monkeypatch.setattr(task, "_closed", lambda path: denied)
+    told = []
+    for seconds in (0.0, START_SECONDS - 1, 1.0):
+        shop.clock.now += seconds
+        with pytest.raises(CheckpointError):
+            both.catch_up()
+        told.append(both.hindrance())
+    assert [each and each.params["says"] for each in told] == [None, None, f"Permission denied ({closed})"]
+    monkeypatch.undo()
+    assert (both.catch_up(), both.hindrance()) == (2, None)
+
+
+def test_an_admitted_file_that_is_damaged_before_all_have_read_it_is_looked_at_anew(shop: Shop) -> None:
+    kept, cut, read = shop.put("a.x"), shop.put("b.x"), shop.put("c.x")
+    shop.admission().start()
+    shop.opened.clear()
+    shop.put("b.x", "bad now"), shop.put("c.x", "bad now")
+    shop.admission(finished=frozenset([str(read)])).start()
+    assert shop.opened == [str(cut)]
+    assert [each["file"] for each in shop.rejected()] == [str(cut)]
+    assert sorted(shop.listed()[:2]) == [f"file://{kept}", f"file://{read}"]
 
 
 def test_what_can_not_be_read_is_found_by_reading_it(tmp_path: Path) -> None:

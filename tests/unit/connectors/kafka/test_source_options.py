@@ -144,6 +144,22 @@ def test_a_password_is_quoted_as_java_wants_it() -> None:
     assert [route for route, _ in source.secrets()] == [("sasl", "password")]
 
 
+def test_a_certificate_that_only_another_user_may_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ca.pem").write_text("-- ca --\n")
+
+    def forbidden(path: Path, **_: Any) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", forbidden)
+    with pytest.raises(ValidationError) as error:
+        read(tmp_path, **ONE, tls={"ca": "ca.pem"})
+    (only,) = error.value.errors()
+    assert only["loc"][-2:] == ("tls", "ca")
+    assert "ca.pem can't be read (Permission denied); let this user read it" in only["msg"]
+
+
 def test_certificates_go_along_as_texts(tmp_path: Path) -> None:
     for name in ("ca", "client", "key"):
         (tmp_path / f"{name}.pem").write_text(f"-- {name} --\n")

@@ -15,6 +15,7 @@ from headwater.connectors.kafka import KafkaSource
 from headwater.connectors.kafka.broker import BrokerError, Topic
 from headwater.connectors.kafka.source.starting import broker_problem, settle
 from headwater.errors import PipelineError
+from headwater.values import BadRows
 
 AFTER = "2026-01-01 00:00:00"
 CONTEXT: dict[str, Any] = {
@@ -54,7 +55,7 @@ class Cluster:
 def settled(start: Any, *, batch: bool = False, goes_on: bool = False, of: Any = CONTEXT, **keys: Any) -> Any:
     options = KafkaSource.model_validate({"servers": "a:1", "topic": "clicks", "start": start, **keys})
     context = Context("clicks", batch=batch, goes_on=goes_on, **of)
-    found = settle(Cluster(), options, context, "UTC").options  # type: ignore[arg-type]
+    found = settle(Cluster(), options, context, "UTC")  # type: ignore[arg-type]
     return {key: json.loads(value) if "{" in value else value for key, value in found.items()}
 
 
@@ -105,6 +106,20 @@ def test_a_note_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 
 def test_the_beginning_stays_a_word() -> None:
     assert settled("earliest") == {"startingOffsets": "earliest"}
+
+
+def test_where_rows_are_set_aside_it_is_settled_once_too(tmp_path: Path) -> None:
+    """Else Kafka could delete, between two starts, what one query has dropped and the quarantine not seen."""
+    of = {**CONTEXT, "folder": tmp_path, "bad_rows": BadRows.QUARANTINE}
+    of["keep"] = lambda file, text: (file.parent.mkdir(parents=True), file.write_text(text))
+    first = settled("earliest", of=of)
+    assert first == {"startingOffsets": {"clicks": {"0": 5, "1": 5}}}
+    assert settled("earliest", of={**of, "keep": CONTEXT["keep"]}) == first
+
+
+def test_a_batch_holds_nothing_of_a_partition_without_a_message_so_late() -> None:
+    found = settled({"time": AFTER, "none_after": "latest"}, batch=True)
+    assert found["startingOffsets"] == {"clicks": {"0": 90, "1": 7}}
 
 
 @pytest.mark.parametrize(

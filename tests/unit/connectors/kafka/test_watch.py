@@ -12,7 +12,7 @@ import pytest
 
 from headwater.connectors import Context
 from headwater.connectors.kafka import KafkaSource
-from headwater.connectors.kafka.broker import BrokerError, Topic
+from headwater.connectors.kafka.broker import SECONDS, BrokerError, Topic
 from headwater.connectors.kafka.source.watch import ANSWER_SECONDS, LOOK_SECONDS, TopicWatch
 from headwater.connectors.upkeep import Ended, Moment, Reader
 from headwater.errors import CheckpointError, HeadwaterError, Problem
@@ -26,9 +26,11 @@ class Cluster:
     first: dict[tuple[str, int], int] = field(default_factory=dict)
     answers: bool = True
     asked: int = 0
+    connected: bool = False
 
     def topics(self, names: Any) -> dict[str, Topic | None]:
         self.asked += 1
+        assert self.connected
         if not self.answers:
             raise BrokerError("TimeoutException", "nobody is there")
         return {name: self.topics_there.get(name) for name in names}
@@ -36,14 +38,18 @@ class Cluster:
     def offsets(self, wanted: Mapping[tuple[str, int], int | str]) -> dict[tuple[str, int], int]:
         return {each: self.first.get(each, 0) for each in wanted}
 
+    def connect(self, seconds: int) -> Cluster:
+        self.connected = True
+        return self
+
     def close(self) -> None:
-        self.answers = False
+        self.connected = False
 
 
 class World:
     """A cluster, a checkpoint and a clock."""
 
-    def __init__(self, folder: Path, **keys: Any) -> None:
+    def __init__(self, folder: Path, most: int | None = None, **keys: Any) -> None:
         self.folder = folder
         self.cluster = Cluster({"clicks": Topic("clicks", "one", 1)})
         self.now = 100.0
@@ -62,10 +68,11 @@ class World:
         )
         self.checkpoint = folder / "checkpoint"
         readers = [
-            Reader("out", self.checkpoint, (), ("other", "clicks")),
+            Reader("out", self.checkpoint, (), ("other", "clicks"), most),
             Reader("elsewhere", folder / "nothing", (), ("other",)),
         ]
-        self.watch = TopicWatch(options, context, readers, lambda: self.cluster, lambda: self.now)  # type: ignore[arg-type, return-value]
+        connect: Any = lambda seconds: self.cluster.connect(seconds)  # noqa: E731 - a cluster that is made up
+        self.watch = TopicWatch(options, context, readers, connect, lambda: self.now)
 
     def committed(self, batch: int, offset: int | None) -> None:
         """A batch up to an offset, or one that holds nothing of the topic."""
@@ -237,7 +244,7 @@ def test_what_came_last_is_looked_at_before_the_end(tmp_path: Path) -> None:
     world.cluster.first["clicks", 0] = 15
     with pytest.raises(CheckpointError):
         world.watch(Moment(frozenset({"out"}), last=True))
-    assert not world.cluster.answers
+    assert not world.cluster.connected
 
 
 def test_a_topic_that_the_checkpoint_let_go_of_may_come_back(tmp_path: Path) -> None:
@@ -300,14 +307,20 @@ def test_it_says_how_long_it_waited(tmp_path: Path) -> None:
     world.cluster.answers = False
     with pytest.raises(HeadwaterError) as told:
         world.begin()
+    assert told.value.problems[0].params["seconds"] == SECONDS
+    world.now += 100
+    with pytest.raises(HeadwaterError) as told:
+        world.watch(Moment(frozenset()))
     assert told.value.problems[0].params["seconds"] == ANSWER_SECONDS
 
 
 def test_a_start_that_is_refused_leaves_no_connection(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.begin()
+    world.look()
+    assert world.cluster.connected
     world.watch.close()
-    assert not world.cluster.answers
+    assert not world.cluster.connected
 
 
 def test_the_note_of_a_start_goes_when_every_query_has_begun(tmp_path: Path) -> None:
@@ -321,3 +334,37 @@ def test_the_note_of_a_start_goes_when_every_query_has_begun(tmp_path: Path) -> 
     world.committed(0, 5)
     assert world.look() == []
     assert not note.exists()
+
+
+@pytest.mark.parametrize("most", [None, 3, 2])
+def test_a_query_that_keeps_a_core_for_each_partition_is_stopped_when_they_are_too_many(
+    tmp_path: Path, most: int | None
+) -> None:
+    world = World(tmp_path, most=most)
+    world.watch.begin("out", tmp_path / "backup")
+    world.cluster.topics_there["clicks"] = Topic("clicks", "one", 3)
+    world.now += LOOK_SECONDS
+    if most != 2:
+        world.watch(Moment(frozenset()))
+        return
+    with pytest.raises(Ended) as ended:
+        world.watch(Moment(frozenset()))
+    (problem,) = ended.value.queries.values()
+    assert list(ended.value.queries) == ["out"]
+    assert (problem.code, problem.params["partitions"], problem.params["most"]) == ("HW-KAFKA-OUTGROWN", 3, 2)
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_start_that_spark_has_noted_counts_only_where_a_batch_was_planned_from_it(
+    tmp_path: Path, planned: bool
+) -> None:
+    world = World(tmp_path)
+    note = world.checkpoint / "sources/1/0"
+    note.parent.mkdir(parents=True)
+    note.write_text('v1\n{"clicks":{"0":7}}')
+    if planned:
+        world.committed(0, 7)
+        (world.checkpoint / "commits/0").unlink()
+    assert world.begin() == []
+    assert note.exists() == planned
+    assert (tmp_path / "backup/sources/1/0").exists() != planned

@@ -6,7 +6,8 @@ many columns has many parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +16,8 @@ from pyspark.sql.functions import expr
 
 from headwater.connectors.judged import Reason
 from headwater.spec import Schema
-from headwater.spec.types import quoted
+from headwater.spec.schema import Column as SchemaColumn
+from headwater.spec.types import backticked
 
 _END, _BAD = "__hw_end", "__hw_bad"
 _WHITE = " \t\r\n"
@@ -23,6 +25,13 @@ _WHITE = " \t\r\n"
 _SHOWN = 100
 """So many letters of a value are shown."""
 _NOT_TEXT = "'it is not UTF-8'"
+_DECIMAL = re.compile(r"\bdecimal\(\d+,\d+\)")
+_LOOSE_COMMA = r',(?:[^"\s{\[]|"\s*[,\]}])'
+"""A comma of JSON that is not one between two fields; quick to look for, since it begins with one letter."""
+_COMMA_IN_TEXT = r'[:\[,]\s*"[^", g-tv-zG-TV-Z]*,'
+"""One in a text that might be a number: before it are no letters but those of `1e5` and `\\u0031`."""
+_ESCAPED = r"\u002"
+"""How one begins that is written as a number."""
 _WHICH_UNKNOWN = "'a value does not fit its column'"
 
 
@@ -70,13 +79,8 @@ def _missing(schema: Schema, row: str) -> Verdict:
     for column in reversed(schema.columns):
         if not column.nullable:
             lacks = Verdict.of(Reason.MISSING, f"{column.name}: no value")
-            verdict = verdict.unless(f"{row}.{_quoted(column.name)} IS NULL", lacks)
+            verdict = verdict.unless(f"{row}.{backticked(column.name)} IS NULL", lacks)
     return verdict
-
-
-def _quoted(name: str) -> str:
-    """Always in backticks: a plain word may be one of SQL's own."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _misfit(name: str, shown: str, type_: str) -> str:
@@ -88,6 +92,44 @@ def _options(settings: Mapping[str, str]) -> str:
     # With options, Spark leaves no field out of a parse.
     said = {**settings, "columnNameOfCorruptRecord": _BAD}
     return f"map({', '.join(text(each) for pair in said.items() for each in pair)})"
+
+
+def _type(column: SchemaColumn) -> str:
+    return column.type
+
+
+def _field(column: SchemaColumn, type_: str | None = None) -> str:
+    return f"{backticked(column.name)} {type_ or column.type}, "
+
+
+def _has_decimal(column: SchemaColumn) -> bool:
+    return _DECIMAL.search(column.type) is not None
+
+
+def _without_decimals(column: SchemaColumn) -> str:
+    """The type with texts in place of decimals."""
+    return _DECIMAL.sub("string", column.type)
+
+
+def _checked(plain: str, as_texts: str, columns: Sequence[SchemaColumn], data: str, own: str = "") -> str:
+    """What is read, but without decimals that have a comma: Spark leaves it out, and 1,5 is 15.
+
+    They are read as texts, too, and cast, which takes no commas; where that gives something else, the column
+    is null and the row bad.
+    """
+    values, others = "", []
+    for column in columns:
+        name = backticked(column.name)
+        value = f"r.{name}"
+        if _has_decimal(column):
+            # Fields that are required are so in what is read, not in what is cast.
+            cast = f"try_cast(c.{name} AS {column.type.replace(' not null', '')})"
+            others.append(f"to_json(named_struct('v', {cast})) <> to_json(named_struct('v', {value}))")
+            value = f"IF({others[-1]}, NULL, {value})"
+        values += f"{text(column.name)}, {value}, "
+    bad = f"IF({' OR '.join(others)}, coalesce(r.{_BAD}, {data}), r.{_BAD})"
+    row = f"IF(r IS NULL, NULL, named_struct({values}{own}'{_BAD}', {bad}))"
+    return _named("r", plain, _named("c", as_texts, row))
 
 
 @dataclass(frozen=True)
@@ -104,16 +146,16 @@ class Json:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, data: str) -> Column:
-        fields = "".join(f"{_quoted(each.name)} {each.type}, " for each in self.schema.columns)
-        whole = _named("r", self._parsed(data, fields), self._ended(data, "r"))
+        columns = self.schema.columns
+        whole = _named("r", self._parsed(_with_end(data), columns, data), self._ended(data, "r"))
         return expr(
             f"CASE WHEN NOT is_valid_utf8({data}) THEN NULL "
-            f"WHEN {_has_one_brace(data)} THEN {self._plainly_parsed(data, fields)} ELSE {whole} END"
+            f"WHEN {_has_one_brace(data)} THEN {self._parsed(data, columns, data)} ELSE {whole} END"
         )
 
     def _ended(self, data: str, read: str) -> str:
         """The same fields, and all of the text as what is bad where the object does not end with it."""
-        kept = (f"{text(each.name)}, {read}.{_quoted(each.name)}, " for each in self.schema.columns)
+        kept = (f"{text(each.name)}, {read}.{backticked(each.name)}, " for each in self.schema.columns)
         bad = f"IF({read}.{_END} <=> {_hash(data)}, {read}.{_BAD}, coalesce({read}.{_BAD}, {data}))"
         return f"named_struct({''.join(kept)}'{_END}', {read}.{_END}, '{_BAD}', {bad})"
 
@@ -124,7 +166,7 @@ class Json:
         # Of a text that is no JSON nothing is read, of an object with a wrong value all the rest.
         no_object = f"IF(is_valid_utf8({data}), 'it is not one JSON object', {_NOT_TEXT})"
         malformed = Verdict(text(Reason.MALFORMED), no_object)
-        ends = f"{self._plainly_parsed('t', '')}.{_END} <=> {_hash(data)}"
+        ends = f"{self._plainly_parsed('t')}.{_END} <=> {_hash(data)}"
         wrong = Verdict(
             _named("t", _with_end(data), f"IF({ends}, {text(Reason.WRONG_TYPE)}, {text(Reason.MALFORMED)})"),
             _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {no_object})"),
@@ -136,20 +178,30 @@ class Json:
         """The first column that does not fit; each is tried alone, which only bad rows come to."""
         found = []
         for column in self.schema.columns:
-            name = _quoted(column.name)
-            any_type = f"{self._plainly_parsed(ended, f'{name} variant, ')}.{name}"
+            any_type = f"{self._plainly_parsed(ended, _field(column, 'variant'))}.{backticked(column.name)}"
             shown = _misfit(column.name, f"coalesce(to_json({any_type}), 'its value')", column.type)
-            alone = self._plainly_parsed(ended, f"{name} {column.type}, ")
+            alone = self._parsed(ended, (column,), ended)
             found.append(f"CASE WHEN {alone}.{_BAD} IS NOT NULL THEN {shown} END")
         return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
 
-    def _parsed(self, data: str, fields: str) -> str:
-        """What is read of the text with the field at its end."""
-        return self._plainly_parsed(_with_end(data), fields)
+    def _parsed(self, ended: str, columns: Sequence[SchemaColumn], data: str) -> str:
+        """What is read of a text that is that of the data, or has the field at its end, too."""
+        plain = self._plainly_parsed(ended, *map(_field, columns))
+        if not any(map(_has_decimal, columns)):
+            return plain
+        as_texts = self._plainly_parsed(ended, *map(_field, columns, map(_without_decimals, columns)))
+        checked = _checked(plain, as_texts, columns, ended, f"'{_END}', r.{_END}, ")
+        return f"IF({_may_have_comma(data)}, {checked}, {plain})"
 
-    def _plainly_parsed(self, data: str, fields: str) -> str:
-        schema = text(f"{fields}{_END} string, {_BAD} string")
+    def _plainly_parsed(self, data: str, *fields: str) -> str:
+        schema = text(f"{''.join(fields)}{_END} string, {_BAD} string")
         return f"from_json({data}, {schema}, {_options(self.settings)})"
+
+
+def _may_have_comma(data: str) -> str:
+    """Whether a number that is written as text may have a comma; every row is asked, and few are so."""
+    loose, inside = (f"{data} RLIKE {text(each)}" for each in (_LOOSE_COMMA, _COMMA_IN_TEXT))
+    return f"({loose} AND {inside} OR contains({data}, {text(_ESCAPED)}))"
 
 
 def _hash(data: str) -> str:
@@ -196,13 +248,20 @@ class Csv:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, data: str) -> Column:
-        return expr(self._parsed(f"IF(is_valid_utf8({data}), {data}, NULL)"))
+        line, columns = f"IF(is_valid_utf8({data}), {data}, NULL)", self.schema.columns
+        plain = self._parsed(line)
+        if not any(map(_has_decimal, columns)):
+            return expr(plain)
+        # What has the delimiter in it stands in quotes.
+        sign = '"' if self.settings.get("sep", ",") == "," else ","
+        checked = _checked(plain, self._parsed(line, _without_decimals), columns, data)
+        return expr(f"IF(contains({data}, '{sign}'), {checked}, {plain})")
 
     def row(self, read: str) -> str:
         return read
 
     def verdict(self, read: str, data: str) -> Verdict:
-        texts = self._parsed(data, "string")
+        texts = self._parsed(data, lambda _: "string")
         is_line = f"is_valid_utf8({data}) AND {texts} IS NOT NULL AND {texts}.{_BAD} IS NULL"
         no_line = text(f"it is not one line of {len(self.schema.columns)} values")
         bad = Verdict(text(Reason.MALFORMED), f"IF(is_valid_utf8({data}), {no_line}, {_NOT_TEXT})")
@@ -213,15 +272,15 @@ class Csv:
     def _which(self, read: str, texts: str) -> str:
         found = []
         for column in self.schema.columns:
-            name = _quoted(column.name)
+            name = backticked(column.name)
             misfit = f"{texts}.{name} IS NOT NULL AND {read}.{name} IS NULL"
             found.append(
                 f"CASE WHEN {misfit} THEN {_misfit(column.name, f'{texts}.{name}', column.type)} END"
             )
         return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
 
-    def _parsed(self, data: str, type_: str | None = None) -> str:
-        columns = "".join(f"{quoted(each.name)} {type_ or each.type}, " for each in self.schema.columns)
+    def _parsed(self, data: str, type_: Callable[[SchemaColumn], str] = _type) -> str:
+        columns = "".join(_field(each, type_(each)) for each in self.schema.columns)
         # A message may end like a line of a file. Of an empty one Spark makes a row of nulls.
         line = f"nullif(trim(TRAILING '\\r\\n' FROM {data}), '')"
         return f"from_csv({line}, {text(f'{columns}{_BAD} string')}, {_options(self.settings)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -50,11 +51,15 @@ class Opened:
         """What is wrong with each file that can't be read."""
         if self.format == "csv":
             return {file: wrong for file in files if (wrong := self._failure([file]))}
-        if self.format == "orc":
-            # Spark's reader makes nulls of values of another type, so each file's types are compared first.
-            typed = {file: wrong for file in files if (wrong := self._wrong_type(file))}
-            return {**typed, **self._sifted([file for file in files if file not in typed])}
-        return self._sifted(files)
+        seen = {file: wrong for file in files if (wrong := self._unseen(file))}
+        return {**seen, **self._sifted([file for file in files if file not in seen])}
+
+    def _unseen(self, file: str) -> str | None:
+        """What is wrong with a file that Spark would read through without a word."""
+        # It passes over a file without bytes, and makes nulls of values of another type in an orc file.
+        if _is_empty(file):
+            return "it is empty"
+        return self._wrong_type(file) if self.format == "orc" else None
 
     def _sifted(self, files: list[str]) -> dict[str, str]:
         wrong = self._failure(files) if files else None
@@ -122,6 +127,14 @@ class Opened:
         written.rename(file)
         shutil.rmtree(part)
         return file
+
+
+def _is_empty(file: str) -> bool:
+    try:
+        return os.path.getsize(file) == 0
+    except FileNotFoundError:
+        # Reading it says so.
+        return False
 
 
 def _told(said: str, condition: str, says: str) -> str:

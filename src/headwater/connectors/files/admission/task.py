@@ -12,14 +12,14 @@ from headwater.connectors.files.admission.record import Looked, Record, Stamp
 from headwater.connectors.files.partition_folders import is_hidden
 from headwater.connectors.judged import Reason
 from headwater.connectors.upkeep import Moment
-from headwater.errors import CheckpointError
-from headwater.errors.catalogue.files_bad_rows import FILES_NOT_LOOKED_AT
+from headwater.errors import CheckpointError, Problem
+from headwater.errors.catalogue.files_bad_rows import FILES_NEVER_TAKEN, FILES_NOT_LOOKED_AT
 from headwater.spec.globs import local_matches, matches_name
 
 SETTLED_SECONDS = 5.0
 """A file that can't be opened and was written later than this ago may still be being written."""
 START_SECONDS = 30.0
-"""For so long a start waits for files that may be being written."""
+"""For so long a start waits for files that may be being written, and the end of a run for any file."""
 TOLD_SECONDS = 3.0
 """What is waited for longer than this is told."""
 _AT_ONCE = 200
@@ -31,6 +31,8 @@ Opener = Callable[[list[str]], Mapping[str, str]]
 """Opens files and reads them through; says of each that it could not read what is wrong."""
 StandIn = Callable[[Path, Mapping[str, str]], Path]
 """Writes the small file in place of another one: its name without the ending, and what it says."""
+Finished = Callable[[], frozenset[str]]
+"""The files that every query has read in a committed batch."""
 
 
 class Admission:
@@ -49,11 +51,13 @@ class Admission:
         stand_in: StandIn,
         *,
         only: str = "",
+        finished: Finished = frozenset,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._name = name
         self._pattern = pattern
         self._only = only
+        self._finished = finished
         self._record = record
         self._opener = opener
         self._stand_in = stand_in
@@ -64,6 +68,8 @@ class Admission:
         self._open: dict[str, float] = {}
         """The files that are not decided yet, each with the time when it was first found so."""
         self._told: set[str] = set()
+        self._failing: tuple[float, str] | None = None
+        """Since when looking has failed, and of what."""
         self.waits = False
         """Whether some file is not decided yet."""
         self.changes = 0
@@ -81,6 +87,7 @@ class Admission:
         """
         self._say = say
         self._record.read()
+        self._tried(self._forget_changed)
         self._record.write()
         deadline = self._clock() + START_SECONDS
         self._look(most=None)
@@ -96,6 +103,16 @@ class Admission:
         """Look now."""
         self._look(most=None)
 
+    def hindrance(self) -> Problem | None:
+        """What has kept files from being decided on for as long as a start would wait."""
+        long_ago = self._clock() - START_SECONDS
+        late = sorted(path for path, since in self._open.items() if since <= long_ago)
+        says = f"{', '.join(late)} can't be opened and keeps changing" if late else ""
+        failing = self._failing
+        if failing and failing[0] <= long_ago:
+            says = failing[1]
+        return FILES_NEVER_TAKEN.at(None, name=self._name, says=says) if says else None
+
     def __call__(self, moment: Moment) -> None:
         begun = self._clock()
         if moment.last or begun < self._due:
@@ -108,10 +125,32 @@ class Admission:
     def _look(self, most: int | None) -> None:
         with self._lock:
             try:
-                self._decide(most)
-            except OSError as error:
-                says = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
-                raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self._name, says=says)) from error
+                self._tried(lambda: self._decide(most))
+            except CheckpointError as error:
+                since = self._failing[0] if self._failing else self._clock()
+                self._failing = (since, str(error.problems[0].params["says"]))
+                raise
+            self._failing = None
+
+    def _tried(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except OSError as error:
+            says = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
+            raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self._name, says=says)) from error
+
+    def _forget_changed(self) -> None:
+        """Take files for new that were written again since, where some query has yet to read them."""
+        files = self._record.files
+        changed = [
+            path
+            for path, stamp in found(self._pattern)
+            if path in files and not files[path].stands_in and files[path].stamp != stamp
+        ]
+        finished = self._finished() if changed else frozenset()
+        for path in changed:
+            if path not in finished:
+                del files[path]
 
     def _decide(self, most: int | None) -> None:
         listed = {path: stamp for path, stamp in found(self._pattern) if self._is_chosen(path)}
@@ -234,6 +273,10 @@ class Admissions:
         if any(each.waits for each in self._paths):
             return None
         return sum(each.changes for each in self._paths)
+
+    def hindrance(self) -> Problem | None:
+        """What has kept new files from being decided on for long."""
+        return next(filter(None, (each.hindrance() for each in self._paths)), None)
 
     def __call__(self, moment: Moment) -> None:
         for each in self._paths:

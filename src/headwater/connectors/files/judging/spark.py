@@ -10,14 +10,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
-from headwater.connectors.files.judging.texts import ADDRESS, CORRUPT, REJECTED, TEXT, address, element, plain
+from headwater.connectors.files.judging.texts import (
+    ADDRESS,
+    CORRUPT,
+    REJECTED,
+    TEXT,
+    address,
+    element,
+    plain,
+    row_start,
+)
 from headwater.connectors.files.partition_folders import Folders
+from headwater.connectors.json_text.spark import more_follows
+from headwater.connectors.json_text.times import TIMES
 from headwater.connectors.judged import DETAIL, REASON, ROW, ROW_TYPE, Reason
+from headwater.spec.types import backticked
 
 _READ = "__hw_read"
 _SHOWN = 100
-_END = "__hw_end"
-_LAST = StructType([StructField(_END, StringType())])
 _NESTED = (ArrayType, MapType, StructType)
 
 
@@ -47,20 +57,33 @@ class Decoder:
     def rows(self, lines: DataFrame) -> DataFrame:
         """What was read as lines or whole files, one row for each text of a row."""
         if self.format == "xml":
-            tag = self._given["rowtag"]
-            found = f.regexp_extract_all(TEXT, f.lit(element(tag)), f.lit(0))
-            texts = lines.withColumn(TEXT, f.explode(found))
-            return texts.where(~f.col(TEXT).startswith("<!--") | f.col(REJECTED).isNotNull())
-        if self.format == "text":
-            return lines
-        kept = f.trim(TEXT) != ""
-        comment = self._given.get("comment", "") if self.format == "csv" else ""
-        if comment:
-            kept = kept & ~f.col(TEXT).startswith(comment)
-        return lines.where(kept)
+            return lines.withColumn(TEXT, f.explode(self._elements()))
+        return lines if self.format == "text" else lines.where(self._is_row(f.col(TEXT)))
+
+    def fed(self, texts: DataFrame) -> DataFrame:
+        """Texts that are fed again, of which none may be lost: what is no row is to be found bad."""
+        if self.format != "xml":
+            return texts
+        found = self._elements()
+        return texts.withColumn(TEXT, f.explode(f.when(f.size(found) > 0, found).otherwise(f.array(TEXT))))
+
+    def _elements(self) -> Column:
+        """The elements of an xml text that are rows."""
+        found = f.regexp_extract_all(TEXT, f.lit(element(self._given["rowtag"])), f.lit(0))
+        return f.filter(found, lambda each: ~each.startswith("<!--"))
+
+    def written(self) -> Column:
+        """The text of a row whose columns Spark's reader has found, such as `typed` reads again."""
+        values = f.struct(*(f.col(backticked(name)) for name in self.inside.names))
+        times = {key: form for key, form in TIMES.items() if key.lower() not in self._given}
+        if self.format == "csv":
+            # Spark trims what it writes, and not what it reads.
+            kept = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+            return f.to_csv(values, {**times, **self._options, **kept})
+        return f.to_json(values, {**times, **self._options})
 
     def typed(self, text: Column) -> Column:
-        """The columns of a text, and the text itself where it does not fit them."""
+        """The columns of a text, and the text itself where it does not fit them; null where it has none."""
         if self.format == "text":
             return f.struct(text.alias(self.inside.names[0]), no_text().alias(CORRUPT))
         return self._parsed(text, self.inside)
@@ -75,14 +98,7 @@ class Decoder:
 
     def goes_on(self, text: Column) -> Column:
         """Whether more follows the first value of a text, which Spark would pass over in silence."""
-        if self.format != "json":
-            return f.lit(False)
-        # The second of two values says that the text is one. It has a hash that no text has of itself: a text
-        # might bring brackets of its own.
-        end = f.xxhash64(text).cast("string")
-        whole = f.concat(f.lit("["), text, f.lit(f',{{"{_END}":"'), end, f.lit('"}]'))
-        found = f.from_json(whole, ArrayType(_LAST), {**self._options})
-        return ~((f.size(found) == 2) & f.get(found, f.lit(1))[_END].eqNullSafe(end))
+        return more_follows(text, self._options) if self.format == "json" else f.lit(False)
 
     def wrong(self, text: Column, typed: Mapping[str, Column]) -> Column:
         """Which column a text that is well formed does not fit, with the value; null where none is found."""
@@ -111,9 +127,19 @@ class Decoder:
     def _parsed(self, text: Column, columns: StructType) -> Column:
         schema = StructType([*columns, StructField(CORRUPT, StringType())])
         if self.format == "csv":
-            return f.from_csv(text, schema.toDDL(), self._options)
-        parse = f.from_xml if self.format == "xml" else f.from_json
-        return parse(text, schema, self._options)
+            parsed = f.from_csv(text, schema.toDDL(), self._options)
+        else:
+            parse = f.from_xml if self.format == "xml" else f.from_json
+            parsed = parse(text, schema, self._options)
+        return f.when(self._is_row(text), parsed)
+
+    def _is_row(self, text: Column) -> Column:
+        """Whether a text may be a row; Spark's parsers make nulls of some that are none."""
+        if self.format == "xml":
+            return text.rlike(row_start(self._given["rowtag"]))
+        is_row = f.trim(text) != ""
+        comment = self._given.get("comment", "") if self.format == "csv" else ""
+        return is_row & ~text.startswith(comment) if comment else is_row
 
     @property
     def _options(self) -> dict[str, str]:
@@ -143,13 +169,15 @@ class Judge:
 
     def texts(self, rows: DataFrame) -> DataFrame:
         """The verdict on rows of which each has its text, its address, and what was rejected."""
-        rows = self._placed(self.decoder.rows(rows))
+        rows = self._placed(rows)
         text = f.col(TEXT)
         fits = f.lit(True) if self.max_row_bytes is None else f.octet_length(TEXT) <= self.max_row_bytes
-        read = f.when(fits & f.col(REJECTED).isNull(), self.decoder.typed(text))
-        rows = rows.withColumn(_READ, read)
+        looked_at = fits & f.col(REJECTED).isNull()
+        rows = rows.withColumn(_READ, f.when(looked_at, self.decoder.typed(text)))
         inside = [f.col(_READ)[each.name].alias(each.name) for each in self.decoder.inside]
-        rows = rows.select(*inside, f.col(_READ)[CORRUPT].alias(CORRUPT), TEXT, ADDRESS, REJECTED)
+        none = looked_at & f.col(_READ).isNull()
+        corrupt = f.when(none, f.coalesce(text, f.lit(""))).otherwise(f.col(_READ)[CORRUPT])
+        rows = rows.select(*inside, corrupt.alias(CORRUPT), TEXT, ADDRESS, REJECTED)
         large = (~fits, Reason.TOO_LARGE, f.concat(f.octet_length(TEXT), f.lit(" bytes")))
         more = "more follows in the same line"
         longer = (self.decoder.goes_on(text), Reason.MALFORMED, f.lit(more))
@@ -158,8 +186,7 @@ class Judge:
     def read(self, rows: DataFrame) -> DataFrame:
         """The verdict on rows that Spark's reader made columns of."""
         rows = self._placed(rows)
-        names = self.decoder.inside.names
-        written = f.to_json(f.struct(*(f.col(_quoted(name)) for name in names))) if names else no_text()
+        written = self.decoder.written() if self.decoder.inside.names else no_text()
         value = f.coalesce(f.col(CORRUPT), written).cast("binary")
         return self._judged(rows.withColumn(TEXT, f.col(CORRUPT)), [], [], value)
 
@@ -200,7 +227,7 @@ class Judge:
 
     def _misfits(self) -> list[tuple[Column, Reason, Column]]:
         """Whether Spark's parser has kept the text of a row, and which of the two reasons it had."""
-        columns = {each.name: f.col(_quoted(each.name)) for each in self.decoder.inside}
+        columns = {each.name: f.col(backticked(each.name)) for each in self.decoder.inside}
         if self.decoder.format == "text" or not columns:
             return []
         # Spark leaves columns out that nobody asks for, and does not judge them then: here all are asked for.
@@ -228,7 +255,3 @@ def again_texts(again: DataFrame) -> DataFrame:
         f.expr(address("row.file")).alias(ADDRESS),
         no_text().alias(REJECTED),
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -43,11 +43,16 @@ def address(path: str) -> str:
     return f"if(startswith({path}, '/'), concat('file://', {spelled}), {spelled})"
 
 
+def row_start(tag: str) -> str:
+    """A pattern for the beginning of an xml element that is a row."""
+    return rf"<{re.escape(tag)}(?=[\s/>])"
+
+
 def element(tag: str) -> str:
     """A pattern for the elements of an xml text that are rows; also for comments, which are none.
 
     An element that never ends is taken to the end of the text, so that it is set aside and not lost.
     """
-    start = rf"<{re.escape(tag)}(?=[\s/>])"
+    start = row_start(tag)
     attributes = r"""(?:[^>"'/]|"[^"]*"|'[^']*'|/(?!>))*"""
     return rf"(?s)<!--.*?-->|{start}{attributes}/>|{start}.*?(?:</{re.escape(tag)}\s*>|\z)"

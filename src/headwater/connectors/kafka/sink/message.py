@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from headwater.connectors.json_text.times import TIMES
 from headwater.connectors.kafka.sink.avro import as_avro_name, is_avro_name, misfits
 from headwater.connectors.kafka.sink.options import ENCODINGS, KafkaSink
 from headwater.errors import Problem
@@ -21,17 +22,12 @@ from headwater.errors.catalogue.kafka_sink import (
     KAFKA_UNKNOWN_COLUMN,
 )
 from headwater.spec import SinkSpec
+from headwater.spec.types import backticked
 from headwater.values import Continuous, RealTime, nearest
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 _TEXT = ("string", "char(", "varchar(")
 _NESTED = ("struct<", "array<", "map<", "variant")
-
-# Without these Spark cuts times to milliseconds.
-_JSON_TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 
 
 @dataclass(frozen=True)
@@ -105,7 +101,7 @@ class Message:
                 meant = f"`{column}` AS {as_avro_name(column)}"
                 problem = KAFKA_AVRO_NAME.at(None, name=self.name, column=column, meant=meant)
                 self._refuse("value", problem)
-        rows = f"struct({', '.join(map(quoted, columns))})"
+        rows = f"struct({', '.join(map(backticked, columns))})"
         if schema is None:
             return f"to_avro({rows})"
         for each in misfits(schema, {column: self.columns[column] for column in columns}):
@@ -128,7 +124,7 @@ class Message:
         found = self._found(part, column, "headers") or ""
         if found:
             self._judge_type(part, "headers", found, "text or bytes", (*_TEXT, "binary"))
-        return f"named_struct('key', {literal(header)}, 'value', CAST({quoted(found)} AS binary))"
+        return f"named_struct('key', {literal(header)}, 'value', CAST({backticked(found)} AS binary))"
 
     def _plain_part(self, part: str, named: str | None, wanted: str, types: tuple[str, ...]) -> None:
         """A part that is one column: the named one, or in rows as Spark has them that of the part's name."""
@@ -141,7 +137,7 @@ class Message:
         self._judge_type(part, key, found, wanted, types)
         is_text = self.columns[found].startswith(_TEXT)
         # A collated text is another type to Spark's writer.
-        self.parts[part] = f"CAST({quoted(found)} AS string)" if is_text else quoted(found)
+        self.parts[part] = f"CAST({backticked(found)} AS string)" if is_text else backticked(found)
 
     def _judge_type(self, part: str, key: str, column: str, wanted: str, types: tuple[str, ...]) -> None:
         found = self.columns[column]
@@ -183,19 +179,14 @@ def refuses(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
         yield KAFKA_DEDUP_TRIGGER.at(sink.at("dedup_header"), name=sink.name, trigger=str(sink.trigger))
 
 
-def quoted(column: str) -> str:
-    """The name of a column in SQL, whatever is in it."""
-    return "`" + column.replace("`", "``") + "`"
-
-
 def literal(text: str) -> str:
     """A text in SQL, whatever is in it and however the session reads quotes."""
     return f"CAST(X'{text.encode().hex()}' AS string)"
 
 
 def _json(columns: list[str]) -> str:
-    times = ", ".join(f"'{key}', {literal(value)}" for key, value in _JSON_TIMES.items())
-    return f"to_json(struct({', '.join(map(quoted, columns))}), map({times}))"
+    times = ", ".join(f"'{key}', {literal(value)}" for key, value in TIMES.items())
+    return f"to_json(struct({', '.join(map(backticked, columns))}), map({times}))"
 
 
 def _cast(column: str, type_: str, wanted: str, name: str) -> str:
@@ -211,4 +202,4 @@ def _cast(column: str, type_: str, wanted: str, name: str) -> str:
 
 
 def _shown(name: str) -> str:
-    return name if name.isidentifier() else quoted(name)
+    return name if name.isidentifier() else backticked(name)

@@ -15,11 +15,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headwater.connectors.context import Context
 from headwater.connectors.foreach_batch.spark import computed_once
 from headwater.connectors.kafka.sink.marks import PARTS, row_hash, with_marks
-from headwater.connectors.kafka.sink.message import Message, quoted
+from headwater.connectors.kafka.sink.message import Message
 from headwater.connectors.kafka.sink.options import KafkaSink, producer_settings
 from headwater.connectors.spark_options import hidden, plain, revealed
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.kafka_sink import KAFKA_AVRO_FIELD
+from headwater.spec.types import backticked
 
 QUERY_ID = "sql.streaming.queryId"
 _MISFIT = re.compile(r"(?:IncompatibleSchemaException|SchemaParseException): ([^\n]+)")
@@ -39,7 +40,7 @@ def outgoing(rows: DataFrame, options: KafkaSink, context: Context) -> DataFrame
 
 def _try_avro(rows: DataFrame, columns: dict[str, str], message: Message, context: Context) -> None:
     """Encode one row of nulls: Spark compares columns and schema only when it encodes."""
-    nulls = [f"CAST(NULL AS {type_}) AS {quoted(name)}" for name, type_ in columns.items()]
+    nulls = [f"CAST(NULL AS {type_}) AS {backticked(name)}" for name, type_ in columns.items()]
     try:
         rows.sparkSession.range(1).selectExpr(*nulls).selectExpr(message.parts["value"]).collect()
     except (PySparkException, Py4JError) as error:

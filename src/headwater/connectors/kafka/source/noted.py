@@ -1,4 +1,4 @@
-"""What `latest` was at a first start, kept until every query of the source has begun.
+"""Where `latest` was at a first start, or `earliest`, kept until every query of the source has begun.
 
 Queries start one after another, and a crash may come between two of them; and a continuous query writes down
 nothing before its first epoch. Without the note those that begin later would begin elsewhere, and pass over

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
@@ -11,8 +13,8 @@ from headwater.connectors.context import Context
 from headwater.connectors.decoding.spark import judged
 from headwater.connectors.kafka.broker import BrokerError, connect, connected
 from headwater.connectors.kafka.source.options import KafkaSource
-from headwater.connectors.kafka.source.starting import Settled, broker_problem, settle
-from headwater.connectors.kafka.source.watch import ANSWER_SECONDS, TopicWatch
+from headwater.connectors.kafka.source.starting import broker_problem, settle
+from headwater.connectors.kafka.source.watch import TopicWatch
 from headwater.connectors.spark_options import hidden, plain, revealed
 from headwater.connectors.upkeep import Reader
 from headwater.errors import PipelineError
@@ -26,12 +28,12 @@ def read_judged(
     context: Context,
     *,
     max_row_bytes: int | None,
-    again: DataFrame | None,
+    again: Callable[[], DataFrame] | None,
 ) -> DataFrame:
-    """Messages, each with a verdict; `again` holds messages that were set aside and are fed once more."""
+    """Messages, each with a verdict; `again` reads messages that were set aside and are fed once more."""
     raw = raw_messages(spark, options, context)
     if again is not None:
-        raw = raw.unionByName(_as_messages(again))
+        raw = raw.unionByName(_as_messages(again()))
     return judged(raw, options, context, max_row_bytes)
 
 
@@ -48,10 +50,10 @@ def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) ->
 
 def watch(spark: SparkSession, options: KafkaSource, context: Context, readers: list[Reader]) -> TopicWatch:
     """Looks after the topics while queries read them."""
-    return TopicWatch(options, context, readers, lambda: connect(spark, options, ANSWER_SECONDS))
+    return TopicWatch(options, context, readers, partial(connect, spark, options))
 
 
-def spark_options(options: KafkaSource, settled: Settled, context: Context) -> dict[str, str]:
+def spark_options(options: KafkaSource, settled: Mapping[str, str], context: Context) -> dict[str, str]:
     """Everything that was said, in Spark's words."""
     said: dict[str, object] = {
         "includeHeaders": "true",
@@ -71,7 +73,7 @@ def spark_options(options: KafkaSource, settled: Settled, context: Context) -> d
     return {
         **_subscription(options),
         **{key: str(value) for key, value in said.items() if value is not None},
-        **settled.options,
+        **settled,
         **options.connection(revealed, hidden),
         **plain(options),
     }

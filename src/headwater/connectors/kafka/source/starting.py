@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -23,7 +22,7 @@ from headwater.connectors.kafka.source.positions import (
 )
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue import kafka
-from headwater.values import nearest
+from headwater.values import BadRows, nearest
 
 _LOGIN = ("SaslAuthenticationException", "SslAuthenticationException", "AuthenticationException")
 _SETTINGS = ("ConfigException", "InvalidConfigurationException", "IllegalArgumentException", "LoginException")
@@ -39,24 +38,18 @@ _NO_ANSWER = (
 _SPARK_KEYS = {"start": "startingOffsets", "end": "endingOffsets"}
 
 
-@dataclass(frozen=True)
-class Settled:
-    """What a source reads, as far as the cluster knows now."""
+def settle(broker: Broker, options: KafkaSource, context: Context, zone: str) -> dict[str, str]:
+    """The options of Spark that say from where to where; PipelineError with all that does not fit.
 
-    topics: Mapping[str, Topic]
-    options: Mapping[str, str]
-    """The options of Spark that say from where to where."""
-
-
-def settle(broker: Broker, options: KafkaSource, context: Context, zone: str) -> Settled:
-    """Ask the cluster for what the source names; PipelineError with all that does not fit."""
+    The cluster is asked for what the source names.
+    """
     topics = _topics(broker, options, context)
     problems = [*_unknown(options, context, topics)]
     if problems:
         raise PipelineError.of(problems)
     if context.goes_on:
         # Every query has its own note of where it began; Spark wants to be told some place all the same.
-        return Settled(topics, {_SPARK_KEYS["start"]: "earliest"})
+        return {_SPARK_KEYS["start"]: "earliest"}
     partitions = list(read_partitions(options, topics.values()))
     found = {
         key: _offsets(broker, getattr(options, key), partitions, context, key=key, zone=zone)
@@ -68,7 +61,7 @@ def settle(broker: Broker, options: KafkaSource, context: Context, zone: str) ->
         _refuse_beyond(broker, getattr(options, key), partitions, context, key=key)
     if not context.batch:
         found["start"] = _as_it_is_now(broker, options, found["start"], partitions, context)
-    return Settled(topics, {_SPARK_KEYS[key]: _as_spark(value) for key, value in found.items()})
+    return {_SPARK_KEYS[key]: _as_spark(value) for key, value in found.items()}
 
 
 def _keys(context: Context) -> tuple[str, ...]:
@@ -122,7 +115,7 @@ def _topics(broker: Broker, options: KafkaSource, context: Context) -> dict[str,
             for each in missing
         )
     if not found:
-        hint = "It has to match the whole name, and a stream needs one topic to begin with."
+        hint = "It has to match the whole name, and at each start there has to be one such topic."
         raise PipelineError(
             kafka.KAFKA_NO_TOPIC_FITS.at(
                 context.at("pattern"),
@@ -184,9 +177,12 @@ def _offsets(
     wanted = {each: place.of(*each, zone) for each in partitions}
     found = broker.offsets({each: moment for each, moment in wanted.items() if isinstance(moment, int)})
     _refuse_none_after(place, wanted, found, context, key=key, zone=zone)
+    quiet = [each for each, offset in found.items() if offset < 0]
+    # A batch can't start at `latest`, and at the offset that this is it holds nothing of the partition.
+    ends = broker.offsets(dict.fromkeys(quiet, "latest")) if quiet and context.batch else {}
     settled: dict[Partition, Where] = {}
     for each, moment in wanted.items():
-        offset = found.get(each)
+        offset = ends.get(each, found.get(each))
         settled[each] = ("latest" if offset < 0 else offset) if offset is not None else _edge(moment)
     return settled
 
@@ -200,18 +196,21 @@ def _as_it_is_now(
 ) -> dict[Partition, Where] | str:
     """`latest` as the offset that it is now, or was at a start that not all queries came through.
 
-    Each query would take another one, the later it starts, and miss what came before it.
+    Each query would take another one, the later it starts, and miss what came before it. So would a
+    quarantine that begins at `earliest` when Kafka has just deleted what another query dropped from there.
     """
+    edges = ("latest", "earliest") if context.bad_rows is BadRows.QUARANTINE else ("latest",)
     wanted = found if isinstance(found, dict) else dict.fromkeys(partitions, _word(found))
     noted = noted_start(context, str(options.start))
-    latest = [each for each, where in wanted.items() if where == "latest" or each in noted]
-    if not latest:
+    moving = {each: where for each, where in wanted.items() if where in edges or each in noted}
+    if not moving:
         return found
-    now = broker.offsets(dict.fromkeys(latest, "latest"))
     if noted:
+        ends = broker.offsets(dict.fromkeys(moving, "latest"))
         # A partition that came since, also one of a topic made again, is read from its start, as it would
         # have been by a query that ran.
-        return {**wanted, **{each: _at_most(noted.get(each), now[each]) for each in latest}}
+        return {**wanted, **{each: _at_most(noted.get(each), ends[each]) for each in moving}}
+    now = broker.offsets(moving)
     note_start(context, str(options.start), now)
     return {**wanted, **now}
 

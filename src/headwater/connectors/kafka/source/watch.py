@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headwater.checkpoint import Checkpoint, LocalStore, begun
+from headwater.checkpoint.batches import content
 from headwater.checkpoint.source_offsets import change_source
 from headwater.connectors.context import Context
-from headwater.connectors.kafka.broker import Broker, BrokerError, Partition, Topic, topics_read
+from headwater.connectors.kafka.broker import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
 from headwater.connectors.kafka.source.noted import note_of
 from headwater.connectors.kafka.source.options import KafkaSource
 from headwater.connectors.kafka.source.starting import broker_problem
@@ -112,6 +113,20 @@ class _Query:
         """Whether its next start goes on from its checkpoint."""
         return self.reader.checkpoint.is_dir() and begun(LocalStore(self.reader.checkpoint))
 
+    def forget_start(self, backup: Path) -> None:
+        """Remove Spark's own note of where the source begins, if no batch was planned from there.
+
+        Spark would hold to it whatever the next start says, and pass over what it says.
+        """
+        folder = LocalStore(self.reader.checkpoint)
+        for name in [] if self.begun() else [f"sources/{number}/0" for number in self.numbers]:
+            data = content(folder, name) if self.reader.checkpoint.is_dir() else None
+            if data is not None:
+                (backup / name).parent.mkdir(parents=True, exist_ok=True)
+                LocalStore(backup).replace(name, data)
+                folder.delete(name.replace("/0", "/.0.crc"))
+                folder.delete(name)
+
     def topics(self) -> set[str]:
         """The topics of which its checkpoint holds offsets, planned ones too."""
         if not self.reader.checkpoint.is_dir():
@@ -139,7 +154,7 @@ class TopicWatch:
         options: KafkaSource,
         context: Context,
         readers: list[Reader],
-        connect: Callable[[], Broker],
+        connect: Callable[[int], Broker],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
@@ -165,7 +180,15 @@ class TopicWatch:
         each = next((one for one in self._queries if one.name == query), None)
         if each is None:
             return []
-        topics = self._asked(lambda broker: _present(topics_read(broker, self._options)))
+        try:
+            return self._begun(each, backup)
+        finally:
+            # Who starts has more time than a look.
+            self.close()
+
+    def _begun(self, each: _Query, backup: Path) -> list[Problem]:
+        each.forget_start(backup)
+        topics = self._asked(lambda broker: _present(topics_read(broker, self._options)), SECONDS)
         said = [self._read_anew(each, topics[name], backup) for name in self._made_again(each, topics)]
         # A topic that is not there now keeps its id: made again, it is another one.
         each.known.write({**each.known_of_held(), **_ids(topics)})
@@ -196,6 +219,7 @@ class TopicWatch:
         ended = [
             self._stopped(query, name) for query in self._queries for name in self._made_again(query, topics)
         ]
+        ended += self._outgrown(topics)
         if ended:
             raise Ended(dict(ended))
         earliest = self._earliest(topics)
@@ -214,6 +238,21 @@ class TopicWatch:
     def _made_again(self, query: _Query, topics: Mapping[str, Topic]) -> list[str]:
         known = query.known_of_held()
         return [name for name, id in _ids(topics).items() if known.get(name, id) != id]
+
+    def _outgrown(self, topics: Mapping[str, Topic]) -> Iterator[tuple[str, Problem]]:
+        """The queries that have no core for a partition which came since, and would wait for ever."""
+        if self._options.partitions:
+            return
+        count = sum(topic.partitions for topic in topics.values())
+        for query in self._queries:
+            most = query.reader.most_partitions
+            if most is not None and count > most:
+                yield (
+                    query.name,
+                    kafka.KAFKA_OUTGROWN.at(
+                        None, sink=query.name, name=self._context.name, partitions=count, most=most
+                    ),
+                )
 
     def _learn(self, query: _Query, topics: Mapping[str, Topic]) -> None:
         """Note topics that came later, or came again after the checkpoint had let go of the old ones."""
@@ -298,14 +337,14 @@ class TopicWatch:
         }
         return self._asked(lambda broker: broker.offsets(wanted))
 
-    def _asked(self, ask: Callable[[Broker], T]) -> T:
+    def _asked(self, ask: Callable[[Broker], T], seconds: int = ANSWER_SECONDS) -> T:
         try:
-            self._broker = self._broker or self._connect()
+            self._broker = self._broker or self._connect(seconds)
             answer = ask(self._broker)
         except BrokerError as error:
             self._answered = False
             self._due = self._clock() + _BACK_OFF_SECONDS
-            problem = broker_problem(error, self._options, self._context, ANSWER_SECONDS)
+            problem = broker_problem(error, self._options, self._context, seconds)
             raise HeadwaterError(problem) from error
         self._answered = True
         return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from headwater.connectors.context import Context
 from headwater.connectors.files.admission.record import Record, folder_of
 from headwater.connectors.files.admission.spark import Opened
-from headwater.connectors.files.admission.task import Admission, Admissions
+from headwater.connectors.files.admission.task import Admission, Admissions, Finished
 from headwater.connectors.files.bad_rows import BINARY, admits, has_texts, required
 from headwater.connectors.files.judging.spark import Decoder, Judge, again_texts, no_text
 from headwater.connectors.files.judging.texts import ADDRESS, CORRUPT, REJECTED, TEXT, WHOLE_LINE, address
@@ -57,23 +58,22 @@ class JudgedFiles:
     schema: StructType
     max_row_bytes: int | None
 
-    def rows(self, again: DataFrame | None) -> DataFrame:
+    def rows(self, again: Callable[[], DataFrame] | None) -> DataFrame:
         """The rows of all paths; those that are fed again go to the path that they came from."""
-        found, left = [], again
+        found, left, last = [], f.lit(True), len(self.options.path) - 1
         for number, path in enumerate(self.options.path):
             folders = self._folders(path)
-            mine = left
-            if left is not None and number < len(self.options.path) - 1:
-                here = _lies_in(folders.base)
-                mine, left = left.where(here), left.where(f.coalesce(~here, f.lit(True)))
-            found.append(self._below(number, path, folders, mine))
+            here = left & _lies_in(folders.base) if number < last else left
+            left = left & ~here
+            found.append(self._below(number, path, folders, again().where(here) if again else None))
         return united(found)
 
-    def admission(self) -> Admissions:
+    def admission(self, finished: Finished) -> Admissions:
         """The task that opens new files."""
-        return Admissions(self._admission(number, path) for number, path in enumerate(self.options.path))
+        paths = enumerate(self.options.path)
+        return Admissions(self._admission(number, path, finished) for number, path in paths)
 
-    def _admission(self, number: int, path: str) -> Admission:
+    def _admission(self, number: int, path: str, finished: Finished) -> Admission:
         settings = {**self._settings, "mode": "PERMISSIVE"}
         inside = self._inside(self._folders(path))
         opened = Opened(self.spark, self.context.name, self.options.format, inside, settings)
@@ -81,7 +81,9 @@ class JudgedFiles:
         record = Record(folder_of(self.context.folder, self.context.name, number), pattern)
         record.begin()
         only = {key.lower(): value for key, value in self._settings.items()}.get(_CHOOSES, "")
-        return Admission(self.context.name, pattern, record, opened, opened.stand_in, only=only)
+        return Admission(
+            self.context.name, pattern, record, opened, opened.stand_in, only=only, finished=finished
+        )
 
     @property
     def _admitted(self) -> bool:
@@ -107,9 +109,9 @@ class JudgedFiles:
         decoder = Decoder(format_, inside, {} if self.options.format in BINARY else self._settings)
         judge = Judge(decoder, folders, required(self.options), self.max_row_bytes)
         if has_texts(self.options, admitted=self._admitted):
-            lines = self._lines(number, path, folders)
-            lines = lines if again is None else lines.unionByName(again_texts(again))
-            return judge.texts(self._guarded(lines, folders))
+            texts = decoder.rows(self._lines(number, path, folders))
+            texts = texts if again is None else texts.unionByName(decoder.fed(again_texts(again)))
+            return judge.texts(self._guarded(texts, folders))
         read = self._read(number, path, folders, inside)
         if again is not None:
             read = read.unionByName(_decoded(again, decoder))
@@ -188,7 +190,7 @@ class JudgedFiles:
 def _lies_in(base: str) -> Column:
     """Whether a row that is fed again came from a file below a folder, or from the file of that name."""
     file = f.col("row.file")
-    return (file == base) | file.startswith(base.rstrip("/") + "/")
+    return f.coalesce((file == base) | file.startswith(base.rstrip("/") + "/"), f.lit(False))
 
 
 def encoded_path(path: Any) -> str:

@@ -1,0 +1,1 @@
+"""JSON of a row, in whatever it came."""

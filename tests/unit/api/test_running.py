@@ -1,0 +1,36 @@
+"""When a run that is to end ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.api.running import _wait
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue.files_bad_rows import FILES_NEVER_TAKEN
+from headwater.events import QueryEnded, QueryIdle, QueryStatus
+from headwater.runtime import RunOptions
+from headwater.runtime.signals import Signals
+from tests.unit.runtime.queries import running
+
+NEVER = FILES_NEVER_TAKEN.at(None, name="s", says="Permission denied (a.parquet)")
+
+
+def test_a_run_until_idle_ends_as_failed_where_some_input_is_never_taken_in() -> None:
+    with running("out", caught_up=lambda: None, hindrance=lambda: NEVER) as (run, queries, events):
+        queries["out"].in_batch = False
+        # As long as something else is read, the run goes on.
+        assert not run.end_if_hindered()
+        run._supervisor.handle(QueryIdle(query="out"))
+        with Signals() as signals:
+            _wait(run, signals, RunOptions(until_idle=True), None, events.append)
+        (ended,) = [each for each in events if isinstance(each, QueryEnded)]
+        assert (ended.status, ended.problem, run.exit_code) == (QueryStatus.FAILED, NEVER, 1)
+
+
+def test_who_waits_for_a_run_to_be_idle_hears_why_it_never_is() -> None:
+    with running("out", caught_up=lambda: None, hindrance=lambda: NEVER) as (run, _, _):
+        run._supervisor.handle(QueryIdle(query="out"))
+        with pytest.raises(CheckpointError) as never:
+            run.wait_idle()
+        assert never.value.problems == (NEVER,)
+        assert run.is_active
