@@ -266,3 +266,17 @@ def test_limits_order_and_age_of_files(spark: SparkSession, tmp_path: Path) -> N
     run_until_idle(file)
     assert captured(tmp_path, "aged")[1:] == [Counter([(3,)])]
     assert sum(captured(tmp_path, "oldest"), Counter()) == Counter([(id_,) for id_ in range(5)])
+
+
+def test_a_file_that_can_not_be_read_is_named_with_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path / "birds" / "1.parquet", "this is no parquet file")
+    text = """
+name: broken
+sources: {birds: {connector: files, path: birds, format: parquet, schema: {id: int}}}
+sinks: {out: {reads: birds, connector: files, path: out, format: json}}
+"""
+    result = run_until_idle(write(tmp_path, text))
+    problem = result.queries["out"]["problem"]
+    assert (result.exit_code, problem.code) == (1, "HW-DATA-FILE-UNREADABLE")
+    assert "birds/1.parquet: " in problem.params["says"]
+    assert "is not a Parquet file" in problem.params["says"]

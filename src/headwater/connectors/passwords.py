@@ -12,7 +12,7 @@ from headwater.values import Secret
 def _only_secret(value: object) -> object:
     # The value is not in the message: it is most likely the password itself.
     if not isinstance(value, Secret):
-        raise ValueError("a password does not stand in the file; write ${secret:NAME} and set NAME")
+        raise ValueError("for a password write ${secret:NAME} and set NAME in the environment")
     return value
 
 

@@ -41,6 +41,8 @@ _STREAM_IN_EXPRESSION = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 _NEGATED = re.compile(r"\bNOT\s+(IN|EXISTS)\b|\bNOT\b[^()]*\bIN\s*\(\s*SELECT\b", re.IGNORECASE)
 _NO_WORKER = "Python worker failed to connect back"
 _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
+_UNREAD_FILE = "FAILED_READ_FILE"
+_CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 
 # What the guard of the files source raises; its texts stand in the plan, too, which Spark quotes.
 _WRONG_FOLDER = re.compile(rf"\[USER_RAISED_EXCEPTION\] {FILES_FOLDER.code}(-VALUE)? (\S+) (\S+)")
@@ -150,6 +152,11 @@ def failure_problem(
         return _detailed(running.MALFORMED_ROW.at(sink.position, sink=sink.name, says=says), error)
     if condition_of(error).startswith(_FILE_CONDITIONS):
         return _detailed(running.FILE_GONE.at(sink.position, sink=sink.name, says=says), error)
+    if condition_of(error).startswith(_UNREAD_FILE):
+        # Spark's own sentence names the file only; what is wrong with it stands at the end of its stack.
+        why = [says, *_CAUSE.findall(full_text(error))[-1:]]
+        says = ": ".join(_lower(each.rstrip(".")) for each in why)
+        return _detailed(running.DATA_FILE_UNREADABLE.at(sink.position, sink=sink.name, says=says), error)
     if _NO_WORKER in str(error):
         return _detailed(running.WORKER_TOO_SLOW.at(sink.position, sink=sink.name), error)
     if _NO_CONNECTION.search(full_text(error)):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.quarantine import MENDED_UNREADABLE
+from headwater.errors.catalogue.quarantine import MENDED_NO_FILE, MENDED_UNREADABLE
 from headwater.quarantine.rows import SetAside
 
 
@@ -40,7 +40,8 @@ def _lines(file: Path) -> Iterator[tuple[str, Mended]]:
         # Not by splitlines(): a text may hold signs that it takes for the end of a line.
         lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(MENDED_UNREADABLE.at(None, file=str(file), line=1, reason=str(error))) from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageProblem(MENDED_NO_FILE.at(None, file=str(file), reason=reason)) from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -89,6 +89,9 @@ def test_mended_rows(file: Path, headwater: Headwater) -> None:
     mended.write_text("no json\n")
     code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
     assert (code, "HW-MENDED-UNREADABLE" in beside) == (2, True)
+    mended.unlink()
+    code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
+    assert (code, "HW-MENDED-NO-FILE" in beside, "No such file" in beside) == (2, True, True)
 
 
 def test_what_was_written_out_can_be_fed_as_it_is(file: Path, headwater: Headwater) -> None:

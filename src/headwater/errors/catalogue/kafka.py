@@ -18,7 +18,8 @@ KAFKA_TROUBLE = Entry(
 KAFKA_LOGIN = Entry(
     "HW-KAFKA-LOGIN",
     "The Kafka cluster at {servers} does not let the source `{name}` in: {says}.",
-    "Check `sasl` (mechanism, user and password) and `tls` (certificates) against what the brokers want.",
+    "Check `sasl` (mechanism, user and password) and `tls` (certificates) against what the brokers want at "
+    "this port; leave out what they don't ask for.",
 )
 KAFKA_SETTINGS = Entry(
     "HW-KAFKA-SETTINGS",

@@ -38,6 +38,11 @@ MENDED_UNREADABLE = Entry(
     "Give it the form that `headwater quarantine export` writes, a JSON object in each line, and change "
     "`text`, or `value` (the bytes in base64) where a row is no text.",
 )
+MENDED_NO_FILE = Entry(
+    "HW-MENDED-NO-FILE",
+    "The file of mended rows {file} can't be read: {reason}.",
+    "Look at its name; `headwater quarantine export … --to FILE` writes one.",
+)
 EXPORT_UNWRITABLE = Entry(
     "HW-EXPORT-UNWRITABLE",
     "The rows can't be written to {file}: {reason}.",

@@ -135,7 +135,14 @@ QUERY_CODE_FAILED = Entry(
 MALFORMED_ROW = Entry(
     "HW-MALFORMED-ROW",
     "The query `{sink}` met a row that does not fit its schema: {says}.",
-    "Mend the file or the schema; `options: {{mode: PERMISSIVE}}` on the source makes such values null.",
+    "Mend the file or the schema; `bad_rows: quarantine` on the source sets such rows aside, and the others "
+    "go on.",
+)
+DATA_FILE_UNREADABLE = Entry(
+    "HW-DATA-FILE-UNREADABLE",
+    "The query `{sink}` met a file that can't be read: {says}.",
+    "Mend the file or move it away, and start again; `bad_rows: quarantine` on the source sets such files "
+    "aside, and the others go on.",
 )
 FILE_GONE = Entry(
     "HW-FILE-GONE",

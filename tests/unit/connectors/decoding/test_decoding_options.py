@@ -94,7 +94,7 @@ def test_the_keys_of_protobufs_maps_are_texts(tmp_path: Path) -> None:
                 "schema": "a int",
                 "registry": {"url": "http://h", "user": "u", "password": "p"},
             },
-            "a password does not stand in the file",
+            "for a password write ${secret:NAME}",
         ),
         ({"format": "protobuf", "message": "a.B"}, "needs `descriptor`"),
         ({"format": "protobuf", "message": "a.B", "descriptor": "x.desc"}, "there is no descriptor file"),

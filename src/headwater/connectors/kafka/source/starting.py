@@ -24,7 +24,12 @@ from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue import kafka
 from headwater.values import BadRows, nearest
 
-_LOGIN = ("SaslAuthenticationException", "SslAuthenticationException", "AuthenticationException")
+_LOGIN = (
+    "SaslAuthenticationException",
+    "SslAuthenticationException",
+    "AuthenticationException",
+    "IllegalSaslStateException",
+)
 _SETTINGS = ("ConfigException", "InvalidConfigurationException", "IllegalArgumentException", "LoginException")
 _RIGHTS = "AuthorizationException"
 _NO_ANSWER = (
