@@ -198,49 +198,45 @@ def test_text_raw_and_tombstones(spark: SparkSession, tmp_path: Path) -> None:
         assert verdicts(judged(gone, said, context(tmp_path), None).collect()) == expected
 
 
-def test_avro_by_the_numbers_of_a_registry(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REGISTRY_PASSWORD", PASSWORD)
+def numbered_values(registry: Any) -> list[bytes]:
+    """Messages of every kind, and in the registry the schemas of those that are known."""
     seen = datetime(2026, 5, 1, tzinfo=UTC)
     first = {"id": 1, "kind": "heron", "weight": Decimal("2.50"), "seen": seen}
     narrow = {"type": "record", "name": "Bird", "fields": [{"name": "id", "type": "int"},
               {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-micros"}}]}  # fmt: skip
     other = {"type": "record", "name": "Bird", "fields": [{"name": "id", "type": "string"},
              {"name": "seen", "type": "long"}]}  # fmt: skip
+    nest = {"type": "record", "name": "Nest", "namespace": "field",
+            "fields": [{"name": "n", "type": "int"}]}  # fmt: skip
+    id_, wrap = {"name": "id", "type": "long"}, {"type": "record", "name": "Wrap"}
+    wrapped = {**wrap, "fields": [id_, {"name": "nest", "type": nest}]}
+    refers = {**wrap, "fields": [id_, {"name": "nest", "type": "field.Nest"}]}
+    registry.add(1, BIRD)
+    registry.add(2, narrow)
+    registry.add(3, other)
+    registry.add(4, "syntax = …", schemaType="PROTOBUF")
+    registry.add(5, refers, references=[{"name": "n", "subject": "nest", "version": 1}])
+    registry.subjects["/subjects/nest/versions/1"] = {"schema": json.dumps(nest)}
+    return [
+        numbered(1, avro(BIRD, first)),
+        numbered(2, avro(narrow, {"id": 2, "seen": seen})),
+        numbered(9, avro(BIRD, first)),
+        numbered(1, avro(BIRD, first)[:-2]),
+        numbered(1, avro(BIRD, first) + b"!"),
+        b"\x07nothing",
+        b"",
+        numbered(3, avro(other, {"id": "x", "seen": 5})),
+        numbered(4, b"x"),
+        numbered(5, avro(wrapped, {"id": 7, "nest": {"n": 1}})),
+    ]
+
+
+def test_avro_by_the_numbers_of_a_registry(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGISTRY_PASSWORD", PASSWORD)
     with schema_registry() as registry:
-        registry.add(1, BIRD)
-        registry.add(2, narrow)
-        registry.add(3, other)
-        registry.add(4, "syntax = …", schemaType="PROTOBUF")
-        named_nest = [{"name": "id", "type": "long"}, {"name": "nest", "type": "field.Nest"}]
-        refers = [{"name": "n", "subject": "nest", "version": 1}]
-        registry.add(5, {"type": "record", "name": "Wrap", "fields": named_nest}, references=refers)
-        nest = {
-            "type": "record",
-            "name": "Nest",
-            "namespace": "field",
-            "fields": [{"name": "n", "type": "int"}],
-        }
-        registry.subjects["/subjects/nest/versions/1"] = {"schema": json.dumps(nest)}
-        wrapped = {
-            "type": "record",
-            "name": "Wrap",
-            "fields": [{"name": "id", "type": "long"}, {"name": "nest", "type": nest}],
-        }
-        values = [
-            numbered(1, avro(BIRD, first)),
-            numbered(2, avro(narrow, {"id": 2, "seen": seen})),
-            numbered(9, avro(BIRD, first)),
-            numbered(1, avro(BIRD, first)[:-2]),
-            numbered(1, avro(BIRD, first) + b"!"),
-            b"\x07nothing",
-            b"",
-            numbered(3, avro(other, {"id": "x", "seen": 5})),
-            numbered(4, b"x"),
-            numbered(5, avro(wrapped, {"id": 7, "nest": {"n": 1}})),
-        ]  # fmt: skip
-        raw = messages(spark, ((None, value) for value in values))
+        raw = messages(spark, ((None, value) for value in numbered_values(registry)))
         place = {"url": registry.url, "user": USER, "password": secret("REGISTRY_PASSWORD")}
         file = tmp_path / "bird.avsc"
         file.write_text(json.dumps(BIRD))
