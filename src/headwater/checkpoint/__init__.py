@@ -6,7 +6,7 @@ from headwater.checkpoint.lock import CheckpointLock, Clock, SystemClock
 from headwater.checkpoint.logs import STATE_FORMAT, Checkpoint, CommitEntry, OffsetEntry
 from headwater.checkpoint.owner import Owner, Place, Process
 from headwater.checkpoint.read_so_far import Read, committed, planned
-from headwater.checkpoint.store import LocalStore, Store
+from headwater.checkpoint.store import LocalStore, Store, checkpoints_in
 
 __all__ = [
     "SINK_LOG",
@@ -30,6 +30,7 @@ __all__ = [
     "align",
     "alignment",
     "begun",
+    "checkpoints_in",
     "committed",
     "planned",
 ]

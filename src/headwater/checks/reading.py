@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headwater.checkpoint import checkpoints_in
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Query, QueryRule, Rule, Situation
 from headwater.connectors import sink_side, source_side
@@ -127,7 +128,7 @@ def _has_begun(situation: Situation, sink: SinkSpec) -> bool:
     if sink_side(sink.connector).in_process:
         return False
     held = sink.name in situation.reached or sink.name in situation.stored
-    return held or (situation.spec.folder / "checkpoints" / sink.name).exists()
+    return held or (checkpoints_in(situation.spec.folder) / sink.name).exists()
 
 
 def _pace(sink: SinkSpec) -> int:

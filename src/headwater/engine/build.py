@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.checkpoint import LocalStore, begun
+from headwater.checkpoint import LocalStore, begun, checkpoints_in
 from headwater.checks.columns import watermark_problem
 from headwater.checks.declared import secret_problems
 from headwater.connectors import Context, sink_side, source_side
@@ -157,7 +157,7 @@ class Builder:
         return bool(readers) and all(self._begun(sink) for sink in readers)
 
     def _begun(self, sink: SinkSpec) -> bool:
-        checkpoint = self.spec.folder / "checkpoints" / sink.name
+        checkpoint = checkpoints_in(self.spec.folder) / sink.name
         # What is only in this process begins anew at each start.
         anew = sink_side(sink.connector).in_process or not checkpoint.is_dir()
         return not anew and begun(LocalStore(checkpoint))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from headwater.checkpoint import Checkpoint, LocalStore, Read, committed, planned
+from headwater.checkpoint import Checkpoint, LocalStore, Read, checkpoints_in, committed, planned
 from headwater.checkpoint.added_sources import following_of
 from headwater.checks import Finding, Reached
 from headwater.connectors import sink_side
@@ -68,7 +68,7 @@ class RunFolder:
             )
 
     def checkpoint(self, sink: str) -> Path:
-        return self.path / "checkpoints" / sink
+        return checkpoints_in(self.path) / sink
 
     def backup(self, sink: str, at: datetime) -> Path:
         """Where a checkpoint is kept from before Headwater changed it."""
@@ -80,7 +80,7 @@ class RunFolder:
         Sinks may have got other names since a run began that still goes on; without the last lock a start
         would meet it in what belongs to no sink.
         """
-        return [*(self.checkpoint(sink.name) for sink in spec.sinks), self.path / "checkpoints"]
+        return [*(self.checkpoint(sink.name) for sink in spec.sinks), checkpoints_in(self.path)]
 
     @property
     def in_use(self) -> bool:

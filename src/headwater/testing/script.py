@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headwater.checkpoint import checkpoints_in
 from headwater.engine.build import SPARK_ERRORS
 from headwater.engine.scripted.plan_facts import EventTime
 from headwater.engine.scripted.query import Ran, ScriptedQuery, Stuck, next_watermark, uncommit
@@ -175,7 +176,7 @@ class Script:
         shutil.rmtree(self.around.folder, ignore_errors=True)
 
     def checkpoint(self, sink: str) -> Path:
-        return self.around.folder / "checkpoints" / sink
+        return checkpoints_in(self.around.folder) / sink
 
     def real_folder(self, sink: str) -> Path | None:
         """Where a sink that is kept as declared writes."""
