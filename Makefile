@@ -9,7 +9,7 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-verify demo-kafka quick test features soak reference pictures outcomes plans bench-check bench-kafka docs lock clean force
+.PHONY: help setup demo demo-verify demo-kafka quick test features soak reference pictures outcomes plans bench-check bench-lag bench-kafka docs lock clean force
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ plans: setup ## record the plans anew on which facts are tested
 
 bench-check: setup ## how fast the offline check is beside spark-pipelines dry-run (ARGS=ROUNDS)
 	@$(PY) bench/offline_check.py $(ARGS)
+
+bench-lag: setup ## how far progress is behind the commits on a busy machine (ARGS=SECONDS)
+	@$(PY) bench/progress_lag.py $(ARGS)
 
 bench-kafka: setup ## what Headwater costs on Kafka beside PySpark by hand (ARGS=ROUNDS)
 	@$(PY) bench/kafka_layer.py $(ARGS)

@@ -133,7 +133,10 @@ FOLDER = Path(__file__).parent / "captured"
 def keep(sink, batch, batch_id):
     file = FOLDER / sink / f"{batch_id}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps([list(row) for row in batch.collect()], default=str), encoding="utf-8")
+    # A test may look while this writes: the file appears whole.
+    part = FOLDER / f"{sink}.{batch_id}.part"
+    part.write_text(json.dumps([list(row) for row in batch.collect()], default=str), encoding="utf-8")
+    part.rename(file)
 
 """
 

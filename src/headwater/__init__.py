@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headwater.api.pipeline import Pipeline
+    from headwater.api.pipeline import Pipeline, load
     from headwater.api.plain import check
     from headwater.errors import HeadwaterError
     from headwater.loaders.constructors import (
@@ -42,6 +42,7 @@ _NAMES = {
     "foreach": "headwater.loaders.constructors",
     "foreach_batch": "headwater.loaders.constructors",
     "kafka": "headwater.loaders.constructors",
+    "load": "headwater.api.pipeline",
     "memory": "headwater.loaders.constructors",
     "noop": "headwater.loaders.constructors",
     "python": "headwater.loaders.constructors",
@@ -64,6 +65,7 @@ __all__ = [
     "foreach",
     "foreach_batch",
     "kafka",
+    "load",
     "memory",
     "noop",
     "python",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from headwater.api.checking import check
 from headwater.api.results import CheckResult
 from headwater.values import scrub
-from headwater.values.processes import process_start_time
 from tests import short_lives
 
 # Others may use this machine, too.
@@ -261,26 +259,6 @@ def test_a_script_that_ends_early(folder: Path, name: str) -> None:
     shown = finding.problem.place.line if finding.problem.place else None
     assert (finding.problem.code, shown) == (code, line)
     assert params.items() <= finding.problem.params.items()
-
-
-@pytest.mark.feature("L1", part="the deadline")
-def test_after_the_deadline_the_whole_group_of_processes_is_ended(folder: Path) -> None:
-    text = """
-        import pathlib, subprocess, time
-        child = subprocess.Popen(["sleep", "1000"])
-        pathlib.Path("child").write_text(str(child.pid))
-        def wait():
-            time.sleep(10**6)
-        wait()
-    """
-    began = time.monotonic()
-    (finding,) = checked(folder, "\n".join(line[8:] for line in text.split("\n")), seconds=3).findings
-    assert finding.problem.code == "HW-SCRIPT-DEADLINE"
-    assert finding.problem.place is not None
-    assert (os.path.basename(finding.problem.place.file), finding.problem.place.line) == ("job.py", 5)
-    assert finding.problem.params == {"seconds": "3 seconds"}
-    assert process_start_time(int((folder / "child").read_text())) is None
-    assert time.monotonic() - began < SECONDS
 
 
 @pytest.mark.feature("L1", part="what counts of the time")

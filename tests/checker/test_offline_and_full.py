@@ -104,7 +104,7 @@ UNSOUND = {
         "",
         "WINDOW-TAKEN-APART",
     ),
-    "syntax": ("t: SELECT sum( FROM visits", f"{{reads: t, {FILES}}}", "", "SQL-SYNTAX"),
+    "syntax": ("t: SELECT sum( FROM visits", f"{{reads: t, {FILES}}}", "SQL-SYNTAX", "SQL-SYNTAX"),
     "syntax of another dialect": (
         "t: SELECT * FROM visits FOR UPDATE",
         f"{{reads: t, {FILES}}}",

@@ -12,6 +12,8 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 import headwater as hw
 from headwater.checks.guarantees import Level
+from headwater.engine.build import SPARK_ERRORS
+from headwater.engine.python_sources import may_be_python, prevent_search, register_installed
 from headwater.errors import UsageProblem
 from headwater.values.secrets import hide
 
@@ -201,3 +203,46 @@ def test_what_a_query_reads_is_told_without_secrets(spark: SparkSession, tmp_pat
     own = hw.check(spark.readStream.format("ticks").load(), sink="noop").facts
     assert own is not None
     assert [(each.connector, each.own_code) for each in own.sources] == [("ticks", True)]
+
+
+@pytest.mark.feature("L1", part="no search for Python data sources")
+def test_an_unknown_format_imports_nothing(spark: SparkSession, rates: DataFrame, tmp_path: Path) -> None:
+    probe, marker = tmp_path / "pyspark_probe.py", tmp_path / "imported"
+    probe.write_text(f"open({str(marker)!r}, 'w')\nraise RuntimeError\n", encoding="utf-8")
+    spark.sparkContext.addPyFile(str(probe))
+    assert "HW-SCRIPT-SOURCE-MISSING" in codes(hw.check(rates, sink="no_such_format"))
+    with pytest.raises(SPARK_ERRORS):
+        spark.readStream.format("no_such_format").load()
+    jvm: Any = spark._jvm
+    # In the user's own JVM the search is still to come, and may find the format.
+    searched = getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$")
+    getattr(getattr(searched, "MODULE$"), "dataSourceBuilders_$eq")(jvm.scala.Option.empty())
+    try:
+        assert hw.check(rates, sink="no_such_format").ok
+    finally:
+        prevent_search(spark.sparkContext)
+    assert not marker.exists()
+
+
+NUMBERS = """
+from pyspark.sql.datasource import DataSource
+
+
+class DefaultSource(DataSource):
+    @classmethod
+    def name(cls):
+        return "numbers"
+"""
+
+
+@pytest.mark.feature("L1", part="installed Python data sources")
+def test_an_installed_data_source_is_known(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, name in (("site-packages", "pyspark_numbers"), ("own", "pyspark_own")):
+        (tmp_path / folder).mkdir()
+        text = NUMBERS.replace('"numbers"', repr(name.removeprefix("pyspark_")))
+        (tmp_path / folder / f"{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    register_installed(spark)
+    assert (may_be_python(spark, "Numbers"), may_be_python(spark, "own")) == (True, False)

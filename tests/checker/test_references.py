@@ -17,9 +17,11 @@ from headwater.api.checking import check
 from headwater.engine.spark_references import parsed_references
 from headwater.errors import PipelineError
 from headwater.plan.sql_references import NotAQuery, Reference, sql_references
+from headwater.plan.sql_syntax import _QUERIES, _STATEMENTS
 from headwater.spec import TableSpec
 from tests.docs.pages import DOCS, ROOT, blocks
 from tests.pipelines import write
+from tests.statements import GOOD, WRONG
 
 READ = [
     "SELECT 1",
@@ -167,3 +169,24 @@ def test_a_statement_behind_a_with_is_never_run(context: SparkContext, tmp_path:
     result = check(write(tmp_path, f'name: p\n{sources}\ntables: {{t: "{sql}"}}\n{sinks}\n'))
     assert [each.problem.code for each in result.errors] == ["HW-SQL-NOT-A-QUERY"]
     assert not into.exists()
+
+
+def test_what_is_certainly_wrong_is_refused_by_spark_and_what_it_takes_is_not(context: SparkContext) -> None:
+    parser = SparkSession(context)._jsparkSession.sessionState().sqlParser()
+    for sql, *_ in WRONG:
+        with pytest.raises(ParseException):
+            parser.parsePlan(sql)
+    for sql in GOOD:
+        parser.parsePlan(sql)
+
+
+def test_every_word_that_begins_a_statement_of_spark_is_known(context: SparkContext) -> None:
+    jvm: Any = SparkSession(context)._jvm
+    parser = jvm.org.apache.spark.sql.catalyst.parser.SqlBaseParser
+    rules, words = parser._ATN.getClass().getField("ruleToStartState").get(parser._ATN), parser.VOCABULARY
+    for rule in (parser.RULE_compoundOrSingleStatement, parser.RULE_query):
+        following = parser._ATN.nextTokens(rules[rule]).toList()
+        begin = {words.getSymbolicName(following[index]) for index in range(following.size())}
+        assert begin
+        punctuation = {"LEFT_PAREN", "SEMICOLON", "EOF", "EPSILON", None}
+        assert begin - punctuation <= {*_QUERIES, *_STATEMENTS}

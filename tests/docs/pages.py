@@ -59,6 +59,9 @@ class Command:
         return self.text.startswith("headwater dev kafka ") and "--servers" not in self.text
 
 
+_BUSY = re.compile(r" … \d+ s$|Waiting for the JVM of the previous run")
+
+
 def blocks(page: Path) -> Iterator[Block]:
     """The blocks of a page, in order."""
     text = page.read_text(encoding="utf-8")
@@ -88,7 +91,8 @@ def commands(block: Block) -> Iterator[Command]:
 def differences(command: Command, shown: list[str]) -> list[str]:
     """Nothing if the command printed what the page says; else both, for a message."""
     said = [normal(line) for line in command.output if line not in (INTERRUPTED, KILLED)]
-    printed = [normal(line) for line in shown]
+    # Only a slow start says what it is busy with.
+    printed = [normal(line) for line in shown if not _BUSY.search(line)]
     same = _same_by_query if command.text.split()[:2] == ["headwater", "run"] else _same
     if same(said, printed):
         return []

@@ -13,7 +13,7 @@ from headwater.api.schema import schema
 from headwater.connectors import all_connectors
 from headwater.errors import Entry, HeadwaterError
 from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys
-from headwater.loaders.validation import known_keys
+from headwater.loaders.known_keys import known_keys
 from scripts import reference
 
 PAGES = reference.pages()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import takewhile
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -117,7 +118,9 @@ def test_commands_named_in_the_text_exist_with_their_options() -> None:
                 assert word in command.commands, f"{page.name}: headwater {' '.join(words)}"
                 command = command.commands[word]
         known = {option for parameter in command.params for option in parameter.opts}
-        used = {word.split("=")[0] for word in words if word.startswith("--")}
+        # What comes after `--` belongs to a script.
+        own = takewhile(lambda word: word != "--", words)
+        used = {word.split("=")[0] for word in own if word.startswith("--")}
         assert used <= known | {"--help"}, f"{page.name}: headwater {' '.join(words)}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -99,6 +100,9 @@ def kill(run: Program, victim: str, folder: Path) -> Owner | None:
     owner = lock_of(folder, "copied")
     began = owner is not None and owner.process.pid == run.pid and owner.jvm is not None
     if victim == "python" or not began:
+        if owner is not None and owner.jvm is not None:
+            # The next life is sure to meet it.
+            os.kill(owner.jvm.pid, signal.SIGSTOP)
         run.signal(signal.SIGKILL)
         assert run.wait() == -signal.SIGKILL
     else:
@@ -119,11 +123,19 @@ def take_over(run: Program, dead: Owner, folder: Path) -> None:
         now = lock_of(folder, "copied")
         return now is not None and now.run_id != dead.run_id
 
+    if dead.jvm is not None:
+        run.until(lambda: any(event["event"] == "start_phase" for event in run.events))
+        first = run.events[0]
+        waits = f"Waiting for the JVM of the previous run (process {dead.jvm.pid}) to exit"
+        assert (first["phase"], first["text"], first["seconds"]) == ("previous_jvm", waits, 0)
+        assert not is_other()
+        os.kill(dead.jvm.pid, signal.SIGCONT)
     run.until(is_other)
     assert dead.jvm is None or not dead.jvm.alive
     run.until(lambda: any(event["event"] == "said" for event in run.events))
     said = [event["text"] for event in run.events if event["event"] == "said"]
     assert f"process {dead.process.pid} " in said[0]
+    assert dead.jvm is None or re.search(r"whose JVM took \d+\.\d s to exit", said[0])
 
 
 def refused(folder: Path) -> None:

@@ -207,8 +207,8 @@ def test_a_row_that_is_kept_as_columns_is_fed_again_as_it_was(
 ) -> None:
     made = spark.sql(MADE).coalesce(1)
     times = {"timestampFormat": READ[format].get("timestamp_format", "yyyy-MM-dd HH:mm:ss.SSSSSS")}
-    spaces = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-    made.write.format(format).options(**times, **spaces).save(str(tmp_path / "in"))
+    kept = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false", "escape": '"'}
+    made.write.format(format).options(**times, **kept).save(str(tmp_path / "in"))
 
     def source(id_: str) -> JudgedFiles:
         schema = {"id": id_, "name": "string", "at": "timestamp"}

@@ -110,6 +110,8 @@ CSV: list[tuple[bytes, dict[str, Any], str | None, str | None]] = [
     (b"1;heron;2.5;2026-01-02", {"id": 1, "kind": "heron", "w": 2.5, "on": DAY}, None, None),
     (b"2;;;\n", {"id": 2}, None, None),
     (b'3;"a;b";1;2026-01-02', {"id": 3, "kind": "a;b", "w": 1.0, "on": DAY}, None, None),
+    (b'3;"a ""b"" c";1;2026-01-02', {"id": 3, "kind": 'a "b" c', "w": 1.0, "on": DAY}, None, None),
+    (b'3;"a\nb";1;2026-01-02', {"id": 3, "kind": "a\nb", "w": 1.0, "on": DAY}, None, None),
     (b"4;-;1;2026-01-02", {"id": 4, "w": 1.0, "on": DAY}, None, None),
     (b"x;heron;2.5;2026-01-02", {"kind": "heron", "w": 2.5, "on": DAY}, WRONG, "id: x is not an int"),
     (b"5;heron;2.5;soon", {"id": 5, "kind": "heron", "w": 2.5}, WRONG, "on: soon is not a date"),

@@ -23,7 +23,7 @@ KEYS = {
     "text": "format: text, partition_by: kind",
     "xml": "format: xml, row_tag: bird",
 }
-READ_OPTIONS = {"csv": {"header": "true", "sep": ";"}, "xml": {"rowTag": "bird"}}
+READ_OPTIONS = {"csv": {"escape": '"', "header": "true", "sep": ";"}, "xml": {"rowTag": "bird"}}
 SCHEMA = "id int, kind string, name string"
 
 

@@ -53,7 +53,7 @@ def test_tables_are_queried_while_the_stream_runs_and_a_second_start_begins_anew
     feed(tmp_path / "in", "1", words("ant", "bee", "ant"), at=1000)
     feed(tmp_path / "lengths", "1", [{"word": "bee", "size": 3}])
     p, ids = pipeline(tmp_path), dict[str, str]()
-    with p.start(conf=CONF, until_idle=True) as run:
+    with p.start(conf=CONF) as run:
         assert run.wait_idle(60)
         # The sink's rows, not the source of the same name.
         assert rows(run, "SELECT * FROM words") == Counter({("ant", None): 2, ("bee", 3): 1})
@@ -77,7 +77,7 @@ def test_tables_are_queried_while_the_stream_runs_and_a_second_start_begins_anew
 
     feed(tmp_path / "in", "3", words("cat"), at=1002)
     events = list[Event]()
-    with p.start(conf=CONF, until_idle=True, on_event=events.append) as again:
+    with p.start(conf=CONF, on_event=events.append) as again:
         assert again.wait_idle(60)
         assert rows(again, "SELECT * FROM words") == Counter(
             {("ant", None): 2, ("bee", 3): 2, ("cat", None): 1}

@@ -63,7 +63,12 @@ def test_what_belongs_together_is_missed(spark: SparkSession, tmp_path: Path) ->
     # The same checkpoint, and a folder whose log names another place.
     out.rename(tmp_path / "results")
     moved = write(tmp_path, PIPELINE.replace("path: out", "path: results"))
-    assert findings(moved) == [(Severity.ERROR, "HW-FILE-OUTSIDE-FOLDER", "rows")]
+    assert findings(moved) == [(Severity.ERROR, "HW-OUTPUT-CHANGED", "rows")]
+    facts = folder / "facts" / "rows.json"
+    stored = facts.read_text()
+    facts.unlink()
+    assert (Severity.ERROR, "HW-FILE-OUTSIDE-FOLDER", "rows") in findings(moved)
+    facts.write_text(stored)
     (tmp_path / "results").rename(out)
 
     # Another checkpoint: by another name of the sink, or in another run folder.

@@ -80,8 +80,7 @@ def alerts(numbers):
 
 
 if __name__ == "__main__":
-    with p.start(master="local[2]", until_idle=True) as run:
-        assert run.wait_idle(60)
+    run = p.start(master="local[2]", until_idle=True)
     run.raise_failures()
 """
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headwater as hw
 from headwater.checkpoint import Owner
 from headwater.errors import Held, QueryFailed, UsageProblem
-from headwater.events import Event, QueryProgress, QueryStarted, QueryStatus, RunEnded
+from headwater.events import Event, QueryProgress, QueryStarted, QueryStatus, RunEnded, Said
 from tests.pipelines import feed, rows_of, run_until_idle, wait_for, write
 
 SECONDS = 60.0
@@ -263,3 +263,44 @@ def test_events_come_to_the_caller_in_order(context: SparkContext, tmp_path: Pat
     ended = [each for each in events if isinstance(each, RunEnded)]
     assert [each.exit_code for each in ended] == [0]
     assert events[-1] is ended[0]
+
+
+LOADED = """
+name: loaded
+sources:
+  orders: {connector: files, path: in, format: json, schema: {id: int}, max_files_per_batch: 1}
+tables:
+  doubled: SELECT id * 2 AS id FROM orders WHERE 1 / (id - 100) < 1
+sinks:
+  out: {reads: doubled, connector: files, path: out, format: json, trigger: every 1 hour}
+"""
+
+
+@pytest.mark.feature("F1", part="a loaded file, until idle")
+def test_a_loaded_pipeline_runs_until_it_is_idle(
+    context: SparkContext, spark: SparkSession, tmp_path: Path
+) -> None:
+    file = write(tmp_path, LOADED)
+    feed(tmp_path / "in", "1", [{"id": 1}, {"id": 2}], at=1000)
+    feed(tmp_path / "in", "2", [{"id": 3}], at=1001)
+    events: list[Event] = []
+
+    def cell() -> hw.Run:
+        """What a user runs again and again in a notebook."""
+        return hw.load(file).start(until_idle=True, on_event=events.append)
+
+    run = cell()
+    assert (run.is_active, run.exit_code) == (False, 0)
+    assert {query.status for query in run.queries.values()} == {QueryStatus.STOPPED}
+    assert [event.exit_code for event in events if isinstance(event, RunEnded)] == [0]
+    assert "Nothing is left to read." in [event.text for event in events if isinstance(event, Said)]
+    assert rows_of(spark, tmp_path / "out") == Counter([(2,), (4,), (6,)])
+
+    feed(tmp_path / "in", "3", [{"id": 4}], at=1002)
+    feed(tmp_path / "in", "4", [{"id": 100}], at=1003)
+    failed = cell()
+    assert rows_of(spark, tmp_path / "out") == Counter([(2,), (4,), (6,), (8,)])
+    assert (failed.is_active, failed.exit_code) == (False, 1)
+    with pytest.raises(QueryFailed) as raised:
+        failed.raise_failures()
+    assert {problem.place and problem.place.line for problem in raised.value.problems} == {6}

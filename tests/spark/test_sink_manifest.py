@@ -57,10 +57,7 @@ def rows_in(file: Path, format: str, spark: SparkSession) -> Iterator[tuple[str,
             )
         case "csv":
             with file.open(newline="") as lines:
-                yield from (
-                    (r["id"], r["name"], r["kind"])
-                    for r in csv.DictReader(lines, delimiter=";", escapechar="\\", doublequote=False)
-                )
+                yield from ((r["id"], r["name"], r["kind"]) for r in csv.DictReader(lines, delimiter=";"))
         case "json":
             rows = map(json.loads, gzip.decompress(file.read_bytes()).splitlines())
             yield from ((str(r["id"]), r["name"], r["kind"]) for r in rows)

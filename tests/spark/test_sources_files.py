@@ -263,9 +263,11 @@ def test_limits_order_and_age_of_files(spark: SparkSession, tmp_path: Path) -> N
     # An hour before the newest file seen so far is the oldest that still counts.
     feed(folder, "late", [{"id": 3}], at=NOON - 30 * 60)
     feed(folder, "too_late", [{"id": 4}], at=NOON - 70 * 60)
+    # By default Spark would skip what is 7 days older than the newest.
+    feed(folder, "old", [{"id": 5}], at=NOON - 10 * 24 * 60 * 60)
     run_until_idle(file)
     assert captured(tmp_path, "aged")[1:] == [Counter([(3,)])]
-    assert sum(captured(tmp_path, "oldest"), Counter()) == Counter([(id_,) for id_ in range(5)])
+    assert sum(captured(tmp_path, "oldest"), Counter()) == Counter([(id_,) for id_ in range(6)])
 
 
 def test_a_file_that_can_not_be_read_is_named_with_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:

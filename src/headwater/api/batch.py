@@ -17,6 +17,7 @@ from headwater.engine.counted import counted
 from headwater.engine.loading import load
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
+from headwater.engine.shared_paths import batch_paths, unshared
 from headwater.engine.translate import code_problem, failure_problem
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
 from headwater.errors.catalogue.kafka_sink import BATCH_NEEDS_APPEND
@@ -72,6 +73,10 @@ def run_batch_spec(
         prepared = prepare(session, spec, batch=True)
         if prepared.problems:
             raise PipelineError.of(problem for _, problem in prepared.problems)
+        paths = batch_paths(prepared, spec, {sink.name: _options(sink, into) for sink in spec.sinks})
+        not_shared = unshared(prepared, paths, lambda text: emit(Said(text=text)))
+        if not_shared:
+            raise PipelineError.of(finding.problem for finding in not_shared)
         order = in_order(prepared, spec.sinks)
         written = {sink.name: _written(prepared, spec, sink, into, emit) for sink in order}
         counts = batch_counts(prepared, order, emit)

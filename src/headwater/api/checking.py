@@ -15,7 +15,7 @@ from headwater.checks.rates import rate_problems
 from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
 from headwater.errors.catalogue.programs import SCRIPT_ACCEPT, SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
-from headwater.events import Event, SparkStarting
+from headwater.events import Event, Said, SparkStarting
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.quarantine import with_quarantine
 from headwater.spec import PipelineSpec
@@ -32,12 +32,13 @@ def check(
     arguments: tuple[str, ...] = (),
     deadline: float = DEADLINE_SECONDS,
     accept: Mapping[str, str] | None = None,
+    network: bool = False,
     emit: Callable[[Event], None] = lambda event: None,
 ) -> CheckResult:
     """Check a pipeline file; offline no JVM is started. `rates` are rows per second by source.
 
-    A Python file that makes no pipeline is run as a script, with `arguments` and within the `deadline`;
-    `accept` holds codes of findings that are all right there, each with the reason.
+    A Python file that makes no pipeline is run as a script: with `arguments`, within the `deadline`, without
+    a network unless `network` is set. `accept` holds codes of findings that are all right there.
     """
     try:
         if is_script(file):
@@ -53,6 +54,7 @@ def check(
                 conf=conf,
                 rates=rates,
                 accept=accept,
+                network=network,
             )
             if of_script is not None:
                 return of_script
@@ -62,14 +64,17 @@ def check(
             raise UsageProblem(SCRIPT_ACCEPT.at(None, file=str(file)))
         spec = with_quarantine(load(file))
     except PipelineError as error:
-        wrong = tuple(together(map(Finding, error.problems)))
-        return CheckResult(str(file), None, offline, wrong, strict=strict)
+        return _rejected(str(file), offline, strict, error)
     refuse_unknown_rates(spec, rates)
     checked = _checked(spec, offline=offline, master=master, conf=conf, emit=emit)
     outlines = {name: Outline.of(facts, rates) for name, facts in checked.facts.items()}
     known = {s.name: guarantee_offline(spec, checked.graph, s) for s in spec.sinks if offline}
     sinks = tuple(SinkChecked(s.name, outlines.get(s.name), known.get(s.name)) for s in spec.sinks)
     return CheckResult(str(file), spec.name, offline, tuple(checked.findings), sinks, strict)
+
+
+def _rejected(file: str, offline: bool, strict: bool, error: PipelineError) -> CheckResult:
+    return CheckResult(file, None, offline, tuple(together(map(Finding, error.problems))), strict=strict)
 
 
 def check_spec(
@@ -119,7 +124,7 @@ def _checked(
 
     emit(SparkStarting())
     try:
-        heard = check_with_spark(spec, master, conf)
+        heard = check_with_spark(spec, master, conf, lambda text: emit(Said(text=text)))
         return Checked(heard.findings, graph, heard.facts)
     except EnvironmentProblem as error:
         # What is known without Spark is told all the same, if the pipeline would not start anyway.

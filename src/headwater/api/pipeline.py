@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 from headwater.api.checking import check_spec
 from headwater.api.results import BatchResult, ExplainResult
 from headwater.checks import Finding
+from headwater.engine.loading import declared, judged
+from headwater.errors.catalogue.pipelines import NO_SINKS, NO_SUCH_PATH
 from headwater.events import Event
 from headwater.loaders.python_form import Declarations
+from headwater.loaders.yaml_form import YamlFile
 
 if TYPE_CHECKING:
     from headwater.runtime import Run
@@ -34,11 +37,12 @@ class Pipeline(Declarations):
         stop_timeout: float | None = None,
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> Run:
-        """Start every sink after a full check, and return at once.
+        """Start every sink after a full check, and return immediately.
 
-        With `until_idle` the queries don't wait for their intervals, so that `run.wait_idle()` comes soon.
-        `stop_timeout` is for stops that name no time of their own: the seconds (60 if not said) that running
-        batches get.
+        With `until_idle` this returns when nothing is left to read and every query has stopped, as
+        `headwater run --until-idle` does; the run then has its `exit_code`. The queries don't wait for their
+        intervals. `stop_timeout` is how many seconds a stop waits for running batches (default: 60), unless
+        the stop sets its own timeout.
         """
         from headwater.runtime import RunOptions, start
 
@@ -51,6 +55,8 @@ class Pipeline(Declarations):
             stop_seconds=RunOptions.stop_seconds if stop_timeout is None else stop_timeout,
         )
         run, _ = start(self.spec(), options, on_event, _to_stdout)
+        if until_idle:
+            run.stop_when_idle()
         return run
 
     def check(
@@ -87,6 +93,23 @@ class Pipeline(Declarations):
         options = RunOptions(master=master, conf=conf or {}, spark_ui=spark_ui)
         folder = Path(into) if into else None
         return run_batch_spec(self.spec(), options, into=folder, append=append, stdout=_to_stdout)
+
+
+def load(file: str | Path) -> Pipeline:
+    """The pipeline of a file, as `headwater run` takes it: `pipeline.yml`, `pipeline.py`, `pipeline.py:name`.
+
+    PipelineError has every problem of the file. A source whose path is missing, and a pipeline without a
+    sink, are rejected only when the pipeline starts.
+    """
+    found = declared(file)
+    if isinstance(found, YamlFile):
+        pipeline = Pipeline.of_file(found)
+    else:
+        # Python loads a module once; each call gives a pipeline of its own.
+        assert isinstance(found, Pipeline), "a program makes nothing else"
+        pipeline = found.copied()
+    judged(pipeline, (NO_SINKS, NO_SUCH_PATH))
+    return pipeline
 
 
 def _to_stdout(line: str) -> None:

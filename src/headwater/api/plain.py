@@ -181,13 +181,14 @@ def check_script(
     conf: Mapping[str, str] | None = None,
     rates: Mapping[str, float] | None = None,
     accept: Mapping[str, str] | None = None,
+    network: bool = False,
 ) -> CheckResult | None:
     """Run a script with its starts and writes caught, and judge each query; None if it makes a pipeline."""
     from headwater.engine.plain.script import run_script
 
     settings = {**(conf or {}), **({"spark.master": master} if master else {})}
     accepts = _accepts(accept, None, "`--accept {code}=…`")
-    run = run_script(file, arguments, seconds, settings)
+    run = run_script(file, arguments, seconds, settings, network)
     if run.declares and not run.queries and run.problem is None:
         return None
     findings = [finding for caught in run.queries for finding in _findings(caught)]
@@ -195,6 +196,11 @@ def check_script(
         findings.insert(0, Finding(run.problem))
     elif not run.queries:
         findings.append(_nothing_started(file, run.spark))
+    told_already = run.problem and (run.problem.code, run.problem.place)
+    notes = [note for note in run.notes if (note.code, note.place) != told_already]
+    findings += [Finding(note, Severity.ADVICE) for note in notes]
+    if run.weakness:
+        findings.append(Finding(run.weakness, Severity.WARNING))
     whole = run.problem is None and bool(run.queries) and not any(each.problems for each in run.queries)
     told = accepted_by(accepts, findings, complete=whole)
     sinks = tuple(SinkChecked(each.facts.sink, Outline.of(each.facts, rates)) for each in run.queries)

@@ -79,10 +79,8 @@ def _wait(
             reason = f"{signals.stop}: the running batches are finished first."
         elif deadline is not None and deadline():
             reason = f"{limit} are over."
-        elif options.until_idle and running.is_idle and running.is_active:
-            reason = "Nothing is left to read."
-        elif options.until_idle and running.is_active and running.end_if_hindered():
-            reason = "Some input can't be taken in: the run ends without it."
+        elif options.until_idle:
+            reason = running.reason_to_end()
     if not reason:
         return
     emit(Said(text=reason))

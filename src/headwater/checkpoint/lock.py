@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +25,9 @@ _KILL_WAIT = 5.0  # how long a killed JVM may take to be gone
 _GUARD_WAIT = 15.0  # how long a starter waits for others, beyond what they may wait for a JVM
 _BEAT_WAIT = 1.0  # the same for an owner, who need not wait
 _PAUSE = 0.05
+
+Waiting = Callable[[int], AbstractContextManager[object]]
+"""Is entered with the process id of a dead run's JVM while that is about to exit."""
 
 
 class Clock(Protocol):
@@ -100,11 +103,12 @@ class CheckpointLock:
         clock: Clock | None = None,
         store: Store | None = None,
         jvm_wait: float = 10.0,
+        waiting: Waiting = lambda pid: nullcontext(),
     ) -> Self:
         """Hold a checkpoint or raise `Held`; `took_over` then says whose dead run was replaced.
 
         `store` is the folder that holds the checkpoint. A dead owner's JVM gets `jvm_wait` seconds to end by
-        itself before it is killed.
+        itself before it is killed; `waiting` is entered with its process id meanwhile.
         """
         clock = clock or SystemClock()
         # Links are followed, so that every spelling of one checkpoint leads to the same lock.
@@ -121,7 +125,7 @@ class CheckpointLock:
                             checkpoint=str(real), seconds=patience, guard=str(files.guard)
                         )
                     )
-                took_over = _take(files, mine, clock, jvm_wait)
+                took_over = _take(files, mine, clock, jvm_wait, waiting)
         return cls(files, mine, took_over, clock)
 
     @property
@@ -265,7 +269,7 @@ def _wait(condition: Callable[[], bool], clock: Clock, patience: float) -> bool:
     return True
 
 
-def _take(files: _Files, mine: Owner, clock: Clock, jvm_wait: float) -> Owner | None:
+def _take(files: _Files, mine: Owner, clock: Clock, jvm_wait: float, waiting: Waiting) -> Owner | None:
     """Write this run into the lock; the dead owner that stood there, if any. Under the guard only."""
     while not files.store.create(files.name, mine.to_bytes()):
         data = files.read()
@@ -276,7 +280,9 @@ def _take(files: _Files, mine: Owner, clock: Clock, jvm_wait: float) -> Owner | 
         dead = Owner.from_bytes(data, files.path)
         if dead is not None:
             _refuse_if_alive(files, dead, mine, clock)
-            _end_jvm(files, dead, mine.place, clock, jvm_wait)
+            if dead.jvm and dead.place == mine.place and dead.jvm.alive:
+                with waiting(dead.jvm.pid):
+                    _end_jvm(files, dead, dead.jvm, clock, jvm_wait)
         files.store.replace(files.name, mine.to_bytes())
         return dead
     return None
@@ -305,10 +311,9 @@ def _refuse_if_heard(files: _Files, owner: Owner, here: Place, clock: Clock) -> 
         raise Held(catalogue.CHECKPOINT_HELD_ELSEWHERE.at(**params))
 
 
-def _end_jvm(files: _Files, dead: Owner, here: Place, clock: Clock, jvm_wait: float) -> None:
+def _end_jvm(files: _Files, dead: Owner, jvm: Process, clock: Clock, jvm_wait: float) -> None:
     """Wait until a dead owner's JVM is gone, and kill it if it stays."""
-    jvm = dead.jvm
-    if jvm is None or dead.place != here or _wait(lambda: not jvm.alive, clock, jvm_wait):
+    if _wait(lambda: not jvm.alive, clock, jvm_wait):
         return
     # It has just been seen alive under its own start time, so the number is still its own.
     with suppress(ProcessLookupError, PermissionError):

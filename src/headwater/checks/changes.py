@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headwater.checks.finding import Finding, Severity
-from headwater.checks.rule import Rule, Situation
-from headwater.connectors import all_connectors, sink_side
+from headwater.checks.guarantees import known_sink
+from headwater.checks.rule import Rule, Situation, query_of
+from headwater.connectors import sink_side, source_side
+from headwater.errors.catalogue.changes import OUTPUT_CHANGED, SOURCE_OPTION_CHANGED
 from headwater.errors.catalogue.memory import SINK_KIND_CHANGED
 from headwater.errors.catalogue.running import (
     MOVED,
@@ -56,7 +58,8 @@ class PlaceChanged(Rule):
 
 
 class SinkKindChanged(Rule):
-    """A table in memory begins anew at each start, and its checkpoint with it; that of others must stay."""
+    """A table in memory gets a new checkpoint at each start; other sinks keep theirs. A files sink has a log
+    that must start with the first batch of the checkpoint."""
 
     entries = {SINK_KIND_CHANGED: Severity.ERROR}
     example = """
@@ -76,12 +79,72 @@ class SinkKindChanged(Rule):
                 says = "each start of it would remove the checkpoint"
             elif _in_process(then.connector):
                 says = "it would go on after rows that were only in memory and are gone"
+            elif _passes_over(now.connector) and sink in situation.reached:
+                says = "its own log of batches must start with the first batch of the checkpoint"
             else:
                 continue
             problem = SINK_KIND_CHANGED.at(
                 positions[sink], sink=sink, old=then.connector, new=now.connector, says=says
             )
             yield Finding(problem, sink=sink)
+
+
+class SourceOptionChanged(Rule):
+    """A query counts files in ignored directories as read: with another option it would never read them."""
+
+    entries = {SOURCE_OPTION_CHANGED: Severity.ERROR}
+    example = """
+        sources:
+          orders:   # it had no options
+            connector: files
+            path: orders/
+            format: json
+            schema: {id: int}
+            options: {recursiveFileLookup: true}
+    """
+    lasting = False
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink, now in situation.facts.items():
+            then = situation.stored.get(sink)
+            before = {each.name: each for each in then.sources} if then and sink in situation.reached else {}
+            query = query_of(situation.spec, now)
+            for source in now.sources:
+                old = before.get(source.name)
+                if old is None or old.connector != source.connector or not source.streaming:
+                    continue
+                for key in source_side(source.connector).fixed_options:
+                    was, is_ = (_option(each, key) for each in (old, source))
+                    if was != is_:
+                        place = query.source_at(source.name, "options")
+                        params = {"key": key, "old": _set_to(was), "new": _set_to(is_)}
+                        problem = SOURCE_OPTION_CHANGED.at(place, sink=sink, source=source.name, **params)
+                        yield Finding(problem, sink=sink)
+
+
+class OutputChanged(Rule):
+    """Some keys of a sink can't change while its checkpoint is kept: the log in the folder of a files sink
+    starts with the first batch of the checkpoint, and its readers expect one format."""
+
+    entries = {OUTPUT_CHANGED: Severity.ERROR}
+    example = """
+        sinks:
+          totals: {reads: totals, connector: files, path: out/, format: json}   # it was parquet
+    """
+    lasting = False
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink in situation.spec.sinks:
+            then, now = situation.stored.get(sink.name), situation.facts.get(sink.name)
+            if then is None or now is None or moved(then, now):
+                continue
+            for key, (old, new) in changed_options(situation, sink.name).items():
+                problem = OUTPUT_CHANGED.at(
+                    sink.at(key), sink=sink.name, key=key, old=_set_to(old), new=_set_to(new)
+                )
+                yield Finding(problem, sink=sink.name)
 
 
 class TimezoneChanged(Rule):
@@ -157,10 +220,37 @@ class OutputSchemaChanged(Rule):
                 yield Finding(problem, Severity.WARNING, sink)
 
 
+def changed_options(situation: Situation, sink: str) -> dict[str, tuple[str, str]]:
+    """The options of a sink that can't change once it has a batch and have, each as it was and as it is."""
+    then, now = situation.stored.get(sink), situation.facts[sink]
+    if then is None or then.connector != now.connector or sink not in situation.reached:
+        return {}
+    both = then.fixed_options.keys() & now.fixed_options.keys()
+    pairs = {
+        key: (then.fixed_options[key], now.fixed_options[key]) for key in now.fixed_options if key in both
+    }
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _option(source: SourceFacts, key: str) -> str:
+    """The value of an option of Spark, whose names have no case."""
+    return next((value for name, value in source.options.items() if name.lower() == key.lower()), "")
+
+
+def _set_to(value: str) -> str:
+    return f"`{value}`" if value else "not set"
+
+
 def _in_process(connector: str) -> bool:
-    """Whether a sink of this kind keeps its rows in the process; one that is not installed is none."""
-    known = all_connectors().get(connector)
-    return bool(known and known.sink and known.sink.in_process)
+    """Whether a sink of this kind keeps its rows in the process."""
+    side = known_sink(connector)
+    return side is not None and side.in_process
+
+
+def _passes_over(connector: str) -> bool:
+    """Whether a sink of this kind skips the batches that its own log has."""
+    side = known_sink(connector)
+    return side is not None and side.passes_over
 
 
 def _differences(held: Mapping[str, str], now: QueryFacts) -> list[str]:

@@ -126,7 +126,7 @@ def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
 
 
 class TableNotQueried(Rule):
-    """A pipeline file of YAML is run by commands only; one of Python may be started by a program."""
+    """Commands can't query the table; a Python program that declares or loads the pipeline can."""
 
     entries = {TABLE_NOT_QUERIED: Severity.WARNING}
     example = """
@@ -137,7 +137,7 @@ class TableNotQueried(Rule):
     asks_parts = True
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
-        if not situation.spec.declared_in.endswith(".py"):
+        if not situation.spec.in_program:
             yield from unqueried(situation.spec)
 
 

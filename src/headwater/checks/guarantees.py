@@ -94,7 +94,7 @@ def guarantee_of(facts: QueryFacts) -> Guarantee:
 
 def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guarantee:
     """What is known without Spark; the query is unknown, so this says exactly once never."""
-    side = _known_sink(sink.connector)
+    side = known_sink(sink.connector)
     paced = list(_paced(str(sink.trigger)))
     unknown = Reason(Part.QUERY, Level.UNKNOWN, "only Spark can tell what it computes", "a check with Spark")
     return Guarantee.of(
@@ -108,7 +108,7 @@ def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guara
 
 def is_kept(facts: QueryFacts) -> bool:
     """Whether what a sink got outlives a crash, and each row would count once, but for the query and sink."""
-    side = _known_sink(facts.connector)
+    side = known_sink(facts.connector)
     if side is None:
         keeps = bool(facts.connector)
     else:
@@ -206,7 +206,7 @@ def _sink(connector: str, delivery: str) -> Reason:
     if delivery not in Delivery.__members__:
         why = f"what {connector or 'the sink'} does with a batch that comes again is not known"
         return Reason(Part.SINK, Level.UNKNOWN, why, "the word of whoever wrote that sink")
-    kind, side = Delivery[delivery], _known_sink(connector)
+    kind, side = Delivery[delivery], known_sink(connector)
     if kind is Delivery.IDEMPOTENT:
         return Reason(Part.SINK, Level.EXACTLY_ONCE, _kept_how(connector, side))
     if kind is not Delivery.USER:
@@ -241,7 +241,7 @@ def _kept_how(connector: str, side: SinkSide | None) -> str:
     return f"a batch that runs again changes nothing in {connector}"
 
 
-def _known_sink(connector: str) -> SinkSide | None:
+def known_sink(connector: str) -> SinkSide | None:
     """What a connector says of itself; what a plain program writes to may be none of ours."""
     known = all_connectors().get(connector)
     return known.sink if known else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.changes import moved
+from headwater.checks.changes import changed_options, moved
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Rule, Situation
 from headwater.errors.catalogue.files_sink import FILE_OUTSIDE_FOLDER, OUTPUT_AHEAD, OUTPUT_UNREADABLE
@@ -53,8 +53,9 @@ class OutputMisplaced(Rule):
         positions = {sink.name: sink.position for sink in situation.spec.sinks}
         for sink, now in situation.facts.items():
             then = situation.stored.get(sink)
-            # Of a project that was moved as a whole this is only a part.
-            if now.held_outside and not (then and moved(then, now)):
+            # Where the project was moved, or the path was changed, that is the error.
+            elsewhere = then is not None and bool(moved(then, now))
+            if now.held_outside and not elsewhere and not changed_options(situation, sink):
                 folder = ", ".join(now.places)
                 problem = FILE_OUTSIDE_FOLDER.at(positions[sink], folder=folder, file=now.held_outside)
                 yield Finding(problem, sink=sink)
@@ -75,6 +76,8 @@ class OutputUnreadable(Rule):
     def findings(self, situation: Situation) -> Iterator[Finding]:
         positions = {sink.name: sink.position for sink in situation.spec.sinks}
         for sink, now in situation.facts.items():
+            if changed_options(situation, sink):
+                continue
             if now.held_unreadable and not now.held_outside:
                 place, says = ", ".join(now.places), now.held_unreadable
                 problem = OUTPUT_UNREADABLE.at(positions[sink], sink=sink, place=place, says=says)

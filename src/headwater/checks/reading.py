@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from headwater.checkpoint import checkpoints_in
 from headwater.checks.finding import Finding, Severity
 from headwater.checks.rule import Query, QueryRule, Rule, Situation
 from headwater.connectors import sink_side, source_side
-from headwater.errors.catalogue.reading import FULL_FOLDER, LIMIT_TOO_LOW, READ_TWICE
+from headwater.errors.catalogue.reading import DIRECTORIES_IGNORED, FULL_FOLDER, LIMIT_TOO_LOW, READ_TWICE
 from headwater.spec import SinkSpec, SourceSpec, Waiting
 from headwater.values import Duration, Every
 
@@ -16,6 +17,8 @@ MANY_FILES = 1_000
 MANY_BYTES = 1 << 30
 MANY_BATCHES = 10
 LONG = Duration.parse("1 hour")
+NAMED = 5
+"""So many directories are named."""
 
 
 class ReadTwice(QueryRule):
@@ -63,6 +66,35 @@ class FullFolder(Rule):
                     keys=" or ".join(f"`{key}`" for key in waiting.keys),
                 )
                 yield Finding(problem, Severity.ADVICE)
+
+
+class DirectoriesIgnored(Rule):
+    """A source reads the files of a directory and of its `key=value` directories. Spark ignores other
+    subdirectories silently, even one with the name `orders.json`."""
+
+    asks_parts = True
+    lasting = False
+    entries = {DIRECTORIES_IGNORED: Severity.WARNING}
+    example = """
+        sources:
+          clicks:   # clicks/ contains the directory 2026.json/
+            {connector: files, path: clicks/, format: json, schema: {page: string}}
+    """
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for source in situation.spec.sources:
+            ignored = source_side(source.connector).ignored(source.options)
+            if not ignored:
+                continue
+            more = len(ignored) - NAMED
+            problem = DIRECTORIES_IGNORED.at(
+                source.at("path"),
+                name=source.name,
+                count=f"{len(ignored):,} subdirectories" if len(ignored) > 1 else "a subdirectory",
+                directories=", ".join(ignored[:NAMED]) + (f" and {more:,} more" if more > 0 else ""),
+                glob=f"{os.path.basename(os.path.dirname(ignored[0]))}/*/",
+            )
+            yield Finding(problem, Severity.WARNING)
 
 
 class LimitTooLow(Rule):

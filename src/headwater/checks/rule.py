@@ -13,6 +13,7 @@ from headwater.checks.finding import Finding, Severity
 from headwater.errors import Entry
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression, Operator
+from headwater.plan.state_layout import StateLayout
 from headwater.spec import Named, PipelineSpec
 from headwater.values import Position
 
@@ -33,6 +34,8 @@ class Reached:
     """The newest batch that was planned."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What froze at the first start, as far as Spark wrote it down."""
+    committed_any: bool = True
+    """Whether a batch was committed; before that, nothing is stored for good."""
     committed: Callable[[], Mapping[str, Read] | None] = field(default=_unknown, compare=False)
     """What it has read of each source, up to the newest committed batch; looked up when it is asked for,
     None where that can't be told."""
@@ -89,7 +92,7 @@ class Query:
     """Where the value of a key of the sink stands, or else the sink itself."""
     source_at: Callable[..., Position | None] = lambda name, *key: None
     """Where the value of a key of a source stands, or else the source itself."""
-    where: Callable[[Operator | Expression], Position | None] = lambda step: None
+    where: Callable[[Operator | Expression | StateLayout], Position | None] = lambda step: None
     """Where a step of the query stands: in its table's text, at the table, or at the sink."""
     text: Callable[[str], str] = lambda table: ""
     """The SQL of a table; empty for one of Python."""
@@ -118,7 +121,7 @@ def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
     def source_at(name: str, *key: str | int) -> Position | None:
         return named[name].at(*key) if name in named else sink.position
 
-    def where(step: Operator | Expression) -> Position | None:
+    def where(step: Operator | Expression | StateLayout) -> Position | None:
         table = tables.get(step.table)
         if table is None:
             return named[step.table].position if step.table in named else sink.position

@@ -49,6 +49,7 @@ def check(
     ] = False,
     deadline: Deadline = "60s",
     accept: Accepted = None,
+    network: Annotated[bool, typer.Option("--allow-network", help="Let a script reach the network.")] = False,
     verbose: Verbose = False,
 ) -> None:
     """Say what is wrong with a pipeline, or with the queries of a plain script, before they start."""
@@ -73,6 +74,7 @@ def check(
             arguments=tuple(arguments or ()),
             deadline=seconds("--deadline", deadline),
             accept=accepts(accept),
+            network=network,
             emit=emit,
         )
     if as_json or as_sarif:

@@ -35,6 +35,7 @@ from headwater.events import (
     SinkBegun,
     SinkWritten,
     SparkStarting,
+    StartPhase,
 )
 from headwater.values import scrub
 
@@ -142,10 +143,10 @@ class LiveView(View):
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._picture)
 
     def show(self, event: Event) -> None:
+        if isinstance(event, QueryStarted | QueryProgress | QueryIdle | QueryEnded):
+            self._doing = None
         match event:
-            case SparkStarting():
-                self._doing = Spinner("dots", describe(event))
-            case SinkBegun():
+            case SparkStarting() | StartPhase() | SinkBegun():
                 self._doing = Spinner("dots", scrub(describe(event)))
             case QueryStarted(query=name):
                 self._rows[name] = {"status": QueryStatus.STARTING.value}
@@ -240,6 +241,9 @@ def describe(event: Event) -> str:
     match event:
         case SparkStarting():
             return STARTING_SPARK
+        case StartPhase():
+            count = "" if event.total is None else f": {event.done or 0:,} of {event.total:,}"
+            return f"{event.text}{count} …{f' {event.seconds} s' if event.seconds else ''}"
         case RunStarted():
             queries = ", ".join(event.queries)
             return (

@@ -41,6 +41,8 @@ class Context:
     goes_on: bool = False
     """Every query that reads the source goes on from its checkpoint: keys that count at a first start only
     count no more. It is told to sources that have such keys."""
+    metadata: bool = False
+    """Some table names `_metadata`: rows of files come with one more column, which holds it."""
 
 
 class Unreadable(Exception):

@@ -14,6 +14,9 @@ DETAIL = "__hw_detail"
 ROW = "__hw_row"
 OWN = (REASON, DETAIL, ROW)
 
+METADATA = "__hw_metadata"
+"""Where a row of a file came from; SQL tables see it as `_metadata`."""
+
 # What `bad_rows: keep` leaves in the table.
 KEPT_REASON = "_bad_reason"
 KEPT_TEXT = "_bad_text"

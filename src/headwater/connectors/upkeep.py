@@ -75,10 +75,16 @@ class SourceTask(Task, Protocol):
 class Admission(Task, Protocol):
     """The task of a source that opens new input before a batch takes it."""
 
-    def start(self, say: Callable[[str], None], go_on: Callable[[], None]) -> None:
+    def start(
+        self,
+        say: Callable[[str], None],
+        go_on: Callable[[], None],
+        counted: Callable[[int, int], None],
+    ) -> None:
         """Take in all that is there now; called before the queries start.
 
         What is waited for is said; while it waits it calls `go_on`, which may raise to end the start.
+        `counted` hears how many of how many are taken in.
         """
 
     def catch_up(self) -> int | None:

@@ -10,6 +10,7 @@ from pyspark.sql.functions import (
     count,
     count_if,
     lit,
+    make_valid_utf8,
     raise_error,
     regexp_replace,
     when,
@@ -35,7 +36,7 @@ def settled(judged: DataFrame, source: SourceSpec, counted: str | Observation | 
         case BadRows.DROP | BadRows.QUARANTINE:
             judged = judged.where(good)
         case BadRows.KEEP:
-            text = when(~good, col(ROW)["value"].cast("string"))
+            text = when(~good, make_valid_utf8(col(ROW)["value"].cast("string")))
             judged = judged.withColumns({KEPT_REASON: col(REASON), KEPT_TEXT: text})
     return judged.drop(*OWN)
 

@@ -13,12 +13,15 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.types import StructType
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
 
 from headwater.checkpoint import LocalStore, begun, checkpoints_in
 from headwater.checks.columns import watermark_problem
 from headwater.checks.declared import secret_problems
 from headwater.connectors import Context, sink_side, source_side
-from headwater.connectors.judged import QUARANTINE_COLUMNS
+from headwater.connectors.judged import METADATA, QUARANTINE_COLUMNS
 from headwater.engine.bad_rows import set_aside, settled
 from headwater.engine.conditions import expectation_problems
 from headwater.engine.connector_code import spark_module
@@ -41,6 +44,17 @@ from headwater.spec.paths import as_glob
 from headwater.values import BadRows
 
 SPARK_ERRORS = (PySparkException, Py4JError)
+
+
+def _names_metadata(table: TableSpec) -> bool:
+    """Whether the SQL of a table has the name, not only a text or a comment with it."""
+    sql = table.sql or ""
+    try:
+        tokens = Spark().tokenize(sql)
+    except SqlglotError:
+        return "_metadata" in sql.lower()
+    named = (each.text.lower() for each in tokens if each.token_type in (TokenType.VAR, TokenType.IDENTIFIER))
+    return "_metadata" in named
 
 
 def columns_in(frame: DataFrame) -> dict[str, str]:
@@ -73,6 +87,8 @@ class Builder:
     counts: Callable[[str], bool] = lambda source: True
     """Whether the rows of a source or table are counted in its queries, which some triggers can't have."""
     frames: dict[str, DataFrame] = field(default_factory=dict)
+    with_metadata: dict[str, DataFrame] = field(default_factory=dict)
+    """Sources of files with the column `_metadata`, if a table names it."""
     aside: dict[str, DataFrame] = field(default_factory=dict)
     """The rows that a source or table sets aside, where it does."""
     fed: dict[str, DataFrame] = field(default_factory=dict)
@@ -147,6 +163,7 @@ class Builder:
             starts=self.starts,
             ends_when_idle=self.ends_when_idle,
             goes_on=isinstance(declared, SourceSpec) and self._goes_on(declared),
+            metadata=any(_names_metadata(table) for table in self.spec.tables),
         )
 
     def _goes_on(self, source: SourceSpec) -> bool:
@@ -172,7 +189,14 @@ class Builder:
 
     def _source(self, source: SourceSpec) -> DataFrame:
         try:
-            return self._watermarked(self.stand_in(source) or self.read(source), source)
+            rows = self.stand_in(source) or self.read(source)
+            if METADATA in rows.columns:
+                seen = rows.withColumnRenamed(METADATA, "_metadata")
+                rows = rows.drop(METADATA)
+                # A declared column of that name is the user's.
+                if "_metadata" not in rows.columns:
+                    self.with_metadata[source.name] = self._watermarked(seen, source)
+            return self._watermarked(rows, source)
         except SPARK_ERRORS as error:
             raise PipelineError(source_problem(error, source, self.spec.root)) from error
 
@@ -231,7 +255,10 @@ class Builder:
 
     def _read_again(self, name: str) -> DataFrame:
         folder = quarantine_folder(self.spec.folder, name) / AGAIN
-        rows = self.spark.readStream.schema(QUARANTINE_COLUMNS).parquet(as_glob(str(folder), folder))
+        reader = self.spark.readStream.schema(QUARANTINE_COLUMNS)
+        # Else Spark reads files several times if the run folder has a character of a glob in its path.
+        reader = reader.option("recursiveFileLookup", "true")
+        rows = reader.parquet(as_glob(str(folder), folder))
         self.fed[name] = self.fed[name].union(rows) if name in self.fed else rows
         return rows.select("row")
 
@@ -288,10 +315,17 @@ class Builder:
         return frame.dropDuplicates(columns)
 
     def _sql(self, table: TableSpec) -> DataFrame:
+        # A view hides `_metadata`, so the tables that name it see sources with that column.
+        seen = self.with_metadata if _names_metadata(table) else {}
         try:
+            for name, frame in seen.items():
+                frame.createOrReplaceTempView(name)
             return self.spark.sql(table.sql or "")
         except SPARK_ERRORS as error:
             raise PipelineError(sql_problem(error, table)) from error
+        finally:
+            for name in seen:
+                self.frames[name].createOrReplaceTempView(name)
 
     def _call(self, table: TableSpec) -> DataFrame:
         assert table.function is not None, "a table is SQL or a function"

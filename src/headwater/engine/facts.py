@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from headwater.connectors import sink_side, source_side
 from headwater.engine.analysis import trigger_refusal_of
-from headwater.engine.build import columns_in
+from headwater.engine.build import SPARK_ERRORS, columns_in
 from headwater.engine.connector_code import spark_module
 from headwater.engine.held import HeldRows, held_by
 from headwater.engine.inputs import inputs_of
@@ -18,9 +18,12 @@ from headwater.engine.plan_record import Owners, record_of
 from headwater.engine.prepare import Prepared, canonical
 from headwater.engine.session import PipelineSession
 from headwater.engine.settings import FROZEN, Setting
+from headwater.engine.spark_errors import sentence_of
+from headwater.engine.state_plan import state_plan
 from headwater.plan import QueryFacts, Refusal, SourceFacts
 from headwater.plan.quarantine import fed_again
 from headwater.plan.reading import Steps, steps_of
+from headwater.plan.state_layout import state_layouts
 from headwater.plan.verdicts import verdicts_of
 from headwater.spec import LongTasks, Mode, PipelineSpec, SinkSpec, SourceSide, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
@@ -37,6 +40,8 @@ def of_steps(steps: Steps) -> dict[str, Any]:
     """What a plan says, under the names of the facts; how often a stream is read, its source tells."""
     return {
         "operators": steps.operators,
+        "state": steps.state,
+        "state_unknown": steps.state_unknown,
         "non_deterministic": steps.non_deterministic,
         "python_functions": steps.python_functions,
         "beyond_rows": steps.beyond_rows,
@@ -66,6 +71,7 @@ def facts_of(
         sources=_sources(prepared, spec, sink, steps),
         output_schema=columns_in(frame),
         places=_places(side.places(sink.options)),
+        fixed_options={key: masked(key, _shown(getattr(sink.options, key))) for key in side.fixed_keys},
         delivery=side.delivers(sink.options).name,
         modes=tuple(mode.value for mode in Mode if mode.value in side.modes),
         trigger=str(sink.trigger),
@@ -92,9 +98,37 @@ def _steps(
     reads = sink.name if sink.sets_aside else canonical(spec, sink.reads)
     frames = prepared.builder.frames
     if reads not in known:
-        streams = _streams(prepared, spec)
-        known[reads] = steps_in(prepared.frames[sink.name], streams, owners or Owners.of(frames))
+        streams, frame = _streams(prepared, spec), prepared.frames[sink.name]
+        steps = steps_in(frame, streams, owners or Owners.of(frames))
+        named = {each.name for each in spec.sources}
+        forms = (frames, prepared.builder.with_metadata)
+        sources = [(name, rows) for form in forms for name, rows in form.items() if name in named]
+        known[reads] = _with_state(frame, sources, prepared.builder.fed, steps)
     return known[reads]
+
+
+def _with_state(
+    frame: DataFrame,
+    sources: Iterable[tuple[str, DataFrame]],
+    replayed: Mapping[str, DataFrame],
+    steps: Steps,
+) -> Steps:
+    """The steps with what the stateful operators store, each with its place in the user's text."""
+    stateful = [each for each in steps.operators if each.is_stateful]
+    if not stateful:
+        return replace(steps, state=())
+    states = tuple(each.state for each in stateful if each.state)
+    try:
+        plan = state_plan(frame, sources, replayed)
+        layouts = state_layouts(plan.root, plan.columns, states)
+    except (*SPARK_ERRORS, LookupError, ValueError, RecursionError) as error:
+        # A plan of an unforeseen form, or another Spark: a rule says what follows from that.
+        return replace(steps, state_unknown=f"{type(error).__name__}: {sentence_of(error)}")
+    if len(layouts) == len(stateful):
+        pairs = zip(layouts, stateful, strict=True)
+        placed = (replace(each, table=at.table, line=at.line, column=at.column) for each, at in pairs)
+        layouts = tuple(placed)
+    return replace(steps, state=layouts)
 
 
 def _sources(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, steps: Steps) -> tuple[SourceFacts, ...]:

@@ -125,9 +125,13 @@ def moment(milliseconds: int) -> datetime | None:
 def nodes_of(plan: Any) -> Iterator[Any]:
     """A plan and everything below it, from the top."""
     yield plan
-    children = plan.children()
-    for number in range(children.size()):
-        yield from nodes_of(children.apply(number))
+    for child in items_of(plan.children()):
+        yield from nodes_of(child)
+
+
+def items_of(sequence: Any) -> list[Any]:
+    """The items of a Scala sequence."""
+    return [sequence.apply(number) for number in range(sequence.size())]
 
 
 def analysed(frame: DataFrame) -> Any:

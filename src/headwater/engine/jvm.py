@@ -14,6 +14,7 @@ import logging
 import os
 import shlex
 import signal
+import socketserver
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,7 @@ from pyspark.java_gateway import launch_gateway
 from headwater.engine.java import Java
 from headwater.engine.jvm_log import LOG, find_reason, open_log, prepare_logging
 from headwater.engine.jvm_output import OutputReader
+from headwater.engine.python_sources import prevent_search
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue import environment
 from headwater.values.processes import process_start_time
@@ -190,7 +192,7 @@ def _child_environment(settings: Mapping[str, str], java: Java, log_folder: Path
             # user has here is often `jupyter`.
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
-        if _is_local(settings.get("spark.master", "")):
+        if is_local(settings.get("spark.master", "")):
             # Without this Spark looks the machine's own name up, which fails on some laptops when offline.
             changes["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)
         with _environ(changes):
@@ -278,16 +280,34 @@ def _make_context(gateway: Any, settings: Mapping[str, str], log: Path) -> Spark
         conf.set(key, value)
     # Asked only now, since the master may also come from spark-submit or from spark-defaults.conf.
     master = conf.get("spark.master", "") or ""
-    python = _use_this_machine(conf) if _is_local(master) else {}
+    python = _use_this_machine(conf) if is_local(master) else {}
     try:
         with _environ(python), _kept_interrupt_handler():
-            return SparkContext(conf=conf, gateway=gateway)
+            context = SparkContext(conf=conf, gateway=gateway)
+            prevent_search(context)
     except (Py4JError, PySparkRuntimeError) as error:
         problem = environment.SPARK_NOT_STARTED.at(master=master, reason=_first_line(error), log=str(log))
         raise EnvironmentProblem(replace(problem, detail=str(error))) from error
+    expect_closed_connections(context._accumulatorServer)
+    return context
 
 
-def _is_local(master: str) -> bool:
+def expect_closed_connections(server: socketserver.BaseServer) -> None:
+    """Let PySpark's accumulator server take a closed connection for the end of the JVM, which it is.
+
+    By itself it prints a traceback to standard error then, whether the JVM was stopped, killed or has died.
+    """
+    report = server.handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), EOFError | ConnectionError):
+            report(request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]
+
+
+def is_local(master: str) -> bool:
+    """Whether a master does all its work on this machine."""
     # `local-cluster[…]` starts workers on this machine too.
     return master == "local" or master.startswith(("local[", "local-cluster["))
 

@@ -1,54 +1,143 @@
-"""Spark's streaming events, turned into ours."""
+"""Spark's streaming events, turned into ours.
+
+PySpark's own listener rebuilds each event field by field, with hundreds of calls into the JVM, on the thread
+that delivers the events of all queries. Under load that thread falls behind for good. Here the callback asks
+for the event's JSON, which is one call, and a thread of our own does the rest.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from py4j.protocol import Py4JError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
 
-from headwater.engine.query import OBSERVED, ROWS_OUT
-from headwater.events import Event, QueryIdle, QueryProgress, QueryStarted
+from headwater.engine.query import progress_event
+from headwater.events import Event, QueryIdle, QueryStarted
+
+_CATCH_UP_SECONDS = 1.0
+_CLOSE_SECONDS = 5.0
 
 
-class EventListener(StreamingQueryListener):
-    """Hands each event of the session's queries on; the end of a query comes after all its progress."""
+class EventListener:
+    """Hands each event of a session's queries on, in the order of each query, until it is closed.
 
-    def __init__(self, emit: Callable[[Event], None], ended: Callable[[str], None]) -> None:
+    Everything that it calls runs on one thread. `catch_up` is called about once a second: Spark drops events
+    when its queue is full, and another listener of the session may hold it up.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        ended: Callable[[str], None],
+        *,
+        catch_up: Callable[[], None] = lambda: None,
+        failed: Callable[[Exception], None] = lambda error: None,
+    ) -> None:
         self._emit = emit
         self._ended = ended
+        self._catch_up = catch_up
+        self._failed = failed
         self._names: dict[str, str] = {}
         self._newest: dict[str, str] = {}
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._remove: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._work, name="headwater listener", daemon=True)
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's name)
-        name, run_id = event.name or str(event.id), str(event.runId)
+    def open(self, spark: SparkSession) -> None:
+        """Listen to the queries of a session."""
+        gateway: Any = spark.sparkContext._gateway
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+        streaming = gateway.jvm.org.apache.spark.sql.streaming
+        wrapper = streaming.PythonStreamingQueryListenerWrapper(self)
+        manager: Any = spark.streams._jsqm
+        manager.addListener(wrapper)
+        self._remove = lambda: manager.removeListener(wrapper)
+        self._thread.start()
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until all that has happened so far is handled; False if that takes longer."""
+        done = threading.Event()
+        self._queue.put(self._catch_up)
+        self._queue.put(done.set)
+        return done.wait(seconds)
+
+    def close(self) -> None:
+        """Listen no more, and end the thread when what came before is handled."""
+        # A JVM that is gone has forgotten us already.
+        with suppress(Py4JError, OSError):
+            self._remove()
+        self._remove = lambda: None
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_SECONDS)
+
+    # Spark waits for the next four. They only take the event over, so that it never waits for long.
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name)
+        self._take(self._started, event)
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 (Spark's name)
+        self._take(self._progressed, event)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 (Spark's name)
+        self._take(self._idle, event)
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 (Spark's name)
+        self._take(self._terminated, event)
+
+    def _take(self, handle: Callable[[Mapping[str, Any]], None], event: Any) -> None:
+        text: str = event.json()
+        self._queue.put(lambda: handle(json.loads(text)))
+
+    def _work(self) -> None:
+        due = time.monotonic() + _CATCH_UP_SECONDS
+        while True:
+            with suppress(Empty):
+                step = self._queue.get(timeout=max(0.0, due - time.monotonic()))
+                if step is None:
+                    return
+                self._try(step)
+            if time.monotonic() >= due:
+                self._try(self._catch_up)
+                due = time.monotonic() + _CATCH_UP_SECONDS
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the events after this one still have to be handled
+            self._failed(error)
+
+    def _started(self, event: Mapping[str, Any]) -> None:
+        name, run_id = event["name"] or event["id"], event["runId"]
         self._names[run_id] = name
         self._newest[name] = run_id
-        self._emit(QueryStarted(query=name, id=str(event.id), run_id=run_id))
+        self._emit(QueryStarted(query=name, id=event["id"], run_id=run_id))
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 (Spark's name)
-        progress = json.loads(event.progress.json)
-        name = self._names.get(str(event.progress.runId), str(event.progress.name))
-        self._emit(QueryProgress(query=name, rows_out=_rows_out(progress), progress=progress))
+    def _progressed(self, event: Mapping[str, Any]) -> None:
+        progress = event["progress"]
+        self._emit(progress_event(self._name(progress), progress))
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 (Spark's name)
-        name = self._names.get(str(event.runId), str(event.id))
-        self._emit(QueryIdle(query=name, begun=str(event.timestamp)))
+    def _idle(self, event: Mapping[str, Any]) -> None:
+        self._emit(QueryIdle(query=self._name(event), begun=event["timestamp"]))
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 (Spark's name)
-        name = self._names.get(str(event.runId), str(event.id))
+    def _terminated(self, event: Mapping[str, Any]) -> None:
+        name = self._name(event)
         # The end of a query that was started again in the meantime is no news.
-        if self._newest.get(name, str(event.runId)) == str(event.runId):
+        if self._newest.get(name, event["runId"]) == event["runId"]:
             self._ended(name)
 
+    def _name(self, event: Mapping[str, Any]) -> str:
+        return self._names.get(event["runId"]) or str(event.get("name") or event["id"])
 
-def _rows_out(progress: dict[str, Any]) -> int | None:
-    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
-    return int(observed[ROWS_OUT]) if observed else None
+    class Java:
+        """The Java interface, under the name that Py4J looks for."""
+
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 
 from headwater.checks import Situation, accepted, examine
 from headwater.engine.project_code import ProjectCode
-from headwater.errors import PipelineError, Problem, UsageProblem
+from headwater.errors import Entry, PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue.pipelines import (
     NO_PIPELINE,
     NO_SUCH_PATH,
@@ -20,7 +20,7 @@ from headwater.loaders.declaration import Refused
 from headwater.loaders.judge import in_order
 from headwater.loaders.programs import declares_pipeline
 from headwater.loaders.python_form import Declarations
-from headwater.loaders.yaml_form import load_yaml
+from headwater.loaders.yaml_form import YamlFile
 from headwater.plan import Graph
 from headwater.spec import PipelineSpec
 
@@ -31,12 +31,17 @@ def load(file: str | Path, *, reads: bool = True) -> PipelineSpec:
     PipelineError carries all that is wrong with its form, and what is wrong besides with the sound parts.
     Where nothing is to be read (`reads=False`), the paths of sources need not be there.
     """
+    return judged(declared(file), () if reads else (NO_SUCH_PATH,))
+
+
+def judged(pipeline: Declarations | YamlFile, passed_over: Collection[Entry] = ()) -> PipelineSpec:
+    """The spec of what was declared; what is `passed_over` is no reason to refuse it."""
     try:
-        return _load(file)
+        return pipeline.spec()
     except Refused as refused:
         if refused.sound is None:
             raise
-        wrong = [problem for problem in refused.problems if reads or problem.entry is not NO_SUCH_PATH]
+        wrong = [problem for problem in refused.problems if problem.entry not in passed_over]
         if not wrong:
             return refused.sound
         raise PipelineError.of(in_order([*wrong, *_wrong_besides(refused)])) from None
@@ -51,7 +56,8 @@ def _wrong_besides(refused: Refused) -> Iterator[Problem]:
             yield finding.problem
 
 
-def _load(file: str | Path) -> PipelineSpec:
+def declared(file: str | Path) -> Declarations | YamlFile:
+    """What a file declares, before it is judged."""
     text = str(file)
     name = ""
     if ".py:" in text:
@@ -60,11 +66,11 @@ def _load(file: str | Path) -> PipelineSpec:
     if path.suffix == ".py":
         return _load_python(path, name)
     if path.suffix in (".yml", ".yaml") or path.is_dir() or not path.exists():
-        return load_yaml(path)
+        return YamlFile.read(path)
     raise UsageProblem(NOT_A_PIPELINE.at(None, file=text))
 
 
-def _load_python(path: Path, name: str) -> PipelineSpec:
+def _load_python(path: Path, name: str) -> Declarations:
     absolute = Path(os.path.abspath(path))
     if absolute.is_file() and not declares_pipeline(absolute):
         # Not run to find out: a script of the user's may start queries of its own.
@@ -72,13 +78,13 @@ def _load_python(path: Path, name: str) -> PipelineSpec:
     module = ProjectCode.of(absolute.parent, [absolute]).load(absolute, by_value=True)
     found = _pipelines(module)
     if name in found:
-        return found[name].spec()
+        return found[name]
     if not found:
         raise PipelineError(NO_PIPELINE.at(None, file=str(path)))
     if len(found) > 1 or name:
         names = ", ".join(found)
         raise UsageProblem(SEVERAL_PIPELINES.at(None, file=str(path), names=names, first=next(iter(found))))
-    return next(iter(found.values())).spec()
+    return next(iter(found.values()))
 
 
 def _pipelines(module: ModuleType) -> dict[str, Declarations]:

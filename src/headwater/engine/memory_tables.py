@@ -11,7 +11,7 @@ from headwater.engine.build import SPARK_ERRORS
 from headwater.engine.spark_errors import sentence_of
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.memory import RUN_SQL_REFUSED, RUN_SQL_STREAM
-from headwater.plan.sql_references import NotAQuery, sql_references
+from headwater.plan.sql_references import NotAQuery, NotSql, sql_references
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
 
@@ -32,6 +32,8 @@ class MemoryTables:
         except NotAQuery as error:
             says = f"it is no query ({error})"
             raise UsageProblem(RUN_SQL_REFUSED.at(None, says=says, tables=self._names)) from None
+        except NotSql as error:
+            raise UsageProblem(RUN_SQL_REFUSED.at(None, says=str(error), tables=self._names)) from None
         try:
             rows = self.spark.sql(sql)
         except SPARK_ERRORS as error:

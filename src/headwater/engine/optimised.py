@@ -62,9 +62,9 @@ def _of_streams(node: Any) -> bool:
 
 def _reach(spark: SparkSession, join: Any, names: Mapping[int, str]) -> JoinReach:
     jvm: Any = spark._jvm
-    helper = _module(jvm.org.apache.spark.sql.catalyst.analysis, "StreamingJoinHelper")
+    helper = scala_object(jvm.org.apache.spark.sql.catalyst.analysis, "StreamingJoinHelper")
     in_keys = bool(helper.isWatermarkInJoinKeys(join))
-    now = _module(jvm.scala, "Some").apply(_NOW)
+    now = scala_object(jvm.scala, "Some").apply(_NOW)
 
     def side(mine: Any, other: Any) -> SideReach:
         streams = tuple(sorted({stream_name(spark._jvm, leaf, names) for leaf in streams_below(mine)}))
@@ -83,7 +83,7 @@ def _reach(spark: SparkSession, join: Any, names: Mapping[int, str]) -> JoinReac
 def equal_in(spark: SparkSession, join: Any) -> tuple[str, ...]:
     """What a join has equal on both sides, as SQL."""
     jvm: Any = spark._jvm
-    found = _module(jvm.org.apache.spark.sql.catalyst.planning, "ExtractEquiJoinKeys").unapply(join)
+    found = scala_object(jvm.org.apache.spark.sql.catalyst.planning, "ExtractEquiJoinKeys").unapply(join)
     if not found.isDefined():
         return ()
     left, right = found.get()._2(), found.get()._3()
@@ -94,5 +94,6 @@ def _has_watermark(plan: Any) -> bool:
     return f'"{_DELAY_KEY}"' in str(plan.schema().json())
 
 
-def _module(package: Any, name: str) -> Any:
+def scala_object(package: Any, name: str) -> Any:
+    """The one instance of a Scala object, such as a rule of the optimizer."""
     return getattr(getattr(package, f"{name}$"), "MODULE$")

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.engine.inputs import analysed, identity_of, kind_of, stream_names
+from headwater.engine.inputs import analysed, identity_of, items_of, kind_of, stream_names
 from headwater.engine.optimised import clashes_in, equal_in, join_reaches, optimised
 from headwater.engine.state_variables import state_variables
 from headwater.plan.tree import Changing, Column, Node, PlanRecord, Term
@@ -64,7 +64,7 @@ class Owners:
         if identity in self.names:
             return
         self.names[identity] = name
-        for child in _items(node.children()):
+        for child in items_of(node.children()):
             self._add(name, child)
 
     def _identity(self, node: Any) -> int:
@@ -104,7 +104,7 @@ class _Walk:
         said = next(flat)
         kind = said["class"].rpartition(".")[2]
         asks = kind in _READS_COLUMNS
-        children = tuple(self.node(each, flat, columns=asks) for each in _items(plan.children()))
+        children = tuple(self.node(each, flat, columns=asks) for each in items_of(plan.children()))
         line, column = _origin(plan)
         stream, place = self._stream(kind, plan, said)
         return Node(
@@ -128,7 +128,7 @@ class _Walk:
         if kind == "Join":
             texts["keys"] = equal_in(self.spark, plan)
         if kind == "Aggregate":
-            grouped = _items(plan.groupingExpressions())
+            grouped = items_of(plan.groupingExpressions())
             texts["groupingTypes"] = tuple(str(each.dataType().typeName()) for each in grouped)
         return texts
 
@@ -182,16 +182,23 @@ def _term(flat: Iterator[dict[str, Any]]) -> Term:
         value="" if value is None else str(value),
         type=type_ if isinstance(type_, str) else str(type_.get("type", "")) if type_ else "",
         children=children,
-        details=_details_of(said),
-        plan=_inner(iter(plan)) if isinstance(plan, list) and plan else None,
+        details=_details_of(said) | dict(_types_in(said)),
+        plan=inner_node(iter(plan)) if isinstance(plan, list) and plan else None,
     )
 
 
-def _inner(flat: Iterator[dict[str, Any]]) -> Node:
-    """The plan of a subquery, as far as its JSON tells."""
+def _types_in(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Whole types, where they are what an expression does: `CAST` and `from_json`."""
+    for name, value in said.items():
+        if isinstance(value, dict) and "type" in value and (name != "dataType" or "Cast" in said["class"]):
+            yield "to" if name == "dataType" else name, json.dumps(value, sort_keys=True)
+
+
+def inner_node(flat: Iterator[dict[str, Any]]) -> Node:
+    """A plan as far as its JSON tells, such as that of a subquery."""
     said = next(flat)
     kind = said["class"].rpartition(".")[2]
-    children = tuple(_inner(flat) for _ in range(said["num-children"]))
+    children = tuple(inner_node(flat) for _ in range(said["num-children"]))
     stream = str(said.get("sourceName", kind)) if kind.startswith("StreamingRelation") else ""
     return Node(kind, children, _terms_of(said), _details_of(said), stream=stream)
 
@@ -238,7 +245,7 @@ def _sql_of(plan: Any, name: str) -> Iterator[str]:
     elif name == "eventTime":
         yield str(value.sql())
     else:
-        yield from (str(each.sql()) for each in _items(value))
+        yield from (str(each.sql()) for each in items_of(value))
 
 
 def _columns_of(plan: Any) -> tuple[Column, ...]:
@@ -259,7 +266,7 @@ def _column(text: str, said: Mapping[str, Any]) -> Column:
 
 def _changing(plan: Any) -> Iterator[Changing]:
     """The innermost expressions of a node that Spark does not hold for deterministic."""
-    for expression in _items(plan.expressions()):
+    for expression in items_of(plan.expressions()):
         makes = (int(expression.exprId().id()),) if kind_of(expression) == "Alias" else ()
         yield from _changing_in(expression, makes)
 
@@ -267,7 +274,7 @@ def _changing(plan: Any) -> Iterator[Changing]:
 def _changing_in(expression: Any, makes: tuple[int, ...]) -> Iterator[Changing]:
     if expression.deterministic():
         return
-    inner = [found for child in _items(expression.children()) for found in _changing_in(child, makes)]
+    inner = [found for child in items_of(expression.children()) for found in _changing_in(child, makes)]
     if inner:
         yield from inner
         return
@@ -281,7 +288,3 @@ def _origin(node: Any) -> tuple[int, int]:
     if not line.isDefined():
         return 0, 0
     return int(line.get()), int(column.get()) + 1 if column.isDefined() else 1
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -49,10 +49,11 @@ def prepare(
     batch: bool = False,
     starts: bool = False,
     ends_when_idle: bool = False,
+    counted: Callable[[int], None] = lambda sinks: None,
 ) -> Prepared:
     """Ship the user's code, build every sink's DataFrame, and ask Spark about each.
 
-    Nothing is written, but where a run `starts`.
+    Nothing is written, but where a run `starts`. `counted` hears how many sinks have been asked about.
     """
     # Spark binds the time zone and other settings while it analyses, not only while it runs.
     session.apply(settings_of(session, spec))
@@ -70,8 +71,7 @@ def prepare(
     unregistered = register_functions(session.spark, spec, builder.load)
     graph = builder.graph()
     uncounted |= _uncounted(spec, graph)
-    frames: dict[str, DataFrame] = {}
-    refusals: dict[str, Refusal | None] = {}
+    frames, refusals = dict[str, DataFrame](), dict[str, Refusal | None]()
     problems = {str(problem): ("", problem) for problem in (*unregistered, *graph.problems)}
     # SQL that calls a function which is not there would be told for what the function is to blame.
     known = () if unregistered else [sink for sink in spec.sinks if _is_declared(spec, sink.reads)]
@@ -83,6 +83,7 @@ def prepare(
             found = list(error.problems)
         else:
             refusals[sink.name], found = _objections(builder, sink, frames[sink.name])
+        counted(len(frames))
         for problem in found:
             # One broken table stops several sinks; it is told once.
             problems.setdefault(str(problem), (sink.name, problem))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,6 +27,7 @@ from headwater.engine.translate import planning_problem
 from headwater.engine.unfinished import let_it_run_again
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.triggers import NO_REAL_TIME
+from headwater.events import QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.spec import SinkSpec
 from headwater.values import AvailableNow, Continuous, Duration, Every, Once, RealTime, Trigger, Unpaced
@@ -111,6 +113,23 @@ class RunningQuery:
         except _NO_ANSWER as error:
             return SparkGone(str(error))
 
+    def progress_after(self, batch: int) -> tuple[QueryProgress, ...]:
+        """The newer batches whose progress Spark still has, oldest first; it keeps the last hundred.
+
+        Spark keeps its looks without success there, too, under the number of the batch that is next.
+        """
+        found: list[QueryProgress] = []
+        with suppress(*_NO_ANSWER):
+            last = self.handle._jsq.lastProgress()
+            if last is None or last.batchId() <= batch + (not _was_executed(last)):
+                return ()
+            for each in reversed(self.handle._jsq.recentProgress()):
+                if each.batchId() <= batch:
+                    break
+                if _was_executed(each):
+                    found.append(progress_event(self.name, json.loads(each.json())))
+        return tuple(reversed(found))
+
     def waiting(self) -> tuple[Waiting, ...]:
         """The files that its sources have seen and left for later batches, where they have a limit.
 
@@ -182,6 +201,18 @@ class RunningQuery:
 
     def _execution(self) -> Any:
         return self.handle._jsq.streamingQuery()
+
+
+def progress_event(name: str, progress: Mapping[str, Any]) -> QueryProgress:
+    """A batch of a query, from what Spark reports of it."""
+    observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
+    return QueryProgress(
+        query=name, rows_out=int(observed[ROWS_OUT]) if observed else None, progress=progress
+    )
+
+
+def _was_executed(progress: Any) -> bool:
+    return bool(progress.durationMs().containsKey("addBatch"))
 
 
 def start_query(

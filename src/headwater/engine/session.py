@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from headwater.engine.class_path import JARS, add_to, jars_of
 from headwater.engine.java import find_java
 from headwater.engine.jvm import Jvm, start_context
+from headwater.engine.python_sources import register_installed
 from headwater.engine.settings import MASTER, Setting, cores_of, given_settings
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.running import SETTING_NEEDS_NEW_PROCESS
@@ -75,6 +76,7 @@ def open_session(
     )
     spark = SparkSession(jvm.context).newSession()
     late = add_to(spark, jars)
+    register_installed(spark)
     if not jvm.owned:
         _refuse_late_settings(spark, given, spec)
     widened = _with_secret_options_hidden(spark, spec, given)

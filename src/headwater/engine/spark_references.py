@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headwater.engine.inputs import items_of
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.pipelines import SQL_NOT_A_QUERY
 from headwater.plan import Reference
@@ -34,7 +35,7 @@ def _is_command(spark: SparkSession, plan: Any) -> bool:
     if name in _ACTING:
         return True
     if name in _AROUND_STATEMENTS:
-        return any(_is_command(spark, child) for child in _items(plan.children()))
+        return any(_is_command(spark, child) for child in items_of(plan.children()))
     jvm: Any = spark._jvm
     logical = jvm.org.apache.spark.sql.catalyst.plans.logical
     is_instance = jvm.py4j.reflection.TypeUtil.isInstanceOf
@@ -46,7 +47,7 @@ def _walk(plan: Any, hidden: frozenset[str], found: dict[str, Reference]) -> Non
     """Collect the names below a plan; `hidden` are the names of WITH clauses in scope."""
     name = plan.nodeName()
     if name == "UnresolvedRelation":
-        parts = _items(plan.multipartIdentifier())
+        parts = items_of(plan.multipartIdentifier())
         if len(parts) == 1 and parts[0].lower() not in hidden:
             line, column = _origin(plan)
             reference = Reference(parts[0], line, column)
@@ -57,18 +58,14 @@ def _walk(plan: Any, hidden: frozenset[str], found: dict[str, Reference]) -> Non
         _walk(plan.relation(), hidden, found)
         return
     if name == "UnresolvedWith":
-        for relation in _items(plan.cteRelations()):
+        for relation in items_of(plan.cteRelations()):
             own = {str(relation._1()).lower()}
             _walk(relation._2(), hidden | own if plan.allowRecursion() else hidden, found)
             hidden |= own
-    for child in _items(plan.children()):
+    for child in items_of(plan.children()):
         _walk(child, hidden, found)
-    for subquery in _items(plan.subqueries()):
+    for subquery in items_of(plan.subqueries()):
         _walk(subquery, hidden, found)
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]
 
 
 def _origin(plan: Any) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from headwater.engine.spark_errors import (
     as_spark_said,
     causes_of,
     condition_of,
+    failure_of,
     parameters_of,
     place_in_sql,
     place_in_tables,
@@ -29,14 +30,19 @@ from headwater.errors.catalogue import running
 from headwater.errors.catalogue.bad_rows import BAD_ROW
 from headwater.errors.catalogue.decoding import REGISTRY_GONE
 from headwater.errors.catalogue.expectations import EXPECTATION_FAILED
-from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE
+from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME
 from headwater.errors.catalogue.operations import PIVOT_ON_STREAM, SUBQUERY_OVER_STREAM
 from headwater.errors.catalogue.quarantine import FED_AGAIN_UNREADABLE
 from headwater.spec import SinkSpec, SourceSpec, TableSpec
 from headwater.values import Position, nearest, scrub
 from headwater.values.user_lines import user_line
 
-_ROW_CONDITIONS = ("MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD", "CANNOT_PARSE")
+_ROW_CONDITIONS = (
+    "MALFORMED_RECORD_IN_PARSING",
+    "MALFORMED_CSV_RECORD",
+    "CANNOT_PARSE_JSON_FIELD",
+    "CANNOT_PARSE_STRING_AS_DATATYPE",
+)
 _STREAM_IN_EXPRESSION = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 _NEGATED = re.compile(r"\bNOT\s+(IN|EXISTS)\b|\bNOT\b[^()]*\bIN\s*\(\s*SELECT\b", re.IGNORECASE)
 _NO_WORKER = "Python worker failed to connect back"
@@ -44,8 +50,9 @@ _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 _UNREAD_FILE = "FAILED_READ_FILE"
 _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 
-# What the guard of the files source raises; its texts stand in the plan, too, which Spark quotes.
-_WRONG_FOLDER = re.compile(rf"\[USER_RAISED_EXCEPTION\] {FILES_FOLDER.code}(-VALUE)? (\S+) (\S+)")
+# What the guards of the files source raise; their texts stand in the plan, too, which Spark quotes.
+_GUARDED = {entry.code: entry for entry in (FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME)}
+_WRONG_FILE = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({'|'.join(_GUARDED)}) (\S+) (\S+)")
 
 # What stands in the way of a row that can't be read; its parts stand apart by tabs.
 _BAD_ROW = re.compile(
@@ -83,7 +90,9 @@ def sql_problem(error: Exception, table: TableSpec) -> Problem:
     place = table.text.at(*spot) if table.text and spot else table.position
     if condition_of(error).startswith("PARSE_"):
         says = sentence_of(error)
-        return _detailed(running.SQL_SYNTAX.at(place, name=table.name, says=says), error)
+        return _detailed(
+            running.SQL_SYNTAX.at(place, name=table.name, says=says, hint="Fix the SQL at this line."), error
+        )
     return _generic(error, where, place, table.sql or "")
 
 
@@ -122,11 +131,10 @@ def failure_problem(
     """Why a running query failed, at the user's own line where there is one."""
     if isinstance(error, SparkGone):
         return _detailed(running.SPARK_GONE.at(None, sink=sink.name, log=str(log.with_name(LOG))), error)
-    folder = _WRONG_FOLDER.search(str(error))
-    if folder:
-        entry = FILES_FOLDER_VALUE if folder[1] else FILES_FOLDER
-        params = {"sink": sink.name, "source": folder[2], "path": folder[3]}
-        return _detailed(entry.at(sink.position, **params), error)
+    file = _WRONG_FILE.search(str(error))
+    if file:
+        params = {"sink": sink.name, "source": file[2], "path": file[3]}
+        return _detailed(_GUARDED[file[1]].at(sink.position, **params), error)
     of_row = _row_problem(str(error), sink, {table.name: table for table in tables})
     if of_row:
         return _detailed(of_row, error)
@@ -161,7 +169,7 @@ def failure_problem(
         return _detailed(running.WORKER_TOO_SLOW.at(sink.position, sink=sink.name), error)
     if _NO_CONNECTION.search(full_text(error)):
         return _detailed(running.NO_CONNECTION.at(sink.position, sink=sink.name, says=_lower(says)), error)
-    place = place_in_tables(error, tables) or sink.position
+    place, says = place_in_tables(error, tables, root) or sink.position, failure_of(error, full_text(error))
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
 
 

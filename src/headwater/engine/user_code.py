@@ -29,9 +29,10 @@ def ship_user_code(spec: PipelineSpec, context: PyFileTaker) -> ProjectCode | No
     if code:
         code.ship(context)
     at_hand = [ref for ref in refs if ref.function is not None]
-    if any(_module(ref).startswith(PACKAGE_PREFIX) for ref in at_hand):
+    loaded = [_module(ref).startswith(PACKAGE_PREFIX) for ref in at_hand]
+    if any(loaded):
         ProjectCode.of(spec.root, [Path(os.path.abspath(spec.declared_in))]).ship(context)
-    elif at_hand:
+    if not all(loaded):
         _ship_plain(spec.root, context)
     return code
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from headwater.checks import Finding, Reached, Situation, accepted, examine, query_of, together
 from headwater.checks.expectations import refused_quarantines
@@ -24,6 +24,10 @@ class Verdict:
     findings: list[Finding]
     settings: Mapping[str, tuple[Setting, ...]]
     facts: Mapping[str, QueryFacts]
+
+    def with_findings(self, *more: Iterable[Finding]) -> Verdict:
+        """The same with what was found elsewhere."""
+        return replace(self, findings=together(self.findings, *more))
 
 
 def kept_settings(

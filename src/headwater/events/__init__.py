@@ -17,6 +17,7 @@ from headwater.events.kinds import (
     SinkBegun,
     SinkWritten,
     SparkStarting,
+    StartPhase,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "SinkBegun",
     "SinkWritten",
     "SparkStarting",
+    "StartPhase",
 ]

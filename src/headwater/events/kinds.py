@@ -54,6 +54,19 @@ class SparkStarting(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StartPhase(Event):
+    """The start is still busy with one of its phases; emitted only for a phase that takes some seconds."""
+
+    kind: ClassVar[str] = "start_phase"
+    phase: str
+    text: str
+    seconds: int
+    """How long the phase has taken so far."""
+    done: int | None = None
+    total: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Found(Event):
     """The check before the start found something, given in its form as JSON."""
 

@@ -19,7 +19,7 @@ from headwater.loaders.keys import (
     SourceKeys,
     TableKeys,
 )
-from headwater.loaders.validation import known_keys
+from headwater.loaders.known_keys import known_keys
 from headwater.spec import Connector, Mode, SinkSide, SourceSide
 
 Node = dict[str, Any]

@@ -24,8 +24,8 @@ from headwater.loaders.declaration import Declaration, Refused, Route, value_pla
 from headwater.loaders.expectations import expectations_of, name_problems
 from headwater.loaders.functions import key_of, reference_problems, table_function, with_parameters
 from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys
+from headwater.loaders.known_keys import known_keys
 from headwater.loaders.validation import (
-    known_keys,
     meant_by_others,
     misspelt_required,
     unknown_keys,
@@ -93,7 +93,7 @@ class _Judge:
             if key in ("sources", "tables") or key not in known:
                 if isinstance(things, Mapping):
                     yield from (name for name in things if isinstance(name, str))
-                elif things is not None and nearest(key, known) in ("sources", "tables"):
+                elif things is not None and known.meant(key) in ("sources", "tables"):
                     self.names_certain = False
 
     def _assembled(
@@ -296,7 +296,7 @@ class _Judge:
             told = {**written, "connector": "?"} if named or written["connector"] is None else written
             self._checked(model, told, route, where, misspelt)
             return None, None
-        known = (*common, *known_keys(connector.options))
+        known = known_keys(model, connector.options)
         self.problems += unknown_keys(written, known, self.declaration, route, where)
         misspelt = meant_by_others(written, known)
         shared = {key: value for key, value in written.items() if key in common}

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from headwater.loaders.other_names import (
+    OF_EXPECTATIONS,
+    OF_FUNCTIONS,
+    OF_PIPELINES,
+    OF_SINKS,
+    OF_SOURCES,
+    OF_TABLES,
+    OF_WATERMARKS,
+)
 from headwater.spec import Mode, Watermark, WatermarkPolicy
 from headwater.spec.functions import FunctionField
 from headwater.spec.paths import ProjectPath
@@ -32,6 +41,9 @@ class Keys(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True)
 
+    also_called: ClassVar[Mapping[str, str]] = {}
+    """Keys by the names that others have for them; written, they suggest the key."""
+
 
 def _watermark(written: object) -> object:
     """Python declarations may write `("shown_at", "2 hours")`."""
@@ -44,6 +56,8 @@ def _watermark(written: object) -> object:
 
 class WatermarkKeys(Keys):
     """`watermark: {column: shown_at, delay: 2 hours}`."""
+
+    also_called = OF_WATERMARKS
 
     column: str = Field(description="The event-time column.")
     delay: Duration = Field(description="How late a row may be, such as 10 minutes.")
@@ -101,6 +115,8 @@ _ONE_OR_MORE = WithJsonSchema(
 class PipelineKeys(Keys):
     """The top level of a pipeline file."""
 
+    also_called = OF_PIPELINES
+
     name: str = Field(description="The pipeline's name.")
     timezone: Annotated[str, AfterValidator(_timezone)] = Field(
         default="UTC", description="The time zone in which times without one are read and shown."
@@ -128,6 +144,8 @@ class PipelineKeys(Keys):
 class FunctionKeys(Keys):
     """Keys of a function for SQL."""
 
+    also_called = OF_FUNCTIONS
+
     python: FunctionField | None = Field(
         default=None, description='A UDF or a plain function of yours, as `"file.py:function"`.'
     )
@@ -143,6 +161,8 @@ class FunctionKeys(Keys):
 
 class SourceKeys(Keys):
     """Keys of every source."""
+
+    also_called = OF_SOURCES
 
     connector: str = Field(description="What kind of source it is.")
     static: bool = Field(default=False, description="Read it as a finished table, not as a stream.")
@@ -173,6 +193,8 @@ Condition = Annotated[str, AfterValidator(_condition), WithJsonSchema({"type": "
 class ExpectationKeys(Keys):
     """`paid: {check: cost >= 0, else: drop}`."""
 
+    also_called = OF_EXPECTATIONS
+
     check: Condition = Field(description="A condition in SQL over the table's columns.")
     otherwise: Otherwise = Field(
         default=Otherwise.WARN,
@@ -193,6 +215,8 @@ Expectations = Annotated[dict[str, ExpectationKeys], BeforeValidator(_expectatio
 
 class TableKeys(Keys):
     """Keys of a table that is not written as SQL alone."""
+
+    also_called = OF_TABLES
 
     sql: str | None = Field(default=None, description="A SELECT over sources and tables.")
     python: FunctionField | None = Field(
@@ -221,6 +245,8 @@ class TableKeys(Keys):
 
 class SinkKeys(Keys):
     """Keys of every sink."""
+
+    also_called = OF_SINKS
 
     reads: str = Field(description="The table or source whose rows it takes.")
     connector: str = Field(description="What kind of sink it is.")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 from headwater.errors import PipelineError, UsageProblem
 from headwater.errors.catalogue.pipelines import NAME_TAKEN
 from headwater.errors.catalogue.usage import TABLE_CALL
 from headwater.loaders.constructors import ConnectorCall
-from headwater.loaders.declaration import Declaration, Route
+from headwater.loaders.declaration import Declaration, Places, Route
 from headwater.loaders.judge import judge
+from headwater.loaders.yaml_form import YamlFile
 from headwater.spec import PipelineSpec
 from headwater.values import Position, TextPosition
 
@@ -60,6 +62,21 @@ class Declarations:
         }
         self._things: dict[str, dict[str, Any]] = {"functions": {}, "sources": {}, "tables": {}, "sinks": {}}
         self._positions: dict[Route, Position] = {}
+        self._file: YamlFile | None = None
+
+    @classmethod
+    def of_file(cls, file: YamlFile) -> Self:
+        """The declarations of a YAML file, to which a program can add its own."""
+        declared = cls(str(file.tree.value.get("name")))
+        declared._file = file
+        return declared
+
+    def copied(self) -> Self:
+        """A copy of the declarations, to which you can add others."""
+        made = copy.copy(self)
+        made._things = {part: dict(things) for part, things in self._things.items()}
+        made._positions = dict(self._positions)
+        return made
 
     def source(
         self,
@@ -194,19 +211,31 @@ class Declarations:
 
     def spec(self) -> PipelineSpec:
         """Everything declared, judged; PipelineError with all that is wrong."""
-        values = {key: value for key, value in self._keys.items() if value is not None}
-        file = self._position.file
-        root = Path(file).parent if os.path.exists(file) else Path.cwd()
-        return judge(Declaration({**values, **self._things}, self, root, file))
+        if self._file:
+            spec = self._file.spec(self._things, self)
+        else:
+            values = {key: value for key, value in self._keys.items() if value is not None}
+            file = self._position.file
+            root = Path(file).parent if os.path.exists(file) else Path.cwd()
+            spec = judge(Declaration({**values, **self._things}, self, root, file))
+        return spec.model_copy(update={"in_program": True})
 
     def of_key(self, route: Route) -> Position:
         """Where the thing was declared; Python knows no finer place than the call."""
-        return self._positions.get(route[:2], self._position)
+        places = self._places(route)
+        return places.of_key(route) if places else self._positions.get(route[:2], self._position)
 
-    of_value = of_key
+    def of_value(self, route: Route) -> Position:
+        places = self._places(route)
+        return places.of_value(route) if places else self.of_key(route)
 
     def of_text(self, route: Route) -> TextPosition:
-        return TextPosition(self.of_key(route), exact=False)
+        places = self._places(route)
+        return places.of_text(route) if places else TextPosition(self.of_key(route), exact=False)
+
+    def _places(self, route: Route) -> Places | None:
+        """The places of the file, for what it declares."""
+        return self._file.places if self._file and route[:2] not in self._positions else None
 
     def _decorated(self, function: Function, name: str, whole: Mapping[str, Any]) -> Function:
         self._table(name, **whole, python=function)
@@ -218,7 +247,10 @@ class Declarations:
     def _declare(self, part: str, name: str, keys: Mapping[str, Any]) -> None:
         """Remember a declaration; a notebook cell that runs again re-declares, a file that does is wrong."""
         place, first = caller(), self._positions.get((part, name))
-        if first and os.path.exists(place.file) and "ipykernel" not in place.file:
+        again = "ipykernel" in place.file or not os.path.exists(place.file)
+        if self._file and (in_file := self._file.position_of(part, name)):
+            first, again = in_file, False
+        if first and not again:
             kind = part[:-1]
             titles = {"first": f"a {kind} in line {first.line}", "second": f"a {kind} in line {place.line}"}
             raise PipelineError(NAME_TAKEN.at(place, name=name, **titles))

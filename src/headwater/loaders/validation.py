@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import MISSING_KEY, SECRET_NOT_HERE, UNKNOWN_KEY, WRONG_VALUE
 from headwater.loaders.declaration import Declaration, Route
-from headwater.spec import ConnectorOptions, Declared
+from headwater.loaders.known_keys import KnownKeys, known_keys
 from headwater.values import Secret, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -50,30 +50,20 @@ _ADVICE = re.compile(r"(.*)[;:] ((?:did you mean|give|leave|write) .*?[.?]?)$", 
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def known_keys(model: type[BaseModel]) -> tuple[str, ...]:
-    """The keys a user can write for a model."""
-    hidden = model.where_only if issubclass(model, Declared) else frozenset()
-    if issubclass(model, ConnectorOptions) and not model.takes_options:
-        hidden |= {"options"}
-    return tuple(field.alias or name for name, field in model.model_fields.items() if name not in hidden)
-
-
 def unknown_keys(
-    written: Mapping[str, Any], known: tuple[str, ...], declaration: Declaration, route: Route, where: str
+    written: Mapping[str, Any], known: KnownKeys, declaration: Declaration, route: Route, where: str
 ) -> list[Problem]:
     """A problem for each key that is not known here, with the nearest one that is."""
     return [
-        UNKNOWN_KEY.at(
-            declaration.places.of_key((*route, key)), where=where, key=key, hint=_key_hint(key, known)
-        )
+        UNKNOWN_KEY.at(declaration.places.of_key((*route, key)), where=where, key=key, hint=known.hint(key))
         for key in written
         if key not in known
     ]
 
 
-def meant_by_others(written: Mapping[str, Any], known: tuple[str, ...]) -> frozenset[str]:
+def meant_by_others(written: Mapping[str, Any], known: KnownKeys) -> frozenset[str]:
     """The known keys that are not there, and for which unknown ones most likely stand."""
-    meant = (nearest(key, known) for key in written if key not in known)
+    meant = (known.meant(key) for key in written if key not in known)
     return frozenset(key for key in meant if key and key not in written)
 
 
@@ -83,7 +73,7 @@ def misspelt_required(
     """Keys that stand for missing required ones; `others` may be right although the model lacks them."""
     known = known_keys(model)
     wanted = {name for name, field in model.model_fields.items() if field.is_required()} - written.keys()
-    likely = {key: nearest(key, known) for key in written if key not in others}
+    likely = {key: known.meant(key) for key in written if key not in others}
     return {key: meant for key, meant in likely.items() if meant in wanted}
 
 
@@ -118,7 +108,7 @@ def validated(
     told: set[Route] = {(key,) for key in misspelt} | {
         (*location[:-1], meant)
         for location, details in first.items()
-        if details["type"] == "extra_forbidden" and (meant := nearest(str(location[-1]), inner[location]))
+        if details["type"] == "extra_forbidden" and (meant := inner[location].meant(str(location[-1])))
     }
     return [
         _problem(details, declaration, route, where, written, inner[location])
@@ -134,7 +124,7 @@ def _is_told(location: Route, details: ErrorDetails, misspelt: Collection[Route]
     return not location and any(f"`{key}" in details["msg"] for (key, *inner) in misspelt if not inner)
 
 
-def _known_at(model: Any, location: Route) -> tuple[str, ...]:
+def _known_at(model: Any, location: Route) -> KnownKeys:
     """The keys of the model that stands at a place inside another; none where no model stands."""
     named = False
     for part in location:
@@ -146,9 +136,9 @@ def _known_at(model: Any, location: Route) -> tuple[str, ...]:
         inside = fields[str(part)].annotation if str(part) in fields else None
         models = [each for each in (inside, *get_args(inside)) if _is_model(each)]
         if not models:
-            return ()
+            return KnownKeys()
         model, named = models[0], get_origin(inside) is dict
-    return () if named else known_keys(model)
+    return KnownKeys() if named else known_keys(model)
 
 
 def _is_model(annotation: object) -> bool:
@@ -176,7 +166,7 @@ def _problem(
     route: Route,
     where: str,
     written: Mapping[str, Any],
-    known: tuple[str, ...],
+    known: KnownKeys,
 ) -> Problem:
     location = _real_location(details, written)
     key, full, places = ".".join(map(str, location)), (*route, *location), declaration.places
@@ -185,7 +175,7 @@ def _problem(
         example = f"`{last}: {PLACEHOLDERS.get(last, '…')}`"
         return MISSING_KEY.at(places.of_key(full[:-1]), where=where, key=key, example=example)
     if details["type"] == "extra_forbidden":
-        hint = _key_hint(str(location[-1]), known) if known else "Take it out."
+        hint = known.hint(str(location[-1])) if known else "Take it out."
         return UNKNOWN_KEY.at(places.of_key(full), where=where, key=key, hint=hint)
     what = f"{_shown(location)} of {where}" if location else upper(where)
     if isinstance(details["input"], Secret):
@@ -278,10 +268,3 @@ def _choice(choices: list[str], value: object) -> tuple[str, str]:
 
 def _as_written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _key_hint(key: str, known: tuple[str, ...]) -> str:
-    meant = nearest(key, known)
-    if meant:
-        return f"Did you mean `{meant}`?"
-    return f"It takes: {', '.join(sorted(known))}."

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from headwater.errors import Place, Problem
 from headwater.errors.catalogue.documents import VARIABLE_IN_KEY
 from headwater.errors.catalogue.pipelines import NO_SINKS, UNKNOWN_KEY
-from headwater.loaders.declaration import Declaration, Refused, Route
+from headwater.loaders.declaration import Declaration, Places, Refused, Route
 from headwater.loaders.interpolation import interpolate
 from headwater.loaders.judge import in_order, judge
 from headwater.loaders.yaml_nodes import MappingNode, Node, Pair, ScalarNode, SequenceNode
@@ -36,22 +38,53 @@ class TreePlaces:
         return node.text_position if isinstance(node, ScalarNode) else TextPosition(node.position)
 
 
-def load_yaml(file: Path, environ: Mapping[str, str] = os.environ) -> PipelineSpec:
-    """The spec of a YAML file; what is Refused says everything that is wrong with it."""
-    tree, problems = interpolate(read_tree(file), environ)
-    root = Path(os.path.abspath(file)).parent
-    try:
-        spec = judge(Declaration(tree.value, TreePlaces(tree), root, str(file)))
-    except Refused as error:
-        others = _not_following(problems, error.problems, tree)
-        sound = _unspoilt(error.sound, problems, tree) if error.sound else None
-        raise Refused(*in_order([*problems, *others]), sound=sound, besides=error.besides) from None
-    if problems:
-        raise Refused(*problems, sound=_unspoilt(spec, problems, tree), besides=spec.names)
-    return spec
+@dataclass(frozen=True)
+class YamlFile:
+    """A pipeline file that was read, with its variables substituted, and that was not judged yet."""
+
+    file: str
+    root: Path
+    tree: Node
+    problems: tuple[Problem, ...] = ()
+    """Variables that could not be substituted."""
+
+    @classmethod
+    def read(cls, file: Path, environ: Mapping[str, str] = os.environ) -> YamlFile:
+        """Read a file; PipelineError where it is not YAML."""
+        tree, problems = interpolate(read_tree(file), environ)
+        return cls(str(file), Path(os.path.abspath(file)).parent, tree, tuple(problems))
+
+    @property
+    def places(self) -> TreePlaces:
+        return TreePlaces(self.tree)
+
+    def position_of(self, part: str, name: str) -> Position | None:
+        """Where the file declares a thing; None where it does not."""
+        declared = self.tree.get(part)
+        found = declared.step(name) if declared else None
+        return found[0] if found else None
+
+    def spec(
+        self, more: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), places: Places | None = None
+    ) -> PipelineSpec:
+        """The spec, with what a program has added; what is Refused says everything that is wrong."""
+        tree, problems = self.tree, self.problems
+        values = {**tree.value}
+        for part, things in more.items():
+            if things:
+                values[part] = {**(values.get(part) or {}), **things}
+        try:
+            spec = judge(Declaration(values, places or self.places, self.root, self.file))
+        except Refused as error:
+            others = _not_following(problems, error.problems, tree)
+            sound = _unspoilt(error.sound, problems, tree) if error.sound else None
+            raise Refused(*in_order([*problems, *others]), sound=sound, besides=error.besides) from None
+        if problems:
+            raise Refused(*problems, sound=_unspoilt(spec, problems, tree), besides=spec.names)
+        return spec
 
 
-def _unspoilt(spec: PipelineSpec, problems: list[Problem], tree: Node) -> PipelineSpec | None:
+def _unspoilt(spec: PipelineSpec, problems: Sequence[Problem], tree: Node) -> PipelineSpec | None:
     """The spec without what lacks a substitution; None where a name may lack one."""
     if any(problem.entry is VARIABLE_IN_KEY for problem in problems):
         return None
@@ -78,7 +111,7 @@ def _places_in(node: Node) -> set[Place | None]:
             return {node.position}
 
 
-def _not_following(first: list[Problem], others: Iterable[Problem], tree: Node) -> list[Problem]:
+def _not_following(first: Sequence[Problem], others: Iterable[Problem], tree: Node) -> list[Problem]:
     """What is wrong besides: a value that could not be substituted is not judged a second time."""
     missed = {problem.place for problem in first}
     spoilt: set[Place | None] = {pair.key_position for pair in _pairs(tree) if pair.key_position in missed}

@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from headwater.plan.operators import Expression, Operator, PythonFunction
+from headwater.plan.state_layout import StateLayout
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class QueryFacts:
     """Columns and types that the sink gets."""
     places: tuple[str, ...] = ()
     """The places that the sink writes; secrets never get here."""
+    fixed_options: Mapping[str, str] = field(default_factory=dict)
+    """What was declared for the sink and can't change while the checkpoint is kept; a secret is `***`."""
     delivery: str = ""
     """What the sink does with a batch that comes again: the name of a `Delivery`; empty if unknown."""
     modes: tuple[str, ...] = ()
@@ -77,6 +80,10 @@ class QueryFacts:
     """The cores of the configured cluster."""
     operators: tuple[Operator, ...] = ()
     """What is done with the rows, from the sources up."""
+    state: tuple[StateLayout, ...] | None = None
+    """What its stateful operators store, from the sources up; None where that is not known."""
+    state_unknown: str = ""
+    """Why it is not known."""
     non_deterministic: tuple[Expression, ...] = ()
     """Expressions that may give another value when a batch runs again."""
     python_functions: tuple[PythonFunction, ...] = ()
@@ -143,12 +150,13 @@ class QueryFacts:
     def from_json(cls, text: str) -> QueryFacts:
         """Facts as they were stored; ValueError for a version that this Headwater does not know.
 
-        Version 1 had no operators: what only they tell has the value for "none" in it.
+        Version 1 had no operators: what only they tell has the value for "none" in it. Version 2 did not say
+        what the operators store.
         """
         stored: dict[str, Any] = json.loads(text)
         if not isinstance(stored, dict):
             raise ValueError("these are no facts")
-        if stored.get("version") not in (1, VERSION):
+        if stored.get("version") not in (1, 2, VERSION):
             raise ValueError(f"version {stored.get('version')}")
         return _STORED.validate_python(stored)
 

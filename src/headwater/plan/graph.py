@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import CYCLE, SQL_NOT_A_QUERY, UNKNOWN_TABLE
-from headwater.plan.sql_references import NotAQuery, Reference, sql_references
+from headwater.errors.catalogue.running import SQL_SYNTAX
+from headwater.plan.sql_references import NotAQuery, NotSql, Reference, sql_references
 from headwater.spec import PipelineSpec, SinkSpec, TableSpec
 from headwater.values import Position, nearest
 
@@ -27,6 +28,10 @@ def offline_references(table: TableSpec) -> tuple[Reference, ...] | None:
         return sql_references(table.sql or "")
     except NotAQuery as error:
         raise PipelineError(SQL_NOT_A_QUERY.at(table.position, name=table.name, kind=str(error))) from None
+    except NotSql as error:
+        fault = error.fault
+        place = table.text.at(fault.line, fault.column) if table.text else table.position
+        raise PipelineError(SQL_SYNTAX.at(place, name=table.name, says=fault.says, hint=fault.hint)) from None
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,12 @@ class Graph:
             for sink in self.spec.sinks
             if sink.reads.lower() in names and name in self.upstream(names[sink.reads.lower()])
         ]
+
+    def possible_readers(self, name: str) -> list[SinkSpec]:
+        """The sinks whose queries need a source or table, or may: offline, some SQL can't be read."""
+        unknown = [table for table, reads in self.reads.items() if reads is None]
+        found = [sink for each in (name, *unknown) for sink in self.readers(each)]
+        return [sink for sink in self.spec.sinks if sink in found]
 
     def sound(self, name: str) -> bool:
         """Whether a source or table, and all that it needs, can be built as far as the graph tells."""

@@ -92,7 +92,7 @@ class Lineage:
 
     def window_of(self, term: Term) -> Window | None:
         """The window over event time that an expression is."""
-        return _window(self.source_of(term))
+        return window_in(self.source_of(term))
 
     def grows(self, term: Term, marked: Collection[int]) -> bool:
         """Whether an expression goes on for ever as one of the marked columns does."""
@@ -176,7 +176,8 @@ def _as_reference(term: Term) -> Term:
     return Term(_PASSING, term.name, term.id) if term.kind == "Alias" else term
 
 
-def _window(made: Term) -> Window | None:
+def window_in(made: Term) -> Window | None:
+    """The window over event time that an expression makes, where it makes one."""
     if made.kind != "CreateNamedStruct" or [each.value for each in made.children[::2]] != ["start", "end"]:
         return None
     start, end = made.children[1], made.children[3]

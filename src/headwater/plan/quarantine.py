@@ -37,6 +37,11 @@ def fed_again(name: str) -> str:
     return f"{name}.{AGAIN}"
 
 
+def is_fed_again(stream: str) -> bool:
+    """Whether a stream brings rows once more."""
+    return stream.endswith(fed_again(""))
+
+
 def was_fed(folder: Path, name: str) -> bool:
     """Whether a run folder has rows of a source or table that were fed again."""
     return any((quarantine_folder(folder, name) / AGAIN).glob("*.parquet"))
@@ -58,7 +63,7 @@ def sets_aside(declared: SourceSpec | TableSpec) -> bool:
 
 
 def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
-    """The pipeline with a sink for every source or table that sets rows aside and is read by a sink."""
+    """The pipeline with a sink for every source or table that sets rows aside and that a sink may read."""
     declared: tuple[SourceSpec | TableSpec, ...] = (*spec.sources, *spec.tables)
     aside = [each for each in declared if sets_aside(each)]
     if not aside:
@@ -68,7 +73,7 @@ def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
         _sink(spec, each, readers)
         for each in aside
         # A table that reads no stream can't set rows aside, and a rule says so.
-        if graph.streaming(each.name) is not False and (readers := graph.readers(each.name))
+        if graph.streaming(each.name) is not False and (readers := graph.possible_readers(each.name))
     ]
     return spec.model_copy(update={"sinks": (*spec.sinks, *more)}) if more else spec
 

@@ -23,6 +23,7 @@ from headwater.plan.operators import (
 from headwater.plan.over import over, words_of
 from headwater.plan.python_functions import form_of, functions_in, is_pandas_processor
 from headwater.plan.row_by_row import beyond_rows, clock_reads
+from headwater.plan.state_layout import StateLayout
 from headwater.plan.tree import Clash, Column, JoinReach, Node, PlanRecord, SideReach, Term
 
 _KINDS = {
@@ -75,6 +76,10 @@ class Steps:
     beyond_rows: tuple[Expression, ...] = ()
     """What does more than take each row by itself."""
     clock_reads: tuple[Expression, ...] = ()
+    state: tuple[StateLayout, ...] | None = None
+    """What the stateful operators store; None where that was not looked up, or could not be told."""
+    state_unknown: str = ""
+    """Why it could not be told."""
 
     @property
     def repeated_streams(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.tokenizer_core import TokenType
 
+from headwater.plan.sql_syntax import Fault, syntax_fault
+
 # sqlglot says on its logger what it can't read; for us that is an answer, not an event.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
@@ -22,6 +24,14 @@ _STATEMENTS = (
     exp.Drop, exp.Grant, exp.Insert, exp.LoadData, exp.Merge, exp.Refresh, exp.Set, exp.TruncateTable,
     exp.Update, exp.Use,
 )  # fmt: skip
+
+
+class NotSql(Exception):
+    """The text is certainly wrong; `fault` says what and where."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.says)
+        self.fault = fault
 
 
 class NotAQuery(Exception):
@@ -45,13 +55,16 @@ def sql_references(sql: str) -> tuple[Reference, ...] | None:
     """The tables read by name, in order of appearance; None where the text can't be read offline.
 
     Names in several parts (`catalog.database.table`) belong to Spark's catalog and are left out. NotAQuery
-    is raised for statements that do something, several statements, or none.
+    is raised for statements that do something, several statements, or none; NotSql for certain errors.
     """
     try:
         query = parsed_query(sql)
         small = _with_small_names(query)
         tables = list(_tables(traverse_scope(query), small))
     except (SqlglotError, RecursionError, ValueError, KeyError):
+        fault = syntax_fault(sql)
+        if fault:
+            raise NotSql(fault) from None
         return None
     if _overlooks(tables, query) or _means_something_else(query):
         return None

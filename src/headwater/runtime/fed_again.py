@@ -9,7 +9,7 @@ from headwater.checkpoint.added_sources import add_sources, finish_adding, input
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.quarantine import FED_AGAIN_GONE, FED_AGAIN_LEFT
 from headwater.plan import QueryFacts
-from headwater.plan.quarantine import AGAIN, fed_again, quarantine_folder, was_fed
+from headwater.plan.quarantine import AGAIN, fed_again, is_fed_again, quarantine_folder, was_fed
 from headwater.runtime.run_folder import RunFolder
 
 _SUFFIX = fed_again("")
@@ -28,10 +28,10 @@ def take_in(folder: RunFolder, now: QueryFacts) -> str:
     if planned is None or not now.inputs:
         return ""
     before = inputs_known(checkpoint) or _inputs_of(then, now)
-    gone = next((name for name in before if name.endswith(_SUFFIX) and name not in now.inputs), None)
+    gone = next((name for name in before if is_fed_again(name) and name not in now.inputs), None)
     if gone is not None:
         raise CheckpointError(_missing(folder, now.sink, gone.removesuffix(_SUFFIX)))
-    names = sorted({name for name in now.inputs if name.endswith(_SUFFIX) and name not in before})
+    names = sorted({name for name in now.inputs if is_fed_again(name) and name not in before})
     if not names:
         return ""
     backup = folder.backup(now.sink, datetime.now(UTC))
@@ -52,4 +52,4 @@ def _inputs_of(then: QueryFacts | None, now: QueryFacts) -> tuple[str, ...]:
     """What the query read when it was last started; facts that don't tell are older than any feeding."""
     if then is not None and then.inputs:
         return then.inputs
-    return tuple(name for name in now.inputs if not name.endswith(_SUFFIX))
+    return tuple(name for name in now.inputs if not is_fed_again(name))

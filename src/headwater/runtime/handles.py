@@ -15,6 +15,8 @@ from headwater.runtime.supervisor import Supervisor
 from headwater.runtime.track import Track
 from headwater.values import nearest, scrub
 
+_LOOK_SECONDS = 0.2
+
 
 class Query:
     """One query of a run."""
@@ -175,6 +177,25 @@ class Run:
         CheckpointError where all that is left is input that could not be taken in for 30 seconds.
         """
         return self._supervisor.wait_idle(timeout)
+
+    def stop_when_idle(self) -> None:
+        """Wait until nothing is left to read, then stop, as `headwater run --until-idle` does."""
+        try:
+            while not self.is_stuck and not self.wait(_LOOK_SECONDS):
+                reason = self.reason_to_end()
+                if reason:
+                    self._supervisor.say(reason)
+                    break
+        finally:
+            self.stop()
+
+    def reason_to_end(self) -> str:
+        """Why a run that stops when it is idle stops now; empty as long as there is something to do."""
+        if self.is_idle and self.is_active:
+            return "Nothing is left to read."
+        if self.is_active and self.end_if_hindered():
+            return "Some input can't be taken in: the run ends without it."
+        return ""
 
     def end_if_hindered(self) -> bool:
         """End as failed where nothing is left to read but input that could not be taken in for long."""

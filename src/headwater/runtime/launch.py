@@ -29,6 +29,7 @@ from headwater.runtime.fitting import fit
 from headwater.runtime.idle import IdleWatch
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.options import RunOptions
+from headwater.runtime.phases import Phases
 from headwater.runtime.run_folder import RunFolder, write_whole
 from headwater.runtime.supervisor import Supervisor
 from headwater.runtime.track import Track
@@ -102,38 +103,49 @@ class Launch:
         )
         return supervisor
 
-    def start(self, supervisor: Supervisor, go_on: Callable[[], None]) -> None:
+    def start(self, supervisor: Supervisor, phases: Phases, go_on: Callable[[], None]) -> None:
         """Start every query; if one can't, none is left running. `go_on` may raise where it waits long."""
         for admission in self.admissions:
             # What lies there now is for the first batch, also for that of a run which takes it and ends.
-            admission.start(lambda text: self.emit(Said(text=text)), go_on)
+            with phases.phase("open_files", "Opening new files") as phase:
+                admission.start(lambda text: self.emit(Said(text=text)), go_on, phase.count)
         for file, text in self.prepared.builder.kept.items():
             file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(file, text)
         spark = self.prepared.session.spark
         spark.conf.set(IDLE_EVENTS, "200" if self.options.until_idle else "1000")
-        spark.streams.addListener(EventListener(supervisor.handle, supervisor.over))
+        listener = EventListener(
+            supervisor.handle,
+            supervisor.over,
+            catch_up=supervisor.catch_up,
+            failed=supervisor.listener_failed,
+        )
         started: list[RunningQuery] = []
         try:
+            listener.open(spark)
             self.prepared.builder.statics.start()
             # What stands against one query is told before any other writes.
             for each in self.plan:
                 for said in self._made_ready(each):
                     self.emit(said)
             self._say_started()
-            for each in self.plan:
-                self.folder.store_facts(each.facts)
-                query = self._begun(each)
-                started.append(query)
-                supervisor.adopt(query)
+            with phases.phase("queries", "Starting the queries", total=len(self.plan)) as phase:
+                for each in self.plan:
+                    self.folder.store_facts(each.facts)
+                    newest = self.folder.last_batch(each.sink.name)
+                    query = self._begun(each)
+                    started.append(query)
+                    supervisor.adopt(query, newest)
+                    phase.count(len(started))
         except BaseException:
             for query in started:
                 query.stop()
             for source in self.sources:
                 source.close()
             self.prepared.builder.statics.close()
+            listener.close()
             raise
-        supervisor.watch(started)
+        supervisor.watch(started, listener)
 
     def _say_started(self) -> None:
         self.emit(

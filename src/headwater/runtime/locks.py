@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from headwater.checkpoint import CheckpointLock
+from headwater.checkpoint import CheckpointLock, Owner
+from headwater.checkpoint.lock import Waiting
 from headwater.errors import CheckpointError, Held
 
 BEAT_SECONDS = 10.0
@@ -16,7 +18,14 @@ BEAT_SECONDS = 10.0
 class RunLocks:
     """Holds every checkpoint of a run, or none."""
 
-    def __init__(self, checkpoints: Iterable[Path], run_id: str) -> None:
+    def __init__(
+        self,
+        checkpoints: Iterable[Path],
+        run_id: str,
+        waiting: Waiting = lambda pid: nullcontext(),
+    ) -> None:
+        self._waiting = waiting
+        self._waited: dict[int, float] = {}
         self._locks: list[CheckpointLock] = []
         self._done = threading.Event()
         self._turn = threading.Lock()
@@ -25,7 +34,7 @@ class RunLocks:
         self._thread = threading.Thread(target=self._beat, daemon=True, name="headwater locks")
         try:
             for checkpoint in checkpoints:
-                self._locks.append(CheckpointLock.acquire(checkpoint, run_id))
+                self._locks.append(CheckpointLock.acquire(checkpoint, run_id, waiting=self._timed))
         except BaseException:
             self.release()
             raise
@@ -34,7 +43,20 @@ class RunLocks:
     def taken_over(self) -> list[str]:
         """Dead owners whose place this run took, in words."""
         owners = [lock.took_over for lock in self._locks if lock.took_over]
-        return sorted({f"process {owner.process.pid} on {owner.place.host}" for owner in owners})
+        return sorted(
+            {f"process {each.process.pid} on {each.place.host}{self._exit_of(each)}" for each in owners}
+        )
+
+    def _exit_of(self, dead: Owner) -> str:
+        seconds = self._waited.get(dead.jvm.pid) if dead.jvm else None
+        return "" if seconds is None else f", whose JVM took {seconds:.1f} s to exit"
+
+    @contextmanager
+    def _timed(self, pid: int) -> Iterator[None]:
+        began = time.monotonic()
+        with self._waiting(pid):
+            yield
+        self._waited[pid] = time.monotonic() - began
 
     def name_jvm(self, pid: int | None, start_time: str | None) -> None:
         """Write down which JVM will write; before any query starts."""

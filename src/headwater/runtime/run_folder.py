@@ -124,7 +124,8 @@ class RunFolder:
             if newest:
                 offsets = tuple(newest.sources.values())
                 settings, read = checkpoint.settings, partial(self.committed, sink.name)
-                found[sink.name] = Reached(str(folder), offsets, newest.batch_id, settings, read)
+                any_commit = checkpoint.last_commit is not None
+                found[sink.name] = Reached(str(folder), offsets, newest.batch_id, settings, any_commit, read)
         return found
 
     def has_begun(self, sink: str) -> bool:
@@ -139,6 +140,15 @@ class RunFolder:
         checkpoint = self.checkpoint(sink)
         commit = Checkpoint(LocalStore(checkpoint)).last_commit if checkpoint.is_dir() else None
         return commit.batch_id if commit else None
+
+    def last_batch(self, sink: str) -> int:
+        """The batch before the first one of the next start, which retries a batch that did not commit."""
+        checkpoint = self.checkpoint(sink)
+        unfinished = Checkpoint(LocalStore(checkpoint)).unfinished if checkpoint.is_dir() else None
+        if unfinished is not None:
+            return unfinished - 1
+        committed = self.last_commit(sink)
+        return -1 if committed is None else committed
 
     def committed(self, sink: str) -> dict[str, Read] | None:
         """What a query has read of each source, up to its newest committed batch; None if not to be told."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from contextlib import AbstractContextManager
 from functools import partial
 
-from headwater.checks import Finding, together, with_reasons
+from headwater.checks import Finding, with_reasons
 from headwater.checks.declared import secret_problems
 from headwater.engine.memory_tables import MemoryTables
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import PipelineSession, open_session
+from headwater.engine.shared_paths import stream_paths, unshared
 from headwater.engine.verdict import Verdict, verdict
 from headwater.errors import Held, PipelineError
 from headwater.errors.catalogue.triggers import NEVER_IDLE
@@ -23,11 +24,14 @@ from headwater.runtime.launch import Launch, Planned
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.observers import guarded
 from headwater.runtime.options import RunOptions
+from headwater.runtime.phases import Phase, Phases
 from headwater.runtime.run_folder import RunFolder
 from headwater.runtime.supervisor import Supervisor
 from headwater.runtime.unmet import UnmetExpectations
 from headwater.spec import PipelineSpec
 from headwater.values import Continuous, RealTime
+
+SLOW_SPARK_SECONDS = 10.0
 
 
 def start(
@@ -47,31 +51,31 @@ def start(
     spec = with_quarantine(spec)
     emit = UnmetExpectations(spec, guarded(emit))
     _refuse_unready(spec, options)
-    run_id = uuid.uuid4().hex[:12]
-    folder = RunFolder.of(spec)
+    run_id, folder, phases = uuid.uuid4().hex[:12], RunFolder.of(spec), Phases(emit)
     # The locks come before the JVM: a second run is refused in a moment, and a dead run's JVM is gone
     # before ours can write.
-    locks = RunLocks(folder.locked(spec), run_id)
-    session = None
+    locks = RunLocks(folder.locked(spec), run_id, partial(_waiting_for_jvm, phases))
+    session, next_step = None, partial(_next_step, locks, go_on)
     try:
         locks.keep_alive()
         _say_taken_over(locks, emit)
-        _next_step(locks, go_on)
-        session = _opened(spec, options, emit, stdout)
+        next_step()
+        session = _opened(spec, options, emit, stdout, phases)
         locks.name_jvm(session.jvm.pid, session.jvm.start_time)
         folder.claim(spec)
         finish_interrupted(folder, [sink.name for sink in spec.sinks])
-        _next_step(locks, go_on)
-        prepared = prepare(session, spec, starts=True, ends_when_idle=options.until_idle)
-        heard = _heard(prepared, spec, folder, run_id, besides)
+        next_step()
+        with phases.phase("check", "Checking the pipeline, sink by sink", total=len(spec.sinks)) as phase:
+            prepared = _prepared(session, spec, options, phase)
+            heard = _heard(prepared, spec, folder, run_id, besides, _say(emit), next_step)
         found(heard.findings)
         plan = _planned(spec, heard)
-        _next_step(locks, go_on)
+        next_step()
         # A machine that slept meanwhile gave no sign of life, so another host may have taken over.
         locks.confirm()
         launch = Launch.of(prepared, spec, folder, plan, run_id, options, emit)
         supervisor = launch.supervisor(locks)
-        launch.start(supervisor, partial(_next_step, locks, go_on))
+        launch.start(supervisor, phases, next_step)
     except BaseException:
         # Nothing of this start may be left to write when the locks are free.
         if session is not None:
@@ -92,18 +96,32 @@ def _next_step(locks: RunLocks, go_on: Callable[[], None]) -> None:
     go_on()
 
 
+def _waiting_for_jvm(phases: Phases, pid: int) -> AbstractContextManager[object]:
+    text = f"Waiting for the JVM of the previous run (process {pid}) to exit"
+    return phases.phase("previous_jvm", text, first=0)
+
+
 def _opened(
-    spec: PipelineSpec, options: RunOptions, emit: Callable[[Event], None], stdout: Callable[[str], None]
+    spec: PipelineSpec,
+    options: RunOptions,
+    emit: Callable[[Event], None],
+    stdout: Callable[[str], None],
+    phases: Phases,
 ) -> PipelineSession:
     emit(SparkStarting())
-    return open_session(
-        spec,
-        master=options.master,
-        conf=options.conf,
-        spark_ui=options.spark_ui,
-        stdout=stdout,
-        say=lambda text: emit(Said(text=text)),
-    )
+    with phases.phase("spark", "Starting Spark", first=SLOW_SPARK_SECONDS):
+        return open_session(
+            spec,
+            master=options.master,
+            conf=options.conf,
+            spark_ui=options.spark_ui,
+            stdout=stdout,
+            say=_say(emit),
+        )
+
+
+def _say(emit: Callable[[Event], None]) -> Callable[[str], None]:
+    return lambda text: emit(Said(text=text))
 
 
 def _refuse_unready(spec: PipelineSpec, options: RunOptions) -> None:
@@ -119,14 +137,27 @@ def _refuse_unready(spec: PipelineSpec, options: RunOptions) -> None:
         raise PipelineError.of(problems)
 
 
+def _prepared(session: PipelineSession, spec: PipelineSpec, options: RunOptions, phase: Phase) -> Prepared:
+    until_idle = options.until_idle
+    return prepare(session, spec, starts=True, ends_when_idle=until_idle, counted=phase.count)
+
+
 def _heard(
-    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, run_id: str, besides: Iterable[Finding]
+    prepared: Prepared,
+    spec: PipelineSpec,
+    folder: RunFolder,
+    run_id: str,
+    besides: Iterable[Finding],
+    say: Callable[[str], None],
+    go_on: Callable[[], None],
 ) -> Verdict:
     """What stands against the start, and what else was found; it is kept with the run."""
     heard = verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
-    findings = together(heard.findings, with_reasons(besides, spec))
-    folder.store_findings(run_id, findings)
-    return replace(heard, findings=findings)
+    # Last, since executors may register late; still before anything of a query is written.
+    of_paths = unshared(prepared, stream_paths(prepared, spec, heard.facts), say, go_on)
+    heard = heard.with_findings(of_paths, with_reasons(besides, spec))
+    folder.store_findings(run_id, heard.findings)
+    return heard
 
 
 def _planned(spec: PipelineSpec, heard: Verdict) -> list[Planned]:

@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,7 @@ from headwater.events import (
     Said,
 )
 from headwater.events.kinds import now
+from headwater.runtime.incoming import Listener, in_order, missed, not_handled, not_read
 from headwater.runtime.track import Track, summary_of
 from headwater.values import scrub
 
@@ -40,10 +42,10 @@ _RESTARTS = 3
 
 
 class Supervisor:
-    """Owns the state of a run. Events come in on Spark's threads; everything else waits on a condition.
+    """Owns the state of a run. Events come in on the listener's thread; everything else waits on a condition.
 
-    A query is over when Spark's listener has said so, because all its progress was said before. Should that
-    event be lost, the query's own word is taken after a few seconds.
+    A query is over when Spark's listener has said so. Should that event be lost, the query's own word is
+    taken after a few seconds. Progress whose event is late or lost is taken from the query itself.
     """
 
     def __init__(
@@ -79,14 +81,17 @@ class Supervisor:
         self._looks_then: dict[str, int] = {}
         self._committed: set[str] = set()
         self._progress: dict[str, tuple[Mapping[str, Any], ...]] = {}
+        self._listener: Listener | None = None
+        self._not_handled: set[str] = set()
         self._forced = threading.Event()
         self._interrupted_by_user = False
         self._changed = threading.Condition(threading.RLock())
         self._over: set[str] = set()
         self._thread = threading.Thread(target=self._watch, name=f"headwater run {run_id}", daemon=True)
 
-    def watch(self, queries: Iterable[RunningQuery]) -> None:
-        """Begin to watch; called once, when all queries have started."""
+    def watch(self, queries: Iterable[RunningQuery], listener: Listener | None = None) -> None:
+        """Begin to watch; called once, when all queries have started. The listener is closed at the end."""
+        self._listener = listener
         with self._changed:
             for query in queries:
                 self.tracks.setdefault(query.name, Track(query))
@@ -94,26 +99,31 @@ class Supervisor:
             self._committed |= self.tracks.keys()
         self._thread.start()
 
-    def adopt(self, query: RunningQuery) -> None:
-        """Know a query from the moment it started; its first events may be here already."""
+    def adopt(self, query: RunningQuery, newest: int = -1) -> None:
+        """Know a query from the moment it started, with the last batch of the runs before."""
         with self._changed:
-            self.tracks[query.name] = Track(query)
+            self.tracks[query.name] = Track(query, newest=newest)
 
     def handle(self, event: Event) -> None:
         """Take in an event of Spark's listener and pass it on."""
-        with self._changed:
-            match event:
-                case QueryProgress(query=name) if name in self.tracks:
-                    self._progressed(self.tracks[name], event)
-                case EpochCommitted(query=name) if name in self.tracks and not self.tracks[name].ended:
-                    self.tracks[name].status = QueryStatus.RUNNING
-                    self.tracks[name].epoch = event.epoch
-                case QueryIdle(query=name) if name in self.tracks and not self.tracks[name].ended:
-                    self.tracks[name].status = QueryStatus.IDLE
-                    self.tracks[name].looks += 1
-                    self.tracks[name].look_begun = event.begun
-            self._changed.notify_all()
-        self._emit(event)
+        for each in in_order(self.tracks, event):
+            self._take_in(each)
+
+    def catch_up(self) -> None:
+        """Take in every batch that was committed, whether or not Spark's listener has said so."""
+        for each in missed(self.tracks):
+            self._take_in(each)
+
+    def listener_failed(self, error: Exception) -> None:
+        """Say that an event could not be handled, once for each reason."""
+        said = not_handled(error)
+        if said.text not in self._not_handled:
+            self._not_handled.add(said.text)
+            self._emit(said)
+
+    def say(self, text: str) -> None:
+        """Tell something about the run as a whole."""
+        self._emit(Said(text=text))
 
     def over(self, name: str) -> None:
         """Spark's listener says that a query has ended."""
@@ -252,6 +262,23 @@ class Supervisor:
             self.stuck = True
             self._changed.notify_all()
 
+    def _take_in(self, event: Event) -> None:
+        with self._changed:
+            match event:
+                case QueryProgress(query=name) if self.tracks[name].ended:
+                    return
+                case QueryProgress(query=name):
+                    self._progressed(self.tracks[name], event)
+                case EpochCommitted(query=name) if name in self.tracks and not self.tracks[name].ended:
+                    self.tracks[name].status = QueryStatus.RUNNING
+                    self.tracks[name].epoch = event.epoch
+                case QueryIdle(query=name) if name in self.tracks and not self.tracks[name].ended:
+                    self.tracks[name].status = QueryStatus.IDLE
+                    self.tracks[name].looks += 1
+                    self.tracks[name].look_begun = event.begun
+            self._changed.notify_all()
+        self._emit(event)
+
     def _progressed(self, track: Track, event: QueryProgress) -> None:
         self._committed.add(track.name)
         self._progress[track.name] = (*self._progress.get(track.name, ()), event.progress)
@@ -274,8 +301,10 @@ class Supervisor:
             self._over.clear()
             committed, self._committed = frozenset(self._committed), set()
             progress, self._progress = self._progress, {}
+        # The last batches of those that ended may still be on their way.
+        complete = not (ended and self._listener) or self._listener.drain(_LAST_EVENTS_SECONDS)
         for track in ended:
-            self._end(track)
+            self._end(track, complete)
         self._at_looks()
         self._upkeep(Moment(committed, progress=progress))
 
@@ -304,7 +333,7 @@ class Supervisor:
         track.seen_inactive = track.seen_inactive or time.monotonic()
         return time.monotonic() - track.seen_inactive > _LAST_EVENTS_SECONDS
 
-    def _end(self, track: Track) -> None:
+    def _end(self, track: Track, complete: bool) -> None:
         failure = track.query.failure()
         if failure and self._restarted(track, failure):
             return
@@ -314,6 +343,8 @@ class Supervisor:
             status = QueryStatus.FAILED
         else:
             status = QueryStatus.STOPPED if track.stopping else QueryStatus.FINISHED
+        if not complete and track.query.has_batches:
+            self._emit(not_read(track.name, _LAST_EVENTS_SECONDS))
         self._ended(track, status, problem)
         if status is QueryStatus.FAILED and self._fail_fast:
             self._stop_others(track)
@@ -339,8 +370,7 @@ class Supervisor:
             return False
         with self._changed:
             track.query, track.status, track.seen_inactive = query, QueryStatus.STARTING, None
-            track.restarts += 1
-            track.brought = {}
+            track.restarts, track.brought = track.restarts + 1, {}
         # A stop that was asked for meanwhile has met the old start only.
         if track.stopping or track.problem:
             query.stop()
@@ -353,10 +383,11 @@ class Supervisor:
         threading.Thread(target=self.stop, args=(others,), daemon=True, name="headwater stop").start()
 
     def _close(self) -> None:
-        try:
-            self._on_close()
-        finally:
-            self._tell_the_end()
+        with ExitStack() as steps:
+            steps.callback(self._tell_the_end)
+            steps.callback(self._on_close)
+            if self._listener:
+                self._listener.close()
 
     def _tell_the_end(self) -> None:
         summary = {track.name: summary_of(track) for track in self.tracks.values()}

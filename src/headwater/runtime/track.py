@@ -46,6 +46,8 @@ class Track:
     look_begun: str = ""
     """When the last of these looks began; empty where nobody said."""
     seen_inactive: float | None = None
+    newest: int = -1
+    """The newest batch that was taken in, or the last one of the runs before."""
     restarts: int = 0
     """How often it was started again since its last progress."""
     brought: dict[str, int] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class Track:
 
     def take_in(self, event: QueryProgress) -> None:
         """A batch was committed."""
+        self.newest = event.batch_id
         self.restarts = 0
         # What is decided here is decided by what Spark said; what others see of it holds no secret.
         self.recent.append(shown(event.progress))

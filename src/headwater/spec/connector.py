@@ -194,6 +194,9 @@ class SourceSide:
     """Keys that do nothing for a static source, which is refused with them."""
     batch_keys: tuple[str, ...] = ()
     """Keys that do nothing for a stream, and count under `run --batch` and for a static source."""
+    static_copies: bool = False
+    """The driver copies local files of a static source into the run folder (`static/<source>`), where the
+    executors read them; other local places the executors read themselves."""
     places: Callable[[Any], tuple[str, ...]] = field(default=_no_places)
     """The absolute paths or addresses it reads; a change of them does not fit an old checkpoint."""
     functions: Callable[[Any], tuple[FunctionRef, ...]] = field(default=_no_functions)
@@ -224,12 +227,16 @@ class SourceSide:
     `admission` then, a task that is done once before the queries start."""
     refuses: Callable[[Any], Iterable[Problem]] = field(default=_nothing_against)
     """What the SourceSpec, as it was declared, can't be held to."""
+    fixed_options: tuple[str, ...] = ()
+    """Options of Spark whose values can't change while a checkpoint is kept."""
     first_start_keys: tuple[str, ...] = ()
     """Keys that count only where no checkpoint says how far was read."""
     watches: bool = False
     """It looks after what it reads while queries run; its spark module has a `watch` that gives a task."""
     waiting: Callable[[Any], Waiting | None] = field(default=_unknown_waiting)
     """What lies at its places now, told quickly and without Spark; None where that can't be."""
+    ignored: Callable[[Any], tuple[str, ...]] = field(default=_no_places)
+    """The directories at its places that it does not read, found quickly and without Spark."""
 
 
 @dataclass(frozen=True)
@@ -251,8 +258,12 @@ class SinkSide:
     the whole result again and again, and `run --batch` writes to the place itself, with `--append`."""
     passes_over: bool = False
     """A batch that it has already is not computed a second time; its spark module has a `forget_batch`."""
+    fixed_keys: tuple[str, ...] = ()
+    """Keys whose values can't change while the checkpoint is kept."""
     places: Callable[[Any], tuple[str, ...]] = field(default=_no_places)
     """The places it writes; two sinks on one place are refused."""
+    on_driver: bool = False
+    """The driver alone writes there, so that the executors of a cluster need not share a local place."""
     feeds: Callable[[Any, Any], bool] = field(default=_apart)
     """Whether a source with the second options reads what a sink with the first ones writes, besides what
     their places tell; such a pipeline feeds itself, and is refused."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -21,6 +21,9 @@ class Declared(BaseModel):
 
     where_only: ClassVar[frozenset[str]] = frozenset({"position"})
     """Fields that tell where something stands, and no more."""
+
+    also_called: ClassVar[Mapping[str, str]] = {}
+    """Keys by the names that Spark, Kafka and others have for them; written, they suggest the key."""
 
     position: Position | None = Field(default=None, exclude=True, repr=False)
 

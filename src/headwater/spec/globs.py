@@ -36,6 +36,11 @@ def matcher(pattern: str) -> re.Pattern[str]:
     return _compiled(pattern.rstrip("/"), "(?:/.*)?")
 
 
+def read_matcher(pattern: str) -> re.Pattern[str]:
+    """Matches the files of the pattern, and those in its folders and in key=value folders below."""
+    return _compiled(pattern.rstrip("/"), "(?:(?:/[^/]*=[^/]*)*/[^/]+)?")
+
+
 def without_braces(pattern: str) -> list[str]:
     """The patterns without braces that together stand for the same."""
     opened = _brace(pattern)

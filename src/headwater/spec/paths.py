@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, ValidationInfo
 
-from headwater.spec.globs import escaped, is_pattern, matcher, split_fixed, without_braces
+from headwater.spec.globs import escaped, matcher, split_fixed, without_braces
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_SYSTEM = re.compile(r"[^/]*(?://[^/]*)?")
 
 
 def is_uri(path: str) -> bool:
@@ -24,7 +24,7 @@ def is_uri(path: str) -> bool:
 def absolute(path: str, root: Path) -> str:
     """The path from the project root, without touching the disk (globs stay as they are)."""
     if is_uri(path):
-        return path
+        return _plain_uri(path)
     expanded = Path(path).expanduser()
     # Not resolve(): a link in the path is the user's wish, and a glob is no file.
     return str(_plain(expanded if expanded.is_absolute() else root / expanded))
@@ -41,6 +41,20 @@ def _plain(path: Path) -> Path:
     return Path(*parts)
 
 
+def _plain_uri(uri: str) -> str:
+    """As Hadoop spells it, and so the addresses of the files below: a leading `..` stays."""
+    system = _SYSTEM.match(uri)
+    assert system is not None, "the pattern matches any text"
+    parts: list[str] = []
+    for part in uri[system.end() :].split("/"):
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    path = "".join(f"/{part}" for part in parts)
+    return system[0] + path + ("/" if uri.endswith("/") and not path.endswith("/") else "")
+
+
 def in_project(path: str, root: Path) -> str:
     """The part of a path that the user wrote: only there characters can be those of a pattern."""
     return path.removeprefix(str(root)) if f"{path}/".startswith(f"{root}/") else path
@@ -54,9 +68,7 @@ def as_glob(path: str, root: Path) -> str:
 
 def fixed_folder(path: str, root: Path) -> str:
     """The folder that a path is below in any case: the path itself, or what stands before a pattern."""
-    inside = in_project(path, root)
-    parts = takewhile(lambda part: not is_pattern(part), inside.split("/"))
-    return path.removesuffix(inside) + "/".join(parts) or "/"
+    return split_fixed(as_glob(path, root))[0] or "/"
 
 
 def plain_path(place: str) -> str:

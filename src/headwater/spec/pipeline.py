@@ -153,7 +153,7 @@ class FunctionSpec(Named):
 class PipelineSpec(Named):
     """Everything that was declared, from whichever form."""
 
-    where_only = frozenset({"position", "places", "declared_in"})
+    where_only = frozenset({"position", "places", "declared_in", "in_program"})
 
     root: Path
     """The project root: the folder of the declaring file. Relative paths start here."""
@@ -171,6 +171,8 @@ class PipelineSpec(Named):
     tables: tuple[TableSpec, ...] = ()
     sinks: tuple[SinkSpec, ...] = ()
     declared_in: str = Field(default="", exclude=True, repr=False)
+    in_program: bool = Field(default=False, exclude=True, repr=False)
+    """Whether a Python program declares or loads it, which can then query its tables in memory."""
 
     def _content(self) -> dict[str, Any]:
         content = super()._content()

@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate closest to `word`, whatever the case; None where none is close."""
+def nearest(word: str, candidates: Iterable[str], least: float = 0.6) -> str | None:
+    """The candidate closest to `word`, whatever the case; None where none is as alike as `least` of 1."""
     by_lower: dict[str, str] = {}
     for candidate in candidates:
         by_lower.setdefault(candidate.lower(), candidate)
-    matches = difflib.get_close_matches(word.lower(), list(by_lower), n=1)
+    matches = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=least)
     return by_lower[matches[0]] if matches else None

@@ -55,6 +55,20 @@ def is_own_code(file: str) -> bool:
     return not path.startswith((_HEADWATER, _standard_library(), *_spark_folders()))
 
 
+def spark_asks(frame: FrameType | None) -> bool:
+    """Whether the code that called Python's own is PySpark's or Headwater's."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        path = os.path.abspath(file)
+        if path.startswith((_HEADWATER, *_spark_folders())):
+            return True
+        installed = _INSTALLED & set(path.split(os.sep))
+        if not file.startswith("<") and (installed or not path.startswith(_standard_library())):
+            return False
+        frame = frame.f_back
+    return False
+
+
 @cache
 def _standard_library() -> str:
     return os.path.join(os.path.abspath(sysconfig.get_path("stdlib")), "")

@@ -109,3 +109,33 @@ def test_the_same_in_python(tmp_path: Path) -> None:
     assert problem.params["takes"] == "batch: 'Any'"
     assert problem.place is not None
     assert (problem.code, problem.place.file, problem.place.line) == ("HW-FUNCTION-ARGUMENTS", __file__, line)
+
+
+MISSPELT = """
+name: shop
+sources:
+  clicks: {connector: rate}
+tables:
+  few: SELEC * FROM clicks
+  many: |
+    SELECT value
+    FROM clicks WHRE value > 3
+  later: SELECT value:a.b FROM clicks
+sinks:
+  few: {reads: few, connector: noop}
+  many: {reads: many, connector: noop}
+  later: {reads: later, connector: noop}
+""".lstrip()
+
+
+def test_misspelt_sql_is_an_error_at_its_word(tmp_path: Path) -> None:
+    findings = check(pipeline(tmp_path, MISSPELT), offline=True).findings
+    problems = [finding.problem for finding in findings if finding.is_error]
+    places = [problem.place for problem in problems]
+    assert [(problem.code, problem.remedy) for problem in problems] == [
+        ("HW-SQL-SYNTAX", "Did you mean `SELECT`?"),
+        ("HW-SQL-SYNTAX", "Did you mean `WHERE`?"),
+    ]
+    assert [(place.line, place.column) for place in places if place] == [(5, 8), (8, 17)]
+    others = [finding.problem.code for finding in findings if not finding.is_error]
+    assert others == ["HW-NOT-KNOWN-OFFLINE"]

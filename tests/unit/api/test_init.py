@@ -16,7 +16,7 @@ from headwater.errors import EnvironmentProblem, UsageProblem
 from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
 from headwater.errors.catalogue.usage import FOLDER_NOT_EMPTY, UNKNOWN_TEMPLATE
 from headwater.loaders.json_schema import pipeline_schema
-from headwater.loaders.yaml_form import load_yaml
+from headwater.loaders.yaml_form import YamlFile
 
 FILES, RUN = WORD_COUNT.files, WORD_COUNT.first_command
 ODD_NAMES = ["my project", "ünïcode", "2026-11", "it's", "-x", "a&b;c", "${HOME}"]
@@ -132,7 +132,7 @@ def test_the_pipeline_is_right_whatever_the_folder_is_called(tmp_path: Path, nam
     result = init(Path(name))
     assert shlex.split(result.next_command)[1].removeprefix("./") == name
     file = tmp_path / name / "pipeline.yml"
-    spec = load_yaml(file, environ={})
+    spec = YamlFile.read(file, environ={}).spec()
     assert (spec.name, [sink.name for sink in spec.sinks]) == ("word_count", ["words", "counts"])
     assert check(file, offline=True).findings == ()
 

@@ -71,4 +71,4 @@ def test_which_master_is_looked_at(pipeline: hw.Pipeline) -> None:
     assert asked.value.named == {"master": "local[3]", "conf": CONF, "rates": None}
     with pytest.raises(Asked) as asked:
         pipeline.check(master="local[3]", conf=CONF)
-    assert asked.value.given[1:] == ("local[3]", CONF)
+    assert asked.value.given[1:3] == ("local[3]", CONF)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from headwater.checks.outline import Outline
 from headwater.engine.plain import script
 from headwater.engine.plain.messages import Caught
 from headwater.engine.plain.script import ScriptRun
+from headwater.engine.sandbox.launcher import Kind
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.programs import NO_PATH, PASSING_CHECKPOINT, SCRIPT_EXIT
 from headwater.plan import Refusal
@@ -117,7 +119,7 @@ def test_a_script_is_run_and_its_queries_are_judged(monkeypatch: pytest.MonkeyPa
     problem = SCRIPT_EXIT.at(PLACE, code=3, says="", hint="Mend it.")
     orders = ran(monkeypatch, ScriptRun([caught], problem, ended=True))
     result = check(job, arguments=("--in", "x"), deadline=5, master="local[1]", conf={"spark.a": "b"})
-    assert orders == [(str(job), ("--in", "x"), 5, {"spark.a": "b", "spark.master": "local[1]"})]
+    assert orders == [(str(job), ("--in", "x"), 5, {"spark.a": "b", "spark.master": "local[1]"}, False)]
     assert [(each.problem.code, each.sink) for each in result.errors] == [
         ("HW-SCRIPT-EXIT", ""),
         ("HW-NO-PATH", "out"),
@@ -196,3 +198,26 @@ def test_what_is_no_script(tmp_path: Path, job: Path) -> None:
     assert not plain.is_script(tmp_path / "missing.py")
     assert not plain.is_script(f"{job}:p")
     assert not plain.is_script(tmp_path / "p.yml")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kinds are those of Linux")
+@pytest.mark.parametrize(
+    ("kind", "effects"),
+    [
+        (Kind.NAMESPACES, []),
+        (Kind.LANDLOCK, [" could not prevent network connections"]),
+        (Kind.NONE, [" could not prevent writes and network connections"]),
+    ],
+)
+def test_a_weak_sandbox_is_a_warning(
+    kind: Kind, effects: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(script, "KINDS", (kind,))
+    (tmp_path / "job.py").write_text("print('no stream')\n", encoding="utf-8")
+    result = plain.check_script(str(tmp_path / "job.py"))
+    assert result is not None
+    weak = [each for each in result.findings if each.problem.code == "HW-SCRIPT-WEAK-SANDBOX"]
+    assert len(weak) == len(effects)
+    for finding, effect in zip(weak, effects, strict=True):
+        assert finding.severity is Severity.WARNING
+        assert effect in finding.sentence

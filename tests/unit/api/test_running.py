@@ -7,7 +7,7 @@ import pytest
 from headwater.api.running import _wait
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.files_bad_rows import FILES_NEVER_TAKEN
-from headwater.events import QueryEnded, QueryIdle, QueryStatus
+from headwater.events import QueryEnded, QueryIdle, QueryStatus, Said
 from headwater.runtime import RunOptions
 from headwater.runtime.signals import Signals
 from tests.unit.runtime.queries import running
@@ -34,3 +34,33 @@ def test_who_waits_for_a_run_to_be_idle_hears_why_it_never_is() -> None:
             run.wait_idle()
         assert never.value.problems == (NEVER,)
         assert run.is_active
+
+
+def test_a_run_in_python_ends_when_it_is_idle_as_the_command_does() -> None:
+    with running("out") as (run, queries, events):
+        queries["out"].in_batch = False
+        for _ in range(3):
+            run._supervisor.handle(QueryIdle(query="out"))
+        run.stop_when_idle()
+        assert (run.is_active, run.exit_code) == (False, 0)
+        assert [each.text for each in events if isinstance(each, Said)] == ["Nothing is left to read."]
+
+
+def test_a_run_in_python_ends_as_failed_where_some_input_is_never_taken_in() -> None:
+    with running("out", caught_up=lambda: None, hindrance=lambda: NEVER) as (run, queries, _):
+        queries["out"].in_batch = False
+        run._supervisor.handle(QueryIdle(query="out"))
+        run.stop_when_idle()
+        assert (run.is_active, run.exit_code, run.queries["out"].problem) == (False, 1, NEVER)
+
+
+def test_an_interrupt_stops_the_run_before_it_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> str:
+        raise KeyboardInterrupt
+
+    with running("out") as (run, queries, _):
+        queries["out"].in_batch = False
+        monkeypatch.setattr(run, "reason_to_end", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.stop_when_idle()
+        assert (run.is_active, run.exit_code) == (False, 0)

@@ -236,7 +236,9 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("source", "static", "sink", "sql"),
-    list(itertools.product(SOURCES, STATICS, SINKS, ["SELECT value FROM rows", "SELECT ((( FROM rows"])),
+    list(
+        itertools.product(SOURCES, STATICS, SINKS, ["SELECT value FROM rows", "SELECT value:a.b FROM rows"])
+    ),
 )
 def test_offline_never_contradicts_the_full_guarantee(
     source: str, static: str, sink: str, sql: str, project: Path
@@ -245,7 +247,7 @@ def test_offline_never_contradicts_the_full_guarantee(
     sources = f"      rows: {SOURCES[source]}\n"
     joined = STATICS[static] is not None
     sources += f"      more: {STATICS[static]}\n" if joined else ""
-    sql += " JOIN more" if joined and "(((" not in sql else ""
+    sql += " JOIN more" if joined and ":" not in sql else ""
     spec = spec_of(
         f"    name: p\n    sources:\n{sources}    tables:\n      t: {sql}\n"
         f"    sinks:\n      out: {{reads: t, {text[1:]}\n",
@@ -284,7 +286,7 @@ def test_what_is_known_offline(reads: str, sink: str, level: str, project: Path)
           rows: {SOURCES["files"]}
           lines: {SOURCES["socket"]}
         tables:
-          strange: "SELECT (((: FROM"
+          strange: "SELECT value:a.b FROM ticks"
         sinks:
           out: {{reads: {reads}, {SINKS[sink][0][1:]}
         """,

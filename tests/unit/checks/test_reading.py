@@ -10,7 +10,7 @@ import pytest
 from headwater.checks import Finding, Query, Reached, Situation
 from headwater.checks.fan_out import FanOut
 from headwater.checks.partitions import KEY, StatePartitions
-from headwater.checks.reading import FullFolder, LimitTooLow, ReadTwice, shown
+from headwater.checks.reading import DirectoriesIgnored, FullFolder, LimitTooLow, ReadTwice, shown
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.spec import Waiting
@@ -134,13 +134,15 @@ def folder_of(tmp_path: Path, files: int, size: int = 0) -> Path:
     return tmp_path
 
 
-def reading(root: Path, keys: str = "", trigger: str = "", sink: str = "console") -> Situation:
+def reading(
+    root: Path, keys: str = "", trigger: str = "", sink: str = "console", path: str = "in/"
+) -> Situation:
     paced = f", trigger: {trigger}" if trigger else ""
     spec = spec_of(
         f"""
         name: p
         sources:
-          rows: {{connector: files, path: in/, format: text{keys}}}
+          rows: {{connector: files, path: {path}, format: text{keys}}}
         sinks:
           out: {{reads: rows, connector: {sink}{paced}}}
         """,
@@ -172,9 +174,45 @@ def test_a_folder_that_is_full_of_files(tmp_path: Path) -> None:
     assert limits(reading(root, ", max_file_age: 1 day")) == []
 
 
+@pytest.mark.feature("J2", part="subdirectories that a source ignores")
+def test_directories_that_are_ignored_are_named(tmp_path: Path) -> None:
+    def found(more: str = "") -> list[Finding]:
+        return list(DirectoriesIgnored().findings(reading(root, more)))
+
+    root = folder_of(tmp_path, 1)
+    for name in ("_tmp", ".git"):
+        (root / "in" / name).mkdir()
+    assert found() == []
+    (root / "in" / "sub.json").mkdir()
+    (one,) = found()
+    assert told([one]) == [("HW-DIRECTORIES-IGNORED", "warning")]
+    assert one.problem.params["count"] == "a subdirectory"
+    assert one.problem.params["directories"] == f"{root}/in/sub.json"
+    for number in range(6):
+        (root / "in" / str(number)).mkdir()
+    (many,) = found(", static: true")
+    assert many.problem.params["count"] == "7 subdirectories"
+    assert str(many.problem.params["directories"]).endswith("/in/4 and 2 more")
+    assert found(", options: {recursiveFileLookup: true}") == []
+    # The name of the project's directory is no glob.
+    odd = tmp_path / "[x]"
+    (odd / "in" / "sub").mkdir(parents=True)
+    (one,) = DirectoriesIgnored().findings(reading(odd, path="i*/"))
+    assert one.problem.params["directories"] == f"{odd}/in/sub"
+    # A glob reads the directories that it matches; beside key=value directories the query fails at others.
+    (root / "in" / "day=1").mkdir()
+    assert found() == []
+
+
 def test_a_folder_that_is_full_of_bytes(tmp_path: Path) -> None:
     (found,) = limits(reading(folder_of(tmp_path, 2, 1 << 30)))
     assert found.problem.params["waiting"] == "2 files of 2.0 GB"
+
+
+def test_a_full_folder_of_a_project_whose_name_is_a_glob(tmp_path: Path) -> None:
+    (tmp_path / "[x]").mkdir()
+    (found,) = limits(reading(folder_of(tmp_path / "[x]", 1000)))
+    assert found.problem.code == "HW-FULL-FOLDER"
 
 
 def test_a_folder_that_is_not_full(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from headwater.events import (
     SinkBegun,
     SinkWritten,
     SparkStarting,
+    StartPhase,
 )
 from headwater.values.secrets import Revealed
 
@@ -96,10 +97,21 @@ def test_a_terminal_shows_that_spark_starts_until_the_run_has_started() -> None:
     assert drawn(view._picture()) == ""
     view.show(SparkStarting())
     assert "Starting Spark …" in drawn(view._picture())
+    view.show(StartPhase(phase="open_files", text="Opening new files", seconds=7, done=1200, total=9000))
+    assert "Opening new files: 1,200 of 9,000 … 7 s" in drawn(view._picture())
     view.show(STARTED)
     assert drawn(view._picture()) == ""
+    view.show(StartPhase(phase="queries", text="Starting the queries", seconds=3, done=0, total=2))
+    assert "Starting the queries: 0 of 2 … 3 s" in drawn(view._picture())
     view.show(QueryProgress(query="out", rows_out=1, progress=PROGRESS))
     assert "out" in drawn(view._picture())
+
+
+def test_a_log_has_a_line_for_each_phase_that_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
+    waiting = "Waiting for the JVM of the previous run (process 12) to exit"
+    LineView().event(StartPhase(at="T", phase="previous_jvm", text=waiting, seconds=0))
+    LineView().event(StartPhase(at="T", phase="previous_jvm", text=waiting, seconds=5))
+    assert capsys.readouterr().out == f"T {waiting} …\nT {waiting} … 5 s\n"
 
 
 WAITS = {"sources": ["clicks"], "since_batch": 3, "watermark": None, "sentence": "out waits for clicks."}

@@ -32,7 +32,8 @@ class Terminal(io.StringIO):
     ("as_json", "event", "shown"),
     [
         (False, SparkStarting(), "Starting Spark …\n"),
-        (False, Said(text="else"), ""),
+        (False, Said(text="waiting for executors"), "waiting for executors\n"),
+        (True, Said(text="waiting for executors"), ""),
         (True, SparkStarting(), ""),
     ],
 )

@@ -18,7 +18,7 @@ from headwater.connectors.noop import NoopSink
 from headwater.connectors.rate import RateSource
 from headwater.connectors.rate_per_batch import RatePerBatchSource
 from headwater.connectors.spark_options import plain
-from headwater.loaders.validation import known_keys
+from headwater.loaders.known_keys import known_keys
 from headwater.spec import FunctionRef, Schema
 from headwater.values import Duration, secret
 

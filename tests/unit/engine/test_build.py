@@ -46,3 +46,29 @@ def test_a_table_in_memory_begins_anew(tmp_path: Path) -> None:
 
 def test_finished_data_goes_on_from_nothing(tmp_path: Path) -> None:
     assert not goes_on(tmp_path, "console", "one", "two", batch=True)
+
+
+@pytest.mark.parametrize(
+    ("select", "named"),
+    [
+        ("_metadata.file_name", True),
+        ("o.`_METADATA`.file_name", True),
+        ("'_metadata', \"_metadata\" /* _metadata */ -- _metadata", False),
+        ("orders_metadata", False),
+    ],
+)
+def test_a_table_that_names_the_file_of_a_row(tmp_path: Path, select: str, named: bool) -> None:
+    spec = spec_of(
+        f"""
+        name: files
+        sources: {{orders: {{connector: files, path: ., format: text}}}}
+        tables:
+          files: |
+            SELECT {select}
+            FROM orders o
+        sinks: {{out: {{reads: files, connector: console}}}}
+        """,
+        tmp_path,
+    )
+    spark: Any = None
+    assert Builder(spark, spec, None).context(spec.sources[0]).metadata is named

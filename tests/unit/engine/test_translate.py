@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 
-from headwater.engine.translate import function_problem, sql_problem
+from headwater.engine.translate import failure_problem, function_problem, sql_problem
 from headwater.values import Position
 from tests.unit.specs import spec_of
 
@@ -87,3 +87,16 @@ def test_an_unknown_column(column: str, proposal: str, hint: str) -> None:
     problem = sql_problem(Unresolved(column, proposal), table)
     assert (problem.code, problem.place) == ("HW-UNKNOWN-COLUMN", Position("pipeline.yml", 3, 10))
     assert problem.params == {"where": "The table `total`", "column": column, "hint": hint}
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        ("HW-FILES-FOLDER-VALUE orders file:///in/day=x/1.json", "HW-FILES-FOLDER-VALUE"),
+        ("HW-FILES-OWN orders file:///in/1.json", "HW-QUERY-FAILED"),
+    ],
+)
+def test_only_what_the_files_source_raises_is_a_wrong_file(raised: str, code: str) -> None:
+    spec = spec_of(PIPELINE.format(mode="append", connector=CONSOLE))
+    error = RuntimeError(f"[USER_RAISED_EXCEPTION] {raised} SQLSTATE: P0001")
+    assert failure_problem(error, spec.sinks[0], (), Path("/p"), Path("/p/log")).code == code

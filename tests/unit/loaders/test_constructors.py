@@ -12,7 +12,7 @@ import headwater
 from headwater.connectors import all_connectors
 from headwater.loaders import constructors
 from headwater.loaders.constructors import ConnectorCall
-from headwater.loaders.validation import known_keys
+from headwater.loaders.known_keys import known_keys
 from headwater.spec import Connector
 
 BUILT_IN = sorted(name for name, each in all_connectors().items() if each.spark.startswith("headwater."))

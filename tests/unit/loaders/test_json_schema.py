@@ -14,7 +14,7 @@ from headwater.connectors import all_connectors
 from headwater.loaders import json_schema
 from headwater.loaders.json_schema import keys_of, pipeline_schema
 from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys
-from headwater.loaders.validation import known_keys
+from headwater.loaders.known_keys import known_keys
 from headwater.spec import Connector, Delivery, SinkOptions, SinkSide
 
 SCHEMA = pipeline_schema()

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, Field
 
 from headwater.errors import Problem
 from headwater.loaders.declaration import Declaration
-from headwater.loaders.validation import known_keys, validated
+from headwater.loaders.known_keys import known_keys
+from headwater.loaders.validation import validated
 from headwater.spec import SourceOptions
 from headwater.values import Position, TextPosition, secret
 from tests.unit.loaders.refusing import unclear

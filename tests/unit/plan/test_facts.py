@@ -9,6 +9,7 @@ import pytest
 
 from headwater.plan import QueryFacts, Refusal, SourceFacts
 from headwater.plan.operators import EventTime, Key, Kind, Operator, Window
+from headwater.plan.state_layout import StateLayout, Stored
 
 FACTS = QueryFacts(
     sink="revenue",
@@ -59,7 +60,21 @@ def test_facts_of_version_1_are_read() -> None:
     assert QueryFacts.from_json(VERSION_1) == replace(FACTS, version=1)
 
 
-@pytest.mark.parametrize("version", [0, 3, None, "1"])
+def test_facts_of_version_2_say_nothing_of_the_state() -> None:
+    stored = json.loads(replace(FACTS, version=2).to_json())
+    del stored["state"], stored["fixed_options"]
+    read = QueryFacts.from_json(json.dumps(stored))
+    assert (read.state, read.fixed_options) == (None, {})
+
+
+def test_the_state_comes_back_as_it_was() -> None:
+    keys = (Stored("clicks.user", "string"),)
+    layout = StateLayout("GROUP BY", {"keys": keys, "aggregates": ()}, "totals", 3, 1)
+    facts = replace(FACTS, state=(layout,))
+    assert QueryFacts.from_json(facts.to_json()) == facts
+
+
+@pytest.mark.parametrize("version", [0, 4, None, "1"])
 def test_another_version_is_refused(version: object) -> None:
     text = json.dumps({**json.loads(FACTS.to_json()), "version": version})
     with pytest.raises(ValueError) as error:

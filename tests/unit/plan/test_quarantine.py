@@ -81,3 +81,13 @@ def test_other_ways_with_bad_rows_need_none(tmp_path: Path) -> None:
         spec = load(file)
         assert with_quarantine(spec) is spec
     assert quarantine_of("orders") == "quarantine.orders"
+
+
+def test_a_source_has_a_quarantine_where_offline_nobody_knows_who_reads_it(tmp_path: Path) -> None:
+    """Rows that are bad to the query must not be lost because only Spark can read its SQL."""
+    file = tmp_path / "p.yml"
+    text = PIPELINE.replace("BAD", "quarantine").replace("TRIGGER", "every 5 seconds")
+    text = text.replace("id FROM orders", "k:a.b FROM orders").replace("reads: orders", "reads: large")
+    file.write_text(text)
+    spec = load(file)
+    assert [sink.name for sink in with_quarantine(spec).sinks] == ["first", "second", "quarantine.orders"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.plan.sql_references import NotAQuery, Reference, sql_references
+from headwater.plan.sql_references import NotAQuery, NotSql, Reference, sql_references
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,7 @@ def test_the_first_place_of_a_name_counts() -> None:
         "SELECT from FROM a",
         "SELECT DISTINCT ON (x) * FROM a",
         "SELECT * FROM a QUALIFY row_number() OVER (ORDER BY x) = 1",
-        "SELEC * FROM a",
         "SELECT * FROM a WHERE",
-        "SELECT (((",
         "'",
     ],
 )
@@ -136,7 +134,7 @@ def test_what_is_certainly_no_query(sql: str, kind: str) -> None:
 
 
 @given(st.text(max_size=40) | st.text("SELECT FROM a,()*';-`", max_size=40))
-def test_any_text_is_read_not_known_or_no_query(sql: str) -> None:
-    with contextlib.suppress(NotAQuery):
+def test_any_text_is_read_not_known_wrong_or_no_query(sql: str) -> None:
+    with contextlib.suppress(NotAQuery, NotSql):
         found = sql_references(sql)
         assert found is None or all(reference.name for reference in found)

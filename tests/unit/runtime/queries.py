@@ -11,9 +11,10 @@ from headwater.engine.memory_tables import MemoryTables
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
 from headwater.errors.catalogue.running import QUERY_FAILED
-from headwater.events import Event
+from headwater.events import Event, QueryProgress
 from headwater.events.idle import QueryInputs
 from headwater.runtime.handles import Run
+from headwater.runtime.incoming import Listener
 from headwater.runtime.supervisor import Supervisor
 from headwater.values import Trigger, Unpaced
 
@@ -33,6 +34,7 @@ class FakeQuery:
         self.trigger: Trigger = Unpaced()
         self.inputs = QueryInputs()
         self.begun_to_stop = threading.Event()
+        self.committed: list[QueryProgress] = []
 
     @property
     def is_gone(self) -> bool:
@@ -40,6 +42,9 @@ class FakeQuery:
 
     def failure(self) -> Exception | None:
         return None
+
+    def progress_after(self, batch: int) -> tuple[QueryProgress, ...]:
+        return tuple(each for each in self.committed if each.batch_id > batch)
 
     def begin_no_further_batch(self) -> None:
         self.begun_to_stop.set()
@@ -71,13 +76,13 @@ def explain(name: str, error: Exception) -> Problem:
 
 @contextmanager
 def running(
-    *names: str, query: type[FakeQuery] = FakeQuery, **options: Any
+    *names: str, query: type[FakeQuery] = FakeQuery, listener: Listener | None = None, **options: Any
 ) -> Iterator[tuple[Run, dict[str, FakeQuery], list[Event]]]:
     """A run of queries that have no end; whatever is left of them is stopped."""
     events: list[Event] = []
     queries = {name: query(name) for name in names}
     supervisor = Supervisor("run", events.append, explain, **options)
-    supervisor.watch(cast(RunningQuery, each) for each in queries.values())
+    supervisor.watch((cast(RunningQuery, each) for each in queries.values()), listener)
     try:
         yield Run(supervisor, cast(MemoryTables, None)), queries, events
     finally:

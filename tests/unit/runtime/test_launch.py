@@ -10,12 +10,21 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from headwater.engine.listener import EventListener
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.checkpoints import FIRST_BATCH_OPEN
 from headwater.events import Said
 from headwater.runtime.launch import Launch, Planned
 from headwater.runtime.options import RunOptions
+from headwater.runtime.phases import Phases
+
+PHASES = Phases(lambda event: None)
+
+
+@pytest.fixture(autouse=True)
+def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EventListener, "open", lambda listener, spark: None)
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ def launch(folder: Path, *sinks: str) -> Noted:
 
 def test_all_queries_are_ready_before_the_first_one_starts(tmp_path: Path) -> None:
     it = launch(tmp_path, "a", "b")
-    it.start(MagicMock(), lambda: None)
+    it.start(MagicMock(), PHASES, lambda: None)
     assert it.steps == ["a is ready", "b is ready", "a is started", "b is started"]
     source: Any = it.sources[0]
     source.close.assert_not_called()
@@ -61,7 +70,7 @@ def test_all_queries_are_ready_before_the_first_one_starts(tmp_path: Path) -> No
 def test_a_query_that_must_not_start_is_told_before_another_writes(tmp_path: Path) -> None:
     it = launch(tmp_path, "a", "bad")
     with pytest.raises(CheckpointError):
-        it.start(MagicMock(), lambda: None)
+        it.start(MagicMock(), PHASES, lambda: None)
     assert it.steps == ["a is ready", "bad is ready"]
     # Facts are those of the last start, and this was none.
     folder: Any = it.folder

@@ -49,6 +49,18 @@ def test_how_far_a_query_has_come(tmp_path: Path) -> None:
     assert folder.reached(spec) == {"out": Reached(str(folder.checkpoint("out")), (7,), 1, settings)}
 
 
+def test_the_next_start_retries_the_batch_that_did_not_commit(tmp_path: Path) -> None:
+    folder = RunFolder.of(pipeline(tmp_path))
+    assert folder.last_batch("out") == -1
+    begun(folder)
+    assert folder.last_batch("out") == 0
+    (folder.checkpoint("out") / "commits/1").write_text("v1\n{}", encoding="utf-8")
+    assert folder.last_batch("out") == 1
+    # Spark resumes at the newest planned batch, even if commits before it are missing.
+    (folder.checkpoint("out") / "offsets/9").write_text("v1\n{}\n7", encoding="utf-8")
+    assert folder.last_batch("out") == 8
+
+
 def test_what_begins_anew_has_come_nowhere(tmp_path: Path) -> None:
     spec = pipeline(tmp_path, connector="memory")
     folder = RunFolder.of(spec)

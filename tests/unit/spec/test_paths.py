@@ -23,6 +23,10 @@ ROOT = Path("/project")
         ("in/*.json", "/project/in/*.json"),
         ("s3a://bucket/../x", "s3a://bucket/../x"),
         ("hdfs:/data", "hdfs:/data"),
+        ("file:///data//in/./x/../{a,b}/", "file:///data/in/{a,b}/"),
+        ("file:////data", "file:///data"),
+        ("s3a://bucket", "s3a://bucket"),
+        ("s3a://bucket/", "s3a://bucket/"),
     ],
 )
 def test_a_path_is_absolute(written: str, path: str) -> None:

@@ -6,12 +6,13 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import headwater
 from headwater.values import Position
-from headwater.values.own_code import is_own_code, own_place, raising_place
+from headwater.values.own_code import is_own_code, own_place, raising_place, spark_asks
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,15 @@ def test_the_line_that_raised() -> None:
     assert place is not None
     assert (place.file, place.line) == (os.path.abspath(__file__), error.traceback[0].lineno + 1)
     assert raising_place(None) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [(headwater.__file__, True), ("/p/site-packages/mlflow/git.py", False), ("/p/job.py", False)],
+)
+def test_who_asks_python_for_something(file: str, expected: bool) -> None:
+    caller: dict[str, Any] = {}
+    exec(compile("def ask(function): return function()", file, "exec"), caller)
+    python: dict[str, Any] = {"sys": sys}
+    exec(compile("def run(): return sys._getframe()", json.__file__, "exec"), python)
+    assert spark_asks(caller["ask"](python["run"])) is expected

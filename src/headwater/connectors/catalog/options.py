@@ -16,6 +16,8 @@ _QUALIFIED = re.compile(rf"{_PART}(?:\.{_PART})+")
 class CatalogSource(SourceOptions):
     """A table that a Spark catalog knows: what is added to it, or with `static: true` what it holds."""
 
+    also_called = {"name": "table", "toTable": "table"}
+
     table: str = Field(description="The table with its database, and its catalog if it is another.")
 
     @field_validator("table")

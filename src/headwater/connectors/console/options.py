@@ -10,6 +10,8 @@ from headwater.spec import Connector, Delivery, SinkOptions, SinkSide
 class ConsoleSink(SinkOptions):
     """The rows of each batch as a table on the terminal; for trying things out."""
 
+    also_called = {"limit": "rows", "numRows": "rows"}
+
     rows: int = Field(default=20, gt=0, description="Most rows shown of a batch.")
     truncate: bool = Field(default=True, description="Cut values to 20 characters.")
 

@@ -173,6 +173,8 @@ def _unless_large(data: str, max_row_bytes: int | None) -> str:
 
 def _settings(decoding: Decoding) -> dict[str, str]:
     said = {
+        # As in files: a quote inside quotes is doubled (RFC 4180).
+        "escape": '"' if decoding.written_as == "csv" else None,
         "sep": decoding.delimiter,
         "nullValue": decoding.null_value,
         "timestampFormat": decoding.timestamp_format,

@@ -15,7 +15,7 @@ from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.checkpoints import NOT_A_FILE_LOG
 from headwater.errors.catalogue.files_source import CLEAN_UP_CHANGED, CLEAN_UP_FAILED
 from headwater.spec import CleanUp
-from headwater.spec.globs import matcher, split_fixed
+from headwater.spec.globs import matcher, read_matcher, split_fixed
 from headwater.spec.paths import glob_spelt_once, local_path
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -113,7 +113,14 @@ class FinishedFiles:
     """
 
     def __init__(
-        self, name: str, clean_up: CleanUp, folder: Path, places: Iterable[str], readers: Iterable[Reader]
+        self,
+        name: str,
+        clean_up: CleanUp,
+        folder: Path,
+        places: Iterable[str],
+        readers: Iterable[Reader],
+        *,
+        deep: bool = False,
     ) -> None:
         self._name = name
         self._clean_up = clean_up
@@ -124,7 +131,8 @@ class FinishedFiles:
         """The folders that it reads, without links, each with the path by which the user knows it."""
         for place in places:
             real = glob_spelt_once(place)
-            self._patterns[real] = matcher(real)
+            # Spark lists the files of ignored directories, too; nobody has read them, so they stay.
+            self._patterns[real] = matcher(real) if deep else read_matcher(real)
             self._spelled[Path(split_fixed(real)[0] or "/")] = Path(split_fixed(place)[0] or "/")
         self._queries = [_Query(reader) for reader in readers]
 

@@ -7,11 +7,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from headwater.connectors.files import bad_rows
-from headwater.connectors.files.partition_folders import may_add_columns
-from headwater.connectors.files.waiting import KEYS, waiting_at
+from headwater.connectors.files.partition_folders import is_left_to_spark, may_add_columns
+from headwater.connectors.files.spark_names import READ, WRITTEN
+from headwater.connectors.files.waiting import KEYS, ignored_at, waiting_at
 from headwater.connectors.schema_files import SchemaField, read_schema
 from headwater.errors import Problem
 from headwater.errors.catalogue.connectors import (
@@ -32,7 +41,7 @@ from headwater.spec import (
     SourceSide,
     Waiting,
 )
-from headwater.spec.paths import ProjectPath, is_uri
+from headwater.spec.paths import ProjectPath, as_glob, is_uri
 from headwater.values import Duration, nearest
 
 Format = Literal["avro", "csv", "json", "orc", "parquet", "text", "xml"]
@@ -164,6 +173,8 @@ def _cleanable(source: FilesSource) -> None:
 class FilesSource(SourceOptions):
     """Files that appear in a folder; each is read once."""
 
+    also_called = READ
+
     path: Paths = Field(
         description="A folder, a file or a glob, or a list of them; relative to the pipeline file."
     )
@@ -210,6 +221,16 @@ class FilesSource(SourceOptions):
     date_format: str | None = Field(default=None, description="csv, json, xml: the pattern of dates.")
     encoding: str | None = Field(default=None, description="csv, json, xml: the character set.")
 
+    _root: Path = PrivateAttr()
+
+    def model_post_init(self, context: Any) -> None:
+        self._root = Path((context or {}).get("root", Path.cwd()))
+
+    @property
+    def globs(self) -> tuple[str, ...]:
+        """The paths as globs: the name of the directory that contains the project is never one."""
+        return tuple(as_glob(path, self._root) for path in self.path)
+
     @field_validator("columns", mode="before")
     @classmethod
     def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
@@ -251,6 +272,8 @@ def _holds_lines(schema: Schema) -> bool:
 
 class FilesSink(SinkOptions):
     """A folder of files; readers through Spark see each row once."""
+
+    also_called = WRITTEN
 
     path: ProjectPath = Field(description="The folder to write; relative to the pipeline file.")
     format: Format = Field(description="The format of the files.")
@@ -314,7 +337,11 @@ def _passes_by(options: FilesSource) -> tuple[str, ...]:
 def _waiting(options: FilesSource) -> Waiting | None:
     if _passes_by(options):
         return None
-    return waiting_at(options.path, {key: getattr(options, key) for key in KEYS}, options.options)
+    return waiting_at(options.globs, {key: getattr(options, key) for key in KEYS}, options.options)
+
+
+def _ignored(options: FilesSource) -> tuple[str, ...]:
+    return () if is_left_to_spark(options.options) else ignored_at(options.globs)
 
 
 def _written_places(options: FilesSink) -> tuple[str, ...]:
@@ -367,6 +394,7 @@ CONNECTOR = Connector(
         options=FilesSource,
         replayable=True,
         refreshes=True,
+        static_copies=True,
         stream_keys=STREAM_KEYS,
         places=_read_places,
         columns=_columns,
@@ -374,11 +402,14 @@ CONNECTOR = Connector(
         clean_up=_clean_up,
         passes_by=_passes_by,
         waiting=_waiting,
+        ignored=_ignored,
         judges=bad_rows.judges,
         judging_keys=JUDGING_KEYS,
         admits=bad_rows.admits,
         watches=True,
         refuses=bad_rows.refusals,
+        # Files in directories that a query ignores count as read for it.
+        fixed_options=("recursiveFileLookup", "basePath"),
     ),
     sink=SinkSide(
         options=FilesSink,
@@ -386,6 +417,7 @@ CONNECTOR = Connector(
         delivery=Delivery.IDEMPOTENT,
         stores=True,
         passes_over=True,
+        fixed_keys=("path", "format", "partition_by"),
         reads_back=True,
         places=_written_places,
         refuses=_refuses,

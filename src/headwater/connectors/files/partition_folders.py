@@ -16,20 +16,34 @@ from itertools import takewhile
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from headwater.connectors.judged import METADATA
 from headwater.spec import Column
-from headwater.spec.globs import is_pattern, local_matches
+from headwater.spec.globs import escaped, local_matches, read_matcher, split_fixed
 from headwater.spec.paths import in_project, is_uri
 from headwater.spec.types import backticked
 
 WRONG_FOLDER = "HW-FILES-FOLDER"
 WRONG_VALUE = "HW-FILES-FOLDER-VALUE"
+WRONG_NAME = "HW-FILES-NAME"
 PATH = "_metadata.file_path"
+FILE_FIELDS = {
+    "file_path": "string",
+    "file_name": "string",
+    "file_size": "bigint",
+    "file_block_start": "bigint",
+    "file_block_length": "bigint",
+    "file_modification_time": "timestamp",
+}
+"""What Spark knows of the file of a row; parquet files have one more field, which is left out."""
+FILE_OF_ROW = f"struct({', '.join(f'_metadata.{each}' for each in FILE_FIELDS)}) AS {METADATA}"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """What a folder is called whose key has no value."""
 
 _OPTIONS = ("basepath", "recursivefilelookup")
 _KEYED = r"/[^/=]+=[^/]*(?=/)"
-_FILE_SYSTEM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//[^/]*)?(?=/)")
+_KEY_FOLDERS = "(/[^/=]+=[^/]*)*"
+_FILE_SYSTEM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//[^/]*)?(?=/|$)")
+_ANY_SYSTEM = "^[^/]*(?://[^/]*)?"
 _SAFE = "!$&'()*+,;=:@~-._"
 
 
@@ -48,9 +62,10 @@ def base_of(path: str, root: str, columns: Iterable[str]) -> str:
     known, base = {column.lower() for column in columns}, list[str]()
     inside = in_project(path, Path(root))
     for part in inside.split("/"):
-        if is_pattern(part) or (part.partition("=")[0].lower() in known and "=" in part):
+        name, rest = split_fixed(part)
+        if rest or (part.partition("=")[0].lower() in known and "=" in part):
             break
-        base.append(part)
+        base.append(name)
     return path.removesuffix(inside) + "/".join(base) or "/"
 
 
@@ -118,17 +133,14 @@ class Folders:
     columns: tuple[Column, ...]
     keys: tuple[str, ...] | None
     """The keys of the folders as they are written there; None where nothing lay there at the start."""
+    pattern: str = ""
+    """The declared path as a glob; without one, the base."""
     by_name: bool = True
     """The format finds columns by name, so that one may come from the file or from a folder."""
     path: str = PATH
     """The column that holds the address of the file."""
     judged: bool = False
     """A value that does not fit its column is null, and told by `wrong_value`; else it fails the query."""
-
-    @property
-    def is_deep(self) -> bool:
-        """Whether folders below the path are read."""
-        return self.keys != ()
 
     @property
     def inside(self) -> tuple[Column, ...]:
@@ -147,8 +159,29 @@ class Folders:
 
     @property
     def is_read(self) -> str:
-        """False for the rows of a file that is passed over; the others are judged by `misplaced`."""
-        return f"{self._keyed_only} OR NOT ({self._below})" if self.keys is None else "true"
+        """False for a file below a directory that the source ignores; `misplaced` judges the others.
+
+        Spark applies it to the listed files, and opens none for which it is false. A file elsewhere was
+        listed for another reason, and is not ignored.
+        """
+        if self.keys:
+            return "true"
+        pattern = path_in(self.pattern or escaped(self.base))
+        fixed = split_fixed(pattern)[0].rstrip("/")
+        # A glob stands for the characters of a name, and an address has some of them encoded. That of a
+        # replayed row may not.
+        plain = f"try_url_decode(replace({self.path}, '+', '%2B'))"
+        place = f"if(instr({self.path}, '%') > 0, coalesce({plain}, {self.path}), {self.path})"
+        matched = rf"(?s){_ANY_SYSTEM}(?:{read_matcher(pattern).pattern})\z"
+        read = f"{place} RLIKE {_text(matched)}"
+        below = f"{place} RLIKE {_text(f'{_ANY_SYSTEM}{re.escape(fixed)}/')}"
+        found = f"{read} OR NOT ({below})"
+        if is_uri(self.pattern or self.base):
+            return found
+        # Cheap, and true for nearly every file: it is in the directory itself.
+        start = f"file://{'/'.join(encoded(part) for part in fixed.split('/'))}/"
+        here = f"locate('/', {self.path}, {len(start) + 1}) = 0"
+        return f"(startswith({self.path}, {_text(start)}) AND {here}) OR {found}"
 
     @property
     def misplaced(self) -> str:
@@ -181,7 +214,7 @@ class Folders:
     def _keyed_only(self) -> str:
         # Below a folder that is not of the form key=value nothing is read. What lies somewhere else
         # altogether was listed for a reason that is not known here, and is not passed over in silence.
-        return f"{self.path} RLIKE {_text(_quoted_base(self.base) + '(/[^/=]+=[^/]*)*/[^/]+$')}"
+        return f"{self.path} RLIKE {_text(_quoted_base(self.base) + _KEY_FOLDERS + '/[^/]+$')}"
 
     @property
     def _below(self) -> str:
@@ -247,13 +280,24 @@ class Folders:
         return f"instr({self.path}, {_text(f'/{encoded(key)}=')}) > 0"
 
 
+def named_safely(source: str) -> str:
+    """SQL: true for a path that Spark can't take for a glob; it fails the query otherwise.
+
+    For each path with such a character, Spark 4.1 reads all files of a batch once more.
+    """
+    fails = f"raise_error(concat('{WRONG_NAME} ', {_text(source)}, ' ', {PATH}))"
+    return f"CASE WHEN {PATH} RLIKE r'[*]|%(5B|5C|5D|7B|7D|3F)' THEN {fails} ELSE true END"
+
+
 def encoded(text: str) -> str:
     """A name as it stands in the path of a file: an address, in which letters of any language stay."""
     return "".join(each if ord(each) > 127 else quote(each, safe=_SAFE) for each in text)
 
 
 def _quoted_base(base: str) -> str:
-    return re.escape("/".join(encoded(part) for part in path_in(base).rstrip("/").split("/")))
+    """A pattern for the directory in the address of a file, from its beginning."""
+    path = "/".join(encoded(part) for part in path_in(base).rstrip("/").split("/"))
+    return _ANY_SYSTEM + re.escape(path)
 
 
 def _text(text: str) -> str:

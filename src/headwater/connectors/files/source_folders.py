@@ -28,7 +28,8 @@ def folders_of(
     Files in folders whose keys are no columns are left out of it where each row is `sifted`.
     """
     base = base_of(path, str(context.root), (column.name for column in columns))
-    examples = look(as_glob(path, context.root), base, files)
+    pattern = as_glob(path, context.root)
+    examples = look(pattern, base, files)
     if sifted:
         known = {column.name.lower() for column in columns}
         fitting = {keys: file for keys, file in examples.items() if known >= {key.lower() for key in keys}}
@@ -41,7 +42,8 @@ def folders_of(
         keys = tuple(name for name in names if name != inside)
     if keys is None and is_pattern(in_project(path, context.root)):
         keys = ()
-    return Folders(context.name, base, columns, keys, by_name=options.format not in ("csv", "text"))
+    by_name = options.format not in ("csv", "text")
+    return Folders(context.name, base, columns, keys, pattern, by_name=by_name)
 
 
 def _keys(

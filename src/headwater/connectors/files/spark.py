@@ -26,10 +26,14 @@ from headwater.connectors.files.judging.reading.spark import JudgedFiles
 from headwater.connectors.files.options import FilesSink, FilesSource
 from headwater.connectors.files.partition_folders import is_left_to_spark
 from headwater.connectors.files.reading.spark import (
+    NO_GLOB,
     columns_of,
+    decoded,
+    file_of_row,
     format_options,
     limits,
     lister,
+    load_deep,
     load_path,
     read,
     read_options,
@@ -56,18 +60,17 @@ _SMALL = re.compile(r"\b(?:small|tiny)int\b(?!:)")
 def read_stream(spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
     """New files as they appear."""
     if is_left_to_spark(options.options):
-        return read(spark, lambda: spark.readStream, options, context, limits(options))
+        return read(spark, lambda: spark.readStream, options, context)
     schema = struct_of(schema_of(spark, options, context))
-    columns, settings = columns_of(schema), {**read_options(options), **limits(options), **plain(options)}
+    columns, settings = columns_of(schema), {**read_options(options), **plain(options)}
 
     def followed(path: str) -> DataFrame:
         folders = folders_of(path, options, columns, context, lister(spark, path))
         inside = StructType([schema[column.name] for column in folders.inside])
-        reader = spark.readStream.format(options.format).schema(inside).options(**settings)
-        if folders.is_deep:
-            reader = reader.option("recursiveFileLookup", "true")
-        rows = load_path(reader, path, context)
-        return rows.where(folders.guard).selectExpr(*folders.selected)
+        reader = spark.readStream.format(options.format).schema(inside)
+        reader = reader.options(**{**limits(options, path, context), **settings})
+        rows = decoded(load_deep(reader, path, folders, context), options, context.name)
+        return rows.where(folders.guard).selectExpr(*folders.selected, *file_of_row(context))
 
     return united([followed(path) for path in options.path])
 
@@ -75,7 +78,7 @@ def read_stream(spark: SparkSession, options: FilesSource, context: Context) -> 
 def read_batch(spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
     """The files that are there now."""
     if is_left_to_spark(options.options):
-        return read(spark, lambda: spark.read, options, context, {})
+        return read(spark, lambda: spark.read, options, context)
     schema = schema_of(spark, options, context)
     columns, settings = columns_of(schema), {**read_options(options), **plain(options)}
 
@@ -84,7 +87,8 @@ def read_batch(spark: SparkSession, options: FilesSource, context: Context) -> D
         reader = spark.read.format(options.format).schema(schema).options(**settings)
         # Spark finds no key=value columns of what a pattern stands for by itself.
         reader = reader.option("basePath", folders.base) if folders.keys else reader
-        return load_path(reader, path, context).select(*(f"`{column.name}`" for column in columns))
+        rows = decoded(load_path(reader, path, context), options, context.name)
+        return rows.selectExpr(*(f"`{column.name}`" for column in columns), *file_of_row(context))
 
     return united([held(path) for path in options.path])
 
@@ -146,7 +150,8 @@ def read_static(
     frames = [each.rows for each in tables]
     if not is_left_to_spark(options.options):
         frames = [frame.select(*(f"`{column.name}`" for column in columns)) for frame in frames]
-    return united(frames), tuple(tables)
+    place = f"'{context.name}'"
+    return united([decoded(frame, options, context.name, place) for frame in frames]), tuple(tables)
 
 
 def clean_up(options: FilesSource, context: Context, readers: Iterable[Reader]) -> Task:
@@ -154,7 +159,8 @@ def clean_up(options: FilesSource, context: Context, readers: Iterable[Reader]) 
     folder = commonpath(fixed_folder(path, context.root) for path in options.path)
     places = [as_glob(path, context.root) for path in options.path]
     readers = [replace(each, places=tuple(place_of(place) for place in each.places)) for each in readers]
-    return FinishedFiles(context.name, CleanUp(options.archive_to), Path(folder), places, readers)
+    deep = is_left_to_spark(options.options)
+    return FinishedFiles(context.name, CleanUp(options.archive_to), Path(folder), places, readers, deep=deep)
 
 
 def write_stream(writer: DataStreamWriter, options: FilesSink, context: Context) -> DataStreamWriter:
@@ -180,7 +186,7 @@ def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> D
     return (
         spark.read.format(options.format)
         .schema(written)
-        .options(**_write_options(options))
+        .options(**_write_options(options), **NO_GLOB)
         .load(options.path)
     )
 
@@ -204,7 +210,7 @@ def held_schema(spark: SparkSession, options: FilesSink, written: StructType) ->
     if options.format not in ("avro", "orc", "parquet"):
         return None
     try:
-        schema = spark.read.format(options.format).load(options.path).schema
+        schema = spark.read.format(options.format).options(**NO_GLOB).load(options.path).schema
     except AnalysisException:
         return None
     partitioned = {column.lower() for column in options.partition_by}

@@ -19,12 +19,12 @@ KEYS = {"max_files_per_batch": "maxfilespertrigger", "max_bytes_per_batch": "max
 
 
 def waiting_at(
-    paths: Iterable[str], limits: Mapping[str, int | None], options: Mapping[str, OptionValue]
+    globs: Iterable[str], limits: Mapping[str, int | None], options: Mapping[str, OptionValue]
 ) -> Waiting | None:
     """What is to be read there under these limits; None for what is on no disk of this machine."""
-    if any(is_uri(path) for path in paths):
+    if any(is_uri(glob) for glob in globs):
         return None
-    found = [list(islice(sizes(path), MOST + 1)) for path in paths]
+    found = [list(islice(sizes(glob), MOST + 1)) for glob in globs]
     key, limit = _limit(limits, options)
     return Waiting(
         files=sum(min(len(each), MOST) for each in found),
@@ -66,6 +66,26 @@ def _below(folder: str) -> Iterator[int]:
             except FileNotFoundError:
                 # It was there a moment ago.
                 continue
+
+
+def ignored_at(globs: Iterable[str]) -> tuple[str, ...]:
+    """The directories below these paths that are not read, as far as a quick look finds them."""
+    starts = [start for glob in globs if not is_uri(glob) for start in local_matches(glob)]
+    return tuple(sorted({found for start in starts for found in islice(_ignored(start), MOST)}))
+
+
+def _ignored(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            below = [
+                each.path for each in islice(entries, MOST) if each.is_dir() and not is_hidden(each.name)
+            ]
+    except OSError:
+        # A file, or a directory that can't be listed: Spark says so where it matters.
+        return
+    # Beside key=value directories, a file in another one fails the query.
+    if not any("=" in os.path.basename(each) for each in below):
+        yield from below
 
 
 def _limit(limits: Mapping[str, int | None], options: Mapping[str, OptionValue]) -> tuple[str, int]:

@@ -13,6 +13,8 @@ from headwater.spec.functions import ClassField, FunctionField
 class ForeachSink(SinkOptions):
     """Calls `function(row)` for each row, or the methods of an object of yours; one of the two keys."""
 
+    also_called = {"class": "object", "foreach": "function", "writer": "object"}
+
     takes_options = False
 
     function: FunctionField | None = Field(

@@ -11,6 +11,8 @@ from headwater.spec.functions import FunctionField
 class ForeachBatchSink(SinkOptions):
     """Calls `function(batch: DataFrame, batch_id: int)` once for each batch."""
 
+    also_called = {"callback": "function", "foreachBatch": "function", "python": "function"}
+
     takes_options = False
 
     function: FunctionField = Field(

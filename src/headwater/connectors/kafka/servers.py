@@ -89,6 +89,18 @@ class Sasl(_Keys):
 class Servers(ConnectorOptions):
     """Where the cluster is, and how to prove who we are."""
 
+    also_called = {
+        "bootstrap.servers": "servers",
+        "broker": "servers",
+        "brokers": "servers",
+        "hosts": "servers",
+        "sasl.jaas.config": "sasl",
+        "sasl.mechanism": "sasl",
+        "ssl": "tls",
+        "ssl.truststore.location": "tls",
+        "security.protocol": "tls",
+    }
+
     servers: str = Field(
         min_length=1, description="The brokers to ask first, as `host:port`, separated by commas."
     )

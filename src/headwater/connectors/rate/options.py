@@ -11,6 +11,8 @@ from headwater.values import Duration
 class RateSource(SourceOptions):
     """So many rows per second: `timestamp timestamp, value bigint`, the values 0, 1, 2 …"""
 
+    also_called = {"numPartitions": "partitions", "rampUpTime": "ramp_up"}
+
     rows_per_second: int = Field(default=1, gt=0, description="Rows made in each second.")
     ramp_up: Duration | None = Field(
         default=None, description="Time to come up to the full rate, in whole seconds."

@@ -15,6 +15,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class RatePerBatchSource(SourceOptions):
     """The same number of rows in every batch: `timestamp timestamp, value bigint`."""
 
+    also_called = {
+        "advanceMillisPerBatch": "step",
+        "numPartitions": "partitions",
+        "startTimestamp": "start",
+    }
+
     rows_per_batch: int = Field(gt=0, description="Rows in each batch.")
     partitions: int | None = Field(default=None, gt=0, description="Partitions of each batch.")
     start: datetime = Field(

@@ -10,6 +10,8 @@ from headwater.spec import Connector, LongTasks, Schema, SourceOptions, SourceSi
 class SocketSource(SourceOptions):
     """Lines of text that a server sends: `value string`, with `arrival_time` also `timestamp timestamp`."""
 
+    also_called = {"includeTimestamp": "arrival_time", "hostname": "host"}
+
     host: str = Field(min_length=1, description="The machine whose server sends the lines.")
     port: int = Field(gt=0, lt=65536, description="The port on which it listens.")
     arrival_time: bool = Field(

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headwater.engine.plain.stand_in import CaughtQueries, CaughtQuery
 from headwater.engine.plain.written import Written, written_by
+from headwater.engine.python_sources import prevent_search, register_installed
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.programs import CONNECT_SESSION
 from headwater.values import Position
@@ -102,6 +103,7 @@ def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractCont
             self.config(key, value)
         _refuse_connect(self._options)
         session: SparkSession = get_or_create(self)
+        register_installed(session)
         return session
 
     def refused(self: Any, *given: Any) -> None:
@@ -112,6 +114,7 @@ def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractCont
     def begun(self: Any, *given: Any, **named: Any) -> None:
         with starting():
             begin(self, *given, **named)
+            prevent_search(self)
 
     _replace(builder, getOrCreate=made, remote=refused, create=refused)
     _replace(SparkContext, __init__=begun)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import builtins
 import json
 import os
-import signal
 import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from time import sleep
 from types import ModuleType
 from typing import Any
 
@@ -23,23 +21,31 @@ from headwater.engine.plain.clock import STANDSTILL_SECONDS, Clock
 from headwater.engine.plain.facts import plain_facts
 from headwater.engine.plain.failures import deadline_problem, failure_of
 from headwater.engine.plain.messages import Caught, Order, Teller, problem_to_json
+from headwater.engine.plain.outside import catch_outside
 from headwater.engine.plain.shadows import Shadows
 from headwater.engine.plain.stand_in import CaughtQuery
 from headwater.engine.plain.starting import Started, start_doubts, start_problems
 from headwater.engine.plain.writes import catch_writes
 from headwater.engine.plain.written import Written
+from headwater.engine.sandbox.launcher import Kind
 from headwater.loaders.python_form import Declarations
 from headwater.values import Position
 
-_GRACE_SECONDS = 20.0
-
 
 def main() -> None:
-    """Run one script; the first argument is the pipe to tell everything to, the second the order."""
+    """Run one script; the arguments: the pipe to tell everything to, the order, the kind of sandbox."""
     teller, order = Teller(int(sys.argv[1])), Order(**json.loads(sys.argv[2]))
     clock = Clock(order.seconds, lambda runs: teller.tell(kind="clock", runs=runs))
+    kind = Kind(sys.argv[3])
+    teller.tell(kind="sandbox", sandbox=kind)
     _watch_time(teller, order, clock)
     _catch_everything(teller, order, clock)
+    catch_outside(
+        kind,
+        network=order.network,
+        files=Path(order.scratch).resolve(),
+        tell=lambda problem: teller.tell(kind="note", problem=problem_to_json(problem)),
+    )
     program = _program(order)
     clock.run()
     failure = _run(program, order)
@@ -92,9 +98,6 @@ def _watch_time(teller: Teller, order: Order, clock: Clock) -> None:
         problem = deadline_problem(frame, order.file, order.seconds if clock.runs else STANDSTILL_SECONDS)
         with suppress(BrokenPipeError):
             teller.tell(kind="late", problem=problem_to_json(problem))
-        # Should the other process be gone, nobody else will end this one.
-        sleep(_GRACE_SECONDS)
-        os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=look, daemon=True).start()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import linecache
 import re
 import traceback
@@ -19,6 +20,8 @@ from headwater.values.own_code import fails_in_headwater, own_place, raising_pla
 
 _STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
 _NO_SOURCE = re.compile(r"Failed to find (?:the )?data source: (\S+?)[.\s]")
+# What a write in the sandbox gives where it can't be discarded.
+_NOT_DISCARDED = (errno.EOVERFLOW, errno.EROFS)
 _PACKAGED = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
     "avro": "org.apache.spark:spark-avro_2.13:{spark}",
@@ -48,6 +51,8 @@ def _problem(error: BaseException, place: Position | None, spark_version: str) -
         return programs.SCRIPT_ACTION.at(place, action=_action(place))
     if isinstance(error, Exception) and condition_of(error):
         return _spark_problem(error, place, spark_version)
+    if isinstance(error, OSError) and error.errno in _NOT_DISCARDED:
+        return programs.SCRIPT_WRITES.at(place, path=error.filename or "a file")
     if isinstance(error, KeyboardInterrupt):
         return programs.SCRIPT_FAILED.at(place, error="it was interrupted")
     lines = [line for line in says.strip().splitlines() if line.strip()]
@@ -82,7 +87,7 @@ def source_missing(place: Position | None, format: str, spark_version: str) -> P
         filled = package.format(spark=spark, line=line)
         hint = (
             f"Set `spark.jars.packages` to `{filled}` where the session is made; the check of a script takes "
-            f"it as `--conf spark.jars.packages={filled}`."
+            f"it as `--conf spark.jars.packages={filled} --allow-network`."
         )
     else:
         hint = "Correct its name, or add its jar where the session is made: `spark.jars`."

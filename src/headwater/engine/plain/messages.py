@@ -22,6 +22,9 @@ class Order:
     arguments: tuple[str, ...]
     seconds: float
     scratch: str
+    """The directory in which alone its writes last."""
+    network: bool
+    """Whether it may use the network."""
     settings: Mapping[str, str]
 
 

@@ -16,6 +16,7 @@ from headwater.engine.build import SPARK_ERRORS, columns_in
 from headwater.engine.plain.failures import source_missing
 from headwater.engine.plain.stand_in import CaughtQuery
 from headwater.engine.plain.written import Written
+from headwater.engine.python_sources import class_of, may_be_python
 from headwater.errors import Problem
 from headwater.errors.catalogue import programs
 from headwater.errors.catalogue.running import SINK_MODE
@@ -151,18 +152,14 @@ def format_problem(
         hint = 'It is for reading; to look at the rows write `.format("console")`.'
         return programs.NOT_A_SINK.at(place, name=name, format=written.format, hint=hint)
     try:
-        found = _class_of(spark, written.format)
+        found = class_of(spark, written.format)
     except SPARK_ERRORS:
+        if may_be_python(spark, written.format):
+            return None
         return source_missing(place, written.format, spark.version)
     if any(_is_a(spark, found, each) for each in _WRITERS):
         return None
     return programs.NOT_A_SINK.at(place, name=name, format=written.format, hint=hint)
-
-
-def _class_of(spark: SparkSession, format: str) -> Any:
-    jvm: Any = spark._jvm
-    conf = spark._jsparkSession.sessionState().conf()
-    return jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(format, conf)
 
 
 def _is_a(spark: SparkSession, found: Any, name: str) -> bool:

@@ -92,7 +92,7 @@ FOLDER_NOT_WRITABLE = Entry(
 FOLDER_ON_NETWORK = Entry(
     "HW-FOLDER-ON-NETWORK",
     "The run folder {path} is on a network file system ({kind}), where locks and renames are not reliable.",
-    "Set `folder:` in the pipeline to a folder on a local disk.",
+    "Set `folder:` in the pipeline to a directory on a local disk, unless the pipeline runs on a cluster.",
 )
 PLATFORM_UNSUPPORTED = Entry(
     "HW-PLATFORM-UNSUPPORTED",

@@ -5,18 +5,21 @@ from headwater.errors.problems import Entry
 FILE_OUTSIDE_FOLDER = Entry(
     "HW-FILE-OUTSIDE-FOLDER",
     "The log of the folder {folder} names a file outside of it: {file}.",
-    "Move the folder back to where it was (Spark's log holds whole paths), or write to another folder.",
+    "Move the folder back (Spark's log contains absolute paths), or give the sink a new name and a new "
+    "output path; it then starts from scratch.",
 )
 OUTPUT_AHEAD = Entry(
     "HW-OUTPUT-AHEAD",
     "{place} has the batches up to {held} of an earlier checkpoint, and the one of `{sink}` {stands}: Spark "
     "would pass over its batches up to {held}, and their rows would be lost.",
-    "Write to another folder, or remove this one with its _spark_metadata, or put the old checkpoint back.",
+    "Give the sink a new name and a new output path, or remove {place} with its _spark_metadata, or restore "
+    "the old checkpoint.",
 )
 OUTPUT_UNREADABLE = Entry(
     "HW-OUTPUT-UNREADABLE",
     "What the sink `{sink}` wrote before can't be read: {says}.",
-    "The query can go on, but readers of {place} fail too: put the file back, or write to another folder.",
+    "The query can continue, but readers of {place} fail too: restore the file, or give the sink a new name "
+    "and a new output path.",
 )
 MANIFEST_NOT_WRITTEN = Entry(
     "HW-MANIFEST-NOT-WRITTEN",

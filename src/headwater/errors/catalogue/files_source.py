@@ -28,6 +28,17 @@ FILES_FOLDER_VALUE = Entry(
     "The query `{sink}` met a folder of the source `{source}` whose value does not fit its column: {path}.",
     "Rename the folder or change the type in the schema, and start again.",
 )
+FILES_NAME = Entry(
+    "HW-FILES-NAME",
+    "The query `{sink}` found a file of the source `{source}` with one of `[ ] {{ }} * ? \\` in its path, "
+    "and with the option `basePath` Spark would duplicate the rows of its batch: {path}.",
+    "Remove the option `basePath` from the source, and start again.",
+)
+FILES_PATH_IS_GLOB = Entry(
+    "HW-FILES-PATH-IS-GLOB",
+    "Source `{name}`: {path} exists, but `path` is a glob that does not match it.",
+    "Write `{escaped}` to read this directory or file, or rename it.",
+)
 FILES_LOG_UNREAD = Entry(
     "HW-FILES-LOG-UNREAD",
     "The source `{name}` streams {path}, where a files sink lists what counts; Spark passes over that list, "

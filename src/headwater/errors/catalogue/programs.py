@@ -103,6 +103,34 @@ SCRIPT_NEEDS_WRITE = Entry(
     "script can't go on from here.",
     "Run the part that writes once by itself, then check again.",
 )
+SCRIPT_PROCESS = Entry(
+    "HW-SCRIPT-PROCESS",
+    "This line starts the process `{command}`. A check does not start processes. The call returned exit code "
+    "0 and no output.",
+    "Pass its output to the script as an argument if the queries depend on it: `headwater check … -- …`.",
+)
+SCRIPT_FORKS = Entry(
+    "HW-SCRIPT-FORKS",
+    "This line creates a process with `{call}`. A check does not create processes, so the call fails.",
+    "Start the queries in the script's own process, or check the program of the other process separately.",
+)
+SCRIPT_WRITES = Entry(
+    "HW-SCRIPT-WRITES",
+    "This line writes to {path}. A check cannot discard writes there, so the call fails.",
+    "Write below the current directory and check on Linux, or write below `tempfile.gettempdir()`.",
+)
+SCRIPT_NETWORK = Entry(
+    "HW-SCRIPT-NETWORK",
+    "This line needs the network: {error}. A check blocks network access.",
+    "Add `--allow-network`, unless the script changes data over the network: a check cannot undo that.",
+)
+SCRIPT_WEAK_SANDBOX = Entry(
+    "HW-SCRIPT-WEAK-SANDBOX",
+    "The script ran {sandbox}, because this machine does not allow namespaces. The check could not prevent "
+    "{effects}.",
+    "Check only scripts here that you would also run; or check on Linux as root or with unprivileged user "
+    "namespaces, where a check prevents these effects.",
+)
 SCRIPT_NO_QUERY = Entry(
     "HW-SCRIPT-NO-QUERY",
     "{file} came to its end and started no streaming query, and it declares no pipeline.",

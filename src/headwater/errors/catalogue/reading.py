@@ -15,6 +15,12 @@ FULL_FOLDER = Entry(
     "at once.",
     "If that is too much for memory, or for one batch to be lost in a crash, write {keys} beside the source.",
 )
+DIRECTORIES_IGNORED = Entry(
+    "HW-DIRECTORIES-IGNORED",
+    "Source `{name}` ignores {count}: {directories}.",
+    "To read their files, set a glob (`path: {glob}`) or `options: {{recursiveFileLookup: true}}` before the "
+    "first start; for a query that has started they count as read. Otherwise move the directories elsewhere.",
+)
 LIMIT_TOO_LOW = Entry(
     "HW-LIMIT-TOO-LOW",
     "The sink `{sink}` needs {time} to read what already waits at the source `{name}` ({waiting}): with "

@@ -10,7 +10,7 @@ SETTING_NEEDS_NEW_PROCESS = Entry(
 SQL_SYNTAX = Entry(
     "HW-SQL-SYNTAX",
     "The SQL of the table `{name}` can't be read: {says}.",
-    "Mend the SQL at this line.",
+    "{hint}",
 )
 UNKNOWN_COLUMN = Entry(
     "HW-UNKNOWN-COLUMN",
@@ -186,6 +186,23 @@ WATCH_FAILED = Entry(
     "Headwater could not watch the queries any longer and stopped them: {says}.",
     "Start again, the queries go on from their checkpoints; report what `--verbose` shows.",
 )
+EVENT_NOT_HANDLED = Entry(
+    "HW-EVENT-NOT-HANDLED",
+    "Headwater could not process a Spark event: {says}. The queries continue, but counts may be too low.",
+    "Report this message with the pipeline's `spark.log`.",
+)
+PROGRESS_LOST = Entry(
+    "HW-PROGRESS-LOST",
+    "Spark dropped the progress of {lost} batches of `{sink}`: the counts of this run are too low.",
+    "Set `spark.sql.streaming.numRecentProgressUpdates` to 100 or more, so that Headwater can catch up.",
+)
+PROGRESS_NOT_READ = Entry(
+    "HW-PROGRESS-NOT-READ",
+    "The query `{sink}` ended, but Headwater could not read its last progress within {limit}: the counts of "
+    "this run may be too low.",
+    "Look for the cause in the pipeline's `spark.log`, such as a JVM that no longer responds. Committed "
+    "batches are not affected.",
+)
 NOT_STOPPED_IN_TIME = Entry(
     "HW-NOT-STOPPED-IN-TIME",
     "The running batch of `{sink}` did not end within {limit}; it was interrupted.",
@@ -199,8 +216,8 @@ MOVED = Entry(
 PLACE_CHANGED = Entry(
     "HW-PLACE-CHANGED",
     "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
-    "Change it back, or start from the beginning with a new run folder (`folder:`) and another output "
-    "folder.",
+    "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
+    "a new run folder (`folder:`) and new output paths.",
 )
 TIMEZONE_CHANGED = Entry(
     "HW-TIMEZONE-CHANGED",
@@ -239,12 +256,13 @@ SQL_UNKNOWN_OFFLINE = Entry(
 OUTPUT_TYPE_CHANGED = Entry(
     "HW-OUTPUT-TYPE-CHANGED",
     "The sink `{sink}` would write other types than its folder holds: {says}.",
-    "Cast them back, or write to another folder.",
+    "Cast them back, or give the sink a new name and a new output path; it then starts from scratch.",
 )
 OUTPUT_COLUMNS_CHANGED = Entry(
     "HW-OUTPUT-COLUMNS-CHANGED",
     "The sink `{sink}` would write other columns than its folder holds: {says}.",
-    "Readers see nulls where a file lacks a column; write to another folder if that is not meant.",
+    "Readers see nulls where a file has no such column. If that is not intended, give the sink a new name "
+    "and a new output path; it then starts from scratch.",
 )
 SETTING_KEPT = Entry(
     "HW-SETTING-KEPT",

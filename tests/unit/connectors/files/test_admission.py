@@ -141,7 +141,7 @@ def test_a_start_does_not_wait_for_ever_and_can_be_ended(shop: Shop) -> None:
         shop.put("b.x", "bad" * int(shop.clock.now - NOW), age=0)
 
     admission = shop.admission()
-    admission.start(said.append, lambda: asked.append(1), pause)
+    admission.start(said.append, lambda: asked.append(1), pause=pause)
     assert (len(asked), shop.listed(), shop.rejected()) == (int(START_SECONDS), [f"file://{good}"], [])
     assert said[1:] == [f"s: the run starts without {growing}, and looks again between batches."]
     growing.write_text("good at last")
@@ -153,7 +153,21 @@ def test_a_start_does_not_wait_for_ever_and_can_be_ended(shop: Shop) -> None:
 
     shop.put("c.x", "bad", age=0)
     with pytest.raises(InterruptedError):
-        shop.admission().start(said.append, stop, pause)
+        shop.admission().start(said.append, stop, pause=pause)
+
+
+def test_a_start_counts_the_files_that_it_opens_and_can_be_ended_between_two_hundred(shop: Shop) -> None:
+    for number in range(450):
+        shop.put(f"{number}.x")
+    counts: list[tuple[int, int]] = []
+    asked: list[int] = []
+    shop.admission().start(
+        go_on=lambda: asked.append(len(shop.opened)),
+        counted=lambda done, total: counts.append((done, total)),
+    )
+    assert counts == [(0, 450), (200, 450), (400, 450)]
+    assert asked == [200, 400]
+    assert len(shop.listed()) == 450
 
 
 def test_a_file_that_may_not_be_read_is_not_condemned(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

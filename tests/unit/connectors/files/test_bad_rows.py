@@ -11,7 +11,7 @@ from headwater.connectors.files.bad_rows import admits, has_texts, judges
 from headwater.connectors.files.judging.texts import address_of, element
 from headwater.connectors.files.options import FilesSource
 from headwater.errors import PipelineError
-from headwater.loaders.yaml_form import load_yaml
+from headwater.loaders.yaml_form import YamlFile
 from headwater.values import BadRows
 
 PIPELINE = """
@@ -43,7 +43,7 @@ def test_what_can_not_be_is_refused_at_load(keys: str, key: str, tmp_path: Path)
     file = tmp_path / "pipeline.yml"
     file.write_text(PIPELINE.format(keys=keys))
     with pytest.raises(PipelineError) as refused:
-        load_yaml(file)
+        YamlFile.read(file).spec()
     assert [(p.code, p.params["key"]) for p in refused.value.problems] == [("HW-FILES-BAD-ROWS", key)]
 
 
@@ -52,7 +52,7 @@ def test_other_stores_are_refused_where_files_are_opened_first(tmp_path: Path) -
     keys = "format: parquet, schema: {a: int}, bad_rows: drop"
     file.write_text(PIPELINE.format(keys=keys).replace("path: .", "path: s3a://bucket/x"))
     with pytest.raises(PipelineError) as refused:
-        load_yaml(file)
+        YamlFile.read(file).spec()
     assert [p.code for p in refused.value.problems] == ["HW-FILES-BAD-ROWS"]
 
 

@@ -127,7 +127,7 @@ def test_a_query_that_reads_elsewhere_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_what_was_written_again_stays_and_a_failure_is_told(tmp_path: Path) -> None:
-    one, two = made(tmp_path / "in", "1", "deep/2")
+    one, two = made(tmp_path / "in", "1", "day=1/2")
     a = Query(tmp_path, "a", str(tmp_path / "in"))
     a.plan((0, [one, two]))
     a.commit()
@@ -141,12 +141,27 @@ def test_what_was_written_again_stays_and_a_failure_is_told(tmp_path: Path) -> N
     with pytest.raises(CheckpointError):
         clean_up(ALL)
     assert one.exists()
-    assert (tmp_path / "done" / "deep" / "2").read_text() == "x"
+    assert (tmp_path / "done" / "day=1" / "2").read_text() == "x"
+
+
+def test_a_file_below_an_ignored_directory_stays(tmp_path: Path) -> None:
+    one, two = made(tmp_path / "in", "1", "sub/2")
+    a = Query(tmp_path, "a", str(tmp_path / "in"))
+    a.plan((0, [one, two]))
+    a.commit()
+    task(tmp_path, a)(ALL)
+    assert (one.exists(), two.exists()) == (False, True)
+    # A glob reads what is directly in the directories that it matches.
+    b = Query(tmp_path, "b", f"{tmp_path}/in/*")
+    b.plan((0, [two]))
+    b.commit()
+    task(tmp_path, b, place="in/*")(ALL)
+    assert not two.exists()
 
 
 @pytest.mark.parametrize("spelled", ["file://{}/in", "file:{}/in/", "{}/linked", "{}/{{in,out}}", "{}/i*"])
 def test_a_folder_that_another_query_names_differently_is_one_folder(tmp_path: Path, spelled: str) -> None:
-    (one,) = made(tmp_path / "in", "deep/1")
+    (one,) = made(tmp_path / "in", "day=1/1")
     (tmp_path / "linked").symlink_to(tmp_path / "in")
     place = spelled.format(tmp_path)
     a, b = Query(tmp_path, "a", str(tmp_path / "in")), Query(tmp_path, "b", place)
@@ -155,24 +170,24 @@ def test_a_folder_that_another_query_names_differently_is_one_folder(tmp_path: P
     clean_up = task(tmp_path, a, b)
     clean_up(ALL)
     assert one.exists()
-    b.plan((0, [tmp_path / "linked" / "deep" / "1" if "linked" in place else one]))
+    b.plan((0, [tmp_path / "linked" / "day=1" / "1" if "linked" in place else one]))
     b.commit()
     clean_up(ALL)
     assert not one.exists()
 
 
 def test_the_archive_keeps_the_folders_as_the_user_spells_them(tmp_path: Path) -> None:
-    made(tmp_path / "elsewhere", "deep/1")
+    made(tmp_path / "elsewhere", "day=1/1")
     (file,) = made(tmp_path / "more", "2")
     (tmp_path / "in").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "more" / "3").symlink_to(file)
     a = Query(tmp_path, "a", f"{tmp_path}/in", f"{tmp_path}/more/2", f"{tmp_path}/more/3")
-    a.plan((0, [tmp_path / "in/deep/1"]), (0, [tmp_path / "more/2"]), (0, [tmp_path / "more/3"]))
+    a.plan((0, [tmp_path / "in/day=1/1"]), (0, [tmp_path / "more/2"]), (0, [tmp_path / "more/3"]))
     a.commit()
     places = [f"{tmp_path}/in", f"{tmp_path}/more/3"]
     FinishedFiles("lines", CleanUp(f"{tmp_path}/done"), tmp_path, places, [a.reader])(ALL)
     assert {str(each.relative_to(tmp_path)) for each in (tmp_path / "done").rglob("*") if each.is_file()} == {
-        "done/in/deep/1",
+        "done/in/day=1/1",
         "done/more/3",
     }
     assert file.exists()

@@ -23,6 +23,7 @@ from headwater.connectors.files.spark import held_schema
 
 def held(format: str, read: StructType, written: StructType) -> StructType | None:
     reader = SimpleNamespace(load=lambda path: SimpleNamespace(schema=read))
+    reader.options = lambda **options: reader
     spark: Any = SimpleNamespace(read=SimpleNamespace(format=lambda name: reader))
     sink = FilesSink.model_validate({"path": "/out", "format": format, "partition_by": "day"})
     return held_schema(spark, sink, written)

@@ -78,12 +78,10 @@ def test_braces_are_listed(tmp_path: Path) -> None:
 def test_columns_of_files_and_of_folders() -> None:
     folders = Folders("lines", "/p/in", COLUMNS, ("Day",))
     assert [column.name for column in folders.inside] == ["id", "tags"]
-    assert folders.is_deep
     day, *rest = folders.selected
     assert "/Day=([^/]*)/" in day
     assert rest == ["`id` AS `id`", "`tags` AS `tags`"]
     flat = Folders("lines", "/p/in", COLUMNS, ())
-    assert not flat.is_deep
     assert flat.selected[0] == "`day` AS `day`"
     unknown = Folders("lines", "/p/in", COLUMNS, None)
     assert unknown.inside == COLUMNS

@@ -37,6 +37,7 @@ def ended(tmp_path: Path, text: str) -> Problem | None:
     [
         ("\n1 / 0\n", "HW-SCRIPT-FAILED", 2, {"error": "ZeroDivisionError: division by zero"}),
         ("raise ValueError\n", "HW-SCRIPT-FAILED", 1, {"error": "ValueError"}),
+        ("raise OSError(30, 'no', 'log')\n", "HW-SCRIPT-WRITES", 1, {"path": "log"}),
         ("raise KeyboardInterrupt\n", "HW-SCRIPT-FAILED", 1, {"error": "it was interrupted"}),
         (
             "def rows(query):\n    return query.lastProgress['numInputRows']\nrows(QUERY)\n",

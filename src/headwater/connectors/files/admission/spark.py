@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from headwater.connectors.files.judging.texts import REJECTED
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.files_bad_rows import FILES_NOT_LOOKED_AT
+from headwater.spec.globs import escaped
 
 _CONDITION = re.compile(r"\[FAILED_READ_FILE\.(\w+)\]\s*(.*)")
 _CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
@@ -87,7 +88,7 @@ class Opened:
         """The first column whose type in an orc file is not one that the declared type can hold."""
         try:
             reader = self.spark.read.format("orc").option("recursiveFileLookup", "true")
-            held = reader.option("__globPaths__", "false").load(file).schema
+            held = reader.load(escaped(file)).schema
         except (PySparkException, Py4JError):
             # Whatever it is, reading it through says it better.
             return None
@@ -102,8 +103,7 @@ class Opened:
         reader = self.spark.read.format(self.format).schema(self.inside).options(**self.settings)
         # A page whose bytes were changed is found by its checksum, where the file has them.
         reader = reader.option("parquet.page.verify-checksum.enabled", "true")
-        reader = reader.option("recursiveFileLookup", "true").option("__globPaths__", "false")
-        return reader.load(files)
+        return reader.option("recursiveFileLookup", "true").load([escaped(file) for file in files])
 
     def _read(self, rows: DataFrame) -> None:
         if self.format == "csv":

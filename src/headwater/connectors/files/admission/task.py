@@ -79,18 +79,26 @@ class Admission:
         self,
         say: Callable[[str], None] = lambda text: None,
         go_on: Callable[[], None] = lambda: None,
+        counted: Callable[[int, int], None] = lambda done, total: None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Decide on every file that is there, before a query starts; those that keep changing come later.
 
-        What is waited for is said, and `go_on` may raise to end it.
+        What is waited for is said, and `go_on` may raise to end it. `counted` hears how many files of how
+        many are open.
         """
+
+        def opened(done: int, total: int) -> None:
+            counted(done, total)
+            if done:
+                go_on()
+
         self._say = say
         self._record.read()
         self._tried(self._forget_changed)
         self._record.write()
         deadline = self._clock() + START_SECONDS
-        self._look(most=None)
+        self._look(most=None, opened=opened)
         while self.waits and self._clock() < deadline:
             go_on()
             pause(0.2)
@@ -122,10 +130,10 @@ class Admission:
         finally:
             self._due = self._clock() + (self._clock() - begun) * _SHARE
 
-    def _look(self, most: int | None) -> None:
+    def _look(self, most: int | None, opened: Callable[[int, int], None] = lambda done, total: None) -> None:
         with self._lock:
             try:
-                self._tried(lambda: self._decide(most))
+                self._tried(lambda: self._decide(most, opened))
             except CheckpointError as error:
                 since = self._failing[0] if self._failing else self._clock()
                 self._failing = (since, str(error.problems[0].params["says"]))
@@ -152,11 +160,14 @@ class Admission:
             if path not in finished:
                 del files[path]
 
-    def _decide(self, most: int | None) -> None:
+    def _decide(self, most: int | None, opened: Callable[[int, int], None]) -> None:
         listed = {path: stamp for path, stamp in found(self._pattern) if self._is_chosen(path)}
         new = [path for path, stamp in listed.items() if self._is_new(path, stamp)]
         chosen = sorted(new, key=lambda path: listed[path].modified_ms)[:most]
-        wrong = self._opener(chosen) if chosen else {}
+        wrong: dict[str, str] = {}
+        for begin in range(0, len(chosen), _AT_ONCE):
+            opened(begin, len(chosen))
+            wrong |= self._opener(chosen[begin : begin + _AT_ONCE])
         undecided = [path for path in wrong if not self._is_settled(path, listed[path])]
         closed = {path: error for path in wrong if path not in undecided and (error := _closed(path))}
         undecided += closed
@@ -260,11 +271,14 @@ class Admissions:
         self._paths = tuple(paths)
 
     def start(
-        self, say: Callable[[str], None] = lambda text: None, go_on: Callable[[], None] = lambda: None
+        self,
+        say: Callable[[str], None] = lambda text: None,
+        go_on: Callable[[], None] = lambda: None,
+        counted: Callable[[int, int], None] = lambda done, total: None,
     ) -> None:
         """Decide on every file that is there, before a query starts."""
         for each in self._paths:
-            each.start(say, go_on)
+            each.start(say, go_on, counted)
 
     def catch_up(self) -> int | None:
         """Look now: how often something new was found so far, None where something is not decided yet."""

@@ -13,12 +13,15 @@ from pyspark.sql.types import ArrayType, MapType, StringType, StructField, Struc
 from headwater.connectors.files.judging.texts import (
     ADDRESS,
     CORRUPT,
+    NOT_TEXT,
     REJECTED,
     TEXT,
     address,
     element,
+    has_text,
     plain,
     row_start,
+    undecoded,
 )
 from headwater.connectors.files.partition_folders import Folders
 from headwater.connectors.json_text.spark import more_follows
@@ -68,8 +71,14 @@ class Decoder:
         return texts.withColumn(TEXT, f.explode(f.when(f.size(found) > 0, found).otherwise(f.array(TEXT))))
 
     def _elements(self) -> Column:
-        """The elements of an xml text that are rows."""
-        found = f.regexp_extract_all(TEXT, f.lit(element(self._given["rowtag"])), f.lit(0))
+        """The elements of an xml text that are rows, with their exact bytes."""
+        tag, text = self._given["rowtag"], f.col(TEXT)
+        found = f.regexp_extract_all(text, f.lit(element(tag)), f.lit(0))
+        # A pattern would change bytes that are not UTF-8; as Latin-1 each byte is a letter of its own.
+        letters = f.decode(text.cast("binary"), "ISO-8859-1")
+        pattern = f.lit(element(tag.encode().decode("latin-1")))
+        by_bytes = f.transform(f.regexp_extract_all(letters, pattern, f.lit(0)), _from_latin_1)
+        found = f.when(f.is_valid_utf8(text), found).otherwise(by_bytes)
         return f.filter(found, lambda each: ~each.startswith("<!--"))
 
     def written(self) -> Column:
@@ -152,6 +161,10 @@ class Decoder:
         return {key.lower(): value for key, value in self.settings.items()}
 
 
+def _from_latin_1(text: Column) -> Column:
+    return f.encode(text, "ISO-8859-1").cast("string")
+
+
 def _named(column: StructField, value: Column) -> Column:
     shown = f.substring(f.coalesce(value, f.lit("")), 1, _SHOWN)
     kind = column.dataType.simpleString()
@@ -166,29 +179,41 @@ class Judge:
     folders: Folders
     required: tuple[str, ...]
     max_row_bytes: int | None
+    decodes: bool = False
+    """Spark's reader of the format makes text of bytes, and puts U+FFFD where it can't."""
+    carried: tuple[str, ...] = ()
+    """Columns that are handed on as they are."""
 
     def texts(self, rows: DataFrame) -> DataFrame:
         """The verdict on rows of which each has its text, its address, and what was rejected."""
         rows = self._placed(rows)
         text = f.col(TEXT)
         fits = f.lit(True) if self.max_row_bytes is None else f.octet_length(TEXT) <= self.max_row_bytes
-        looked_at = fits & f.col(REJECTED).isNull()
+        valid = f.is_valid_utf8(TEXT)
+        looked_at = fits & valid & f.col(REJECTED).isNull()
         rows = rows.withColumn(_READ, f.when(looked_at, self.decoder.typed(text)))
         inside = [f.col(_READ)[each.name].alias(each.name) for each in self.decoder.inside]
         none = looked_at & f.col(_READ).isNull()
         corrupt = f.when(none, f.coalesce(text, f.lit(""))).otherwise(f.col(_READ)[CORRUPT])
-        rows = rows.select(*inside, corrupt.alias(CORRUPT), TEXT, ADDRESS, REJECTED)
+        rows = rows.select(*inside, corrupt.alias(CORRUPT), TEXT, ADDRESS, REJECTED, *self.carried)
         large = (~fits, Reason.TOO_LARGE, f.concat(f.octet_length(TEXT), f.lit(" bytes")))
+        not_text = (~valid, Reason.MALFORMED, f.lit(NOT_TEXT))
         more = "more follows in the same line"
         longer = (self.decoder.goes_on(text), Reason.MALFORMED, f.lit(more))
-        return self._judged(rows, [large], [longer], f.col(TEXT).cast("binary"))
+        return self._judged(rows, [large, not_text], [longer], f.col(TEXT).cast("binary"))
 
     def read(self, rows: DataFrame) -> DataFrame:
         """The verdict on rows that Spark's reader made columns of."""
         rows = self._placed(rows)
         written = self.decoder.written() if self.decoder.inside.names else no_text()
         value = f.coalesce(f.col(CORRUPT), written).cast("binary")
-        return self._judged(rows.withColumn(TEXT, f.col(CORRUPT)), [], [], value)
+        wrong = f.lit(False)
+        for each in self.decoder.inside if self.decodes else ():
+            type_ = each.dataType.simpleString()
+            if has_text(type_):
+                wrong = wrong | f.coalesce(f.expr(undecoded(backticked(each.name), type_)), f.lit(False))
+        not_text = (wrong, Reason.MALFORMED, f.lit(NOT_TEXT))
+        return self._judged(rows.withColumn(TEXT, f.col(CORRUPT)), [], [not_text], value)
 
     def _placed(self, rows: DataFrame) -> DataFrame:
         return rows.where(f.col(REJECTED).isNotNull() | f.expr(self.folders.is_read))
@@ -223,6 +248,7 @@ class Judge:
             reason.alias(REASON),
             detail.alias(DETAIL),
             row.alias(ROW),
+            *self.carried,
         )
 
     def _misfits(self) -> list[tuple[Column, Reason, Column]]:

@@ -9,6 +9,10 @@ from headwater.connectors.files.partition_folders import encoded
 
 TEXT, ADDRESS, CORRUPT, REJECTED = "__hw_text", "__hw_address", "__hw_corrupt", "__hw_rejected"
 
+UNDECODED = "\ufffd"
+"""What Spark's readers put in place of bytes that are no text."""
+NOT_TEXT = "its bytes are not valid text"
+
 # Characters above those of one byte, which no line that is read byte by byte can have: the line is one value.
 WHOLE_LINE = {
     "header": "true",
@@ -20,6 +24,17 @@ WHOLE_LINE = {
     "maxCharsPerColumn": "-1",
 }
 _ODD = [chr(each) for each in range(1, 127) if chr(each) != "/" and encoded(chr(each)) != chr(each)]
+
+
+def has_text(type_: str) -> bool:
+    """Whether a value of the type is a text or has texts inside."""
+    return "string" in type_ or "char(" in type_
+
+
+def undecoded(column: str, type_: str) -> str:
+    """SQL: whether a text of the column has what stands in place of bytes that are no text."""
+    text = f"to_json({column})" if type_.startswith(("array<", "map<", "struct<")) else column
+    return f"contains({text}, '{UNDECODED}')"
 
 
 def address_of(file: Path) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -15,25 +17,37 @@ from pyspark.sql.types import StructType
 
 from headwater.checkpoint import SINK_LOG
 from headwater.connectors.context import Context
+from headwater.connectors.files.judging.texts import NOT_TEXT, has_text, undecoded
 from headwater.connectors.files.options import FilesSink, FilesSource
 from headwater.connectors.files.partition_folders import (
+    FILE_OF_ROW,
+    PATH,
+    Folders,
     Lister,
     common_base,
     is_hidden,
     is_left_to_spark,
     local_files,
+    named_safely,
 )
 from headwater.connectors.spark_options import plain
 from headwater.errors import PipelineError
+from headwater.errors.catalogue.bad_rows import BAD_ROW
 from headwater.errors.catalogue.connectors import FILES_NOT_INFERRED, FILES_STORED_SCHEMA
-from headwater.errors.catalogue.files_source import FILES_LOG_UNREAD
+from headwater.errors.catalogue.files_source import FILES_LOG_UNREAD, FILES_PATH_IS_GLOB
 from headwater.spec import Column
-from headwater.spec.globs import is_pattern
-from headwater.spec.paths import as_glob, in_project, is_uri
+from headwater.spec.globs import escaped, is_pattern, local_matches
+from headwater.spec.paths import as_glob, fixed_folder, in_project, is_uri
+from headwater.spec.types import backticked
 
 STORED_VERSION = 1
-_GLOBS = "__globPaths__"
-"""Spark's own word for whether paths may be patterns; its streams don't listen to it."""
+NO_GLOB = {"__globPaths__": "false"}
+"""Spark's own option to take a path literally. It works for one path alone, and a stream ignores it."""
+_AT_ONCE = 5
+"""So many files make a batch where each has a character of a glob in its path: Spark then lists every file as
+often as there are files, and above 32 paths it starts a job for that."""
+_ANY_AGE = f"{2**63 - 1}ms"
+"""Spark skips files that are 7 days older than the newest that it has listed, in ignored directories, too."""
 
 
 def read(
@@ -41,15 +55,21 @@ def read(
     reader: Callable[[], DataStreamReader | DataFrameReader],
     options: FilesSource,
     context: Context,
-    limits: dict[str, str],
 ) -> DataFrame:
-    settings = {**read_options(options), **limits, **plain(options)}
+    """Read all paths with their directories left to Spark."""
     schema = schema_of(spark, options, context)
-    frames = [
-        load_path(reader().format(options.format).schema(schema).options(**settings), path, context)
-        for path in options.path
-    ]
-    return united(frames)
+    given = {key.lower(): value.lower() for key, value in plain(options).items()}
+    lists_once = context.batch or given.get("recursivefilelookup") == "true"
+
+    def loaded(path: str) -> DataFrame:
+        more = {} if context.batch else limits(options, path, context)
+        settings = {**read_options(options), **more, **plain(options)}
+        rows = load_path(reader().format(options.format).schema(schema).options(**settings), path, context)
+        rows = decoded(rows, options, context.name)
+        rows = rows if lists_once else rows.where(named_safely(context.name))
+        return rows.selectExpr("*", *file_of_row(context))
+
+    return united([loaded(path) for path in options.path])
 
 
 def united(frames: list[DataFrame]) -> DataFrame:
@@ -59,18 +79,66 @@ def united(frames: list[DataFrame]) -> DataFrame:
     return united
 
 
+def load_deep(
+    reader: DataFrameReader | DataStreamReader, path: str, folders: Folders, context: Context
+) -> DataFrame:
+    """Load one path with the directories below it, without the files that the source ignores.
+
+    A stream of Spark 4.1 that does not look into directories reads all files of a batch once more for each
+    file that has a character of a glob in its path. With `recursiveFileLookup` it lists each file once.
+    """
+    rows = load_path(reader.option("recursiveFileLookup", "true"), path, context)
+    return rows.where(replace(folders, path=PATH).is_read)
+
+
 def load_path(reader: DataFrameReader | DataStreamReader, path: str, context: Context) -> DataFrame:
     """Load one path. What the user wrote may be a glob; the folder that the project lies in never is."""
-    spelled = as_glob(path, context.root)
+    spelled = _spelled(path, context)
     if spelled == path or is_pattern(in_project(path, context.root)):
         return reader.load(spelled)
     # Spark takes any path with a backslash for a glob: it finds no key=value columns there by itself, and it
     # does not look for the list of files that its own file sink keeps.
     if isinstance(reader, DataFrameReader):
-        return reader.option(_GLOBS, "false").load(path)
+        return reader.options(**NO_GLOB).load(path)
     if (Path(path) / SINK_LOG).exists():
         raise PipelineError(FILES_LOG_UNREAD.at(context.at("path"), name=context.name, path=path))
     return reader.load(spelled)
+
+
+def _spelled(path: str, context: Context) -> str:
+    """The path as a glob; PipelineError if a file or directory of that very name exists that it misses."""
+    spelled, inside = as_glob(path, context.root), in_project(path, context.root)
+    if is_pattern(inside) and os.path.exists(path) and path not in local_matches(spelled):
+        params = {"name": context.name, "path": path, "escaped": escaped(inside.lstrip("/"))}
+        raise PipelineError(FILES_PATH_IS_GLOB.at(context.at("path"), **params))
+    return spelled
+
+
+def file_of_row(context: Context) -> list[str]:
+    """SQL: the file that a row is from, if a table asks for it."""
+    return [FILE_OF_ROW] if context.metadata else []
+
+
+def decoded(rows: DataFrame, options: FilesSource, name: str, place: str = PATH) -> DataFrame:
+    """Fails the query at a row that is not valid text, which Spark would change without a word.
+
+    Spark's reader of csv, and of json in a given encoding, has put U+FFFD in place of what it could not
+    decode. If the file itself has that character, that can't be told here; it can where each row is read as
+    bytes (see `has_texts`). Its readers of other json and of xml find such bytes themselves.
+    """
+    given = {key.lower() for key in options.options} | ({"encoding"} if options.encoding else set())
+    replaces = options.format == "csv" or (options.format == "json" and given & {"encoding", "charset"})
+    columns = [(backticked(each.name), each.dataType.simpleString()) for each in rows.schema]
+    wrong: list[str] = []
+    if options.format == "text":
+        wrong = [f"NOT is_valid_utf8({name})" for name, type_ in columns if type_ == "string"]
+    elif replaces:
+        wrong = [undecoded(name, type_) for name, type_ in columns if has_text(type_)]
+    if not wrong or "mode" in given:
+        return rows
+    bad = " OR ".join(f"coalesce({each}, false)" for each in wrong)
+    says = f"concat_ws('\t', '{BAD_ROW.code}', '{name}', 'malformed, {NOT_TEXT}', {place})"
+    return rows.where(f"CASE WHEN {bad} THEN raise_error({says}) ELSE true END")
 
 
 def schema_of(spark: SparkSession, options: FilesSource, context: Context) -> StructType | str:
@@ -130,7 +198,7 @@ def _inferred(spark: SparkSession, options: FilesSource, context: Context) -> St
     if base and not is_left_to_spark(options.options):
         reader = reader.option("basePath", base)
     try:
-        schema = reader.load([as_glob(path, context.root) for path in options.path]).schema
+        schema = reader.load([_spelled(path, context) for path in options.path]).schema
     except AnalysisException as error:
         paths = ", ".join(options.path)
         raise PipelineError(FILES_NOT_INFERRED.at(context.place, name=context.name, paths=paths)) from error
@@ -138,11 +206,16 @@ def _inferred(spark: SparkSession, options: FilesSource, context: Context) -> St
     return schema
 
 
-def limits(options: FilesSource) -> dict[str, str]:
+def limits(options: FilesSource, path: str, context: Context) -> dict[str, str]:
+    files = options.max_files_per_batch
+    if is_pattern(fixed_folder(path, context.root)) and not options.max_bytes_per_batch:
+        files = min(files or _AT_ONCE, _AT_ONCE)
+    given = {key.lower() for key in options.options}
+    age = None if "maxfileage" in given else _ANY_AGE
     limits = {
-        "maxFilesPerTrigger": options.max_files_per_batch,
+        "maxFilesPerTrigger": files,
         "maxBytesPerTrigger": options.max_bytes_per_batch,
-        "maxFileAge": f"{options.max_file_age.milliseconds}ms" if options.max_file_age else None,
+        "maxFileAge": f"{options.max_file_age.milliseconds}ms" if options.max_file_age else age,
         "latestFirst": "true" if options.latest_first else None,
         "fileNameOnly": "true" if options.file_name_only else None,
     }
@@ -164,7 +237,10 @@ def read_options(options: FilesSource) -> dict[str, str]:
 
 
 def format_options(options: FilesSource | FilesSink) -> dict[str, str | None]:
+    given = {key.lower() for key in options.options}
     return {
+        # As in RFC 4180, a quote inside quotes is doubled; Spark's own default is a backslash before it.
+        "escape": '"' if options.format == "csv" and "escape" not in given else None,
         "header": "true" if options.header else None,
         "sep": options.delimiter,
         "rowTag": options.row_tag,

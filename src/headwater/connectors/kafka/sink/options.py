@@ -58,6 +58,8 @@ AvroField = Annotated[AvroSchema, WithJsonSchema({"type": "string"})]
 class KafkaSink(Servers, SinkOptions):
     """Messages into a topic, made from the columns of each row."""
 
+    also_called = {**PRODUCER, **OF_SPARK, "format": "value", "value.format": "value", "key_column": "key"}
+
     topic: Annotated[str, AfterValidator(topic_name)] | None = Field(
         default=None, min_length=1, description="The topic; it wins over `topic_column` and a column `topic`."
     )

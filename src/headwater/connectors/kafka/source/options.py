@@ -92,6 +92,15 @@ Partitions = Annotated[
 class KafkaSource(Decoded, Servers, SourceOptions):
     """Messages of one or more topics."""
 
+    also_called = {
+        **_ALWAYS_SAID,
+        "auto.offset.reset": "start",
+        "scan.startup.mode": "start",
+        "consumer_group": "group",
+        "group.id": "group",
+        "value.format": "format",
+    }
+
     topic: Topics | None = Field(default=None, description="The topic, or a list of topics.")
     pattern: str | None = Field(
         default=None,

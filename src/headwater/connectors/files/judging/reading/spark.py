@@ -19,16 +19,18 @@ from headwater.connectors.files.bad_rows import BINARY, admits, has_texts, requi
 from headwater.connectors.files.judging.spark import Decoder, Judge, again_texts, no_text
 from headwater.connectors.files.judging.texts import ADDRESS, CORRUPT, REJECTED, TEXT, WHOLE_LINE, address
 from headwater.connectors.files.options import FilesSource
-from headwater.connectors.files.partition_folders import PATH, Folders, encoded
+from headwater.connectors.files.partition_folders import FILE_FIELDS, PATH, Folders, encoded
 from headwater.connectors.files.reading.spark import (
     columns_of,
+    file_of_row,
     limits,
     lister,
-    load_path,
+    load_deep,
     read_options,
     united,
 )
 from headwater.connectors.files.source_folders import folders_of
+from headwater.connectors.judged import METADATA
 from headwater.connectors.spark_options import plain
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.files_bad_rows import FILES_ADMITTED
@@ -107,14 +109,17 @@ class JudgedFiles:
         inside = self._inside(folders)
         format_ = "json" if self.options.format in BINARY else self.options.format
         decoder = Decoder(format_, inside, {} if self.options.format in BINARY else self._settings)
-        judge = Judge(decoder, folders, required(self.options), self.max_row_bytes)
+        decodes = self.options.format not in BINARY
+        carried = (METADATA,) if self.context.metadata else ()
+        judge = Judge(decoder, folders, required(self.options), self.max_row_bytes, decodes, carried)
         if has_texts(self.options, admitted=self._admitted):
             texts = decoder.rows(self._lines(number, path, folders))
-            texts = texts if again is None else texts.unionByName(decoder.fed(again_texts(again)))
+            if again is not None:
+                texts = texts.unionByName(decoder.fed(again_texts(again).select("*", *self._file_of_again)))
             return judge.texts(self._guarded(texts, folders))
         read = self._read(number, path, folders, inside)
         if again is not None:
-            read = read.unionByName(_decoded(again, decoder))
+            read = read.unionByName(_decoded(again, decoder).select("*", *self._file_of_again))
         return judge.read(self._guarded(read, folders))
 
     def _guarded(self, rows: DataFrame, folders: Folders) -> DataFrame:
@@ -130,7 +135,7 @@ class JudgedFiles:
             more = {"wholetext": "true"} if self.options.format == "xml" else {}
             rows = self._loaded("text", "value string", {**kept, **more}, number, path, folders)
             text = f.col("value")
-        read = rows.select(text.alias(TEXT), f.col(PATH).alias(ADDRESS))
+        read = rows.select(text.alias(TEXT), f.col(PATH).alias(ADDRESS), *self._file_of_row)
         if not self._admitted:
             return read.withColumn(REJECTED, no_text())
         inside = encoded_path(Record(self._admitted_folder(number), path).rejected)
@@ -145,7 +150,19 @@ class JudgedFiles:
         schema = StructType([*inside, StructField(own, StringType())])
         rows = self._loaded(self.options.format, schema, settings, number, path, folders)
         other = REJECTED if text else CORRUPT
-        return rows.select(*rows.columns, f.col(PATH).alias(ADDRESS), no_text().alias(other))
+        address = f.col(PATH).alias(ADDRESS)
+        return rows.select(*rows.columns, address, no_text().alias(other), *self._file_of_row)
+
+    @property
+    def _file_of_row(self) -> list[Column]:
+        return [f.expr(each) for each in file_of_row(self.context)]
+
+    @property
+    def _file_of_again(self) -> list[Column]:
+        """The same of a row that is replayed: of its file only the name is known."""
+        known = {"file_path": f.col(ADDRESS), "file_name": f.regexp_extract(ADDRESS, "[^/]*$", 0)}
+        fields = [known.get(name, f.lit(None)).cast(type_).alias(name) for name, type_ in FILE_FIELDS.items()]
+        return [f.struct(*fields).alias(METADATA)] if self.context.metadata else []
 
     def _loaded(
         self,
@@ -156,7 +173,7 @@ class JudgedFiles:
         path: str,
         folders: Folders,
     ) -> DataFrame:
-        more = {} if self.context.batch else limits(self.options)
+        more = {} if self.context.batch else limits(self.options, path, self.context)
         reader: Any = self.spark.read if self.context.batch else self.spark.readStream
         listed = self._list(number)
         if listed is not None:
@@ -166,9 +183,7 @@ class JudgedFiles:
             rows: DataFrame = reader.option("recursiveFileLookup", "true").load(str(listed))
             return rows
         reader = reader.format(format_).schema(schema).options(**{**settings, **more})
-        if folders.is_deep:
-            reader = reader.option("recursiveFileLookup", "true")
-        return load_path(reader, path, self.context)
+        return load_deep(reader, path, folders, self.context)
 
     def _list(self, number: int) -> Path | None:
         """The folder with the list of admitted files; none where nothing was ever started."""

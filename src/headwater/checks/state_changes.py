@@ -1,0 +1,229 @@
+"""Rules over a query that is to resume from a checkpoint: its sources and its state must be the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import zip_longest
+
+from headwater.checks.finding import Finding, Severity
+from headwater.checks.rule import Query, Rule, Situation, query_of
+from headwater.errors import Problem
+from headwater.errors.catalogue.changes import (
+    SOURCES_CHANGED,
+    STATE_CHANGED,
+    STATE_NOT_COMPARED,
+    STATE_OPERATORS_CHANGED,
+)
+from headwater.plan import QueryFacts
+from headwater.plan.quarantine import is_fed_again
+from headwater.plan.state_layout import EVENT_TIME, LIMIT, STATE, StateLayout, Stored
+from headwater.spec import Mode
+from headwater.values import Position
+
+_NOTHING = "nothing"
+
+
+class SourcesChanged(Rule):
+    """Spark assigns the offsets of a checkpoint to a query's sources by their order: another source, or
+    another order, would read from the wrong offsets or not start at all."""
+
+    entries = {SOURCES_CHANGED: Severity.ERROR}
+    example = """
+        tables:
+          all: SELECT * FROM shops UNION ALL SELECT * FROM web   # it was SELECT * FROM shops
+    """
+    lasting = False
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink, then, now in _resuming(situation):
+            if renamed(then, now) is None:
+                place = query_of(situation.spec, now).at()
+                problem = SOURCES_CHANGED.at(place, sink=sink, old=_listed(then), new=_listed(now))
+                yield Finding(problem, sink=sink)
+
+
+class StateChanged(Rule):
+    """Spark compares the state of a checkpoint with a query by types alone. After another change of keys,
+    aggregates, windows, deduplication or joins, one state would hold the rows of two different queries."""
+
+    entries = {
+        STATE_CHANGED: Severity.ERROR,
+        STATE_OPERATORS_CHANGED: Severity.ERROR,
+        STATE_NOT_COMPARED: Severity.ERROR,
+    }
+    example = """
+        tables:
+          totals: SELECT shop, sum(amount * 100) AS cents FROM orders GROUP BY shop   # it was sum(amount)
+    """
+    lasting = False
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        for sink, then, now in _resuming(situation):
+            query = query_of(situation.spec, now)
+            if renamed(then, now) is None:
+                continue
+            if then.state is None and now.stateful:
+                problem = _not_compared(query, then, "at its last start")
+                yield Finding(problem, Severity.WARNING, sink)
+            elif then.state is not None and now.state is None:
+                problem = _not_compared(query, now, "now")
+                yield Finding(problem, sink=sink)
+            if not situation.reached[sink].committed_any:
+                then, now = _types_alone(then), _types_alone(now)
+            for problem, table in state_problems(then, now, query.at(), query.where):
+                yield Finding(problem, sink=sink, table=table)
+
+
+def _not_compared(query: Query, facts: QueryFacts, when: str) -> Problem:
+    why = f" ({facts.state_unknown})" if facts.state_unknown else ""
+    return STATE_NOT_COMPARED.at(query.at(), sink=facts.sink, when=when, why=why)
+
+
+def state_problems(
+    then: QueryFacts,
+    now: QueryFacts,
+    place: Position | None,
+    where: Callable[[StateLayout], Position | None],
+) -> Iterator[tuple[Problem, str]]:
+    """What keeps a query from using its stored state, each with the table it stands in.
+
+    `place` is that of the sink, `where` gives that of an operator.
+    """
+    names = renamed(then, now) or {}
+    before = _stored(then.state or (), then)
+    after = [_renamed(each, names) for each in _stored(now.state or (), now)]
+    if then.state is None or now.state is None:
+        return
+    if [each.operator for each in before] != [each.operator for each in after]:
+        old, new = _operators(before), _operators(after)
+        pairs = zip_longest((each.operator for each in before), after)
+        other = next((layout for operator, layout in pairs if layout and operator != layout.operator), None)
+        at, table = (where(other), other.table) if other else (place, "")
+        yield STATE_OPERATORS_CHANGED.at(at, sink=now.sink, old=old, new=new), table
+        return
+    for old_layout, layout in zip(before, after, strict=True):
+        says = ". ".join(_differences(old_layout, layout))
+        if says:
+            problem = STATE_CHANGED.at(where(layout), sink=now.sink, operator=layout.operator, says=says)
+            yield problem, layout.table
+
+
+def renamed(then: QueryFacts, now: QueryFacts) -> dict[str, str] | None:
+    """The old names of the sources that a query reads by new names; None if it reads other streams."""
+    old, new = _inputs(then), _inputs(now)
+    pairs = list(zip(old, new, strict=False))
+    if len(old) != len(new) or not all(_is_same(*pair, then, now) for pair in pairs):
+        return None
+    static = [each.name for each in then.sources if not each.streaming]
+    pairs += [
+        (before, each.name)
+        for each in now.sources
+        for before in static
+        if not each.streaming and each.name not in static and _is_same(before, each.name, then, now)
+    ]
+    return {after: before for before, after in pairs if before != after}
+
+
+def _is_same(before: str, after: str, then: QueryFacts, now: QueryFacts) -> bool:
+    """Whether a source is the one of the last start, perhaps by another name."""
+    old = next((each for each in then.sources if each.name == before), None)
+    new = next((each for each in now.sources if each.name == after), None)
+    if old is None or new is None:
+        return before == after
+    if before == after:
+        # Where it reads is compared by a rule of its own.
+        return old.connector == new.connector
+    alike = (old.connector, old.places) == (new.connector, new.places)
+    return alike and (bool(old.places) or old.options == new.options)
+
+
+def _resuming(situation: Situation) -> Iterator[tuple[str, QueryFacts, QueryFacts]]:
+    """The queries that have planned a batch already, with the facts of their last start and of now."""
+    for sink, now in situation.facts.items():
+        then = situation.stored.get(sink)
+        if then is not None and sink in situation.reached:
+            yield sink, then, now
+
+
+def _inputs(facts: QueryFacts) -> tuple[str, ...]:
+    """The streaming sources in Spark's order; those of replayed rows are added safely at a start."""
+    named = facts.inputs or tuple(each.name for each in facts.sources if each.streaming)
+    return tuple(each for each in named if not is_fed_again(each))
+
+
+def _listed(facts: QueryFacts) -> str:
+    kinds = {each.name: f" ({each.connector})" for each in facts.sources}
+    return ", ".join(f"`{name}`{kinds.get(name, '')}" for name in _inputs(facts))
+
+
+def _stored(state: tuple[StateLayout, ...], facts: QueryFacts) -> list[StateLayout]:
+    """What is stored in the mode of the query; a LIMIT over a complete result stores nothing."""
+    return [each for each in state if each.operator != LIMIT or facts.mode == Mode.APPEND.value]
+
+
+def _renamed(layout: StateLayout, names: Mapping[str, str]) -> StateLayout:
+    """A layout by the names that the sources had before."""
+
+    any_name = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\.")
+
+    def by_old_names(text: str) -> str:
+        return any_name.sub(lambda found: f"{names[found[1]]}.", text) if names else text
+
+    parts = {
+        part: tuple(replace(each, text=by_old_names(each.text)) for each in stored)
+        for part, stored in layout.parts.items()
+    }
+    return replace(layout, parts=parts)
+
+
+def _differences(old: StateLayout, new: StateLayout) -> list[str]:
+    """The parts that do not match, each with both versions."""
+    told: list[str] = []
+    for part in dict.fromkeys([*old.parts, *new.parts]):
+        before, after = old.parts.get(part, ()), new.parts.get(part, ())
+        # A watermark may be added or removed.
+        if part == EVENT_TIME and (set(before) <= set(after) or set(after) <= set(before)):
+            continue
+        if part == STATE:
+            before, after = _shared(before, after), _shared(after, before)
+        if len(before) != len(after) or not all(map(Stored.takes_over, after, before)):
+            typed = [each.text for each in before] == [each.text for each in after]
+            was, now = _shown(before, typed=typed), _shown(after, typed=typed)
+            told.append(f"{part.capitalize()} before: {was}; now: {now}")
+    return told
+
+
+def _shared(stored: tuple[Stored, ...], others: tuple[Stored, ...]) -> tuple[Stored, ...]:
+    """What both have, by name: a processor can gain and lose variables, and declare them in any order."""
+    names = {each.text for each in others}
+    return tuple(sorted((each for each in stored if each.text in names), key=lambda each: each.text))
+
+
+def _types_alone(facts: QueryFacts) -> QueryFacts:
+    """Facts as Spark compares them, while nothing is stored that two queries could mix."""
+
+    def untold(layout: StateLayout) -> StateLayout:
+        parts = {
+            part: tuple(replace(each, text="") for each in stored) for part, stored in layout.parts.items()
+        }
+        return replace(layout, parts=parts)
+
+    return replace(facts, state=None if facts.state is None else tuple(map(untold, facts.state)))
+
+
+def _shown(stored: tuple[Stored, ...], *, typed: bool) -> str:
+    texts = (f"`{each.text}` ({each.type})" if typed else f"`{each.text}`" for each in stored)
+    return ", ".join(texts) or _NOTHING
+
+
+def _operators(layouts: list[StateLayout]) -> str:
+    return ", ".join(map(_operator, layouts)) or "none"
+
+
+def _operator(layout: StateLayout) -> str:
+    keys = ", ".join(each.text for each in layout.parts.get("keys", ()))
+    return f"{layout.operator} ({keys})" if keys else layout.operator

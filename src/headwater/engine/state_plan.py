@@ -1,0 +1,283 @@
+"""A query's plan reduced to what its stateful operators store: sources cut off, unused columns pruned.
+
+Spark decides only in its optimizer which aggregates and columns reach the state. Most of its rules also
+rewrite expressions by what filters say, so only those run here that move filters and prune columns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headwater.engine.inputs import analysed, identity_of, items_of, kind_of, stream_names
+from headwater.engine.optimised import scala_object
+from headwater.engine.plan_record import inner_node
+from headwater.plan.state_layout import REPLAYED
+from headwater.plan.tree import Column, Node, Term
+
+_WATERMARK = "EventTimeWatermark"
+_KEYS = {
+    "Aggregate": "groupingExpressions",
+    "Deduplicate": "keys",
+    "DeduplicateWithinWatermark": "keys",
+    "FlatMapGroupsInPandasWithState": "groupingAttributes",
+    "TransformWithStateInPySpark": "leftAttributes",
+}
+_NOT_NULL = re.compile(r"isnotnull\([^()]*#(\d+)[^()]*\)")
+_BETWEEN = "\x01"
+_MOST_ROUNDS = 100
+# Rules that decide what is stored: `count_if` is a count, and a literal is no key.
+_REPLACING = (
+    "ReplaceExpressions",
+    "ReplaceDistinctWithAggregate",
+    "RemoveLiteralFromGroupExpressions",
+    "RemoveRepetitionFromGroupExpressions",
+)
+# Expressions of which JSON lacks a part, such as options or a list of patterns; their text has it.
+_LOSSY = frozenset(
+    {
+        "CsvToStructs", "JsonToStructs", "Like", "LikeAll", "LikeAny", "NotLikeAll", "NotLikeAny",
+        "StructsToCsv", "StructsToJson", "StructsToXml", "XmlToStructs",
+    }
+)  # fmt: skip
+_COMPUTED = {"Aggregate": ("groupingExpressions", "aggregateExpressions"), "Project": ("projectList",)}
+_IDENTIFIER = re.compile(r"\w+")
+_EXPRESSION_ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
+_DIGITS = 8
+
+
+@dataclass(frozen=True)
+class StatePlan:
+    """The reduced plan, and the columns of the sources by Spark's numbers: `orders.amount`."""
+
+    root: Node
+    columns: Mapping[int, str]
+
+
+def state_plan(
+    frame: DataFrame, sources: Iterable[tuple[str, DataFrame]], replayed: Mapping[str, DataFrame]
+) -> StatePlan:
+    """The plan of a streaming DataFrame as far as it matters to its state.
+
+    It is cut off at the `sources`; one that is read in several forms is given with each. `replayed` are the
+    streams of rows that come once more.
+    """
+    spark = frame.sparkSession
+    cut = _Cut.of(spark, sources, frozenset(stream_names(frame, replayed)))
+    plan = _reduced(spark, cut.without_sources(_inlined(spark, analysed(frame))))
+    flat: list[dict[str, Any]] = json.loads(plan.toJSON())
+    return StatePlan(_with_types(plan, inner_node(iter(flat))), cut.columns)
+
+
+@dataclass(frozen=True)
+class _Root:
+    """The top of a source's own plan; its watermark is left to the query."""
+
+    name: str
+    top: Any
+    number: int
+    kind: str
+
+
+@dataclass
+class _Cut:
+    """Puts a leaf with the same columns in the place of each source."""
+
+    spark: SparkSession
+    roots: list[_Root]
+    replayed: frozenset[int]
+    """What the streams of replayed rows read, by the JVM's numbers."""
+    columns: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, sources: Iterable[tuple[str, DataFrame]], replayed: frozenset[int]
+    ) -> _Cut:
+        identity = identity_of(spark._jvm)
+        tops = [(name, _below_watermark(analysed(source))) for name, source in sources]
+        return cls(spark, [_Root(name, top, identity(top), kind_of(top)) for name, top in tops], replayed)
+
+    def without_sources(self, plan: Any) -> Any:
+        number, kind = identity_of(self.spark._jvm)(plan), kind_of(plan)
+        for root in self.roots:
+            if root.number == number or (root.kind == kind and self._same(plan, root.top)):
+                return self._leaf(root.name, plan)
+        children = items_of(plan.children())
+        if self.replayed and not children and identity_of(self.spark._jvm)(_read_by(plan)) in self.replayed:
+            return self._leaf(REPLAYED, plan)
+        cut = [self.without_sources(child) for child in children]
+        return plan.withNewChildren(_sequence(self.spark, cut)) if children else plan
+
+    def _same(self, plan: Any, root: Any) -> bool:
+        """Whether a part of a plan is what a self-join makes of a source: the same nodes, newly numbered."""
+        identity = identity_of(self.spark._jvm)
+        if kind_of(plan) != kind_of(root):
+            return False
+        parts, others = items_of(plan.children()), items_of(root.children())
+        if not parts and not others:
+            return identity(_read_by(plan)) == identity(_read_by(root))
+        return len(parts) == len(others) and all(map(self._same, parts, others))
+
+    def _leaf(self, name: str, plan: Any) -> Any:
+        jvm: Any = self.spark._jvm
+        none = scala_object(jvm.scala, "None")
+        output = plan.output()
+        columns = {int(each.exprId().id()): str(each.name()) for each in items_of(output)}
+        self.columns |= {number: f"{name}.{_quoted(column)}" for number, column in columns.items()}
+        return jvm.org.apache.spark.sql.execution.LogicalRDD(
+            output,
+            None,
+            jvm.org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(0),
+            _sequence(self.spark, []),
+            plan.isStreaming(),
+            none,
+            self.spark._jsparkSession,
+            none,
+            none,
+        )
+
+
+def _quoted(column: str) -> str:
+    return column if _IDENTIFIER.fullmatch(column) else f"`{column}`"
+
+
+def _below_watermark(plan: Any) -> Any:
+    return plan.children().apply(0) if kind_of(plan) == _WATERMARK else plan
+
+
+def _read_by(leaf: Any) -> Any:
+    """What a leaf reads, which stays the same object when a self-join gives its columns new numbers."""
+    match kind_of(leaf):
+        case "StreamingRelation":
+            return leaf.dataSource()
+        case "StreamingRelationV2" | "DataSourceV2Relation":
+            return leaf.table()
+        case "LogicalRelation":
+            return leaf.relation()
+        case "LogicalRDD":
+            return leaf.rdd()
+    return leaf
+
+
+def _inlined(spark: SparkSession, plan: Any) -> Any:
+    """The plan with `WITH` clauses where they are used; of one that is used twice Spark makes copies."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(plan)
+
+
+def _reduced(spark: SparkSession, plan: Any) -> Any:
+    catalyst: Any = spark._jvm.org.apache.spark.sql.catalyst  # type: ignore[union-attr]
+
+    for name in ("EliminateSubqueryAliases", "EliminateView"):
+        plan = scala_object(catalyst.analysis, name).apply(plan)
+    for name in _REPLACING:
+        plan = scala_object(catalyst.optimizer, name).apply(plan)
+    push, prune = (
+        scala_object(catalyst.optimizer, "PushDownPredicates"),
+        scala_object(catalyst.optimizer, "ColumnPruning"),
+    )
+    for _ in range(_MOST_ROUNDS):
+        following = prune.apply(push.apply(plan))
+        if following.fastEquals(plan):
+            break
+        plan = following
+    return plan
+
+
+def _with_types(plan: Any, node: Node) -> Node:
+    """The nodes with the types of what they store."""
+    if not node.children:
+        return node
+    parts = items_of(plan.children())
+    children = tuple(_with_types(part, child) for part, child in zip(parts, node.children, strict=True))
+    if not plan.isStreaming():
+        return node
+    if node.kind == "Join":
+        columns = (tuple(_columns(part)) for part in parts)
+        children = tuple(replace(child, columns=each) for child, each in zip(children, columns, strict=True))
+    return replace(node, children=children, sql=dict(_types(plan, node)), terms=_whole(plan, node))
+
+
+def _whole(plan: Any, node: Node) -> dict[str, tuple[Term, ...]]:
+    """The expressions of a node; those of which JSON lacks a part are told apart by their text."""
+    terms = dict(node.terms)
+    for name in _COMPUTED.get(node.kind, ()):
+        if any(each.kind in _LOSSY for top in terms.get(name, ()) for each in top.walk()):
+            texts = [_EXPRESSION_ID.sub("", str(each.toString())) for each in items_of(getattr(plan, name)())]
+            terms[name] = tuple(map(_marked, terms[name], texts))
+    return terms
+
+
+def _marked(term: Term, text: str) -> Term:
+    digest = {"digest": hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]} if term.kind in _LOSSY else {}
+    children = tuple(_marked(child, text) for child in term.children)
+    return replace(term, details={**term.details, **digest}, children=children)
+
+
+def _types(plan: Any, node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if node.kind in _KEYS:
+        keys = items_of(getattr(plan, _KEYS[node.kind])())
+        yield "keyTypes", tuple(_type(key, bool(key.nullable())) for key in keys)
+    if node.kind == "FlatMapGroupsInPandasWithState":
+        yield "stateType", (str(plan.stateType().catalogString()),)
+    if node.kind == "Aggregate":
+        called = [each for top in items_of(plan.aggregateExpressions()) for each in _aggregates_in(top)]
+        yield "bufferTypes", tuple(map(_buffer, called))
+
+
+def _aggregates_in(expression: Any) -> Iterator[Any]:
+    if kind_of(expression) == "AggregateExpression":
+        yield expression
+        return
+    for child in items_of(expression.children()):
+        yield from _aggregates_in(child)
+
+
+def _buffer(aggregate: Any) -> str:
+    """The types of what an aggregate keeps for a key; a function of Python has no such thing on a stream."""
+    function = aggregate.aggregateFunction()
+    return "" if kind_of(function).startswith("Python") else str(function.aggBufferSchema().catalogString())
+
+
+def _columns(side: Any) -> Iterator[Column]:
+    """What a join keeps of one side."""
+    checked = set(_checked(side))
+    for each in items_of(side.output()):
+        number = int(each.exprId().id())
+        yield Column(str(each.name()), number, _type(each, bool(each.nullable()) and number not in checked))
+
+
+def _checked(side: Any) -> Iterator[int]:
+    """The columns that are never null because of a filter right below a join, which Spark stores so.
+
+    Filters move down to the sources, where they leave no trace; one on the event time stays above its
+    watermark.
+    """
+    if kind_of(side) == "Project" and _hands_on(side, side.children().apply(0)):
+        side = side.children().apply(0)
+    if kind_of(side) == "Filter" and kind_of(side.children().apply(0)) != "LogicalRDD":
+        yield from map(int, _NOT_NULL.findall(str(side.constraints().mkString(_BETWEEN))))
+
+
+def _hands_on(project: Any, child: Any) -> bool:
+    """Whether a projection changes nothing; Spark leaves it out then."""
+    return str(project.projectList().mkString(_BETWEEN)) == str(child.output().mkString(_BETWEEN))
+
+
+def _type(expression: Any, nullable: bool) -> str:
+    name = str(expression.dataType().catalogString())
+    return name if nullable else f"{name} not null"
+
+
+def _sequence(spark: SparkSession, values: list[Any]) -> Any:
+    jvm: Any = spark._jvm
+    found = jvm.java.util.ArrayList()
+    for value in values:
+        found.add(value)
+    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toIndexedSeq()

@@ -1,0 +1,308 @@
+"""What a query's stateful operators store between batches, in terms of the columns of the sources.
+
+Spark compares the state of a checkpoint with a query by the types of its columns alone. It accepts another
+key of the same type, and from then on one state holds rows of both queries. Two equal layouts mean equal
+state; filters, names and whatever happens after the state are no part of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headwater.plan.expression_text import ExpressionText
+from headwater.plan.operators import TIME_TYPES, ArbitraryState
+from headwater.plan.over import words_of
+from headwater.plan.tree import Node, Term
+
+LIMIT = "LIMIT"
+EVENT_TIME = "event time"
+STATE = "state"
+REPLAYED = "(replayed)"
+"""The source of rows that were quarantined and are replayed: they are like those of their table."""
+_NOT_NULL = " not null"
+_NAMES = {
+    "Aggregate": "GROUP BY",
+    "Deduplicate": "dropDuplicates",
+    "DeduplicateWithinWatermark": "dropDuplicatesWithinWatermark",
+    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
+    "GlobalLimit": LIMIT,
+    "TransformWithStateInPySpark": "transformWithState",
+}
+_OUTPUTS = ("projectList", "aggregateExpressions", "output", "outputAttrs", "outAttributes", "outAttrs")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One thing that an operator stores, or stores by."""
+
+    text: str
+    """How it is computed from the columns of the sources."""
+    type: str = ""
+    """Its type, or the types of what an aggregate keeps, as Spark names them."""
+
+    def takes_over(self, before: Stored) -> bool:
+        """Whether stored values of `before` can be used as values of this one."""
+        return self.text == before.text and before.type in (self.type, self.type.removesuffix(_NOT_NULL))
+
+
+@dataclass(frozen=True)
+class StateLayout:
+    """What one stateful operator stores."""
+
+    operator: str
+    """As users call it: `GROUP BY`, `dropDuplicates`, `LEFT OUTER JOIN`."""
+    parts: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
+    """By what they are to the operator: `keys`, `aggregates`, `left columns`, …; their order counts."""
+    table: str = ""
+    """The table in which it stands, and its line and column there, where they are known."""
+    line: int = 0
+    column: int = 0
+
+
+def state_layouts(
+    root: Node, columns: Mapping[int, str], states: tuple[ArbitraryState, ...]
+) -> tuple[StateLayout, ...]:
+    """The layouts of a plan that is reduced to what is stored, from the sources up.
+
+    `columns` are those of the sources by Spark's numbers; `states` is what is known of the operators with
+    arbitrary state, from the sources up.
+    """
+    reader = _Reader(columns, list(states))
+    reader.visit(root)
+    return tuple(reader.layouts)
+
+
+@dataclass
+class _Reader:
+    """Reads a plan from its leaves up."""
+
+    columns: Mapping[int, str]
+    states: list[ArbitraryState]
+    layouts: list[StateLayout] = field(default_factory=list)
+    marked: set[str] = field(default_factory=set)
+    """The columns with a watermark, by their texts."""
+
+    def visit(self, node: Node) -> None:
+        """Read a node and what is below."""
+        for child in node.children:
+            self.visit(child)
+        if not node.children or not self._streams(node):
+            return
+        if node.kind == "EventTimeWatermark":
+            self.marked |= set(self._texts(node, "eventTime"))
+        if node.kind == "Join" and all(map(self._streams, node.children)):
+            self.layouts.append(self._join(node))
+        elif node.kind in _NAMES:
+            self.layouts.append(StateLayout(_NAMES[node.kind], self._parts(node)))
+
+    def _streams(self, node: Node) -> bool:
+        """Whether rows of a stream come out of a node."""
+        if not node.children:
+            return bool(node.stream) or node.details.get("isStreaming") == "True"
+        return any(map(self._streams, node.children))
+
+    def _parts(self, node: Node) -> dict[str, tuple[Stored, ...]]:
+        match node.kind:
+            case "Aggregate":
+                aggregates = dict.fromkeys(self._aggregates(node))
+                keys = node.terms.get("groupingExpressions", ())
+                return {"keys": self._keys(node, keys), "aggregates": tuple(aggregates)}
+            case "GlobalLimit":
+                return {"rows": tuple(map(Stored, self._texts(node, "limitExpr")))}
+            case "Deduplicate" | "DeduplicateWithinWatermark":
+                within = {EVENT_TIME: self._event_times()} if "Within" in node.kind else {}
+                return {"keys": self._keys(node, node.terms.get("keys", ())), **within}
+            case "TransformWithStateInPySpark":
+                # Spark puts the columns of the key before all others.
+                number = int(node.details.get("groupingAttributesLen", "0"))
+                keys = _outputs(node.children[0])[:number]
+                return {"keys": self._keys(node, keys), **self._state(node)}
+        return {"keys": self._keys(node, node.terms.get("groupingAttributes", ())), **self._state(node)}
+
+    def _event_times(self) -> tuple[Stored, ...]:
+        """The columns that decide how long rows are kept."""
+        return tuple(map(Stored, sorted(self.marked)))
+
+    def _keys(self, node: Node, keys: tuple[Term, ...]) -> tuple[Stored, ...]:
+        write = self._writer(node)
+        return tuple(map(Stored, map(write.of, keys), node.sql["keyTypes"]))
+
+    def _aggregates(self, node: Node) -> Iterator[Stored]:
+        """In the order in which Spark stores them: that of what is selected, each once."""
+        write = self._writer(node)
+        found = (each for top in node.terms.get("aggregateExpressions", ()) for each in top.walk())
+        called = [each for each in found if each.kind == "AggregateExpression"]
+        for each, types in zip(called, node.sql.get("bufferTypes", ()), strict=True):
+            yield Stored(write.of(each), types)
+
+    def _state(self, node: Node) -> dict[str, tuple[Stored, ...]]:
+        known = self.states.pop(0) if self.states else None
+        kept = [Stored("state", type_) for type_ in node.sql.get("stateType", ())]
+        if known is None:
+            return {STATE: tuple(kept)}
+        for each in known.variables:
+            kept.append(Stored(each.name, f"{each.form} {each.schema}{' with TTL' if each.ttl_ms else ''}"))
+        return {
+            STATE: tuple(kept),
+            "time mode": (Stored(known.time),),
+            "output mode": (Stored(known.mode),),
+        }
+
+    def _join(self, node: Node) -> StateLayout:
+        type_ = _join_type(node)
+        keys, others = self._conditions(node)
+        return StateLayout(
+            f"{type_.upper()} JOIN",
+            {
+                "keys": tuple(map(Stored, keys)),
+                "conditions": tuple(map(Stored, sorted(others))),
+                EVENT_TIME: self._event_times(),
+                "left columns": self._side(node, 0),
+                "right columns": self._side(node, 1),
+            },
+        )
+
+    def _conditions(self, join: Node) -> tuple[list[str], list[str]]:
+        """What a join has equal on both sides, in its order, and its other conditions."""
+        write, left = self._sides(join), {each.id for each in _outputs(join.children[0])}
+        keys: list[str] = []
+        others: list[str] = []
+        for term in _conjuncts(join.terms.get("condition", ())):
+            sides = [_reads_of(part, left) for part in term.children]
+            if term.kind in ("EqualTo", "EqualNullSafe") and sides in ([{True}, {False}], [{False}, {True}]):
+                first, second = term.children if sides[0] == {True} else reversed(term.children)
+                sign = "=" if term.kind == "EqualTo" else "<=>"
+                keys.append(f"{write.of(first)} {sign} {write.of(second)}")
+            elif _join_type(join) != "inner" or _is_about_time(term):
+                others.append(write.of(term))
+            # Any other condition of an inner join is a filter over what it finds.
+        return keys, others
+
+    def _sides(self, join: Node) -> ExpressionText:
+        """Writes the condition of a join, without how its static rows are found: it says that."""
+
+        def column(id_: int, name: str) -> str:
+            inside = [each for each in join.children if id_ in {column.id for column in _outputs(each)}]
+            return self._column(inside[0], id_, name) if inside else self._named(id_, name, join)
+
+        return ExpressionText(column)
+
+    def _side(self, node: Node, number: int) -> tuple[Stored, ...]:
+        child = node.children[number]
+        return tuple(Stored(self._column(child, each.id, each.name), each.type) for each in child.columns)
+
+    def _texts(self, node: Node, name: str) -> tuple[str, ...]:
+        write = self._writer(node)
+        return tuple(write.of(term) for term in node.terms.get(name, ()))
+
+    def _writer(self, node: Node) -> ExpressionText:
+        """Writes the expressions of a node."""
+        return ExpressionText(lambda id_, name: self._below(node, id_, name))
+
+    def _below(self, node: Node, id_: int, name: str) -> str:
+        """A column that a node gets from what is below it."""
+        for child in node.children:
+            if any(each.id == id_ for each in _outputs(child)):
+                text = self._column(child, id_, name)
+                return text + self._looked_up(node, child) if node.kind == "Join" else text
+        return self._named(id_, name, node)
+
+    def _looked_up(self, join: Node, side: Node) -> str:
+        """How a stream finds a static row, which decides what a column of that row means."""
+        if self._streams(side) or not self._streams(join):
+            return ""
+        write = self._sides(join)
+        # Where nothing is equal, any condition may decide which row is found.
+        any_ = (write.of(term) for term in _conjuncts(join.terms.get("condition", ())))
+        found = self._conditions(join)[0] or sorted(any_)
+        return f" by {' and '.join(found)}" if found else ""
+
+    def _column(self, node: Node, id_: int, name: str) -> str:
+        """How a column that a node hands on is computed."""
+        if not node.children:
+            return self._named(id_, name, node)
+        if node.kind == "Union":
+            place = [each.id for each in _outputs(node)].index(id_)
+            each_branch = ((child, _outputs(child)[place]) for child in node.children)
+            texts = [self._column(child, column.id, column.name) for child, column in each_branch]
+            return " | ".join(dict.fromkeys(text for text in texts if REPLAYED not in text))
+        made = [each for each in self._made(node) if each.id == id_ and each.kind != "AttributeReference"]
+        if made:
+            return self._writer(node).of(made[0])
+        if node.kind == "Expand":
+            return self._expanded(node, id_)
+        made_here = [each.id for each in node.terms.get("generatorOutput", ())]
+        if id_ in made_here:
+            number = f"[{made_here.index(id_)}]" if len(made_here) > 1 else ""
+            return f"{self._texts(node, 'generator')[0]}{number}"
+        return self._below(node, id_, name)
+
+    def _made(self, node: Node) -> tuple[Term, ...]:
+        return tuple(
+            term for name in ("projectList", "aggregateExpressions") for term in node.terms.get(name, ())
+        )
+
+    def _expanded(self, node: Node, id_: int) -> str:
+        """A column that stands for several: windows that overlap, or the sets of CUBE and ROLLUP."""
+        outputs = [each.id for each in node.terms["output"]]
+        same = node.terms["projections"][outputs.index(id_) :: len(outputs)]
+        write = self._writer(node)
+        texts = [write.of(each) for each in same if each.kind != "Literal" or each.value]
+        sets = "grouping sets " if all(each.kind == "Literal" for each in same) else ""
+        return sets + " | ".join(dict.fromkeys(texts))
+
+    def _named(self, id_: int, name: str, node: Node) -> str:
+        if id_ in self.columns:
+            return self.columns[id_]
+        # What a Python function or an operator of its own gives has no other origin.
+        return f"{self._function(node)}.{name}"
+
+    def _function(self, node: Node) -> str:
+        """A function with those of its inputs that are more than a column of a source."""
+        terms = (each for terms in node.terms.values() for each in terms)
+        called = [each.name for each in terms if each.kind.startswith("Python")]
+        given = ((child, each) for child in node.children for each in _outputs(child))
+        texts = {column.name: self._column(child, column.id, column.name) for child, column in given}
+        plain = set(self.columns.values())
+        computed = [
+            f"{text} AS {name}"
+            for name, text in texts.items()
+            if text not in plain or not text.endswith(f".{name}")
+        ]
+        return node.stream or f"{_NAMES.get(node.kind) or node.kind}({', '.join([*called, *computed])})"
+
+
+def _join_type(join: Node) -> str:
+    return " ".join(words_of(join.details.get("joinType", "Inner")))
+
+
+def _reads_of(term: Term, left: set[int]) -> set[bool]:
+    """Whether an expression reads the left side of a join, the right one, or both."""
+    return {each.id in left for each in term.walk() if each.kind == "AttributeReference"}
+
+
+def _is_about_time(term: Term) -> bool:
+    """Whether a condition can decide how long rows are kept."""
+    return any(each.type in TIME_TYPES for each in term.walk() if each.kind == "AttributeReference")
+
+
+def _conjuncts(terms: tuple[Term, ...]) -> Iterator[Term]:
+    for term in terms:
+        if term.kind == "And":
+            yield from _conjuncts(term.children)
+        else:
+            yield term
+
+
+def _outputs(node: Node) -> tuple[Term, ...]:
+    """The columns that a node hands on, in their order."""
+    if node.kind == "Generate":
+        return (*_outputs(node.children[0]), *node.terms.get("generatorOutput", ()))
+    for name in _OUTPUTS:
+        if name in node.terms:
+            return node.terms[name]
+    if node.kind == "Join":
+        semi = node.details.get("joinType", "").endswith(("Semi", "Anti"))
+        return tuple(each for child in node.children[: 1 if semi else 2] for each in _outputs(child))
+    return _outputs(node.children[0]) if node.children else ()

@@ -1,0 +1,88 @@
+"""What a run hears of Spark: at what price, for how long, and what happens where Spark says nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.java_gateway import GatewayClient
+from pyspark import SparkContext
+
+import headwater as hw
+from headwater.engine.listener import EventListener
+from headwater.events import Event, QueryProgress
+from tests.pipelines import feed
+
+SECONDS = 60.0
+MOST_CALLS = 3
+
+
+def counting(folder: Path) -> hw.Pipeline:
+    """A stateful pipeline that takes one file with each batch and ends when all are read."""
+    pipeline = hw.Pipeline("counting", folder=folder / "run")
+    (folder / "in").mkdir(parents=True, exist_ok=True)
+    source = hw.files(path=str(folder / "in"), format="json", schema="id int", max_files_per_batch=1)
+    pipeline.source("orders", source)
+    pipeline.table("counts", sql="SELECT id % 2 AS odd, count(*) AS number FROM orders GROUP BY id % 2")
+    pipeline.sink("out", hw.noop(), reads="counts", mode="update", trigger="available now")
+    return pipeline
+
+
+def batches(events: list[Event]) -> list[int]:
+    return [event.batch_id for event in events if isinstance(event, QueryProgress)]
+
+
+def finished(pipeline: hw.Pipeline) -> tuple[Any, list[Event]]:
+    events: list[Event] = []
+    run = pipeline.start(on_event=events.append)
+    assert run.wait(SECONDS)
+    run.raise_failures()
+    return run, events
+
+
+@pytest.mark.feature("F1", part="progress does not fall behind")
+def test_an_event_costs_a_few_calls_and_a_listener_ends_with_its_run(
+    context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[int] = Counter()
+    takers: list[int] = []
+    send, take = GatewayClient.send_command, EventListener.onQueryProgress
+
+    def counted(client: Any, *arguments: Any, **options: Any) -> Any:
+        calls[threading.get_ident()] += 1
+        return send(client, *arguments, **options)
+
+    def measured(listener: EventListener, event: Any) -> None:
+        takers.append(threading.get_ident())
+        take(listener, event)
+
+    monkeypatch.setattr(GatewayClient, "send_command", counted)
+    monkeypatch.setattr(EventListener, "onQueryProgress", measured)
+    for run_number, wanted in enumerate(([0, 1], [2])):
+        for batch in wanted:
+            feed(tmp_path / "in", str(batch), [{"id": batch}])
+        run, events = finished(counting(tmp_path))
+        # Nothing of the first run hears of the second.
+        assert batches(events) == wanted
+        assert len(takers) == run_number + 2
+        assert list(run._tables.spark.streams._jsqm.listListeners()) == []
+    # The threads on which Spark calls do nothing else; an event rebuilt field by field costs hundreds.
+    assert sum(calls[thread] for thread in set(takers)) <= MOST_CALLS * len(takers)
+    assert "headwater listener" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_batches_of_which_spark_never_told_are_in_the_events_and_the_counts(
+    context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drop(listener: EventListener, event: Any) -> None:
+        raise RuntimeError("the event is lost")
+
+    monkeypatch.setattr(EventListener, "onQueryProgress", drop)
+    for batch in range(3):
+        feed(tmp_path / "in", str(batch), [{"id": batch}])
+    run, events = finished(counting(tmp_path))
+    assert batches(events) == [0, 1, 2]
+    assert (run.queries["out"].rows_in, run.queries["out"].rows_out) == (3, 3)

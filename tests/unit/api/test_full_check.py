@@ -1,0 +1,33 @@
+"""The check with Spark leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headwater.api import full_check
+from headwater.engine.loading import load
+from headwater.errors import EnvironmentProblem
+from headwater.errors.catalogue.environment import SPARK_NOT_STARTED
+
+
+@pytest.mark.parametrize("existed", [False, True])
+def test_spark_leaves_no_warehouse_where_there_was_none(
+    existed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark creates the directory when it looks for a table; here a stand-in does so and fails."""
+
+    def open_session(*_: object, **__: object) -> None:
+        (tmp_path / "spark-warehouse").mkdir(exist_ok=True)
+        raise EnvironmentProblem(SPARK_NOT_STARTED.at(master="local", reason="a test", log="none"))
+
+    file = tmp_path / "p.yml"
+    file.write_text("name: p\nsources: {s: {connector: rate}}\nsinks: {s: {reads: s, connector: noop}}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(full_check, "open_session", open_session)
+    if existed:
+        (tmp_path / "spark-warehouse").mkdir()
+    with pytest.raises(EnvironmentProblem):
+        full_check.check_with_spark(load(file), None, None, lambda text: None)
+    assert (tmp_path / "spark-warehouse").exists() is existed

@@ -1,0 +1,220 @@
+"""What may change while a checkpoint is kept: sources, state and output, over facts made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headwater.checks import Situation
+from headwater.checks.changes import OutputChanged, SinkKindChanged, SourceOptionChanged
+from headwater.checks.rule import Reached, Rule
+from headwater.checks.state_changes import SourcesChanged, StateChanged
+from headwater.plan import Graph, QueryFacts, SourceFacts
+from headwater.plan.quarantine import fed_again
+from headwater.plan.state_layout import StateLayout, Stored
+from tests.unit.checks.facts import aggregation, facts
+from tests.unit.specs import spec_of
+
+PIPELINE = """
+    name: shop
+    sources:
+      clicks: {connector: rate}
+    sinks:
+      out: {reads: clicks, connector: files, path: out, format: parquet}
+"""
+CLICKS = SourceFacts("clicks", "files", ("/clicks",))
+ORDERS = SourceFacts("orders", "files", ("/orders",))
+SHOPS = SourceFacts("shops", "files", ("/shops",), streaming=False)
+GROUPED = StateLayout(
+    "GROUP BY", {"keys": (Stored("clicks.user", "string"),), "aggregates": (Stored("count(*)"),)}
+)
+
+
+def query(*sources: SourceFacts, **overrides: Any) -> QueryFacts:
+    inputs = tuple(each.name for each in sources if each.streaming)
+    return facts(**{"sources": sources, "inputs": inputs, "state": (), **overrides})
+
+
+def codes(
+    rule: Rule, then: QueryFacts, now: QueryFacts, *, planned: bool = True, committed: bool = True
+) -> list[str]:
+    spec = spec_of(PIPELINE)
+    reached = {"out": Reached("checkpoint", (), committed_any=committed)} if planned else {}
+    here = Situation(spec, Graph.of(spec), {"out": now}, {"out": then}, reached)
+    return [finding.code for finding in rule.findings(here)]
+
+
+def severities(then: QueryFacts, now: QueryFacts) -> list[tuple[str, str]]:
+    spec = spec_of(PIPELINE)
+    here = Situation(spec, Graph.of(spec), {"out": now}, {"out": then}, {"out": Reached("checkpoint", ())})
+    return [(each.code, each.severity.value) for each in StateChanged().findings(here)]
+
+
+def keyed(*keys: Stored, operator: str = "GROUP BY") -> tuple[StateLayout, ...]:
+    return (StateLayout(operator, {"keys": keys}),)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        query(ORDERS, CLICKS),
+        query(CLICKS),
+        query(CLICKS, ORDERS, SourceFacts("more", "files", ("/more",))),
+        query(CLICKS, SourceFacts("orders", "kafka", ("/orders",))),
+        query(CLICKS, SourceFacts("others", "files", ("/others",))),
+    ],
+    ids=["reordered", "removed", "added", "another connector", "another one"],
+)
+def test_other_streaming_sources_are_rejected(now: QueryFacts) -> None:
+    assert codes(SourcesChanged(), query(CLICKS, ORDERS), now) == ["HW-SOURCES-CHANGED"]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        query(CLICKS, ORDERS),
+        query(CLICKS, SHOPS, ORDERS),
+        query(CLICKS, SourceFacts("purchases", "files", ("/orders",))),
+        query(CLICKS, ORDERS, inputs=("clicks", fed_again("clicks"), "orders")),
+    ],
+    ids=["the same", "a static one added", "renamed", "rows that are replayed"],
+)
+def test_the_same_streaming_sources_are_accepted(now: QueryFacts) -> None:
+    assert codes(SourcesChanged(), query(CLICKS, ORDERS), now) == []
+
+
+def test_both_lists_of_sources_are_shown() -> None:
+    spec = spec_of(PIPELINE)
+    now, then = {"out": query(ORDERS, CLICKS)}, {"out": query(CLICKS, ORDERS)}
+    here = Situation(spec, Graph.of(spec), now, then, {"out": Reached("checkpoint", ())})
+    (finding,) = SourcesChanged().findings(here)
+    assert finding.problem.params == {
+        "sink": "out",
+        "old": "`clicks` (files), `orders` (files)",
+        "new": "`orders` (files), `clicks` (files)",
+    }
+
+
+def test_a_checkpoint_without_a_planned_batch_binds_nothing() -> None:
+    then, now = query(CLICKS, state=(GROUPED,)), query(ORDERS)
+    assert codes(SourcesChanged(), then, now, planned=False) == []
+    assert codes(StateChanged(), then, now, planned=False) == []
+
+
+def test_the_state_of_renamed_sources_is_the_same() -> None:
+    then = query(CLICKS, SHOPS, state=keyed(Stored("clicks.user"), Stored("upper(shops.name)")))
+    renamed = (
+        SourceFacts("visits", "files", ("/clicks",)),
+        SourceFacts("dim", "files", ("/shops",), streaming=False),
+    )
+    same = query(*renamed, state=keyed(Stored("visits.user"), Stored("upper(dim.name)")))
+    other = query(*renamed, state=keyed(Stored("visits.user"), Stored("upper(dim.town)")))
+    assert codes(StateChanged(), then, same) == []
+    assert codes(StateChanged(), then, other) == ["HW-STATE-CHANGED"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rejected"),
+    [
+        ("int", "bigint", True),
+        ("int not null", "int", True),
+        ("int", "int not null", False),
+        ("int not null", "int not null", False),
+    ],
+)
+def test_stored_types_are_compared(old: str, new: str, rejected: bool) -> None:
+    then, now = (query(CLICKS, state=keyed(Stored("clicks.id", type_))) for type_ in (old, new))
+    assert codes(StateChanged(), then, now) == (["HW-STATE-CHANGED"] if rejected else [])
+
+
+def test_variables_of_a_processor_can_come_and_go_but_not_change() -> None:
+    def processor(*variables: Stored) -> QueryFacts:
+        return query(CLICKS, state=(StateLayout("transformWithState", {"state": variables}),))
+
+    seen, old, new = Stored("seen", "value n int"), Stored("old", "list t string"), Stored("new", "map k int")
+    then = processor(seen, old)
+    assert codes(StateChanged(), then, processor(seen, new)) == []
+    assert codes(StateChanged(), then, processor(old, seen)) == []
+    for changed in ("value n string", "list n int", "value n int with TTL"):
+        assert codes(StateChanged(), then, processor(Stored("seen", changed))) == ["HW-STATE-CHANGED"]
+
+
+def test_before_the_first_commit_only_types_count() -> None:
+    then, now = (query(CLICKS, state=keyed(Stored(f"clicks.{name}", "string"))) for name in ("user", "page"))
+    number = query(CLICKS, state=keyed(Stored("clicks.user", "int")))
+    assert codes(StateChanged(), then, now, committed=False) == []
+    assert codes(StateChanged(), then, number, committed=False) == ["HW-STATE-CHANGED"]
+    assert codes(StateChanged(), then, now) == ["HW-STATE-CHANGED"]
+
+
+def test_a_watermark_can_be_added_but_not_moved_to_another_column() -> None:
+    def joined(*times: str) -> QueryFacts:
+        return query(CLICKS, state=(StateLayout("INNER JOIN", {"event time": tuple(map(Stored, times))}),))
+
+    assert codes(StateChanged(), joined("a.at"), joined("a.at", "b.at")) == []
+    assert codes(StateChanged(), joined("a.at", "b.at"), joined("a.at")) == []
+    assert codes(StateChanged(), joined("a.at"), joined("a.other")) == ["HW-STATE-CHANGED"]
+
+
+def test_a_limit_stores_its_count_in_append_mode_alone() -> None:
+    three, five = ((StateLayout("LIMIT", {"rows": (Stored(number),)}),) for number in "35")
+    complete = {"mode": "complete"}
+    assert codes(StateChanged(), query(CLICKS, state=three), query(CLICKS, state=five)) == [
+        "HW-STATE-CHANGED"
+    ]
+    assert (
+        codes(StateChanged(), query(CLICKS, state=three, **complete), query(CLICKS, state=five, **complete))
+        == []
+    )
+
+
+def test_facts_of_an_older_version_are_not_compared_and_that_is_said() -> None:
+    then, steps = query(CLICKS, state=None, version=2), {"operators": (aggregation(streams=("clicks",)),)}
+    assert severities(then, query(CLICKS, state=(GROUPED,), **steps)) == [
+        ("HW-STATE-NOT-COMPARED", "warning")
+    ]
+    assert severities(then, query(CLICKS)) == []
+
+
+def test_a_state_that_can_not_be_told_any_more_is_rejected() -> None:
+    then, now = query(CLICKS, state=(GROUPED,)), query(CLICKS, state=None, state_unknown="KeyError: x")
+    assert severities(then, now) == [("HW-STATE-NOT-COMPARED", "error")]
+
+
+@pytest.mark.parametrize("key", ["path", "format", "partition_by"])
+def test_fixed_options_of_a_sink_are_compared(key: str) -> None:
+    options = {"path": "/out", "format": "json", "partition_by": ""}
+    then, now = query(CLICKS, fixed_options=options), query(CLICKS, fixed_options={**options, key: "other"})
+    assert codes(OutputChanged(), then, now) == ["HW-OUTPUT-CHANGED"]
+    assert codes(OutputChanged(), then, then) == []
+    assert codes(OutputChanged(), query(CLICKS), now) == []
+
+
+def test_an_option_that_decides_which_files_are_read_can_not_change() -> None:
+    deep = replace(CLICKS, options={"recursivefilelookup": "true"})
+    assert codes(SourceOptionChanged(), query(CLICKS), query(deep)) == ["HW-SOURCE-OPTION-CHANGED"]
+    assert codes(SourceOptionChanged(), query(deep), query(CLICKS)) == ["HW-SOURCE-OPTION-CHANGED"]
+    assert codes(SourceOptionChanged(), query(CLICKS), query(deep), planned=False) == []
+    limited = replace(CLICKS, options={"max_files_per_batch": "3"})
+    assert codes(SourceOptionChanged(), query(CLICKS), query(limited)) == []
+
+
+@pytest.mark.feature("H4.2", part="the verdicts")
+@pytest.mark.parametrize(
+    ("old", "new", "rejected"),
+    [
+        ("files", "kafka", False),
+        ("kafka", "files", True),
+        ("kafka", "foreach", False),
+        ("foreach", "kafka", False),
+        ("console", "files", True),
+        ("files", "noop", False),
+        ("noop", "memory", True),
+        ("memory", "files", True),
+    ],
+)
+def test_another_kind_of_sink(old: str, new: str, rejected: bool) -> None:
+    found = codes(SinkKindChanged(), query(CLICKS, connector=old), query(CLICKS, connector=new))
+    assert found == (["HW-SINK-KIND-CHANGED"] if rejected else [])
