@@ -36,10 +36,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, from_json, struct, to_json
 
 from headwater.dev import Broker
-from headwater.dev.topics import create_topic
+from headwater.dev.producing import create_topic
 from headwater.engine.class_path import artifacts_of, jar_store
 from headwater.engine.loading import load
-from headwater.engine.settings import query_settings
+from headwater.engine.session import query_settings
 from headwater.events import Event, QueryProgress
 from headwater.runtime import RunOptions, start
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, window
 
-from headwater.engine.scripted.subjects import QUICK
-from headwater.engine.settings import FASTER_FILE_MANAGER, FILE_MANAGER, STATE
-from headwater.testing.player import Player
+from headwater.engine.session import FASTER_FILE_MANAGER, FILE_MANAGER, STATE
+from headwater.scripted.subjects import QUICK
 from headwater.testing.scripted import Scripted
+from headwater.testing.test_runner import Player
 
 TESTS = 20
 SCHEMA = "at timestamp, word string"

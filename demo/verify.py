@@ -22,8 +22,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from headwater.checkpoint import Checkpoint, LocalStore, SinkLog
-from headwater.engine.java import find_java
-from headwater.engine.jvm import start_context
+from headwater.spark.java import find_java
+from headwater.spark.jvm import start_context
 
 HERE = Path(__file__).resolve().parent
 ARRIVAL = "order_id string, at timestamp, product_id int, quantity int"

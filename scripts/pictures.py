@@ -10,10 +10,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.testing.draw import draw
-from headwater.testing.files import load_tests
-from headwater.testing.player import Player
+from headwater.testing.pictures import draw
 from headwater.testing.report import report
+from headwater.testing.test_files import load_tests
+from headwater.testing.test_runner import Player
 from scripts.contract import ROOT
 
 FOLDER = "docs/transformations/pictures"

@@ -19,7 +19,7 @@ import typer.core
 import typer.main
 from pydantic import BaseModel
 
-from headwater.api.init import TEMPLATES, WORD_COUNT
+from headwater.api.project import TEMPLATES, WORD_COUNT
 from headwater.cli.main import app
 from headwater.connectors import all_connectors
 from headwater.errors import Entry, HeadwaterError, catalogue
@@ -27,8 +27,7 @@ from headwater.loaders.json_schema import VARIABLE, keys_of
 from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys, WatermarkKeys
 from headwater.spec import Connector, FunctionRef, Mode, Schema, SinkSide, SourceSide
 from headwater.values import Duration
-from headwater.values.refresh import EveryBatch
-from headwater.values.triggers import Every
+from headwater.values.triggers import Every, EveryBatch
 from scripts.contract import ROOT
 from scripts.modes import with_section
 from scripts.reference_python import python_page

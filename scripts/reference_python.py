@@ -9,7 +9,7 @@ from typing import Any, get_overloads
 
 import headwater
 from headwater.checks import Finding
-from headwater.loaders.declaration import Places
+from headwater.loaders.keys import Places
 from headwater.runtime import Query
 
 WIDEST_SIGNATURE = 90

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from headwater.engine.java import find_java
-from headwater.engine.jvm import start_context
+from headwater.spark.java import find_java
+from headwater.spark.jvm import start_context
 from tests.short_lives import java_options
 
 

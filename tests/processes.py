@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.checkpoint.owner import Owner, Process
+from headwater.checkpoint.lock import Owner, Process
 from tests import short_lives
 
 COMMAND = Path(sys.executable).with_name("headwater")

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pyspark
 
-from headwater.engine.java import find_java
-from headwater.engine.jvm import start_context
+from headwater.spark.java import find_java
+from headwater.spark.jvm import start_context
 from tests.pipelines import feed, run_until_idle, write
 
 FOLDER = Path(__file__).resolve().parents[1] / "build" / "class_archive"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         rate_per_batch,
         socket,
     )
-    from headwater.loaders.expectations import expect
+    from headwater.loaders.judge import expect
     from headwater.runtime import Run
     from headwater.values import secret
 
@@ -37,7 +37,7 @@ _NAMES = {
     "check": "headwater.api.plain",
     "connector": "headwater.loaders.constructors",
     "console": "headwater.loaders.constructors",
-    "expect": "headwater.loaders.expectations",
+    "expect": "headwater.loaders.judge",
     "files": "headwater.loaders.constructors",
     "foreach": "headwater.loaders.constructors",
     "foreach_batch": "headwater.loaders.constructors",

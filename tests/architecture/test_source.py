@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,28 +102,19 @@ def _is_literal(node: ast.expr) -> bool:
     return True
 
 
-def test_only_the_engine_and_the_connectors_spark_modules_import_spark() -> None:
-    others = [file for file in FILES if not _may_import_spark(file.relative_to(SOURCE))]
-    assert [place(file) for file in others if {"pyspark", "py4j"} & set(_imported(parse(file)))] == []
+OFFLINE = """
+import sys
+from pathlib import Path
+import headwater
+from headwater.api.checking import check
+for name in sys.argv[1:]:
+    check(Path(name), offline=True)
+sys.exit(", ".join(sorted({"pyspark", "py4j"} & set(sys.modules))) or None)
+"""
 
 
-def _may_import_spark(file: Path) -> bool:
-    return file.parts[0] == "engine" or (file.parts[0] == "connectors" and file.name == "spark.py")
-
-
-def _imported(tree: ast.Module) -> Iterator[str]:
-    """Top packages that importing the module imports; names for annotations alone do not count."""
-    for node in ast.walk(_without_type_checking(tree)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module.split(".")[0]
-
-
-def _without_type_checking(tree: ast.Module) -> ast.Module:
-    class Remover(ast.NodeTransformer):
-        def visit_If(self, node: ast.If) -> ast.AST | None:
-            return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
-
-    stripped: ast.Module = Remover().visit(tree)
-    return stripped
+def test_importing_loading_and_the_offline_check_import_no_spark() -> None:
+    pipelines = [str(file) for file in sorted((ROOT / "examples").glob("*/pipeline.yml"))]
+    assert pipelines
+    ran = subprocess.run([sys.executable, "-c", OFFLINE, *pipelines], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -17,11 +17,16 @@ from pyspark.sql import DataFrame
 
 import headwater as hw
 from headwater.checks import Finding
-from headwater.engine.build import Builder
+from headwater.engine.builder import Builder
+from headwater.engine.outcome import verdict
 from headwater.engine.prepare import prepare, settings_of
-from headwater.engine.session import PipelineSession, open_session
-from headwater.engine.settings import FASTER_FILE_MANAGER, FILE_MANAGER, PARTITIONS
-from headwater.engine.verdict import verdict
+from headwater.engine.session import (
+    FASTER_FILE_MANAGER,
+    FILE_MANAGER,
+    PARTITIONS,
+    PipelineSession,
+    open_session,
+)
 from headwater.errors import PipelineError
 from headwater.loaders.constructors import ConnectorCall
 from headwater.spec import PipelineSpec

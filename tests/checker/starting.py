@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.engine.build import SPARK_ERRORS
-from headwater.engine.spark_errors import sentence_of
+from headwater.engine.builder import SPARK_ERRORS
+from headwater.spark.errors import sentence_of
 from tests.checker.cases import Case
 
 LONGEST = 100.0

@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from headwater.api.checking import check
 from headwater.api.results import CheckResult
 from headwater.api.running import run
-from headwater.checks import Finding, Rule, Severity, Situation, accepting, all_rules, registry
+from headwater.checks import Finding, Rule, Severity, Situation, all_rules, rule, suppression
 from headwater.errors import Entry, PipelineError
 from headwater.events import Event, RunStarted
 from headwater.runtime import RunOptions
@@ -48,12 +48,12 @@ class Loud(Rule):
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A pipeline, with one more rule installed."""
     rules = {**all_rules(), "loud": Loud()}
-    for module in (registry, accepting):
+    for module in (rule, suppression):
         monkeypatch.setattr(module, "all_rules", lambda: rules)
-    accepting._codes.cache_clear()
+    suppression._codes.cache_clear()
     feed(tmp_path / "in", "a", [{"id": 1}, {"id": 2}])
     yield write(tmp_path, PIPELINE)
-    accepting._codes.cache_clear()
+    suppression._codes.cache_clear()
 
 
 def told(result: CheckResult) -> dict[str, tuple[str, str, str]]:

@@ -13,9 +13,9 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.api.checking import check
-from headwater.api.explaining import explain
-from headwater.testing.player import Player
+from headwater.api.full_check import explain
 from headwater.testing.report import report
+from headwater.testing.test_runner import Player
 from scripts.contract import ROOT
 from tests.pipelines import write
 from tests.scripted.plays import play_here

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from headwater.api.checking import check
-from headwater.engine.plain import script
-from headwater.engine.sandbox.launcher import Kind
+from headwater.programs import script
+from headwater.programs.sandbox.launcher import Kind
 from tests import short_lives
 from tests.checker import hostile
 

@@ -12,9 +12,9 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 import headwater as hw
 from headwater.checks.guarantees import Level
-from headwater.engine.build import SPARK_ERRORS
-from headwater.engine.python_sources import may_be_python, prevent_search, register_installed
+from headwater.engine.builder import SPARK_ERRORS
 from headwater.errors import UsageProblem
+from headwater.spark.python_sources import may_be_python, prevent_search, register_installed
 from headwater.values.secrets import hide
 
 

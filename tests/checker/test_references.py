@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from ruamel.yaml import YAML
 
 from headwater.api.checking import check
-from headwater.engine.spark_references import parsed_references
+from headwater.engine.plans import parsed_references
 from headwater.errors import PipelineError
-from headwater.plan.sql_references import NotAQuery, Reference, sql_references
+from headwater.plan.graph import NotAQuery, Reference, sql_references
 from headwater.plan.sql_syntax import _QUERIES, _STATEMENTS
 from headwater.spec import TableSpec
 from tests.docs.pages import DOCS, ROOT, blocks

@@ -15,10 +15,10 @@ from pyspark.sql.functions import broadcast, col, udf
 
 import headwater as hw
 from headwater.checks import Finding
-from headwater.engine.build import SPARK_ERRORS
+from headwater.engine.builder import SPARK_ERRORS
+from headwater.engine.outcome import verdict
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
-from headwater.engine.verdict import verdict
 from headwater.spec import PipelineSpec
 from tests.checker.cases import Case
 from tests.checker.cases.triggers import TRIGGERED

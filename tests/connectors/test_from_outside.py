@@ -30,8 +30,8 @@ from pathlib import Path
 from headwater.api.batch import run_batch
 from headwater.api.checking import check
 from headwater.api.running import run
-from headwater.engine.java import find_java
-from headwater.engine.jvm import start_context
+from headwater.spark.java import find_java
+from headwater.spark.jvm import start_context
 from headwater.runtime import RunOptions
 from headwater.values import Duration
 

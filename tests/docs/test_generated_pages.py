@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 import headwater
-from headwater.api.schema import schema
+from headwater.api.project import schema
 from headwater.connectors import all_connectors
 from headwater.errors import Entry, HeadwaterError
 from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.checkpoint.owner import Owner
+from headwater.checkpoint.lock import Owner
 from tests.pipelines import feed, rows_of, run_until_idle, write
 from tests.processes import Program, headwater, jvm_of, lock_of
 

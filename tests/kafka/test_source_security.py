@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.api.checking import check
-from headwater.api.explaining import explain
+from headwater.api.full_check import explain
 from headwater.dev import Broker
 from headwater.events import Event
 from headwater.runtime import Run

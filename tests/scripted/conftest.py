@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark import SparkContext
 
-from headwater.testing.player import Player
+from headwater.testing.test_runner import Player
 from tests.jvm import shared_context
 
 

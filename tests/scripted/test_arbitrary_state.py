@@ -10,9 +10,9 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.api.checking import check
-from headwater.testing.player import Player
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
+from headwater.testing.test_runner import Player
 from tests.pipelines import write
 from tests.scripted.plays import play_file, play_here
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.testing.player import Player
 from headwater.testing.report import report
+from headwater.testing.test_runner import Player
 from tests.pipelines import write
 from tests.scripted.plays import play_here
 

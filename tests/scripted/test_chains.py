@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.testing.player import Player
 from headwater.testing.report import report
+from headwater.testing.test_runner import Player
 from tests.scripted.plays import play_file, play_here
 
 IN_OTHER_MODES = """

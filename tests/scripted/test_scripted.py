@@ -9,9 +9,9 @@ from textwrap import dedent
 
 import pytest
 
-from headwater.testing.player import Player
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
+from headwater.testing.test_runner import Player
 from tests.scripted.plays import play_here
 
 PIPELINE = """

@@ -14,8 +14,8 @@ from pyspark.sql.functions import current_timestamp, expr, window
 
 from headwater.errors import HeadwaterError
 from headwater.testing import Advance, Feed, Restart
-from headwater.testing.player import Player
 from headwater.testing.scripted import Scripted
+from headwater.testing.test_runner import Player
 
 PIPELINE = """
 name: words

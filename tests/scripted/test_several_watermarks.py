@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.testing.player import Player
 from headwater.testing.results import TestResult
+from headwater.testing.test_runner import Player
 from tests.scripted.plays import play_file
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.testing.player import Player
+from headwater.testing.test_runner import Player
 from tests.scripted.plays import play_file
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from headwater.testing.player import Player
 from headwater.testing.report import report
 from headwater.testing.results import Batch, TestResult
+from headwater.testing.test_runner import Player
 from tests.scripted.plays import play_file, play_here
 
 BY_WINDOW = """

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headwater.testing.player import Player
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
 from headwater.testing.steps import Feed, Test
+from headwater.testing.test_runner import Player
 from tests.pipelines import write
 from tests.scripted.plays import play_file, play_here
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.api.checking import check
-from headwater.testing.player import Player
+from headwater.testing.test_runner import Player
 from tests.pipelines import write
 from tests.scripted.plays import play_file
 

@@ -10,10 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.api.batch import run_batch
-from headwater.connectors.context import Context
-from headwater.connectors.files.judging.reading.spark import JudgedFiles
+from headwater.connectors.contract import DETAIL, REASON, ROW, ROW_TYPE, Context
 from headwater.connectors.files.options import FilesSource
-from headwater.connectors.judged import DETAIL, REASON, ROW, ROW_TYPE
+from headwater.connectors.files.validated import JudgedFiles
 from headwater.events import BatchEnded, Event, Said
 from headwater.runtime import RunOptions
 from headwater.values import BadRows

@@ -65,8 +65,8 @@ from pathlib import Path
 
 from headwater.api.batch import run_batch
 from headwater.api.checking import check
-from headwater.engine.java import find_java
-from headwater.engine.jvm import start_context
+from headwater.spark.java import find_java
+from headwater.spark.jvm import start_context
 from headwater.errors import HeadwaterError
 from headwater.runtime import RunOptions
 from tests.pipelines import run_until_idle

@@ -16,11 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import count, count_if, expr, lit
 
-from headwater.connectors.context import Context
-from headwater.connectors.decoding.decisions import ask_again
-from headwater.connectors.decoding.options import Decoded
-from headwater.connectors.decoding.spark import judged
-from headwater.connectors.judged import DETAIL, OWN, REASON, ROW
+from headwater.connectors.contract import DETAIL, OWN, REASON, ROW, Context
+from headwater.connectors.decoding.decode import judged
+from headwater.connectors.decoding.options import Decoded, ask_again
 from headwater.errors import PipelineError
 from headwater.values import secret
 from headwater.values.secrets import scrub

@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.connectors.judged import ROW_TYPE
-from headwater.engine.expectations import expected_rows, judged_rows, rows_set_aside, with_fed_rows
+from headwater.connectors.contract import ROW_TYPE
+from headwater.engine.rows import expected_rows, judged_rows, rows_set_aside, with_fed_rows
 from headwater.spec import TableSpec
 from tests.unit.specs import spec_of
 

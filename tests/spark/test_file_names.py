@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.api.quarantine import replay, show
-from headwater.connectors.files.partition_folders import Folders
+from headwater.connectors.files.folders import Folders
 from headwater.errors import PipelineError
 from headwater.spec.paths import absolute
 from tests.pipelines import capture, captured, put, rows_of, run_as_batch, run_until_idle, write

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.engine.class_path import artifacts_of, jar_store
-from headwater.engine.java import find_java
 from headwater.jars import Artifact, JarStore, Release
-from headwater.jars.ivy import ivy_fetch
+from headwater.jars.cache import ivy_fetch
+from headwater.spark.java import find_java
 from tests.pipelines import rows_of, with_avro
 from tests.processes import headwater
 

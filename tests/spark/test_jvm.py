@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headwater.engine import jvm
+from headwater.spark import jvm
 from headwater.values.processes import is_alive, process_start_time
 from tests import short_lives
 
@@ -26,8 +26,8 @@ SECONDS = 60.0
 PRELUDE = """
 import json, os, signal, sys
 from pathlib import Path
-from headwater.engine.java import find_java
-from headwater.engine.jvm import start_context
+from headwater.spark.java import find_java
+from headwater.spark.jvm import start_context
 from headwater.errors import EnvironmentProblem
 
 LOGS = Path(sys.argv[1])

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 
 from headwater.api.batch import run_batch
 from headwater.api.checking import check
-from headwater.api.explaining import explain
+from headwater.api.full_check import explain
 from headwater.errors import PipelineError
 from headwater.runtime import RunOptions
 from tests.pipelines import run_until_idle, write

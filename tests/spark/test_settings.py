@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.api.checking import check
-from headwater.api.explaining import explain
+from headwater.api.full_check import explain
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checks import Severity
 from headwater.errors import EnvironmentProblem

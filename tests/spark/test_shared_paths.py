@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from headwater.connectors import sink_side
 from headwater.engine import shared_paths
 from headwater.engine.loading import load
+from headwater.engine.outcome import verdict
 from headwater.engine.prepare import prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import stream_paths
-from headwater.engine.verdict import verdict
 from headwater.plan.quarantine import with_quarantine
 from tests.pipelines import feed, write
 

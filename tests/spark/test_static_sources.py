@@ -15,9 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.api.explaining import explain
+from headwater.api.full_check import explain
 from headwater.cli.render import show_explained
-from headwater.connectors.files.static import spark as static_spark
+from headwater.connectors.files import static as static_spark
 from headwater.errors import QueryFailed
 from headwater.events import Event, QueryStarted, Said
 from headwater.runtime import Run

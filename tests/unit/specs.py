@@ -5,10 +5,9 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from headwater.loaders.declaration import Declaration
-from headwater.loaders.interpolation import interpolate
 from headwater.loaders.judge import judge
-from headwater.loaders.yaml_form import TreePlaces
+from headwater.loaders.keys import Declaration
+from headwater.loaders.yaml_form import TreePlaces, interpolate
 from headwater.loaders.yaml_tree import parse_tree
 from headwater.spec import PipelineSpec
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headwater.api.batch_counts import batch_counts, in_order
 from headwater.api.results import BatchResult
 from headwater.checkpoint import SINK_LOG
 from headwater.checks.declared import secret_problems
 from headwater.connectors import sink_side, source_side
-from headwater.engine.build import SPARK_ERRORS
-from headwater.engine.connector_code import active, spark_module
-from headwater.engine.counted import counted
+from headwater.engine.builder import SPARK_ERRORS
+from headwater.engine.class_path import active, spark_module
+from headwater.engine.listener import counted, observed_counts
 from headwater.engine.loading import load
-from headwater.engine.prepare import Prepared, prepare
+from headwater.engine.prepare import Prepared, canonical, prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import batch_paths, unshared
 from headwater.engine.translate import code_problem, failure_problem
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
-from headwater.errors.catalogue.kafka_sink import BATCH_NEEDS_APPEND
+from headwater.errors.catalogue.kafka import BATCH_NEEDS_APPEND
 from headwater.errors.catalogue.running import (
     BATCH_NEEDS_INTO,
     INTO_DECLARED_PLACE,
@@ -29,9 +29,80 @@ from headwater.errors.catalogue.running import (
     NO_BATCH_FORM,
 )
 from headwater.events import BatchEnded, Event, Said, SinkBegun, SinkWritten, SparkStarting
+from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_of
 from headwater.runtime import RunOptions
-from headwater.spec import PipelineSpec, SinkOptions, SinkSpec
+from headwater.spec import PipelineSpec, SinkOptions, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import fixed_folder, lies_in
+from headwater.values import BadRows, Otherwise
+
+# What a batch run counted while it wrote: rows that could not be read, and rows that failed expectations.
+
+_BECOMES = {
+    BadRows.DROP: "; they are left out",
+    BadRows.QUARANTINE: "; only a stream sets rows aside, here they are left out",
+    BadRows.KEEP: "; they are kept, with the reason",
+}
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """The counts by source and by table, of those that Spark told of."""
+
+    sources: dict[str, SourceCounts] = field(default_factory=dict)
+    tables: dict[str, TableCounts] = field(default_factory=dict)
+
+
+def in_order(prepared: Prepared, sinks: tuple[SinkSpec, ...]) -> list[SinkSpec]:
+    """The sinks as they are to be written: rows are counted once, by whoever asks for them first.
+
+    A console asks for a few rows only, so where anything is counted those that store every row come first.
+    """
+    counts = prepared.builder.observed or prepared.builder.observed_sources
+    return sorted(sinks, key=lambda sink: not sink_side(sink.connector).stores) if counts else list(sinks)
+
+
+def batch_counts(prepared: Prepared, written: list[SinkSpec], emit: Callable[[Event], None]) -> BatchCounts:
+    """What was counted while the sinks were written in this order; what it means for the rows is said."""
+    builder, first = prepared.builder, _first(prepared, written)
+    told = {name: observed_counts(each) for name, each in builder.observed_sources.items()}
+    read = {name: SourceCounts(each[READ], each[BAD]) for name, each in told.items() if each}
+    told = {name: observed_counts(each) for name, each in builder.observed.items()}
+    judged = {name: counts_of(each) for name, each in told.items() if each}
+    said = [text for source in builder.spec.sources for text in _bad(source, read.get(source.name))]
+    said += [text for table in builder.spec.tables for text in _failed(table, judged.get(table.name))]
+    said += [text for name in (*read, *judged) for text in _short(name, first.get(name))]
+    for text in said:
+        emit(Said(text=text))
+    return BatchCounts(read, judged)
+
+
+def _first(prepared: Prepared, written: list[SinkSpec]) -> dict[str, SinkSpec]:
+    """The sink that was the first to read each source and table."""
+    found: dict[str, SinkSpec] = {}
+    for sink in written:
+        for name in prepared.graph.upstream(canonical(prepared.builder.spec, sink.reads)):
+            found.setdefault(name, sink)
+    return found
+
+
+def _bad(source: SourceSpec, counts: SourceCounts | None) -> Iterator[str]:
+    if counts and counts.bad:
+        becomes = _BECOMES.get(source.bad_rows, "")
+        yield f"{source.name}: {counts.bad} of {counts.read} rows can't be read{becomes}"
+
+
+def _failed(table: TableSpec, counts: TableCounts | None) -> Iterator[str]:
+    for each in table.expect if counts else ():
+        if counts and (rows := counts.failed[each.name]):
+            aside = each.otherwise is Otherwise.QUARANTINE
+            what = "; only a stream sets rows aside, here they are dropped" if aside else ""
+            yield f"{table.name}: {rows} of {counts.rows} rows fail {each.name}{what}"
+
+
+def _short(name: str, sink: SinkSpec | None) -> Iterator[str]:
+    """A sink that stores no rows may have asked for some of them only."""
+    if sink and not sink_side(sink.connector).stores:
+        yield f"{name}: counted are the rows that the sink `{sink.name}` asked for, which may not be all"
 
 
 def run_batch(

@@ -10,8 +10,7 @@ from headwater.api.plain import DEADLINE_SECONDS, check_script, is_script
 from headwater.api.results import CheckResult, SinkChecked
 from headwater.checks import Finding, Situation, accepted, examine, together
 from headwater.checks.guarantees import guarantee_offline
-from headwater.checks.outline import Outline
-from headwater.checks.rates import rate_problems
+from headwater.checks.outline import Outline, rate_problems
 from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
 from headwater.errors.catalogue.programs import SCRIPT_ACCEPT, SCRIPT_ARGUMENTS, SCRIPT_OFFLINE

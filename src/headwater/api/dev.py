@@ -11,9 +11,17 @@ from pathlib import Path
 from types import FrameType
 
 from headwater.dev import Broker
-from headwater.dev.happenings import BrokerStarted, BrokerStopped, Produced, TopicReady
-from headwater.dev.producing import Feed, produce
-from headwater.dev.topics import create_topic, kafka_client, partitions
+from headwater.dev.producing import (
+    BrokerStarted,
+    BrokerStopped,
+    Feed,
+    Produced,
+    TopicReady,
+    create_topic,
+    kafka_client,
+    partitions,
+    produce,
+)
 from headwater.events import Event, Said
 
 _LOOK_SECONDS = 0.1

@@ -8,12 +8,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from headwater.engine.prepare import prepare
+from headwater.api.checking import refuse_unknown_rates
+from headwater.api.results import ExplainResult, SinkExplained, TableExplained
+from headwater.checks.outline import Outline
+from headwater.connectors import sink_side
+from headwater.engine.analysis import physical_plan
+from headwater.engine.loading import load
+from headwater.engine.outcome import Verdict, verdict
+from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import stream_paths, unshared
-from headwater.engine.verdict import Verdict, verdict
+from headwater.errors import PipelineError
+from headwater.events import Event, SparkStarting
+from headwater.plan import Graph
+from headwater.plan.quarantine import with_quarantine
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
+from headwater.values import scrub
 
 _WAREHOUSE = "spark-warehouse"
 
@@ -44,3 +55,97 @@ def _no_warehouse_left() -> Iterator[None]:
             # It is missing or empty, unless another process has written into it meanwhile.
             with suppress(OSError):
                 os.rmdir(_WAREHOUSE)
+
+
+# `headwater explain`: what Spark will do with a pipeline.
+
+
+def explain(
+    file: str | Path,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    rates: Mapping[str, float] | None = None,
+    emit: Callable[[Event], None] = lambda event: None,
+) -> ExplainResult:
+    """Graph, schemas, settings, operators and plans; PipelineError if the pipeline would not start.
+
+    `rates` are rows per second by source; they tell how many rows are kept.
+    """
+    return explain_spec(load(file), master=master, conf=conf, rates=rates, emit=emit)
+
+
+def explain_spec(
+    spec: PipelineSpec,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    rates: Mapping[str, float] | None = None,
+    emit: Callable[[Event], None] = lambda event: None,
+) -> ExplainResult:
+    """Explain a loaded pipeline."""
+    spec = with_quarantine(spec)
+    refuse_unknown_rates(spec, rates)
+    emit(SparkStarting())
+    with tempfile.TemporaryDirectory(prefix="headwater-explain-") as logs:
+        session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
+        try:
+            prepared, folder = prepare(session, spec), RunFolder.of(spec)
+            heard = verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
+            errors = [finding.problem for finding in heard.findings if finding.is_error]
+            if errors:
+                raise PipelineError.of(errors)
+            return ExplainResult(
+                pipeline=spec.name,
+                folder=str(spec.folder),
+                tables=_tables(prepared, prepared.graph, spec),
+                sinks=_sinks(prepared, spec, heard, rates),
+            )
+        finally:
+            session.jvm.stop()
+
+
+def _tables(prepared: Prepared, graph: Graph, spec: PipelineSpec) -> tuple[TableExplained, ...]:
+    kinds = {source.name: f"source ({source.connector})" for source in spec.sources}
+    statics = {source.name: source for source in spec.sources if source.static}
+    kinds |= {table.name: f"table ({table.form})" for table in spec.tables}
+    return tuple(
+        TableExplained(
+            name=name,
+            kind=kinds[name],
+            streaming=frame.isStreaming,
+            reads=graph.reads[name] or (),
+            schema={field.name: field.dataType.simpleString() for field in frame.schema.fields},
+            refresh=str(statics[name].refresh) if name in statics else None,
+            cache=name in statics and statics[name].cache,
+        )
+        for name, frame in prepared.builder.frames.items()
+    )
+
+
+def _sinks(
+    prepared: Prepared, spec: PipelineSpec, heard: Verdict, rates: Mapping[str, float] | None
+) -> tuple[SinkExplained, ...]:
+    folder = RunFolder.of(spec)
+    explained = []
+    for sink in spec.sinks:
+        settings = heard.settings[sink.name]
+        prepared.session.apply(settings)
+        explained.append(
+            SinkExplained(
+                name=sink.name,
+                reads=sink.reads,
+                connector=sink.connector,
+                mode=sink.mode.value,
+                trigger=str(sink.trigger),
+                delivery=sink_side(sink.connector).delivers(sink.options).value,
+                checkpoint=str(folder.checkpoint(sink.name)),
+                settings=tuple(
+                    {"key": setting.key, "value": setting.value, "origin": setting.origin}
+                    for setting in settings
+                ),
+                plan=scrub(physical_plan(prepared.session.spark, prepared.frames[sink.name])),
+                outline=Outline.of(heard.facts[sink.name], rates),
+            )
+        )
+    return tuple(explained)

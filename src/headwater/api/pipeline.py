@@ -73,7 +73,7 @@ class Pipeline(Declarations):
         rates: Mapping[str, float] | None = None,
     ) -> ExplainResult:
         """What Spark will do; `rates` are rows per second by source, and tell how many rows are kept."""
-        from headwater.api.explaining import explain_spec
+        from headwater.api.full_check import explain_spec
 
         return explain_spec(self.spec(), master=master, conf=conf, rates=rates)
 

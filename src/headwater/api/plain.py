@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.api.results import CheckResult, SinkChecked
 from headwater.checks import Finding, Severity, together
-from headwater.checks.accepting import Accept, accepted_by
 from headwater.checks.outline import Outline
-from headwater.checks.programs import about_query
+from headwater.checks.suppression import Accept, about_query, accepted_by
 from headwater.errors import PipelineError, UsageProblem
 from headwater.errors.catalogue import programs
-from headwater.loaders.programs import declares_pipeline
 from headwater.loaders.python_form import caller
+from headwater.loaders.user_files import declares_pipeline
 from headwater.plan import QueryFacts
 from headwater.spec import Mode
 from headwater.values import Position, parse_trigger, scrub, scrub_within
 
 if TYPE_CHECKING:
-    from headwater.engine.plain.messages import Caught
+    from headwater.programs.messages import Caught
 
 DEADLINE_SECONDS = 60.0
 _COLOURS = {Severity.ERROR: "#b3261e", Severity.WARNING: "#8a6100", Severity.ADVICE: "#1a5fb4"}
@@ -96,7 +95,7 @@ def check(
     `hw.files(…)`; without one, what hangs on the sink is not known. `trigger` is written as in a pipeline
     file: "every 10 seconds". `accept` holds codes of findings that are all right, each with the reason.
     """
-    from headwater.engine.plain.frames import judged_frame
+    from headwater.programs.frames import judged_frame
 
     place = caller()
     called, accepts = name or "query", _accepts(accept, place, "`accept={{{code!r}: …}}`")
@@ -184,7 +183,7 @@ def check_script(
     network: bool = False,
 ) -> CheckResult | None:
     """Run a script with its starts and writes caught, and judge each query; None if it makes a pipeline."""
-    from headwater.engine.plain.script import run_script
+    from headwater.programs.script import run_script
 
     settings = {**(conf or {}), **({"spark.master": master} if master else {})}
     accepts = _accepts(accept, None, "`--accept {code}=…`")

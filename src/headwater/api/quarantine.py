@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headwater.connectors.decoding.decisions import ask_again
+from headwater.connectors.decoding.options import ask_again
 from headwater.engine.loading import load
 from headwater.errors import PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue.quarantine import (
@@ -23,8 +23,7 @@ from headwater.errors.catalogue.quarantine import (
 from headwater.plan import Graph
 from headwater.plan.quarantine import takes_back
 from headwater.quarantine import Quarantine, SetAside, feed, quarantines, read_mended
-from headwater.runtime.run_folder import RunFolder
-from headwater.runtime.unread import redefined, unread_of
+from headwater.runtime.run_folder import RunFolder, redefined, unread_of
 from headwater.spec import PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.values import Continuous, RealTime
 

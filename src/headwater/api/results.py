@@ -10,8 +10,7 @@ from headwater.checks import Finding, Severity
 from headwater.checks.guarantees import Guarantee
 from headwater.checks.outline import Outline
 from headwater.errors import PipelineError
-from headwater.events.counts import SourceCounts
-from headwater.events.expectations import TableCounts
+from headwater.events.kinds import SourceCounts, TableCounts
 
 
 @dataclass(frozen=True)

@@ -9,22 +9,22 @@ from time import monotonic
 from typing import Protocol, Self
 
 from headwater.errors import HeadwaterError, Problem, UsageProblem, shown_file
-from headwater.errors.catalogue.testing_files import TEST_NOT_CHOSEN, TEST_NOT_FOUND
+from headwater.errors.catalogue.testing import TEST_NOT_CHOSEN, TEST_NOT_FOUND
 from headwater.testing.discovery import chosen, find_tests
-from headwater.testing.files import load_tests
 from headwater.testing.pictures import Pictures
-from headwater.testing.played import (
+from headwater.testing.results import (
     Noted,
     StepPlayed,
+    StepTrace,
     TestBegun,
     TestEvent,
     TestPlayed,
+    TestResult,
     TestsChosen,
     TestsResult,
 )
-from headwater.testing.results import StepTrace, TestResult
-from headwater.testing.steps import Test
-from headwater.testing.variants import crashed, shuffled
+from headwater.testing.steps import Test, crashed, shuffled
+from headwater.testing.test_files import load_tests
 from headwater.values import Position, nearest
 
 STARTING_SPARK = "Starting Spark …"
@@ -45,7 +45,7 @@ MakesPlayer = Callable[[Mapping[str, str], Say, float | None], Plays]
 
 def _spark_player(conf: Mapping[str, str], say: Say, limit: float | None) -> Plays:
     # Loaded only here: what is wrong with the test files is told without PySpark.
-    from headwater.testing.player import Player
+    from headwater.testing.test_runner import Player
 
     say(STARTING_SPARK)
     return Player(conf, say) if limit is None else Player(conf, say, limit)

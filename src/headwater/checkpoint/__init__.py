@@ -1,11 +1,17 @@
 """Reading a Spark checkpoint folder without Spark, and the lock beside it."""
 
-from headwater.checkpoint.alignment import Alignment, align, alignment, begun
+from headwater.checkpoint.edits import Alignment, align, alignment, begun
 from headwater.checkpoint.file_logs import SINK_LOG, SinkFile, SinkLog, SourceFile
-from headwater.checkpoint.lock import CheckpointLock, Clock, SystemClock
-from headwater.checkpoint.logs import STATE_FORMAT, Checkpoint, CommitEntry, OffsetEntry
-from headwater.checkpoint.owner import Owner, Place, Process
-from headwater.checkpoint.read_so_far import Read, committed, planned
+from headwater.checkpoint.lock import CheckpointLock, Clock, Owner, Place, Process, SystemClock
+from headwater.checkpoint.logs import (
+    STATE_FORMAT,
+    Checkpoint,
+    CommitEntry,
+    OffsetEntry,
+    Read,
+    committed,
+    planned,
+)
 from headwater.checkpoint.store import LocalStore, Store, checkpoints_in
 
 __all__ = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headwater.checks.finding import Finding, Severity
 from headwater.checks.guarantees import known_sink
-from headwater.checks.rule import Rule, Situation, query_of
+from headwater.checks.rule import Finding, Rule, Severity, Situation, query_of
 from headwater.connectors import sink_side, source_side
-from headwater.errors.catalogue.changes import OUTPUT_CHANGED, SOURCE_OPTION_CHANGED
-from headwater.errors.catalogue.memory import SINK_KIND_CHANGED
+from headwater.errors.catalogue.connectors import SINK_KIND_CHANGED
+from headwater.errors.catalogue.files import FILE_OUTSIDE_FOLDER, OUTPUT_AHEAD, OUTPUT_UNREADABLE
 from headwater.errors.catalogue.running import (
+    FACTS_GONE,
     MOVED,
     OUTPUT_COLUMNS_CHANGED,
     OUTPUT_TYPE_CHANGED,
@@ -18,6 +18,7 @@ from headwater.errors.catalogue.running import (
     SETTING_KEPT,
     TIMEZONE_CHANGED,
 )
+from headwater.errors.catalogue.state import OUTPUT_CHANGED, SOURCE_OPTION_CHANGED
 from headwater.plan import QueryFacts, SourceFacts
 from headwater.spec import PipelineSpec
 
@@ -290,3 +291,100 @@ def _changed(then: QueryFacts, now: QueryFacts) -> list[SourceFacts]:
     """The streaming sources that are elsewhere than at the last start."""
     before = {source.name: source.places for source in then.sources if source.streaming}
     return [each for each in now.sources if before.get(each.name, each.places) != each.places]
+
+
+# Rules over what a sink's place holds, beside the checkpoint that is to go on with it.
+
+
+class OutputAhead(Rule):
+    """A place that has noted a batch passes it over: under a checkpoint that counts anew, rows are lost."""
+
+    entries = {OUTPUT_AHEAD: Severity.ERROR}
+    example = """
+        $ headwater run pipeline.yml --until-idle
+        $ rm -r .headwater
+        $ headwater run pipeline.yml --until-idle
+    """
+    lasting = False
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        positions = {sink.name: sink.position for sink in situation.spec.sinks}
+        for sink, now in situation.facts.items():
+            reached = situation.reached.get(sink)
+            if now.held_batch is None or now.held_batch <= (reached.batch if reached else -1):
+                continue
+            stands = f"stands at batch {reached.batch}" if reached else "has not begun"
+            problem = OUTPUT_AHEAD.at(
+                positions[sink], sink=sink, place=", ".join(now.places), held=now.held_batch, stands=stands
+            )
+            yield Finding(problem, sink=sink)
+
+
+class OutputMisplaced(Rule):
+    """The log of a folder holds whole paths: of a moved folder it names the old place to readers."""
+
+    entries = {FILE_OUTSIDE_FOLDER: Severity.ERROR}
+    example = """
+        $ headwater run pipeline.yml --until-idle
+        $ mv out elsewhere
+        $ sed -i 's/out/elsewhere/' pipeline.yml
+        $ headwater run pipeline.yml --until-idle
+    """
+    lasting = False
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        positions = {sink.name: sink.position for sink in situation.spec.sinks}
+        for sink, now in situation.facts.items():
+            then = situation.stored.get(sink)
+            # Where the project was moved, or the path was changed, that is the error.
+            elsewhere = then is not None and bool(moved(then, now))
+            if now.held_outside and not elsewhere and not changed_options(situation, sink):
+                folder = ", ".join(now.places)
+                problem = FILE_OUTSIDE_FOLDER.at(positions[sink], folder=folder, file=now.held_outside)
+                yield Finding(problem, sink=sink)
+
+
+class OutputUnreadable(Rule):
+    """A file that is gone or damaged stops the readers of a folder; the query itself does not need it."""
+
+    entries = {OUTPUT_UNREADABLE: Severity.WARNING}
+    example = """
+        $ headwater run pipeline.yml --until-idle
+        $ rm out/part-*
+        $ headwater run pipeline.yml --until-idle
+    """
+    lasting = False
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        positions = {sink.name: sink.position for sink in situation.spec.sinks}
+        for sink, now in situation.facts.items():
+            if changed_options(situation, sink):
+                continue
+            if now.held_unreadable and not now.held_outside:
+                place, says = ", ".join(now.places), now.held_unreadable
+                problem = OUTPUT_UNREADABLE.at(positions[sink], sink=sink, place=place, says=says)
+                yield Finding(problem, Severity.WARNING, sink)
+
+
+class FactsGone(Rule):
+    """Without the facts of the last start nothing tells whether the query is still the same."""
+
+    entries = {FACTS_GONE: Severity.WARNING}
+    example = """
+        $ headwater run pipeline.yml --until-idle
+        $ rm -r .headwater/facts
+        $ headwater run pipeline.yml --until-idle
+    """
+    lasting = False
+    asks_parts = True
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        positions = {sink.name: sink.position for sink in situation.spec.sinks}
+        for sink in situation.facts:
+            reached = situation.reached.get(sink)
+            if reached and sink not in situation.stored:
+                problem = FACTS_GONE.at(positions[sink], sink=sink, checkpoint=reached.checkpoint)
+                yield Finding(problem, Severity.WARNING, sink)

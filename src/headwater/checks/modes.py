@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headwater.checks.finding import Finding, Severity
-from headwater.checks.mode_rule import ModeRule, use_mode
-from headwater.checks.rule import Query
+from headwater.checks.rule import Finding, ModeRule, Query, Severity, use_mode
 from headwater.checks.steps import (
     MODES,
     aggregated_below,
@@ -18,7 +16,7 @@ from headwater.checks.steps import (
     names_of,
     on_streams,
 )
-from headwater.errors.catalogue.modes import (
+from headwater.errors.catalogue.checks import (
     JOIN_IN_MODE,
     LIMIT_IN_UPDATE,
     NEVER_FINAL,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from headwater.checks.finding import Finding, Severity
-from headwater.checks.mode_rule import ModeRule
 from headwater.checks.operations import told
-from headwater.checks.rule import Query, QueryRule
+from headwater.checks.rule import Finding, ModeRule, Query, QueryRule, Severity
 from headwater.checks.steps import (
     AGGREGATING,
     MODES,
@@ -17,11 +15,13 @@ from headwater.checks.steps import (
     on_streams,
     streams_in_words,
 )
-from headwater.errors.catalogue.modes import STATE_AFTER_RESULTS, STATE_AGGREGATED, STATE_MODE
-from headwater.errors.catalogue.operations import (
+from headwater.errors.catalogue.checks import (
     NEVER_ENDS,
     PROTOBUF_MISSING,
     SEVERAL_STATES,
+    STATE_AFTER_RESULTS,
+    STATE_AGGREGATED,
+    STATE_MODE,
     STATE_STORE,
     TIMERS_NEED_WATERMARK,
 )

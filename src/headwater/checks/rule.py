@@ -4,18 +4,85 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any, ClassVar
 
 from headwater.checkpoint import Read
-from headwater.checks.finding import Finding, Severity
-from headwater.errors import Entry
+from headwater.checks.steps import MODES
+from headwater.errors import Entry, Problem
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression, Operator
 from headwater.plan.state_layout import StateLayout
 from headwater.spec import Named, PipelineSpec
 from headwater.values import Position
+
+# A finding: a problem of the catalogue, how grave it is, and which sink it concerns.
+
+
+class Severity(StrEnum):
+    """An error keeps the pipeline from starting; a warning and an advice do not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    ADVICE = "advice"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check says: `code`, `sentence`, `remedy` and `where`; how grave it is, and what it concerns."""
+
+    problem: Problem
+    severity: Severity = Severity.ERROR
+    """`error`, `warning` or `advice`: a text, too."""
+    sink: str = ""
+    """The sink whose query it concerns; empty where it concerns the pipeline."""
+    table: str = ""
+    """The table in which the cause stands, where that is known."""
+    acceptable: bool = False
+    """Whether an error may be accepted, because the pipeline would run; what is no error always may."""
+    accepted: str = ""
+    """The reason that the file gives for accepting it."""
+    rewritten: str = ""
+    """The query as it should be written, where that can be told; the remedy shows it, too."""
+
+    @property
+    def code(self) -> str:
+        """Its name in the list of errors: `HW-UNUSED`."""
+        return self.problem.code
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong."""
+        return self.problem.sentence
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return self.problem.remedy
+
+    @property
+    def where(self) -> str:
+        """`file:line:column`; empty where no line of yours is to blame."""
+        return self.problem.where
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it keeps the pipeline from starting."""
+        return self.severity is Severity.ERROR and not self.accepted
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "severity": self.severity.value,
+            "sink": self.sink or None,
+            "table": self.table or None,
+            "accepted": self.accepted or None,
+            "rewritten": self.rewritten or None,
+            **self.problem.to_json(),
+        }
 
 
 def _unknown() -> Mapping[str, Read] | None:
@@ -131,3 +198,96 @@ def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
         return tables[table].sql or "" if table in tables else ""
 
     return Query(facts, sink.at, source_at, where, text)
+
+
+# Which rules there are: built in or from another package, all through one entry point group.
+
+GROUP = "headwater.rules"
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Every installed rule by name."""
+    return {point.name: point.load()() for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)}
+
+
+def examine(situation: Situation) -> list[Finding]:
+    """What all rules find; of a pipeline that is broken somewhere, those are asked that look at parts."""
+    asked = [rule for rule in all_rules().values() if rule.asks_parts or situation.sound]
+    return [finding for rule in asked for finding in rule.findings(situation)]
+
+
+def together(*groups: Iterable[Finding]) -> list[Finding]:
+    """Findings of several origins, the gravest first, each once for a sink, in the order of the files.
+
+    A warning is left out where an error says the same; what is accepted comes last.
+    """
+    distinct: dict[tuple[str, str], Finding] = {}
+    for finding in (each for group in groups for each in group):
+        distinct.setdefault((str(finding.problem), finding.sink), finding)
+    # What concerns a sink is not told once more of the whole pipeline.
+    of_sinks = {text for text, sink in distinct if sink}
+    found = [each for (text, sink), each in distinct.items() if sink or text not in of_sinks]
+    errors = [each.problem for each in found if each.severity is Severity.ERROR]
+    told = [
+        each
+        for each in found
+        if each.severity is Severity.ERROR or not any(_covers(error, each.problem) for error in errors)
+    ]
+    return sorted(told, key=_rank)
+
+
+def _covers(error: Problem, other: Problem) -> bool:
+    """Whether an error says all that another problem at the same place says."""
+    return error.place == other.place and other.params.items() <= error.params.items()
+
+
+def _rank(finding: Finding) -> tuple[bool, int, str, int, int]:
+    return bool(finding.accepted), list(Severity).index(finding.severity), *_place(finding.problem)
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    """What concerns no line of the user's comes first."""
+    return (problem.file, problem.place.line, problem.place.column) if problem.place else ("", 0, 0)
+
+
+# What a rule about query and mode is, and how it tells another mode that would do.
+
+
+class ModeRule(QueryRule):
+    """A rule about which modes a query can have; `objects` is asked of other modes, too, for the remedy."""
+
+    @abstractmethod
+    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
+        """The steps that can't be in the mode of the facts; None where it is the query as a whole."""
+
+    @abstractmethod
+    def finding(self, query: Query, step: Operator | None) -> Finding:
+        """What to say of such a step."""
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        for step in self.objects(query.facts):
+            yield self.finding(query, step)
+
+
+def other_modes(facts: QueryFacts) -> list[str]:
+    """The modes besides the sink's that the query can have, of those that the sink takes."""
+    taken = facts.modes or MODES
+    return [
+        mode
+        for mode in MODES
+        if mode in taken and mode != facts.mode and not _refused(replace(facts, mode=mode))
+    ]
+
+
+def use_mode(facts: QueryFacts, *ways: str) -> str:
+    """A remedy: another mode where one helps, or else one of the other ways."""
+    modes = other_modes(facts)
+    every = [*([f"use {' or '.join(modes)} mode"] if modes else []), *ways] or ["change the query"]
+    said = "; or ".join(every)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _refused(facts: QueryFacts) -> bool:
+    rules = [rule for rule in all_rules().values() if isinstance(rule, ModeRule)]
+    return any(True for rule in rules for _ in rule.objects(facts))

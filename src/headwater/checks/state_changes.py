@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 
-from headwater.checks.finding import Finding, Severity
-from headwater.checks.rule import Query, Rule, Situation, query_of
+from headwater.checks.rule import Finding, Query, Rule, Severity, Situation, query_of
 from headwater.errors import Problem
-from headwater.errors.catalogue.changes import (
+from headwater.errors.catalogue.state import (
     SOURCES_CHANGED,
     STATE_CHANGED,
     STATE_NOT_COMPARED,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from headwater.checks.finding import Finding, Severity
-from headwater.checks.rule import Query, QueryRule
+from headwater.checks.rule import Finding, Query, QueryRule, Severity
 from headwater.connectors import all_connectors
-from headwater.errors.catalogue.triggers import (
+from headwater.errors.catalogue.checks import (
     CONTINUOUS_REFUSED,
     LIMIT_NOT_KEPT,
     NO_CURRENT_TIME,

@@ -69,8 +69,7 @@ def kafka(
     """Run a real Kafka broker on this machine until Ctrl-C, and send it messages."""
     from headwater.api.dev import KafkaOptions
     from headwater.api.dev import kafka as run_kafka
-    from headwater.cli.dev_views import view_of
-    from headwater.cli.dev_words import feed_of, refuse_contradictions, topics_of
+    from headwater.cli.dev_views import feed_of, refuse_contradictions, topics_of, view_of
 
     refuse_contradictions(
         produce=produce,

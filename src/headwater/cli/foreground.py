@@ -6,8 +6,8 @@ from pathlib import Path
 
 from headwater.api.batch import run_batch as batch_command
 from headwater.api.running import run as run_command
+from headwater.cli.closed_output import while_read
 from headwater.cli.render import show_problems
-from headwater.cli.unread import while_read
 from headwater.cli.views import view_of
 from headwater.runtime import RunOptions
 from headwater.values import Duration

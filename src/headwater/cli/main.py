@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli import checking, dev, project, quarantine, running, testing
+from headwater.cli import check, dev, project, quarantine, run, test
 from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.values import scrub
@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (project, checking, running, testing, quarantine, dev):
+for module in (project, check, run, test, quarantine, dev):
     module.add_to(app)
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.usage import BAD_CONF, BAD_DURATION, BAD_RATE
-from headwater.loaders.settings import setting_problem
+from headwater.errors.catalogue.programs import BAD_CONF, BAD_DURATION, BAD_RATE
+from headwater.loaders.whole import setting_problem
 from headwater.values import Duration
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline: a .yml, .yaml or .py file.")]
@@ -36,7 +36,7 @@ Rate = Annotated[
 def rates(texts: list[str] | None) -> dict[str, float]:
     """`--rate` as rows per second by source."""
     # Loaded late: `--help` and completion need nothing of it.
-    from headwater.checks.rates import parse_rate
+    from headwater.checks.outline import parse_rate
 
     found: dict[str, float] = {}
     for text in texts or []:

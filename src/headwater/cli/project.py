@@ -25,7 +25,7 @@ def init(
     verbose: Verbose = False,
 ) -> None:
     """Make a new project that runs at once."""
-    from headwater.api.init import init as make_project
+    from headwater.api.project import init as make_project
     from headwater.cli.render import print_json
 
     result = make_project(folder, template)
@@ -44,7 +44,7 @@ def doctor(
     verbose: Verbose = False,
 ) -> None:
     """Look whether this machine has what a run needs."""
-    from headwater.api.doctor import doctor as examine_machine
+    from headwater.api.project import doctor as examine_machine
     from headwater.cli.render import print_json
 
     result = examine_machine(folder, jars=jars)

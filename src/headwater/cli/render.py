@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 
 import typer
 
+from headwater.api.project import ConnectorReference
 from headwater.api.results import CheckResult, ExplainResult, SinkChecked, TableExplained
-from headwater.api.schema import ConnectorReference
 from headwater.checks import Finding, Severity
-from headwater.checks.picture import bound_lines
+from headwater.checks.outline import bound_lines
 from headwater.errors import Problem
 from headwater.values import scrub, scrub_within
 

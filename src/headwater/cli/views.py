@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from headwater.checks import Finding, Severity
+from headwater.cli.check_views import STARTING_SPARK
 from headwater.cli.render import json_line, show_findings
-from headwater.cli.waiting import STARTING_SPARK
 from headwater.errors import Problem
 from headwater.events import (
     EpochCommitted,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from headwater.connectors.contract import KEPT_REASON, KEPT_TEXT
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.connectors import CONNECTOR_BROKEN, CONNECTOR_TWICE
-from headwater.spec import Connector, SinkSide, SourceSide
+from headwater.spec import Column, Connector, Schema, SinkSide, SourceSide, SourceSpec
+from headwater.values import BadRows
 
 GROUP = "headwater.connectors"
 
@@ -50,3 +52,16 @@ def _load(point: EntryPoint) -> Connector:
         says = "it is not a Connector of that name"
         raise EnvironmentProblem(CONNECTOR_BROKEN.at(None, name=point.name, module=point.value, error=says))
     return connector
+
+
+# The columns of a declared source, told without Spark.
+
+_KEPT = (Column(KEPT_REASON, "string"), Column(KEPT_TEXT, "string"))
+
+
+def source_columns(source: SourceSpec) -> Schema | None:
+    """All columns of its rows; None where only Spark can tell."""
+    schema = source_side(source.connector).columns(source.options)
+    if schema is None or source.bad_rows is not BadRows.KEEP:
+        return schema
+    return Schema((*schema.columns, *_KEPT))

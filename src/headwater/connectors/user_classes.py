@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headwater.errors import Place, Problem
-from headwater.errors.catalogue.userclasses import CLASS_METHOD_MISSING, CLASS_NEEDS_ARGUMENTS, NOT_A_CLASS
-from headwater.errors.catalogue.usercode import FUNCTION_ARGUMENTS
+from headwater.errors.catalogue.user_code import (
+    CLASS_METHOD_MISSING,
+    CLASS_NEEDS_ARGUMENTS,
+    FUNCTION_ARGUMENTS,
+    NOT_A_CLASS,
+)
 from headwater.spec import ClassRef, Method
 
 
@@ -33,7 +37,7 @@ def class_problems(
         if not callable(called):
             yield method_missing(ref.name, method, at)
         elif not _takes(called, value, method):
-            yield arguments_problem(ref.name, method, _parameters(called), at)
+            yield method_arguments_problem(ref.name, method, _parameters(called), at)
 
 
 def method_missing(name: str, method: Method, place: Place | None) -> Problem:
@@ -42,7 +46,7 @@ def method_missing(name: str, method: Method, place: Place | None) -> Problem:
     return CLASS_METHOD_MISSING.at(place, name=name, method=method.name, takes=takes)
 
 
-def arguments_problem(name: str, method: Method, takes: str, place: Place | None) -> Problem:
+def method_arguments_problem(name: str, method: Method, takes: str, place: Place | None) -> Problem:
     """The problem of a method that can't take what it is called with."""
     passed = ", ".join(("self", *method.passes))
     function = f"{name}.{method.name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -12,18 +13,144 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
 from headwater.dev import guard
-from headwater.dev.answering import knows_itself
-from headwater.dev.server_properties import HOST, PLAIN, Listener, server_properties
 from headwater.engine.class_path import jar_store
-from headwater.engine.java import find_java
 from headwater.errors import EnvironmentProblem
-from headwater.errors.catalogue.dev import BROKER_ENDED, BROKER_FOLDER, BROKER_NOT_STARTED, PORT_TAKEN
+from headwater.errors.catalogue.environment import BROKER_ENDED, BROKER_FOLDER, BROKER_NOT_STARTED, PORT_TAKEN
 from headwater.jars import BROKER
+from headwater.spark.java import find_java
+
+# Whether a broker answers: asked in Kafka's own protocol, so that no client library is needed.
+
+_METADATA, _VERSION = 3, 1
+_CLIENT = b"headwater"
+_SECONDS = 2.0
+
+
+def knows_itself(host: str, port: int) -> bool:
+    """Whether the broker there lists a broker on this port: then it serves clients."""
+    try:
+        with socket.create_connection((host, port), timeout=_SECONDS) as connection:
+            connection.sendall(_request())
+            return port in _ports(_answer(connection))
+    except (OSError, struct.error):
+        return False
+
+
+def _request() -> bytes:
+    header = struct.pack(f">hhih{len(_CLIENT)}s", _METADATA, _VERSION, 1, len(_CLIENT), _CLIENT)
+    no_topics = struct.pack(">i", 0)
+    return struct.pack(">i", len(header + no_topics)) + header + no_topics
+
+
+def _answer(connection: socket.socket) -> bytes:
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise ConnectionResetError
+        data += part
+    return data
+
+
+def _ports(answer: bytes) -> list[int]:
+    """The ports of the brokers that a metadata answer lists."""
+    count, at = struct.unpack_from(">i", answer, 4)[0], 8
+    ports = []
+    for _ in range(count):
+        (length,) = struct.unpack_from(">h", answer, at + 4)
+        at += 6 + length
+        port, rack = struct.unpack_from(">ih", answer, at)
+        ports.append(port)
+        at += 6 + max(rack, 0)
+    return ports
+
+
+# The settings of a single broker that is its own controller, on this machine only.
+
+HOST = "127.0.0.1"
+PLAIN = "PLAINTEXT"
+_CONTROLLER = "CONTROLLER"
+_ONE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "inter.broker.listener.name": PLAIN,
+    "controller.listener.names": _CONTROLLER,
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    # After a kill it is let in again as soon as its former life counts as over.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    # Sizes for a laptop.
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+}
+
+
+@dataclass(frozen=True)
+class Listener:
+    """One more way in: its protocol (`SSL`, `SASL_PLAINTEXT`, `SASL_SSL`) and settings of this way only.
+
+    `settings` have Kafka's names without the prefix, such as `ssl.keystore.location`,
+    `sasl.enabled.mechanisms` or `plain.sasl.jaas.config`.
+    """
+
+    name: str
+    protocol: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+def server_properties(
+    data: Path,
+    ports: Mapping[str, int],
+    controller_port: int,
+    listeners: Sequence[Listener] = (),
+    extra: Mapping[str, str] | None = None,
+) -> str:
+    """The text of `server.properties`; `ports` has one for the plain listener and for each other one."""
+    ways = ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
+    protocols = {PLAIN: PLAIN, _CONTROLLER: PLAIN, **{each.name: each.protocol for each in listeners}}
+    settings = {
+        **_ONE_NODE,
+        "log.dirs": str(data),
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "listeners": f"{ways},{_CONTROLLER}://{HOST}:{controller_port}",
+        "advertised.listeners": ways,
+        "listener.security.protocol.map": ",".join(f"{name}:{way}" for name, way in protocols.items()),
+        **{
+            f"listener.name.{each.name.lower()}.{key}": value
+            for each in listeners
+            for key, value in each.settings.items()
+        },
+        **(extra or {}),
+    }
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
+
+
+def _escaped(value: str) -> str:
+    """As Java reads it, which takes such a file for Latin-1."""
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+    units = escaped.encode("utf-16-be")
+    pairs = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
+    return "".join(chr(unit) if unit < 128 else f"\\u{unit:04x}" for unit in pairs)
+
 
 START_SECONDS = 120.0
 _LOOK_SECONDS = 0.05

@@ -10,17 +10,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from headwater.checks.declared import mode_problem
-from headwater.checks.replay import passing_sources
+from headwater.checks.determinism import passing_sources
 from headwater.connectors import sink_side
-from headwater.engine.build import SPARK_ERRORS, Builder, columns_in
-from headwater.engine.connector_code import outgoing, spark_module
-from headwater.engine.inputs import kind_of
-from headwater.engine.spark_errors import condition_of, python_failure, sentence_of
+from headwater.engine.builder import SPARK_ERRORS, Builder, columns_in
+from headwater.engine.class_path import outgoing, spark_module
+from headwater.engine.plans import kind_of
 from headwater.engine.translate import planning_problem, sql_problem
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.replay import NOT_REPLAYABLE_TWICE
+from headwater.errors.catalogue.checks import NOT_REPLAYABLE_TWICE
 from headwater.errors.catalogue.running import NO_BATCH_FORM, STATIC_SINK
 from headwater.plan import Refusal
+from headwater.spark.errors import condition_of, python_failure, sentence_of
 from headwater.spec import Mode, SinkSpec
 
 _MOVING_JOIN = re.compile(r"SortMergeJoin|ShuffledHashJoin|BroadcastNestedLoopJoin|CartesianProduct")

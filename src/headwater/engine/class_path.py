@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
 
-from headwater.connectors import sink_side, source_side
-from headwater.engine.java import find_java
+from headwater.connectors import Context, all_connectors, sink_side, source_side
 from headwater.errors import EnvironmentProblem, Problem
+from headwater.errors.catalogue.checks import JARS_TOO_LATE
 from headwater.errors.catalogue.environment import JAR_NOT_KNOWN
-from headwater.errors.catalogue.triggers import JARS_TOO_LATE
 from headwater.jars import Artifact, JarStore, Taken, artifacts
-from headwater.jars.cache import REPOSITORY
-from headwater.jars.ivy import ivy_fetch, ivy_fetch_many
-from headwater.spec import PipelineSpec
+from headwater.jars.cache import REPOSITORY, ivy_fetch, ivy_fetch_many
+from headwater.spark.java import find_java
+from headwater.spec import PipelineSpec, SinkSpec
 from headwater.values import Continuous
 
 JARS = "spark.jars"
@@ -98,3 +102,62 @@ def late_problems(spec: PipelineSpec, late: tuple[str, ...]) -> dict[str, Proble
         for sink in spec.sinks
         if late and isinstance(sink.trigger, Continuous)
     }
+
+
+# The half of a connector that talks to Spark, and the way of its code to the executors.
+
+_OWN = __name__.partition(".")[0]
+
+
+def spark_module(connector: str) -> Any:
+    """The half that talks to Spark, loaded by name.
+
+    What a package from outside hands to Spark is sent whole, not by name: the executors need not have the
+    package, and could not import it, since importing it imports Headwater.
+    """
+    module = import_module(all_connectors()[connector].spark)
+    package = package_of(module)
+    if package.__name__ != _OWN:
+        cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
+    return module
+
+
+def outgoing(rows: DataFrame, sink: SinkSpec, context: Context) -> DataFrame:
+    """The rows as a sink's connector writes them, where it makes others of them."""
+    make = getattr(spark_module(sink.connector), "outgoing", None)
+    return make(rows, sink.options, context) if make else rows
+
+
+def package_of(module: ModuleType) -> ModuleType:
+    """The outermost package that a module is in; a folder that several packages share is none."""
+    parts = module.__name__.split(".")
+    names = (".".join(parts[:length]) for length in range(1, len(parts)))
+    return next((sys.modules[name] for name in names if sys.modules[name].__file__), module)
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread for a while.
+
+    A writer looks for a Python data source in that one, whichever session its DataFrame belongs to.
+    """
+    java: Any = spark._jvm
+    with active_kept(java):
+        java.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+        yield
+
+
+@contextmanager
+def active_kept(java: Any) -> Iterator[None]:
+    """Whatever becomes the active session of this thread meanwhile: after it, it is the one of before."""
+    sessions = java.org.apache.spark.sql.classic.SparkSession
+    before, in_python = sessions.getActiveSession(), SparkSession._activeSession
+    try:
+        yield
+    finally:
+        # PySpark keeps a note of its own, besides that of the JVM.
+        SparkSession._activeSession = in_python
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

@@ -3,32 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors import sink_side, source_side
 from headwater.engine.analysis import trigger_refusal_of
-from headwater.engine.build import SPARK_ERRORS, columns_in
-from headwater.engine.connector_code import spark_module
-from headwater.engine.held import HeldRows, held_by
-from headwater.engine.inputs import inputs_of
+from headwater.engine.builder import SPARK_ERRORS, columns_in, columns_of
+from headwater.engine.class_path import spark_module
 from headwater.engine.plan_record import Owners, record_of
+from headwater.engine.plans import inputs_of
 from headwater.engine.prepare import Prepared, canonical
-from headwater.engine.session import PipelineSession
-from headwater.engine.settings import FROZEN, Setting
-from headwater.engine.spark_errors import sentence_of
+from headwater.engine.session import FROZEN, PipelineSession, Setting
 from headwater.engine.state_plan import state_plan
 from headwater.plan import QueryFacts, Refusal, SourceFacts
-from headwater.plan.quarantine import fed_again
+from headwater.plan.quarantine import fed_again, verdicts_of
 from headwater.plan.reading import Steps, steps_of
 from headwater.plan.state_layout import state_layouts
-from headwater.plan.verdicts import verdicts_of
+from headwater.spark.errors import sentence_of
 from headwater.spec import LongTasks, Mode, PipelineSpec, SinkSpec, SourceSide, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
-from headwater.values.secret_names import masked
-from headwater.values.secrets import MASK
+from headwater.values.secrets import MASK, masked
+
+# What a sink's place holds before the start, where its connector can tell.
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """The rows of earlier runs: their schema, the newest batch, and what is wrong with them."""
+
+    schema: Mapping[str, str] = field(default_factory=dict)
+    batch: int | None = None
+    outside: str = ""
+    unreadable: str = ""
+
+
+def held_by(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> HeldRows:
+    """Ask the sink's connector; what can't be read is told, since it stops readers and not this query."""
+    module = spark_module(sink.connector)
+    batch, outside = None, ""
+    try:
+        batch = _asked(module, "held_batch", spark, sink.options)
+        outside = _asked(module, "held_outside", sink.options) or ""
+        schema = _asked(module, "held_schema", spark, sink.options, frame.schema)
+    except SPARK_ERRORS as error:
+        return HeldRows({}, batch, outside, sentence_of(error))
+    return HeldRows(columns_of(schema) if schema else {}, batch, outside)
+
+
+def _asked(module: Any, question: str, *given: Any) -> Any:
+    """The answer of a connector that knows the question, else None."""
+    ask = getattr(module, question, None)
+    return ask(*given) if ask else None
 
 
 def steps_in(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> Steps:

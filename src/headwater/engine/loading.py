@@ -10,16 +10,11 @@ from types import ModuleType
 from headwater.checks import Situation, accepted, examine
 from headwater.engine.project_code import ProjectCode
 from headwater.errors import Entry, PipelineError, Problem, UsageProblem
-from headwater.errors.catalogue.pipelines import (
-    NO_PIPELINE,
-    NO_SUCH_PATH,
-    NOT_A_PIPELINE,
-    SEVERAL_PIPELINES,
-)
-from headwater.loaders.declaration import Refused
+from headwater.errors.catalogue.pipelines import NO_PIPELINE, NO_SUCH_PATH, NOT_A_PIPELINE, SEVERAL_PIPELINES
 from headwater.loaders.judge import in_order
-from headwater.loaders.programs import declares_pipeline
+from headwater.loaders.keys import Refused
 from headwater.loaders.python_form import Declarations
+from headwater.loaders.user_files import declares_pipeline
 from headwater.loaders.yaml_form import YamlFile
 from headwater.plan import Graph
 from headwater.spec import PipelineSpec

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors import sink_side
-from headwater.engine.build import SPARK_ERRORS
-from headwater.engine.spark_errors import sentence_of
+from headwater.engine.builder import SPARK_ERRORS
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.memory import RUN_SQL_REFUSED, RUN_SQL_STREAM
-from headwater.plan.sql_references import NotAQuery, NotSql, sql_references
+from headwater.errors.catalogue.connectors import RUN_SQL_REFUSED, RUN_SQL_STREAM
+from headwater.plan.graph import NotAQuery, NotSql, sql_references
+from headwater.spark.errors import sentence_of
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
 

@@ -19,7 +19,7 @@ from headwater.checks import Finding
 from headwater.engine import probe_task
 from headwater.engine.probe_task import Answer, Mark, Question, Reply
 from headwater.errors import Entry, Place, Problem
-from headwater.errors.catalogue.clusters import PATH_NOT_SHARED, PATH_NOT_WRITABLE
+from headwater.errors.catalogue.environment import PATH_NOT_SHARED, PATH_NOT_WRITABLE
 from headwater.spec.paths import is_uri, plain_path
 
 _PREFIX = ".headwater-probe-"

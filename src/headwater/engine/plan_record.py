@@ -14,8 +14,17 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.engine.inputs import analysed, identity_of, items_of, kind_of, stream_names
-from headwater.engine.optimised import clashes_in, equal_in, join_reaches, optimised
+from headwater.engine.plans import (
+    analysed,
+    clashes_in,
+    equal_in,
+    identity_of,
+    items_of,
+    join_reaches,
+    kind_of,
+    optimised,
+    stream_names,
+)
 from headwater.engine.state_variables import state_variables
 from headwater.plan.tree import Changing, Column, Node, PlanRecord, Term
 

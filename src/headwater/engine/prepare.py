@@ -15,10 +15,9 @@ from headwater.engine.analysis import (
     refused_by_spark,
     sink_problems,
 )
-from headwater.engine.build import Builder
+from headwater.engine.builder import Builder
 from headwater.engine.class_path import late_problems
-from headwater.engine.session import PipelineSession
-from headwater.engine.settings import Setting, query_settings
+from headwater.engine.session import PipelineSession, Setting, query_settings
 from headwater.engine.sql_functions import register_functions
 from headwater.engine.user_code import ship_user_code
 from headwater.errors import PipelineError, Problem

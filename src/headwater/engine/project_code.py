@@ -8,28 +8,110 @@ lives on can mix it up with what it loaded before, or with a module of the same 
 from __future__ import annotations
 
 import ast
+import atexit
 import hashlib
 import importlib
+import importlib.util
+import marshal
+import os
+import shutil
 import sys
+import tempfile
 import traceback
 import warnings
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType, TracebackType
-from typing import Any
+from typing import Any, Protocol
 
-from headwater.engine.project_archive import PyFileTaker, ship_archive, write_archive
 from headwater.engine.project_imports import ProjectTree, ReadModule, needed_modules, under_name
 from headwater.errors import Entry, HeadwaterError, PipelineError, Problem
-from headwater.errors.catalogue import usercode
-from headwater.loaders.python_functions import function_missing
+from headwater.errors.catalogue import user_code
+from headwater.loaders.user_files import function_missing
 from headwater.values.positions import Position
+from headwater.values.user_frames import PACKAGE_PREFIX
 
-PACKAGE_PREFIX = "hw_"
+# A package of compiled modules as a zip, and the way it takes to the executors.
+
+# Version 2 writes the same bytes for the same code; later ones depend on what else the process holds. From
+# version 5 on code may hold values that older ones can't write.
+_MARSHAL = 2 if marshal.version < 5 else marshal.version
+PLAIN = "_plain"
+"""How the names of archives end whose modules have plain names, in no package of the archive's own."""
+_UNCHECKED_HASH = (1).to_bytes(4, "little")
+
+
+class PyFileTaker(Protocol):
+    """What shipping needs of a SparkContext."""
+
+    @property
+    def listFiles(self) -> list[str]: ...  # noqa: N802
+
+    def addPyFile(self, path: str) -> None: ...  # noqa: N802
+
+
+def write_archive(
+    folder: Path, name: str, modules: Iterable[tuple[str, CodeType]], package: str | None = None
+) -> Path:
+    """Write `name.zip`; the same modules always give the same bytes.
+
+    The modules stand in a package of the archive's name, or in the one given; an empty one is none at all.
+    """
+    prefix = f"{name}/" if package is None else f"{package}/".lstrip("/")
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}.zip"
+    handle, draft = tempfile.mkstemp(suffix=".zip", dir=folder)
+    with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        for path, code in modules:
+            # The constructor's date is fixed, and nothing is compressed: no clock, no zlib version.
+            archive.writestr(zipfile.ZipInfo(f"{prefix}{path}.pyc"), _pyc(code))
+    os.replace(draft, target)
+    return target
+
+
+def _pyc(code: CodeType) -> bytes:
+    """Bytecode that is never compared with a source: executors have none."""
+    body = marshal.dumps(code, _MARSHAL)
+    return importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH + importlib.util.source_hash(body) + body
+
+
+def ship_archive(context: PyFileTaker, name: str, write: Callable[[Path], Path]) -> None:
+    """Hand the archive to Spark once per context."""
+    if any(path.endswith(f"/{name}.zip") for path in context.listFiles):
+        return
+    archive = write(_shipping_folder())
+    if not name.endswith(PLAIN):
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(_unpacked())
+    context.addPyFile(str(archive))
+
+
+def driver_path() -> tuple[str, ...]:
+    """Where a Python process on the driver to which Spark hands no files finds all that was shipped.
+
+    Packages have names of their own and stand in one folder, so that this path, by which Spark tells its
+    Python workers apart, is the same for all projects.
+    """
+    plain = sorted(_shipping_folder().glob(f"*{PLAIN}.zip"))
+    return (str(_unpacked()), *map(str, plain))
+
+
+def _unpacked() -> Path:
+    return _shipping_folder() / "unpacked"
+
+
+@cache
+def _shipping_folder() -> Path:
+    """Spark serves the file from here to executors that start later, so it lives as long as the process."""
+    folder = tempfile.mkdtemp(prefix="headwater-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 @dataclass(frozen=True)
@@ -97,7 +179,7 @@ class ProjectCode:
             value = getattr(value, part)
         if not callable(value):
             kind = type(value).__name__
-            problem = usercode.FUNCTION_NOT_CALLABLE.at(at, file=str(file), function=name, type=kind)
+            problem = user_code.FUNCTION_NOT_CALLABLE.at(at, file=str(file), function=name, type=kind)
             raise PipelineError(problem)
         return value
 
@@ -135,8 +217,8 @@ class ProjectCode:
         if isinstance(error, ModuleNotFoundError) and error.name and self._imports_itself(error):
             return self._import_failure(error.name)
         if _NO_SPARK in str(error):
-            return usercode.CODE_NEEDS_SPARK, {}
-        return usercode.CODE_FAILED, {"exception": self._in_user_words(_one_line(error))}
+            return user_code.CODE_NEEDS_SPARK, {}
+        return user_code.CODE_FAILED, {"exception": self._in_user_words(_one_line(error))}
 
     def _imports_itself(self, error: BaseException) -> bool:
         """Whether the import that failed stands in a file of the user's, not in a package it imports."""
@@ -147,7 +229,7 @@ class ProjectCode:
         module = missing.removeprefix(f"{self.name}.")
         tree = ProjectTree(self.root)
         dynamic = tree.owns(module) if module == missing else tree.has(module)
-        entry = usercode.CODE_DYNAMIC_IMPORT if dynamic else usercode.CODE_NOT_INSTALLED
+        entry = user_code.CODE_DYNAMIC_IMPORT if dynamic else user_code.CODE_NOT_INSTALLED
         return entry, {"module": module}
 
     def _in_user_words(self, text: str) -> str:

@@ -17,20 +17,41 @@ from pyspark.sql.functions import count, lit
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.engine.build import SPARK_ERRORS, Builder
-from headwater.engine.connector_code import active, outgoing, spark_module
-from headwater.engine.inputs import inputs_of, marks_of
-from headwater.engine.session import PipelineSession
-from headwater.engine.settings import Setting
-from headwater.engine.spark_errors import SparkGone
+from headwater.checkpoint import STATE_FORMAT, Checkpoint, LocalStore
+from headwater.connectors import sink_side
+from headwater.engine.builder import SPARK_ERRORS, Builder
+from headwater.engine.class_path import active, outgoing, spark_module
+from headwater.engine.plans import inputs_of, marks_of
+from headwater.engine.session import PipelineSession, Setting
 from headwater.engine.translate import planning_problem
-from headwater.engine.unfinished import let_it_run_again
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.triggers import NO_REAL_TIME
+from headwater.errors.catalogue.checks import NO_REAL_TIME
 from headwater.events import QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
+from headwater.spark.errors import SparkGone
 from headwater.spec import SinkSpec
 from headwater.values import AvailableNow, Continuous, Duration, Every, Once, RealTime, Trigger, Unpaced
+
+# Putting right what a crash between a sink's commit and Spark's own leaves behind.
+
+
+def let_it_run_again(
+    spark: SparkSession, sink: SinkSpec, checkpoint: Path, settings: tuple[Setting, ...]
+) -> None:
+    """See to it that a stateful query computes its unfinished batch again.
+
+    A crash may come after the sink has noted batch N and before `commits/N`. Spark plans N again then, and a
+    sink like Spark's file sink passes it over without computing it. In state format 2 the commit has to name
+    the state that the batch made; no batch, no names, and Spark fails at this start and at every later one.
+    So the sink has to forget the batch, which then runs again over the same offsets, with the same rows.
+    """
+    by_format = {setting.key: setting.value for setting in settings}.get(STATE_FORMAT)
+    if by_format != "2" or not sink_side(sink.connector).passes_over or not (checkpoint / "state").exists():
+        return
+    batch = Checkpoint(LocalStore(checkpoint)).unfinished
+    if batch is not None:
+        spark_module(sink.connector).forget_batch(spark, sink.options, batch)
+
 
 OBSERVED = "headwater"
 ROWS_OUT = "rows_out"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +14,108 @@ from typing import Any
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from headwater.checkpoint import STATE_FORMAT
 from headwater.engine.class_path import JARS, add_to, jars_of
-from headwater.engine.java import find_java
-from headwater.engine.jvm import Jvm, start_context
-from headwater.engine.python_sources import register_installed
-from headwater.engine.settings import MASTER, Setting, cores_of, given_settings
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.running import SETTING_NEEDS_NEW_PROCESS
-from headwater.loaders.settings import setting_problem
-from headwater.spec import PipelineSpec
+from headwater.loaders.whole import setting_problem
+from headwater.spark.java import find_java
+from headwater.spark.jvm import Jvm, start_context
+from headwater.spark.python_sources import register_installed
+from headwater.spec import PipelineSpec, WatermarkPolicy
 from headwater.spec.paths import is_uri
+
+# Spark's settings for a pipeline: good choices at the first start, kept from then on.
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+TIMEZONE = "spark.sql.session.timeZone"
+MASTER = "spark.master"
+SPARK_UI = "spark.ui.enabled"
+
+STATE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    STATE_FORMAT: "2",
+}
+"""How state is kept. RocksDB with a changelog writes only changes; format 2 lets a checkpoint be rewound."""
+
+FROZEN = (PARTITIONS, *STATE)
+"""What a checkpoint keeps from its first start: Spark freezes some of it, the rest must not change either."""
+
+COUNTED = {
+    "spark.sql.csv.filterPushdown.enabled": "false",
+    "spark.sql.json.filterPushdown.enabled": "false",
+}
+"""Filters stay out of the parser: a row that it skips is not counted as read, and not seen to be broken."""
+
+FASTER_FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+_LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\d+)?\])?$")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a query, and who chose it."""
+
+    key: str
+    value: str
+    origin: str
+    """`chosen` by Headwater, `set` by the user, or `kept` from the first start."""
+    passed_over: str | None = None
+    """What the user sets now, where the first start decided otherwise."""
+
+
+def given_settings(
+    spec: PipelineSpec, conf: Mapping[str, str], *, master: str | None, spark_ui: bool
+) -> dict[str, str]:
+    """What the user sets: in the file, above it by `--conf`, and above both by an option of its own."""
+    options = {MASTER: master} if master else {}
+    if spark_ui:
+        options[SPARK_UI] = "true"
+    return {**spec.spark, **conf, **options}
+
+
+def cores_of(master: str, settings: Mapping[str, str], machine_cores: int, running_cores: int) -> int:
+    """The cores that the configured cluster will have, not those that happen to be there at start."""
+    local = _LOCAL.match(master)
+    if local:
+        return machine_cores if local[1] == "*" else int(local[1] or 1)
+    if "spark.cores.max" in settings:
+        return int(settings["spark.cores.max"])
+    if "spark.executor.instances" in settings:
+        return int(settings["spark.executor.instances"]) * int(settings.get("spark.executor.cores", "1"))
+    return running_cores
+
+
+def query_settings(
+    spec: PipelineSpec, given: Mapping[str, str], cores: int, kept: Mapping[str, str]
+) -> tuple[Setting, ...]:
+    """The settings under which one query runs: kept from its first start, set by the user, or chosen."""
+    chosen = {PARTITIONS: str(max(1, cores)), **STATE}
+    settings = [_setting(key, chosen[key], given, kept) for key in FROZEN]
+    settings.append(Setting(TIMEZONE, spec.timezone, "set" if spec.timezone != "UTC" else "chosen"))
+    policy = "max" if spec.watermark_policy is WatermarkPolicy.FASTEST else "min"
+    settings.append(Setting("spark.sql.streaming.multipleWatermarkPolicy", policy, "chosen"))
+    # It checks and then renames, which is safe only while one process writes: our lock sees to that.
+    settings.append(_setting(FILE_MANAGER, FASTER_FILE_MANAGER, given, {}))
+    settings += [_setting(key, value, given, {}) for key, value in COUNTED.items()]
+    named = {setting.key for setting in settings}
+    settings += [Setting(key, value, "set") for key, value in sorted(given.items()) if key not in named]
+    return tuple(settings)
+
+
+def _setting(key: str, chosen: str, given: Mapping[str, str], kept: Mapping[str, str]) -> Setting:
+    if key in kept:
+        wanted = given.get(key)
+        return Setting(key, kept[key], "kept", wanted if wanted != kept[key] else None)
+    if key in given:
+        return Setting(key, given[key], "set")
+    return Setting(key, chosen, "chosen")
+
 
 DEFAULT_MASTER = "local[*]"
 FAIR = "spark.scheduler.mode"
@@ -161,3 +255,19 @@ def _takes(spark: SparkSession, key: str) -> bool:
     jvm: Any = spark._jvm
     known = jvm.org.apache.spark.sql.internal.SQLConf
     return key.startswith("spark.sql.") and not known.isStaticConfigKey(key)
+
+
+# The settings that Spark freezes in a checkpoint, in the form in which it writes them down.
+
+
+def settings_line(session: PipelineSession, settings: tuple[Setting, ...]) -> str:
+    """The line of a batch in `offsets/N` before any watermark was reached, as Spark itself writes it."""
+    session.apply(settings)
+    jvm: Any = session.spark._jvm
+    written = getattr(jvm.org.apache.spark.sql.execution.streaming.checkpointing, "OffsetSeqMetadata$")
+    now, conf = int(time.time() * 1000), session.spark._jsparkSession.conf()
+    line = json.loads(str(getattr(written, "MODULE$").apply(0, now, conf).json()))
+    # What Spark sets only inside of a query has no value yet; it comes from the session under the same name.
+    frozen = line["conf"].items()
+    line["conf"] = {key: value or session.spark.conf.get(key) for key, value in frozen}
+    return json.dumps(line, separators=(",", ":"))

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.usercode import (
+from headwater.errors.catalogue.user_code import (
     AGGREGATOR_INPUT,
     CLASS_MISSING,
     CLASS_NO_FUNCTION,

@@ -15,9 +15,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.engine.inputs import analysed, identity_of, items_of, kind_of, stream_names
-from headwater.engine.optimised import scala_object
 from headwater.engine.plan_record import inner_node
+from headwater.engine.plans import analysed, identity_of, items_of, kind_of, scala_object, stream_names
 from headwater.plan.state_layout import REPLAYED
 from headwater.plan.tree import Column, Node, Term
 

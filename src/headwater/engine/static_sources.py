@@ -14,12 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from headwater.connectors import StaticRows, Unreadable, source_side
-from headwater.engine.spark_errors import causes_of, condition_of, sentence_of
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.static import STATIC_UNREADABLE, STATIC_WRITTEN_OVER
+from headwater.errors.catalogue.connectors import STATIC_UNREADABLE, STATIC_WRITTEN_OVER
+from headwater.spark.errors import causes_of, condition_of, sentence_of
 from headwater.spec import SourceSpec
-from headwater.spec.globs import escaped, matcher
-from headwater.spec.paths import as_glob, plain_path
+from headwater.spec.paths import as_glob, escaped, matcher, plain_path
 from headwater.values import scrub
 
 _MISREAD = "FAILED_READ_FILE"

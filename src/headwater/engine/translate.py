@@ -8,11 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.engine.jvm_log import LOG
-from headwater.engine.kafka_failures import kafka_failure
-from headwater.engine.kafka_writes import kafka_write_failure
-from headwater.engine.no_writes import WriteRefused
-from headwater.engine.spark_errors import (
+from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
+from headwater.errors import Problem
+from headwater.errors.catalogue import running
+from headwater.errors.catalogue.checks import PIVOT_ON_STREAM, SUBQUERY_OVER_STREAM
+from headwater.errors.catalogue.connectors import REGISTRY_GONE
+from headwater.errors.catalogue.files import FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME
+from headwater.errors.catalogue.pipelines import EXPECTATION_FAILED
+from headwater.errors.catalogue.quarantine import BAD_ROW, FED_AGAIN_UNREADABLE
+from headwater.spark.errors import (
     SparkGone,
     as_spark_said,
     causes_of,
@@ -24,18 +28,37 @@ from headwater.engine.spark_errors import (
     python_failure,
     sentence_of,
 )
-from headwater.engine.stream_actions import PIVOT, action_of
-from headwater.errors import Problem
-from headwater.errors.catalogue import running
-from headwater.errors.catalogue.bad_rows import BAD_ROW
-from headwater.errors.catalogue.decoding import REGISTRY_GONE
-from headwater.errors.catalogue.expectations import EXPECTATION_FAILED
-from headwater.errors.catalogue.files_source import FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME
-from headwater.errors.catalogue.operations import PIVOT_ON_STREAM, SUBQUERY_OVER_STREAM
-from headwater.errors.catalogue.quarantine import FED_AGAIN_UNREADABLE
+from headwater.spark.interception import WriteRefused
+from headwater.spark.jvm_log import LOG
 from headwater.spec import SinkSpec, SourceSpec, TableSpec
 from headwater.values import Position, nearest, scrub
-from headwater.values.user_lines import user_line
+from headwater.values.user_frames import is_users, user_line
+
+# Calls that need all rows at once, made on a stream by the function of a Python table.
+
+_SAYS = (
+    "Queries with streaming sources must be executed with writeStream",
+    "pandas-on-Spark does not support Structured Streaming",
+    "pivot is not supported on a streaming",
+)
+_CONDITION = "CALL_ON_STREAMING_DATASET_UNSUPPORTED"
+PIVOT = "`pivot()`"
+"""Without values: Spark would look for them in all rows."""
+_ATTRIBUTES = ("rdd", "write")
+"""What is no call by itself."""
+
+
+def action_of(error: Exception, root: Path) -> str | None:
+    """The call that a stream does not take, as the user wrote it: `count()`; None for any other error."""
+    if condition_of(error) != _CONDITION and not any(each in str(error) for each in _SAYS):
+        return None
+    frames = traceback.extract_tb(error.__traceback__)
+    last = max((place for place, each in enumerate(frames) if is_users(each.filename, root)), default=-1)
+    below = [each.name for each in frames[last + 1 :] if not each.name.startswith(("_", "<"))]
+    if last < 0 or not below:
+        return "an action"
+    return f"`{below[0]}`" if below[0] in _ATTRIBUTES else f"`{below[0]}()`"
+
 
 _ROW_CONDITIONS = (
     "MALFORMED_RECORD_IN_PARSING",

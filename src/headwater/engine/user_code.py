@@ -9,11 +9,17 @@ from pathlib import Path
 from types import CodeType
 
 from headwater.connectors import sink_side, source_side
-from headwater.engine.project_archive import PLAIN, PyFileTaker, ship_archive, write_archive
-from headwater.engine.project_code import PACKAGE_PREFIX, ProjectCode, unique_name
+from headwater.engine.project_code import (
+    PLAIN,
+    ProjectCode,
+    PyFileTaker,
+    ship_archive,
+    unique_name,
+    write_archive,
+)
 from headwater.engine.project_imports import ProjectTree, needed_modules
 from headwater.spec import FunctionRef, PipelineSpec
-from headwater.values.user_lines import is_users
+from headwater.values.user_frames import PACKAGE_PREFIX, is_users
 
 
 def ship_user_code(spec: PipelineSpec, context: PyFileTaker) -> ProjectCode | None:

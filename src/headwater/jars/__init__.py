@@ -1,8 +1,7 @@
 """Jars that Spark does not bring: exact coordinates, a cache, a repository or a folder."""
 
-from headwater.jars.artifact import Artifact, Release
 from headwater.jars.broker import BROKER
 from headwater.jars.cache import JarStore, Taken
-from headwater.jars.table import TABLE, artifacts, needs
+from headwater.jars.table import TABLE, Artifact, Release, artifacts, needs
 
 __all__ = ["BROKER", "TABLE", "Artifact", "JarStore", "Release", "Taken", "artifacts", "needs"]

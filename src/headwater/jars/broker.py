@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.jars.artifact import Artifact, Release
+from headwater.jars.table import Artifact, Release
 
 # What kafka_2.13 and a writer of its log need to run, by exact version: nothing is resolved at run time.
 _JARS = """

@@ -7,8 +7,33 @@ between repositories, so every jar stands here by itself and nothing is fetched 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from headwater.jars.artifact import Artifact, Release
+# One jar of the table: its coordinates and the releases that fit, each with its checksum.
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version that was tried, and the SHA-256 of its jar."""
+
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A jar of a Maven repository. The releases stand in order: the first that can be had is taken."""
+
+    group: str
+    name: str
+    releases: tuple[Release, ...]
+
+    def coordinates(self, release: Release) -> str:
+        return f"{self.group}:{self.name}:{release.version}"
+
+    def file_name(self, release: Release) -> str:
+        return f"{self.name}-{release.version}.jar"
+
 
 _SCALA = "2.13"
 

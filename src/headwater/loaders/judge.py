@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from headwater.connectors import all_connectors
 from headwater.errors import PipelineError, Problem
@@ -20,21 +20,27 @@ from headwater.errors.catalogue.pipelines import (
     TABLE_FORM,
     WRONG_VALUE,
 )
-from headwater.loaders.declaration import Declaration, Refused, Route, value_places
-from headwater.loaders.expectations import expectations_of, name_problems
-from headwater.loaders.functions import key_of, reference_problems, table_function, with_parameters
-from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys
-from headwater.loaders.known_keys import known_keys
-from headwater.loaders.validation import (
-    meant_by_others,
-    misspelt_required,
-    unknown_keys,
-    upper,
-    validated,
+from headwater.loaders.keys import (
+    NAME,
+    Declaration,
+    ExpectationKeys,
+    FunctionKeys,
+    PipelineKeys,
+    Places,
+    Refused,
+    Route,
+    SinkKeys,
+    SourceKeys,
+    TableKeys,
+    value_places,
 )
+from headwater.loaders.known_keys import known_keys
+from headwater.loaders.user_files import key_of, reference_problems, table_function, with_parameters
+from headwater.loaders.validation import meant_by_others, misspelt_required, unknown_keys, upper, validated
 from headwater.loaders.whole import whole_problems
 from headwater.spec import (
     Distinct,
+    Expectation,
     FunctionSpec,
     PipelineSpec,
     SinkOptions,
@@ -45,6 +51,43 @@ from headwater.spec import (
 )
 from headwater.spec.paths import absolute
 from headwater.values import Position, Secret, nearest
+
+# The expectations of a table, as they are declared in either form.
+
+
+def expect(
+    check: str, *, otherwise: Literal["warn", "drop", "fail", "quarantine"] = "warn"
+) -> Mapping[str, str]:
+    """A condition in SQL that the rows of a table should fulfil, and what becomes of those that don't."""
+    return {"check": check, "else": otherwise}
+
+
+def expectations_of(
+    keys: Mapping[str, ExpectationKeys], written: Any, places: Places, route: Route
+) -> tuple[Expectation, ...]:
+    """What was declared, with the place of each condition."""
+    ways = {name: (name,) if isinstance(written[name], str) else (name, "check") for name in keys}
+    return tuple(
+        Expectation(
+            name=name,
+            check=each.check,
+            otherwise=each.otherwise,
+            position=places.of_key((*route, name)),
+            text=places.of_text((*route, *ways[name])),
+        )
+        for name, each in keys.items()
+    )
+
+
+def name_problems(written: Any, table: str, places: Places, route: Route) -> Iterator[Problem]:
+    """Names by which an expectation can't be counted."""
+    for name in written if isinstance(written, Mapping) else ():
+        if not re.match(NAME, name):
+            cleaned = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "name"
+            suggestion = f"_{cleaned}" if cleaned[0].isdigit() else cleaned
+            where = f"an expectation of the table `{table}`"
+            yield BAD_NAME.at(places.of_key((*route, name)), name=name, where=where, suggestion=suggestion)
+
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 RESERVED = ("spark",)

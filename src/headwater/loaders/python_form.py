@@ -12,10 +12,10 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from headwater.errors import PipelineError, UsageProblem
 from headwater.errors.catalogue.pipelines import NAME_TAKEN
-from headwater.errors.catalogue.usage import TABLE_CALL
+from headwater.errors.catalogue.programs import TABLE_CALL
 from headwater.loaders.constructors import ConnectorCall
-from headwater.loaders.declaration import Declaration, Places, Route
 from headwater.loaders.judge import judge
+from headwater.loaders.keys import Declaration, Places, Route
 from headwater.loaders.yaml_form import YamlFile
 from headwater.spec import PipelineSpec
 from headwater.values import Position, TextPosition

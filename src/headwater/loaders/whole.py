@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 from headwater.connectors import sink_side, source_side
-from headwater.errors import Problem
-from headwater.errors.catalogue import static
-from headwater.errors.catalogue.bad_rows import NOT_JUDGED, STATIC_QUARANTINE
+from headwater.errors import Place, Problem
+from headwater.errors.catalogue import connectors
 from headwater.errors.catalogue.pipelines import (
     IN_RUN_FOLDER,
     NAME_TAKEN,
@@ -18,15 +17,47 @@ from headwater.errors.catalogue.pipelines import (
     NO_SUCH_PATH,
     REMOTE_FOLDER,
     SAME_PLACE,
+    SPARK_SETTING_FIXED,
+    SPARK_SETTING_NAME,
     STATIC_NOT_BATCH,
     WRITES_SOURCE,
 )
-from headwater.loaders.declaration import Declaration
-from headwater.loaders.settings import setting_problem
+from headwater.errors.catalogue.quarantine import NOT_JUDGED, STATIC_QUARANTINE
+from headwater.loaders.keys import Declaration
 from headwater.spec import Named, PipelineSpec, SourceSpec
-from headwater.spec.globs import is_pattern
-from headwater.spec.paths import as_glob, in_project, is_uri, lies_in, spelt_once
+from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, spelt_once
 from headwater.values import BadRows, EveryBatch, Never, nearest
+
+# Names of Spark's settings, wherever they are given: in the file, in a call, on the command line.
+
+_FIXED = {
+    "spark.sql.session.timeZone": "Write `timezone:` at the top level of the file.",
+    "spark.sql.streaming.multipleWatermarkPolicy": "Write `watermark_policy:` at the top level of the file.",
+    "spark.sql.streaming.checkpointLocation": "Write `folder:` at the top level of the file.",
+    "spark.scheduler.mode": "Take it out: each query has a fair pool of its own.",
+}
+_HADOOP = ("fs.", "dfs.", "hadoop.", "parquet.", "hive.")
+
+
+def setting_problem(key: str, place: Place | None = None) -> Problem | None:
+    """Why a setting can't be given: Spark would pass over its name, or Headwater sets it."""
+    if key in _FIXED:
+        return SPARK_SETTING_FIXED.at(place, key=key, hint=_FIXED[key])
+    if not key.startswith("spark."):
+        meant = _meant(key)
+        full = "Write the whole name, as Spark's configuration page has it: `spark.sql.shuffle.partitions`."
+        return SPARK_SETTING_NAME.at(place, key=key, hint=f"Did you mean `{meant}`?" if meant else full)
+    return None
+
+
+def _meant(key: str) -> str | None:
+    """The name that was most likely meant, where that can be told."""
+    first, _, rest = key.partition(".")
+    if rest and nearest(first, ["spark"]):
+        return f"spark.{rest}"
+    if key.startswith(_HADOOP):
+        return f"spark.hadoop.{key}"
+    return f"spark.{key}" if first in ("sql", "driver", "executor", "ui") else None
 
 
 def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
@@ -89,7 +120,7 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
         yield from refused
         for key in side.stream_keys if source.static else ():
             if (key,) in source.places:
-                yield static.STREAM_KEY.at(source.at(key), name=source.name, key=key)
+                yield connectors.STREAM_KEY.at(source.at(key), name=source.name, key=key)
         for index, path in enumerate(side.places(source.options)):
             # A place that is no absolute path is an address, and nothing to look for on the disk.
             written = in_project(path, spec.root)
@@ -103,11 +134,11 @@ def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
     if not source.static:
         for key in ("refresh", "cache"):
             if (key,) in source.places:
-                yield static.STATIC_KEY.at(source.at(key), name=source.name, key=key)
+                yield connectors.STATIC_KEY.at(source.at(key), name=source.name, key=key)
     elif source.cache and isinstance(source.refresh, EveryBatch):
-        yield static.CACHE_EVERY_BATCH.at(source.at("cache"), name=source.name)
+        yield connectors.CACHE_EVERY_BATCH.at(source.at("cache"), name=source.name)
     elif not refreshes and not isinstance(source.refresh, Never):
-        yield static.NO_REFRESH.at(source.at("refresh"), name=source.name, connector=source.connector)
+        yield connectors.NO_REFRESH.at(source.at("refresh"), name=source.name, connector=source.connector)
 
 
 def _bad_rows(source: SourceSpec) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from ruamel.yaml.error import MarkedYAMLError, StringMark
 from ruamel.yaml.reader import ReaderError
 
 from headwater.errors import Problem
-from headwater.errors.catalogue.documents import (
+from headwater.errors.catalogue.pipelines import (
     YAML_AFTER_VALUE,
     YAML_CHARACTER,
     YAML_COMMA,
@@ -27,7 +27,7 @@ from headwater.errors.catalogue.documents import (
     YAML_TAG,
     YAML_UNCLOSED,
 )
-from headwater.loaders.yaml_source import Source, shown
+from headwater.loaders.yaml_nodes import Source, shown
 
 _CLOSING = {"{": "}", "[": "]"}
 _KEY_WITH_VALUE = re.compile(r"\s*(?:- +)*(?:[^\s:#'\"][^:#]*|'[^']*'|\"[^\"]*\"):\s+(?=\S)")

@@ -11,7 +11,7 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import DocumentStartEvent, Event
 
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.documents import (
+from headwater.errors.catalogue.pipelines import (
     FILE_IS_FOLDER,
     FILE_NOT_THERE,
     FILE_UNREADABLE,
@@ -24,8 +24,7 @@ from headwater.errors.catalogue.documents import (
     YAML_TOO_LARGE,
 )
 from headwater.loaders.yaml_builder import TreeBuilder
-from headwater.loaders.yaml_nodes import MappingNode, Node, Pair, ScalarNode, SequenceNode
-from headwater.loaders.yaml_source import Source, shown
+from headwater.loaders.yaml_nodes import MappingNode, Node, Pair, ScalarNode, SequenceNode, Source, shown
 from headwater.loaders.yaml_syntax import explain, glued
 from headwater.values import Position, nearest
 

@@ -1,7 +1,6 @@
 """What was declared, put in order: which table reads which, and what Spark will do for each sink."""
 
 from headwater.plan.facts import QueryFacts, Refusal, SourceFacts
-from headwater.plan.graph import Graph
-from headwater.plan.sql_references import Reference, sql_references
+from headwater.plan.graph import Graph, Reference, sql_references
 
 __all__ = ["Graph", "QueryFacts", "Reference", "Refusal", "SourceFacts", "sql_references"]

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from headwater.plan.lineage import window_in
-from headwater.plan.over import words_of
-from headwater.plan.tree import Node, Term
+from headwater.plan.tree import Node, Term, words_of
 from headwater.values import Duration
 
 _INFIX = {

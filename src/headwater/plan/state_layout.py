@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 from headwater.plan.expression_text import ExpressionText
 from headwater.plan.operators import TIME_TYPES, ArbitraryState
-from headwater.plan.over import words_of
-from headwater.plan.tree import Node, Term
+from headwater.plan.tree import Node, Term, words_of
 
 LIMIT = "LIMIT"
 EVENT_TIME = "event time"

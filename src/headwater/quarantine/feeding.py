@@ -15,10 +15,8 @@ import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
 from headwater.plan.quarantine import AGAIN
-from headwater.quarantine.mended import Mended
-from headwater.quarantine.reading import Quarantine
-from headwater.quarantine.rows import SetAside
-from headwater.quarantine.unread import Unread
+from headwater.quarantine.reading import Quarantine, Unread
+from headwater.quarantine.rows import Mended, SetAside
 
 _UTC = pyarrow.timestamp("us", tz="UTC")
 _ROW = pyarrow.struct(

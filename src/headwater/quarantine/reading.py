@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow.parquet  # type: ignore[import-untyped]
 
-from headwater.checkpoint import LocalStore, SinkLog
+from headwater.checkpoint import LocalStore, Read, SinkLog
 from headwater.connectors.files.sink_folder import name_in
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.quarantine import QUARANTINE_UNREADABLE
-from headwater.plan.quarantine import AGAIN, ROWS, quarantines_folder
+from headwater.plan.quarantine import AGAIN, ROWS, fed_again, quarantines_folder
 from headwater.quarantine.rows import SetAside
 
 
@@ -71,3 +71,65 @@ def _rows_in(file: Path) -> Iterator[SetAside]:
     except (OSError, KeyError, TypeError, pyarrow.ArrowInvalid) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(QUARANTINE_UNREADABLE.at(None, file=str(file), reason=reason)) from error
+
+
+# Which queries have not read a row where it stands: fed again to these, it would come to them twice.
+
+
+@dataclass(frozen=True)
+class Unread:
+    """How far the queries have read a source or table that has set rows aside."""
+
+    name: str
+    readers: Mapping[str, Mapping[str, Read]]
+    """What each query has committed, by the names of its sources."""
+    set_aside: Mapping[str, Read]
+    """What the rows of the quarantine come from, those that were fed again too: where a table set them aside,
+    they hold no place of their own, and their text was written anew, so that their ids tell nothing of it."""
+    again: Mapping[str, frozenset[str]]
+    """The rows in each file of rows that were fed again, by the ids that those of a source get when they are
+    set aside."""
+
+    @classmethod
+    def of(
+        cls,
+        quarantine: Quarantine,
+        readers: Mapping[str, Mapping[str, Read]],
+        set_aside: Mapping[str, Read],
+    ) -> Unread:
+        again = {
+            file.name: frozenset(replace(row, fed_as="").id for row in rows)
+            for file, rows in quarantine.fed_files()
+        }
+        return cls(quarantine.name, readers, set_aside, again)
+
+    def __call__(self, row: SetAside) -> frozenset[str]:
+        """The queries that have yet to read a row."""
+        return frozenset(name for name, read in self.readers.items() if not self._has(read, row))
+
+    @property
+    def level(self) -> bool:
+        """Whether all queries have read the same, so that no row was judged for one and not for another."""
+        streams = (self.name, fed_again(self.name))
+        return all(
+            one.get(each, Read()).as_far(other.get(each, Read()))
+            for each in streams
+            for one in self.readers.values()
+            for other in self.readers.values()
+        )
+
+    def _has(self, read: Mapping[str, Read], row: SetAside) -> bool:
+        return self._has_at_place(read, row) and self._has_fed(read, row)
+
+    def _has_at_place(self, read: Mapping[str, Read], row: SetAside) -> bool:
+        source = read.get(self.name, Read())
+        if row.topic is not None and row.partition is not None and row.offset is not None:
+            return source.has_message(row.topic, row.partition, row.offset)
+        if row.file is not None:
+            return row.file in source.files
+        return all(read.get(name, Read()).as_far(other) for name, other in self.set_aside.items())
+
+    def _has_fed(self, read: Mapping[str, Read], row: SetAside) -> bool:
+        """A row that was fed before may have come back to the quarantine, and not have come to all others."""
+        needed = {file for file, ids in self.again.items() if row.id in ids}
+        return needed <= {Path(file).name for file in read.get(fed_again(self.name), Read()).files}

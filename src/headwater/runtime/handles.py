@@ -7,12 +7,11 @@ from typing import Any
 
 from headwater.engine.memory_tables import DataFrame, MemoryTables
 from headwater.errors import Problem, QueryFailed, UnknownQuery
-from headwater.errors.catalogue.usage import UNKNOWN_QUERY
+from headwater.errors.catalogue.programs import UNKNOWN_QUERY
 from headwater.events import QueryStatus
-from headwater.events.counts import SourceCounts
-from headwater.events.expectations import TableCounts
+from headwater.events.kinds import SourceCounts, TableCounts
+from headwater.runtime.query_state import Track
 from headwater.runtime.supervisor import Supervisor
-from headwater.runtime.track import Track
 from headwater.values import nearest, scrub
 
 _LOOK_SECONDS = 0.2

@@ -3,39 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
-from headwater.connectors.upkeep import Admission, SourceTask, Task
-from headwater.engine.frozen import settings_line
-from headwater.engine.jvm_log import keep_small
+from headwater.connectors.contract import Admission, SourceTask, Task
 from headwater.engine.listener import EventListener
 from headwater.engine.prepare import Prepared
 from headwater.engine.query import RunningQuery, start_query
-from headwater.engine.session import log_folder
-from headwater.engine.settings import Setting
+from headwater.engine.session import Setting, log_folder, settings_line
 from headwater.engine.translate import failure_problem
 from headwater.errors import Problem
-from headwater.errors.catalogue.static import STATIC_FILE_GONE
+from headwater.errors.catalogue.connectors import STATIC_FILE_GONE
 from headwater.events import Event, RunStarted, Said
 from headwater.plan import QueryFacts
-from headwater.runtime.backlog import BacklogWatch
-from headwater.runtime.beginning import begin_anew
-from headwater.runtime.epochs import EpochWatch
-from headwater.runtime.failures import FailureLog
-from headwater.runtime.fed_again import take_in
-from headwater.runtime.fitting import fit
-from headwater.runtime.idle import IdleWatch
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.options import RunOptions
-from headwater.runtime.phases import Phases
+from headwater.runtime.observers import Phases
+from headwater.runtime.query_state import Track
+from headwater.runtime.resume import begin_anew, fit, take_in
 from headwater.runtime.run_folder import RunFolder, write_whole
-from headwater.runtime.supervisor import Supervisor
-from headwater.runtime.track import Track
-from headwater.runtime.upkeep import Upkeep, admissions_of, caught_up, hindrance, tasks_of, watches_of
+from headwater.runtime.supervisor import RunOptions, Supervisor
+from headwater.runtime.tasks import Upkeep, admissions_of, caught_up, hindrance, tasks_of, watches_of
+from headwater.runtime.watches import BacklogWatch, EpochWatch, IdleWatch
+from headwater.spark.jvm_log import keep_small
 from headwater.spec import PipelineSpec, SinkSpec
-from headwater.values import AvailableNow, Continuous, Every, Once, RealTime, Trigger, Unpaced
+from headwater.values import AvailableNow, Continuous, Every, Once, RealTime, Trigger, Unpaced, scrub
+
+# The full text of every failure, in a log file of the run folder.
+
+
+class FailureLog:
+    """Appends to `logs/failures.log`; the message on the terminal stays short."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "failures.log"
+
+    def write(self, query: str, problem: Problem) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        text = f"{now} {query} {problem}\n{problem.detail}\n\n"
+        # A full disk must not keep the run from ending; the problem itself is told all the same.
+        with suppress(OSError):
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with self.file.open("a", encoding="utf-8") as stream:
+                stream.write(scrub(text))
+
 
 IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
 

@@ -10,24 +10,21 @@ from functools import partial
 from headwater.checks import Finding, with_reasons
 from headwater.checks.declared import secret_problems
 from headwater.engine.memory_tables import MemoryTables
+from headwater.engine.outcome import Verdict, verdict
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import PipelineSession, open_session
 from headwater.engine.shared_paths import stream_paths, unshared
-from headwater.engine.verdict import Verdict, verdict
 from headwater.errors import Held, PipelineError
-from headwater.errors.catalogue.triggers import NEVER_IDLE
+from headwater.errors.catalogue.checks import NEVER_IDLE
 from headwater.events import Event, Said, SparkStarting
 from headwater.plan.quarantine import with_quarantine
-from headwater.runtime.fed_again import finish_interrupted
 from headwater.runtime.handles import Run
 from headwater.runtime.launch import Launch, Planned
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.observers import guarded
-from headwater.runtime.options import RunOptions
-from headwater.runtime.phases import Phase, Phases
+from headwater.runtime.observers import Phase, Phases, UnmetExpectations, guarded
+from headwater.runtime.resume import finish_interrupted
 from headwater.runtime.run_folder import RunFolder
-from headwater.runtime.supervisor import Supervisor
-from headwater.runtime.unmet import UnmetExpectations
+from headwater.runtime.supervisor import RunOptions, Supervisor
 from headwater.spec import PipelineSpec
 from headwater.values import Continuous, RealTime
 

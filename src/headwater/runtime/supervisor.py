@@ -7,19 +7,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headwater.connectors.upkeep import Moment
+from headwater.connectors.contract import Moment
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError, HeadwaterError, Interrupted, PipelineError, Problem
-from headwater.errors.catalogue.running import (
-    FORCED,
-    NOT_STOPPED_IN_TIME,
-    STOPPED_BY_FAILURE,
-    WATCH_FAILED,
-)
-from headwater.errors.catalogue.triggers import NEVER_IDLE
+from headwater.errors.catalogue.checks import NEVER_IDLE
+from headwater.errors.catalogue.running import FORCED, NOT_STOPPED_IN_TIME, STOPPED_BY_FAILURE, WATCH_FAILED
 from headwater.events import (
     EpochCommitted,
     Event,
@@ -31,8 +26,7 @@ from headwater.events import (
     Said,
 )
 from headwater.events.kinds import now
-from headwater.runtime.incoming import Listener, in_order, missed, not_handled, not_read
-from headwater.runtime.track import Track, summary_of
+from headwater.runtime.query_state import Listener, Track, in_order, missed, not_handled, not_read, summary_of
 from headwater.values import scrub
 
 STOP_SECONDS = 60.0
@@ -398,3 +392,18 @@ class Supervisor:
             with self._changed:
                 self.closed = True
                 self._changed.notify_all()
+
+
+# How to run a pipeline.
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run; nothing here changes what the pipeline means."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    fail_fast: bool = False
+    until_idle: bool = False
+    spark_ui: bool = False
+    stop_seconds: float = STOP_SECONDS

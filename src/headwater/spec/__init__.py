@@ -1,10 +1,13 @@
 """Immutable models of what was declared; nothing below the loaders knows in which form."""
 
 from headwater.spec.connector import (
+    ClassRef,
     CleanUp,
     Connector,
     ConnectorOptions,
+    Declared,
     Delivery,
+    FunctionRef,
     LongTasks,
     Method,
     OptionValue,
@@ -14,7 +17,6 @@ from headwater.spec.connector import (
     SourceSide,
     Waiting,
 )
-from headwater.spec.declared import ClassRef, Declared, FunctionRef
 from headwater.spec.pipeline import (
     Distinct,
     Expectation,

@@ -3,11 +3,208 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.spec.types import canonical_type, parse_columns, quoted
+from headwater.values import nearest
+
+# Spark's type names, read without Spark: DDL text to canonical types, with helpful refusals.
+
+SIMPLE = {
+    "boolean": "boolean", "tinyint": "tinyint", "byte": "tinyint", "smallint": "smallint",
+    "short": "smallint", "int": "int", "integer": "int", "bigint": "bigint", "long": "bigint",
+    "float": "float", "real": "float", "double": "double", "string": "string", "binary": "binary",
+    "date": "date", "timestamp": "timestamp", "timestamp_ltz": "timestamp",
+    "timestamp_ntz": "timestamp_ntz", "variant": "variant",
+}  # fmt: skip
+WITH_LENGTH = ("char", "varchar")
+DECIMALS = ("decimal", "dec", "numeric")
+NESTED = ("array", "map", "struct")
+INTERVALS = (("year", "month"), ("day", "hour", "minute", "second"))
+"""Units of one kind of interval, the longest first; `interval day to second` spans some of them."""
+KNOWN = (*SIMPLE, *WITH_LENGTH, "decimal", "interval", *NESTED)
+
+_QUOTED_NAME = r"`(?:[^`]|``)+`"
+_TEXT = r"'(?:[^'\\]|\\.|'')*'" + r'|"(?:[^"\\]|\\.|"")*"'
+_TOKEN = re.compile(rf"\s*(?:{_QUOTED_NAME}|{_TEXT}|\w[\w$]*|[<>(),:])", re.DOTALL)
+# Other letters need backticks in Spark's own texts, though people write them without.
+_WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+
+
+def quoted(name: str) -> str:
+    """The name as SQL takes it: in backticks unless it is a plain word."""
+    return name if _WORD.match(name) else backticked(name)
+
+
+def backticked(name: str) -> str:
+    """The name in backticks in any case: a plain word may be one of SQL's own."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def parse_columns(text: str) -> list[tuple[str, str, bool]]:
+    """`a int, b struct<c: string> not null` as (name, canonical type, nullable); ValueError if it is not."""
+    reader = _Reader(text)
+    columns = [reader.column(separator_wanted=False)]
+    while reader.take(","):
+        columns.append(reader.column(separator_wanted=False))
+    reader.end()
+    return columns
+
+
+def canonical_type(text: str) -> str:
+    """The one spelling of a type."""
+    reader = _Reader(text)
+    type_ = reader.type()
+    reader.end()
+    return type_
+
+
+class _Reader:
+    """Recursive descent over the tokens of one DDL text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._split(text))
+        self.at = 0
+
+    @staticmethod
+    def _split(text: str) -> list[str]:
+        tokens, at = [], 0
+        while text[at:].strip():
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise ValueError(f"`{text.strip()}` is not a type: unexpected `{text[at:].strip()[0]}`")
+            tokens.append(match.group().strip())
+            at = match.end()
+        return tokens
+
+    @property
+    def next(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, *words: str) -> bool:
+        """Step over the words if they come next."""
+        if [token.lower() for token in self.tokens[self.at : self.at + len(words)]] != list(words):
+            return False
+        self.at += len(words)
+        return True
+
+    def word(self, wanted: str) -> str:
+        token = self.next
+        if not token or token[0] in "<>(),:'\"":
+            raise ValueError(f"`{self.text.strip()}` lacks {wanted}{f' before `{token}`' if token else ''}")
+        self.at += 1
+        return token
+
+    def want(self, symbol: str) -> None:
+        if not self.take(symbol):
+            raise ValueError(f"`{self.text.strip()}` lacks a `{symbol}`")
+
+    def end(self) -> None:
+        if self.next:
+            raise ValueError(f"`{self.text.strip()}`: `{self.next}` does not belong here")
+
+    def column(self, *, separator_wanted: bool) -> tuple[str, str, bool]:
+        name = self.word("a column name")
+        if name.startswith("`"):
+            name = name[1:-1].replace("``", "`")
+        if not self.take(":") and separator_wanted and not self.next:
+            raise ValueError(f"`{self.text.strip()}`: the field `{name}` lacks a type")
+        type_ = self.type()
+        nullable = not self.take("not", "null")
+        self._pass_comment()
+        return name, type_, nullable
+
+    def _pass_comment(self) -> None:
+        """Step over a comment: it is for people, and says nothing about the rows."""
+        if self.take("comment"):
+            if self.next[:1] not in ("'", '"'):
+                raise ValueError(f"`{self.text.strip()}` lacks a text in quotes after COMMENT")
+            self.at += 1
+
+    def type(self) -> str:
+        word = self.word("a type").lower()
+        if word == "string":
+            return self._string()
+        if word == "interval":
+            return self._interval()
+        if word in SIMPLE:
+            return SIMPLE[word]
+        if word in DECIMALS:
+            return f"decimal({','.join(self._numbers((10, 0)))})"
+        if word in WITH_LENGTH:
+            return f"{word}({self._numbers(())[0]})"
+        if word in NESTED:
+            return self._nested(word)
+        hint = nearest(word, KNOWN)
+        meant = f"; did you mean `{hint}`?" if hint else f"; types are {', '.join(sorted(KNOWN))}"
+        raise ValueError(f"`{word}` is not a type of Spark's{meant}")
+
+    def _string(self) -> str:
+        if not self.take("collate"):
+            return "string"
+        name = self.word("the name of a collation")
+        # Spark spells its own in capitals; those of languages (`en_USA_CI`) are left as they are.
+        name = name.upper() if name.lower().startswith(("utf8", "unicode")) else name
+        return "string" if name == "UTF8_BINARY" else f"string collate {name}"
+
+    def _interval(self) -> str:
+        units = next((units for units in INTERVALS if self.next.lower() in units), None)
+        if units is None:
+            return "interval"
+        first = self.word("a unit").lower()
+        if not self.take("to"):
+            return f"interval {first}"
+        last = self.word("a unit").lower()
+        if last not in units[units.index(first) + 1 :]:
+            raise ValueError(f"`{self.text.strip()}`: an interval can't go from {first} to {last}")
+        return f"interval {first} to {last}"
+
+    def _numbers(self, default: tuple[int, ...]) -> list[str]:
+        if not self.take("("):
+            if default:
+                return [str(number) for number in default]
+            raise ValueError(f"`{self.text.strip()}` lacks a length, such as varchar(10)")
+        numbers = [self._number()]
+        while self.take(","):
+            numbers.append(self._number())
+        self.want(")")
+        if default and len(numbers) == 1:
+            numbers.append("0")
+        if len(numbers) != (len(default) or 1):
+            raise ValueError(f"`{self.text.strip()}` has too many numbers in its brackets")
+        return numbers
+
+    def _number(self) -> str:
+        word = self.word("a number")
+        if not word.isdigit():
+            raise ValueError(f"`{self.text.strip()}`: `{word}` should be a number")
+        return str(int(word))
+
+    def _nested(self, word: str) -> str:
+        self.want("<")
+        if word == "struct":
+            inner = self._fields()
+        elif word == "array":
+            inner = self.type()
+        else:
+            key = self.type()
+            self.want(",")
+            inner = f"{key},{self.type()}"
+        self.want(">")
+        return f"{word}<{inner}>"
+
+    def _fields(self) -> str:
+        fields = [self._field()]
+        while self.take(","):
+            fields.append(self._field())
+        return ",".join(fields)
+
+    def _field(self) -> str:
+        name, type_, nullable = self.column(separator_wanted=True)
+        return f"{quoted(name)}:{type_}{'' if nullable else ' not null'}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.testing_files import TEST_PATH, TEST_SELECTION
+from headwater.errors.catalogue.testing import TEST_PATH, TEST_SELECTION
 from headwater.values import nearest
 
 PATTERNS = ("test_*.yml", "test_*.yaml", "*_test.yml", "*_test.yaml")

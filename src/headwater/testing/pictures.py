@@ -1,4 +1,4 @@
-"""Pictures of tests, written to files: one named file, or a folder with one for each test."""
+"""A picture of a test: its batches against event time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.testing_files import TEST_DRAW, TEST_WRITE
+from headwater.errors.catalogue.testing import TEST_DRAW, TEST_WRITE
+from headwater.testing.drawing.event_time import draw_event_time
+from headwater.testing.drawing.frame import draw_counts
+from headwater.testing.drawing.picture import picture_of
 from headwater.testing.results import TestResult
+
+
+def draw(result: TestResult, sink: str | None = None) -> str:
+    """A standalone SVG of one sink's query: of the first that ran a batch unless told.
+
+    From left to right stand its batches; upwards goes event time. Where nothing has an event time, the
+    picture shows how many rows each batch brought in and gave out.
+    """
+    picture = picture_of(result, sink)
+    dated = any(column.dots or column.boxes for column in picture.columns)
+    return draw_event_time(picture) if dated else draw_counts(picture)
+
+
+# Pictures of tests, written to files: one named file, or a folder with one for each test.
 
 _LONGEST_NAME = 80
 
@@ -32,7 +49,6 @@ class Pictures:
         if not result.steps:
             return
         # Loaded late: most runs draw nothing.
-        from headwater.testing.draw import draw
 
         file = self.path if self.path.suffix == ".svg" else self._file(result.name)
         try:

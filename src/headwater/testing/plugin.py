@@ -15,10 +15,10 @@ from headwater.testing.discovery import is_test_file
 
 if TYPE_CHECKING:
     from headwater.errors import HeadwaterError
-    from headwater.testing.player import Player
     from headwater.testing.results import TestResult
     from headwater.testing.scripted import Scripted
     from headwater.testing.steps import Test
+    from headwater.testing.test_runner import Player
 
 PLAYER = pytest.StashKey["Player"]()
 
@@ -39,7 +39,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def player_of(config: pytest.Config) -> Player:
     """The one player of the session; Spark starts with its first test."""
     if PLAYER not in config.stash:
-        from headwater.testing.player import Player
+        from headwater.testing.test_runner import Player
 
         config.stash[PLAYER] = Player({}, lambda text: None)
     return config.stash[PLAYER]
@@ -56,7 +56,7 @@ class TestFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         from headwater.errors import HeadwaterError
-        from headwater.testing.files import load_tests
+        from headwater.testing.test_files import load_tests
 
         try:
             tests = load_tests(self.path)

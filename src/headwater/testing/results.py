@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from headwater.errors import Place, Problem
+from headwater.errors import Place, Problem, shown_file
 
 Values = Mapping[str, Any]
 """A row by column: plain Python values; timestamps with their zone, structs as mappings."""
@@ -116,3 +117,186 @@ class TestResult:
     @property
     def passed(self) -> bool:
         return self.outcome == "passed"
+
+
+# A test's result as JSON: every step, batch, row and failure.
+
+
+def result_json(result: TestResult) -> dict[str, Any]:
+    """One test."""
+    return {
+        "name": result.name,
+        "outcome": result.outcome,
+        "seconds": round(result.seconds, 3),
+        **_place(result.place, str(result.file) if result.file else None),
+        "zone": result.zone,
+        "day": result.day,
+        "event_times": {
+            source: {"column": column, "delay_ms": delay}
+            for source, (column, delay) in result.event_times.items()
+        },
+        "steps": [_step(step) for step in result.steps],
+        "problems": [problem.to_json() for problem in result.problems],
+    }
+
+
+def _step(step: StepTrace) -> dict[str, Any]:
+    return {
+        "number": step.number,
+        "text": step.text,
+        **_place(step.place),
+        "clock": value_json(step.clock),
+        "fed": value_json(step.fed),
+        "batches": {sink: [_batch(batch) for batch in batches] for sink, batches in step.batches.items()},
+        "watermarks": value_json(step.watermarks),
+        "idle": value_json(step.idle),
+        "failures": [_failure(failure) for failure in step.failures],
+    }
+
+
+def _batch(batch: Batch) -> dict[str, Any]:
+    return {
+        "id": batch.id,
+        "watermark": value_json(batch.watermark),
+        "rows_in": dict(batch.rows_in),
+        "rows": value_json(batch.rows),
+        "late": batch.late,
+        "state": batch.state,
+        "again": batch.again,
+    }
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        "kind": failure.kind,
+        "sentence": failure.sentence,
+        "sink": failure.sink,
+        **_place(failure.place),
+        "diff": _diff(failure.diff) if failure.diff else None,
+    }
+
+
+def _diff(diff: RowDiff) -> dict[str, Any]:
+    return {
+        "columns": list(diff.columns),
+        "missing": value_json(diff.missing),
+        "unexpected": value_json(diff.unexpected),
+        "changed": [
+            {"expected": value_json(expected), "got": value_json(got)} for expected, got in diff.changed
+        ],
+        "same": diff.same,
+    }
+
+
+def _place(place: Place | None, file: str | None = None) -> dict[str, Any]:
+    return {
+        "file": shown_file(place.file) if place else file and shown_file(file),
+        "line": place.line if place else None,
+    }
+
+
+def value_json(value: Any) -> Any:
+    """A value of a row in the nearest form that JSON has; times in ISO form, bytes in hexadecimal."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            # JSON has no words for these.
+            return value if math.isfinite(value) else str(value)
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case bytes() | bytearray():
+            return value.hex()
+        case Mapping():
+            return {str(value_json(key)): value_json(each) for key, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [value_json(each) for each in value]
+        case _:
+            return str(value)
+
+
+# What a run of several tests tells while it goes on, and what it gave in the end.
+
+
+@dataclass(frozen=True)
+class TestEvent:
+    """Something happened in a run of tests."""
+
+    __test__ = False
+    """Pytest takes classes of this name for tests."""
+
+
+@dataclass(frozen=True)
+class TestsChosen(TestEvent):
+    """It is known how many tests there are."""
+
+    total: int
+
+
+@dataclass(frozen=True)
+class TestBegun(TestEvent):
+    """A test begins."""
+
+    name: str
+    file: Path
+    steps: int
+
+
+@dataclass(frozen=True)
+class StepPlayed(TestEvent):
+    """A step of the test is over."""
+
+    step: StepTrace
+
+
+@dataclass(frozen=True)
+class TestPlayed(TestEvent):
+    """A test is over."""
+
+    result: TestResult
+
+
+@dataclass(frozen=True)
+class Noted(TestEvent):
+    """Something the user should know, in a sentence: Spark starts."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TestsResult:
+    """How all tests of a run ended."""
+
+    __test__ = False
+
+    results: tuple[TestResult, ...]
+    seconds: float
+    pictures: tuple[str, ...] = ()
+    """The files that were drawn."""
+
+    def count(self, outcome: str) -> int:
+        """How many tests ended in this way."""
+        return sum(result.outcome == outcome for result in self.results)
+
+    @property
+    def exit_code(self) -> int:
+        """A refused test tells nothing of the pipeline, so it weighs more than a failed one."""
+        return 3 if self.count("refused") else 1 if self.count("failed") else 0
+
+    @property
+    def summary(self) -> str:
+        counts = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in ("passed", "failed", "refused"))
+        return f"{counts} in {self.seconds:.1f} s"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "ok": self.exit_code == 0,
+            "passed": self.count("passed"),
+            "failed": self.count("failed"),
+            "refused": self.count("refused"),
+            "seconds": round(self.seconds, 3),
+            "tests": [result_json(result) for result in self.results],
+            "pictures": list(self.pictures),
+        }

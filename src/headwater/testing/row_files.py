@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from headwater.engine.scripted.reading import Cell
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.documents import FILE_IS_FOLDER, FILE_NOT_THERE, FILE_UNREADABLE, NOT_UTF8
-from headwater.errors.catalogue.testing_rows import (
+from headwater.errors.catalogue.pipelines import FILE_IS_FOLDER, FILE_NOT_THERE, FILE_UNREADABLE, NOT_UTF8
+from headwater.errors.catalogue.testing import (
     ROWS_CELLS,
     ROWS_FILE_KIND,
     ROWS_HEADER,
@@ -25,7 +24,8 @@ from headwater.errors.catalogue.testing_rows import (
     ROWS_NOT_LIST,
     ROWS_NOT_ROW,
 )
-from headwater.loaders.yaml_source import Source
+from headwater.loaders.yaml_nodes import Source
+from headwater.scripted.times import Cell
 from headwater.testing.steps import Row
 from headwater.values import Position, nearest
 

@@ -9,15 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from headwater.engine.scripted.subjects import Subject
 from headwater.errors import HeadwaterError, Problem
+from headwater.scripted.subjects import Subject
 from headwater.spec import Mode
-from headwater.testing.checks import handed
-from headwater.testing.play import Play
-from headwater.testing.player import Player, beginning, surroundings
+from headwater.testing.queries import Script
 from headwater.testing.report import details, first_line
 from headwater.testing.results import Batch, StepTrace, TestResult, Values
-from headwater.testing.script import Script
+from headwater.testing.step_runner import Play, handed
 from headwater.testing.steps import (
     UNSAID,
     Advance,
@@ -32,6 +30,7 @@ from headwater.testing.steps import (
     Stop,
     Test,
 )
+from headwater.testing.test_runner import Player, beginning, surroundings
 from headwater.values import nearest, scrub
 
 

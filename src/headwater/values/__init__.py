@@ -1,22 +1,27 @@
 """Small types parsed once at the edge: durations, triggers, secrets, positions."""
 
-from headwater.values.bad_rows import BadRows, Otherwise
 from headwater.values.durations import Duration
-from headwater.values.nearest import nearest
 from headwater.values.positions import Position, TextPosition
-from headwater.values.refresh import EveryBatch, Never, Refresh, RefreshField, parse_refresh
 from headwater.values.secrets import Secret, scrub, scrub_within, secret
 from headwater.values.triggers import (
     AvailableNow,
+    BadRows,
     Continuous,
     Every,
+    EveryBatch,
+    Never,
     Once,
+    Otherwise,
     RealTime,
+    Refresh,
+    RefreshField,
     Trigger,
     TriggerField,
     Unpaced,
+    parse_refresh,
     parse_trigger,
 )
+from headwater.values.words import nearest
 
 __all__ = [
     "AvailableNow",

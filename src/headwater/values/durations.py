@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from headwater.values.nearest import nearest
+from headwater.values.words import nearest
 
 _WRITTEN_UNITS = (
     ("day", 86_400_000),

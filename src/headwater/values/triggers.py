@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import takewhile
 from typing import Annotated, Any, TypeAlias
 
@@ -10,7 +11,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from headwater.values.durations import Duration
-from headwater.values.nearest import nearest
+from headwater.values.words import nearest
 
 _ACCEPTED = (
     'write "every 10 seconds", "available now", "once", "continuous 1 second" or "real time 5 minutes"'
@@ -156,3 +157,101 @@ class _TriggerSchema:
 
 
 TriggerField = Annotated[Trigger, _TriggerSchema]
+
+
+# When a static source looks for changed files.
+
+_ACCEPTED_REFRESH = 'write "never", "every batch" or "every 10 minutes"'
+
+
+@dataclass(frozen=True)
+class Never:
+    """The files that are there when the run starts count for the whole run."""
+
+    def __str__(self) -> str:
+        return "never"
+
+
+@dataclass(frozen=True)
+class EveryBatch:
+    """Each batch looks anew."""
+
+    def __str__(self) -> str:
+        return "every batch"
+
+
+Refresh: TypeAlias = Never | EveryBatch | Every
+
+
+def parse_refresh(text: str) -> Refresh:
+    """Read a written refresh; ValueError says what is accepted."""
+    words = text.lower().split()
+    if words == ["never"]:
+        return Never()
+    if words == ["every", "batch"]:
+        return EveryBatch()
+    if words[:1] == ["every"] and len(words) > 1:
+        return _every(Duration.parse(" ".join(words[1:])), text)
+    raise ValueError(f'"{text}" says no time to refresh: {_refresh_hint(text)}')
+
+
+def _every(interval: Duration, text: str) -> Every:
+    if not interval.milliseconds:
+        raise ValueError(f'"{text}" is no interval: write "every batch".')
+    return Every(interval)
+
+
+def _refresh_hint(text: str) -> str:
+    try:
+        return f'did you mean "every {Duration.parse(text)}"?'
+    except ValueError:
+        close = nearest(text.replace("_", " ").replace("-", " "), ["never", "every batch"])
+        return f'did you mean "{close}"?' if close else f"{_ACCEPTED_REFRESH}."
+
+
+class _RefreshSchema:
+    """How pydantic reads and writes a refresh."""
+
+    @staticmethod
+    def validate(value: object) -> Refresh:
+        if isinstance(value, str):
+            return parse_refresh(value)
+        if isinstance(value, Never | EveryBatch | Every):
+            return value
+        raise ValueError(f"a refresh is text: {_ACCEPTED_REFRESH}.")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.validate, serialization=core_schema.to_string_ser_schema()
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "examples": ["never", "every batch", "every 10 minutes"]}
+
+
+RefreshField = Annotated[Refresh, _RefreshSchema]
+
+
+# What becomes of rows that can't be read, and of rows that fail an expectation.
+
+
+class BadRows(StrEnum):
+    """What a source does with a row that can't be read."""
+
+    FAIL = "fail"
+    DROP = "drop"
+    KEEP = "keep"
+    QUARANTINE = "quarantine"
+
+
+class Otherwise(StrEnum):
+    """What a table does with a row that fails an expectation."""
+
+    WARN = "warn"
+    DROP = "drop"
+    FAIL = "fail"
+    QUARANTINE = "quarantine"

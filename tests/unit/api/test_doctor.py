@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.api import doctor as module
-from headwater.api.doctor import DoctorResult, doctor
+from headwater.api import project as module
+from headwater.api.project import DoctorResult, doctor
 from headwater.engine.doctor import Check
 
 OK = Check("java", "ok", "Java 17")

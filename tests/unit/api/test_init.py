@@ -11,10 +11,10 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from headwater.api.checking import check
-from headwater.api.init import KAFKA, KINDS, TEMPLATES, WORD_COUNT, InitResult, Template, init
+from headwater.api.project import KAFKA, KINDS, TEMPLATES, WORD_COUNT, InitResult, Template, init
 from headwater.errors import EnvironmentProblem, UsageProblem
 from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
-from headwater.errors.catalogue.usage import FOLDER_NOT_EMPTY, UNKNOWN_TEMPLATE
+from headwater.errors.catalogue.programs import FOLDER_NOT_EMPTY, UNKNOWN_TEMPLATE
 from headwater.loaders.json_schema import pipeline_schema
 from headwater.loaders.yaml_form import YamlFile
 

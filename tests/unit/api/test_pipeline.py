@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater import runtime
-from headwater.api import batch, explaining, full_check
+from headwater.api import batch, full_check
 from headwater.api import pipeline as api_pipeline
 from headwater.runtime import RunOptions
 
@@ -30,7 +30,7 @@ def pipeline(monkeypatch: pytest.MonkeyPatch) -> hw.Pipeline:
     for module, name in (
         (runtime, "start"),
         (batch, "run_batch_spec"),
-        (explaining, "explain_spec"),
+        (full_check, "explain_spec"),
         (full_check, "check_with_spark"),
     ):
         monkeypatch.setattr(module, name, ask)

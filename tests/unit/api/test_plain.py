@@ -14,13 +14,13 @@ from headwater.api.checking import check
 from headwater.api.plain import QueryChecked
 from headwater.checks import Finding, Severity
 from headwater.checks.outline import Outline
-from headwater.engine.plain import script
-from headwater.engine.plain.messages import Caught
-from headwater.engine.plain.script import ScriptRun
-from headwater.engine.sandbox.launcher import Kind
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.programs import NO_PATH, PASSING_CHECKPOINT, SCRIPT_EXIT
 from headwater.plan import Refusal
+from headwater.programs import script
+from headwater.programs.messages import Caught
+from headwater.programs.sandbox.launcher import Kind
+from headwater.programs.script import ScriptRun
 from headwater.values import Position
 from headwater.values.secrets import hide
 from tests.unit.checks.facts import aggregation, facts, key

@@ -8,11 +8,11 @@ import pytest
 
 from headwater.api.quarantine import replay
 from headwater.checkpoint import Read
-from headwater.connectors.decoding.decisions import decisions
-from headwater.connectors.decoding.reading import KNOWN, UNKNOWN, Decided
+from headwater.connectors.decoding.executors import KNOWN, UNKNOWN, Decided
+from headwater.connectors.decoding.options import decisions
 from headwater.errors import PipelineError
 from headwater.quarantine import Quarantine
-from headwater.quarantine.unread import Unread
+from headwater.quarantine.reading import Unread
 from tests.pipelines import write
 from tests.quarantines import commit, row
 

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.api.running import _wait
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.files_bad_rows import FILES_NEVER_TAKEN
+from headwater.errors.catalogue.files import FILES_NEVER_TAKEN
 from headwater.events import QueryEnded, QueryIdle, QueryStatus, Said
 from headwater.runtime import RunOptions
 from headwater.runtime.signals import Signals

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.api.schema import connector_reference, schema
+from headwater.api.project import connector_reference, schema
 from headwater.errors import UsageProblem
 from headwater.loaders.json_schema import pipeline_schema
 

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.api.testing import run_tests
 from headwater.errors import UsageProblem
-from headwater.testing.played import (
+from headwater.testing.results import (
     Noted,
     StepPlayed,
     TestBegun,

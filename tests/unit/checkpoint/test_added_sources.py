@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.checkpoint.added_sources import add_sources, added, finish_adding, inputs_known
+from headwater.checkpoint.edits import add_sources, added, finish_adding, inputs_known
 from headwater.errors import CheckpointError
 
 META = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'

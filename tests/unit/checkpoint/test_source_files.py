@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from headwater.checkpoint import LocalStore
-from headwater.checkpoint.source_files import change_files, uncommitted
+from headwater.checkpoint.edits import change_files, uncommitted
 
 
 def line(name: str, batch: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.checkpoint.source_offsets import change_source
+from headwater.checkpoint.edits import change_source
 from headwater.errors import CheckpointError
 
 SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.checks import Finding, Rule, Severity, Situation, accepted, accepting, examine, together
+from headwater.checks import Finding, Rule, Severity, Situation, accepted, examine, suppression, together
 from headwater.errors import Entry
 from headwater.errors.catalogue.running import FACTS_GONE, MODE_NOT_SUPPORTED, SINK_MODE, UNUSED
 from headwater.plan import Graph
@@ -127,13 +127,13 @@ def test_a_rule_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
             for entry in self.entries:
                 yield Finding(entry.at(None), acceptable=True)
 
-    accepting._codes.cache_clear()
-    monkeypatch.setattr(accepting, "all_rules", lambda: {"outside": Outside()})
+    suppression._codes.cache_clear()
+    monkeypatch.setattr(suppression, "all_rules", lambda: {"outside": Outside()})
     spec = spec_of(PIPELINE % ("ACME-LOUD: we like it", "", ""))
     situation = Situation(spec, Graph.of(spec))
     assert [each.accepted for each in accepted(Outside().findings(situation), spec)] == ["we like it"]
     assert accepted([], spec) == []
-    accepting._codes.cache_clear()
+    suppression._codes.cache_clear()
 
 
 def test_offline_rules_are_accepted_too() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.checks import Severity, Situation
-from headwater.checks.clean_up import CleanUpUnsafe, CleanUpWaits
+from headwater.checks.reading import CleanUpUnsafe, CleanUpWaits
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.checks import Situation
-from headwater.checks.clear_secrets import SecretInClear, is_clear_secret
+from headwater.checks.declared import SecretInClear, is_clear_secret
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Rule, Situation
-from headwater.checks.columns import (
+from headwater.checks.declared import (
     SinkColumns,
     WatermarkColumn,
     WithinNoWatermark,

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from headwater.checks import Severity, Situation
+from headwater.checks.determinism import NotReplayableShared
 from headwater.checks.expectations import (
     ExpectationCondition,
     ExpectationSetsAside,
     known_columns,
     refused_quarantines,
 )
-from headwater.checks.replay import NotReplayableShared
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression
 from headwater.plan.quarantine import with_quarantine

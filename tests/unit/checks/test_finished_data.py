@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.checks import Situation
-from headwater.checks.finished_data import FinishedDataOnly
+from headwater.checks.declared import FinishedDataOnly
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.checkpoint import Read
 from headwater.checks import Reached, Severity, Situation
-from headwater.checks.judged_apart import JudgedApart
+from headwater.checks.expectations import JudgedApart
 from headwater.plan import Graph
 from headwater.plan.quarantine import with_quarantine
 from tests.checkpoints import facts_of

@@ -5,8 +5,6 @@ from dataclasses import replace
 import pytest
 
 from headwater.checks import Query
-from headwater.checks.finding import Finding
-from headwater.checks.mode_rule import other_modes, use_mode
 from headwater.checks.modes import (
     JoinInMode,
     LimitInUpdate,
@@ -16,6 +14,7 @@ from headwater.checks.modes import (
     SessionsInUpdate,
     UnionInComplete,
 )
+from headwater.checks.rule import Finding, other_modes, use_mode
 from headwater.plan import QueryFacts
 from headwater.plan.operators import EventTime, Kind, Operator
 from tests.unit.checks.facts import aggregation, facts, join, key, side, watermark, window_key

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from headwater.checks import Query
-from headwater.checks.finding import Finding
 from headwater.checks.operations import (
     DistinctAggregate,
     HiddenAggregation,
@@ -19,7 +18,7 @@ from headwater.checks.operations import (
     WindowFunctions,
     WithinNeedsWatermark,
 )
-from headwater.checks.refusals import judged, unexplained
+from headwater.checks.rule import Finding
 from headwater.checks.silent import (
     DedupOfResults,
     GlobalSession,
@@ -28,6 +27,7 @@ from headwater.checks.silent import (
     PythonAggregate,
     SeveralEventTimes,
 )
+from headwater.checks.suppression import judged, unexplained
 from headwater.plan import QueryFacts, Refusal
 from headwater.plan.operators import Aggregate, EventTime, Expression, Key, Kind, Operator
 from tests.unit.checks.facts import aggregation, facts, join, key, side, watermark, window_key

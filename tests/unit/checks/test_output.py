@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Finding, Reached, Rule, Severity, Situation, all_rules
-from headwater.checks.output import FactsGone, OutputAhead, OutputMisplaced, OutputUnreadable
+from headwater.checks.changes import FactsGone, OutputAhead, OutputMisplaced, OutputUnreadable
 from headwater.plan import Graph, QueryFacts
 from tests.unit.specs import spec_of
 

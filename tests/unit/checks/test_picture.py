@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.checks.bounds import bounds_of
-from headwater.checks.picture import WIDTH, picture_of
-from headwater.checks.rates import KeptRows, parse_rate, rate_problems, rows_kept
+from headwater.checks.outline import WIDTH, KeptRows, parse_rate, picture_of, rate_problems, rows_kept
 from headwater.plan import QueryFacts
 from tests.unit.checks.facts import HOUR, MINUTE, aggregation, facts, join, key, side, watermark, window_key
 

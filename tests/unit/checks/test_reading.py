@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.checks import Finding, Query, Reached, Situation
-from headwater.checks.fan_out import FanOut
-from headwater.checks.partitions import KEY, StatePartitions
 from headwater.checks.reading import DirectoriesIgnored, FullFolder, LimitTooLow, ReadTwice, shown
+from headwater.checks.silent import FanOut
+from headwater.checks.state_growth import KEY, StatePartitions
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.spec import Waiting

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Reached, Severity, Situation, examine, together
-from headwater.checks.replay import NotReplayable, NotReplayableCheckpoint, NotReplayableShared
+from headwater.checks.determinism import NotReplayable, NotReplayableCheckpoint, NotReplayableShared
 from headwater.plan import Graph
 from headwater.spec import PipelineSpec
 from tests.unit.specs import spec_of

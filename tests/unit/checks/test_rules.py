@@ -10,15 +10,16 @@ import pytest
 
 from headwater.checks import Finding, Rule, Severity, Situation, all_rules, examine, together
 from headwater.checks.changes import OutputSchemaChanged, PlaceChanged, SettingKept, TimezoneChanged
-from headwater.checks.columns import SinkColumns, WatermarkColumn
 from headwater.checks.declared import (
     NotKnownOffline,
     SecretNotSet,
+    SinkColumns,
     SinkMode,
     UnusedTable,
+    WatermarkColumn,
     secret_problems,
 )
-from headwater.errors.catalogue.documents import SECRET_MISSING
+from headwater.errors.catalogue.pipelines import SECRET_MISSING
 from headwater.errors.catalogue.running import SECRET_NOT_SET
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.spec import PipelineSpec

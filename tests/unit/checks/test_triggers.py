@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Query, QueryRule
-from headwater.checks.real_time import RealTimeInterval, RealTimeMode, RealTimeSteps
+from headwater.checks.long_running import RealTimeInterval, RealTimeMode, RealTimeSteps
 from headwater.checks.triggers import (
     LimitNotKept,
     NothingYet,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Finding, Query, Severity
-from headwater.checks.unions import BranchWithoutWatermark
+from headwater.checks.watermarks import BranchWithoutWatermark
 from headwater.plan import QueryFacts
 from headwater.plan.facts import Refusal
 from headwater.plan.operators import ArbitraryState, EventTime, Kind, Operator

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.plain import script
-from headwater.engine.plain.messages import Caught
-from headwater.engine.plain.script import ScriptRun
 from headwater.errors.catalogue.programs import PASSING_CHECKPOINT
+from headwater.programs import script
+from headwater.programs.messages import Caught
+from headwater.programs.script import ScriptRun
 from tests.unit.checks.facts import facts
 from tests.unit.cli.conftest import Headwater
 

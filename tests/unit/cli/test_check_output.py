@@ -12,8 +12,8 @@ from headwater.checks import Finding, Severity
 from headwater.checks.outline import Outline
 from headwater.cli.render import show_check
 from headwater.cli.views import JsonView, LineView
-from headwater.errors.catalogue.files_source import CLEAN_UP_NEW_SINK
-from headwater.errors.catalogue.replay import NOT_REPLAYABLE
+from headwater.errors.catalogue.checks import NOT_REPLAYABLE
+from headwater.errors.catalogue.files import CLEAN_UP_NEW_SINK
 from headwater.errors.catalogue.running import SETTING_KEPT, SINK_MODE
 from headwater.plan import SourceFacts
 from headwater.values import Position

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from headwater.cli.dev_views import next_command, text_of
-from headwater.cli.dev_words import feed_of, refuse_contradictions, topics_of
-from headwater.dev.happenings import BrokerStarted, BrokerStopped, Produced, TopicReady
-from headwater.dev.producing import Feed
+from headwater.cli.dev_views import feed_of, next_command, refuse_contradictions, text_of, topics_of
+from headwater.dev.producing import BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageProblem
 from headwater.events import Said
 

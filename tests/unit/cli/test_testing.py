@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headwater.cli.testing_views import view_of_tests
-from headwater.testing.played import Noted, StepPlayed, TestBegun, TestPlayed, TestsChosen, TestsResult
+from headwater.cli.test_views import view_of_tests
+from headwater.testing.results import Noted, StepPlayed, TestBegun, TestPlayed, TestsChosen, TestsResult
 from tests.unit.cli.conftest import Headwater
 from tests.unit.testing.fake_player import FakePlayer, put_in_place
 from tests.unit.testing.played_results import failed, result, step

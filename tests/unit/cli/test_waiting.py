@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.api import checking
-from headwater.cli.waiting import waiting
-from headwater.engine.verdict import Verdict
+from headwater.cli.check_views import waiting
+from headwater.engine.outcome import Verdict
 from headwater.events import Event, Said, SparkStarting
 from tests.unit.cli.conftest import Headwater
 

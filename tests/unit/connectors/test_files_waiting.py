@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.files import waiting
-from headwater.connectors.files.waiting import waiting_at
+from headwater.connectors.files import folders
+from headwater.connectors.files.folders import waiting_at
 from headwater.values import Secret
 
 NONE: dict[str, int | None] = {"max_files_per_batch": None, "max_bytes_per_batch": None}
@@ -59,7 +59,7 @@ def test_limits_by_bytes_and_by_options_of_spark(folder: Path) -> None:
 
 
 def test_a_very_full_folder_is_not_counted_to_its_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "MOST", 2)
+    monkeypatch.setattr(folders, "MOST", 2)
     found = waiting_at((str(folder),), NONE, {})
     assert found
     assert (found.files, found.bytes, found.more) == (2, 6, True)

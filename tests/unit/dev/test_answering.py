@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headwater.dev.answering import knows_itself
+from headwater.dev.broker import knows_itself
 
 
 def metadata(*ports: int) -> bytes:

@@ -44,7 +44,7 @@ def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_without_java_it_says_so_before_it_fetches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.engine.java._from_package", lambda environ: None)
+    monkeypatch.setattr("headwater.spark.java._from_package", lambda environ: None)
     code, _ = refusal(Broker(tmp_path / "b", environ={"PATH": str(tmp_path), "HOME": str(tmp_path)}))
     assert code == "HW-JAVA-MISSING"
     assert list(tmp_path.iterdir()) == []

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headwater.dev import Listener
-from headwater.dev.server_properties import server_properties
+from headwater.dev.broker import server_properties
 
 
 def read(text: str) -> dict[str, str]:

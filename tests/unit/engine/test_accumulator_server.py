@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.accumulators import AccumulatorTCPServer, _start_update_server
 
-from headwater.engine.jvm import expect_closed_connections
+from headwater.spark.jvm import expect_closed_connections
 
 TOKEN = "token"
 SECONDS = 20.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.build import Builder
+from headwater.engine.builder import Builder
 from tests.unit.specs import spec_of
 
 PIPELINE = """

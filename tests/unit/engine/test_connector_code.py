@@ -11,8 +11,8 @@ import pytest
 from pyspark import cloudpickle
 
 from headwater.connectors import all_connectors
-from headwater.engine import connector_code
-from headwater.engine.connector_code import package_of, spark_module
+from headwater.engine import class_path
+from headwater.engine.class_path import package_of, spark_module
 from headwater.spec import Connector
 
 FILES = {
@@ -57,7 +57,7 @@ def test_the_package_of_a_module(module: str, package: str) -> None:
 @pytest.mark.usefixtures("site")
 def test_code_from_outside_needs_no_package_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"plain": Connector("plain", "Plain.", "hwt_plain.spark")}
-    monkeypatch.setattr(connector_code, "all_connectors", lambda: known)
+    monkeypatch.setattr(class_path, "all_connectors", lambda: known)
     assert b"hwt_plain.tasks" in cloudpickle.dumps(import_module("hwt_plain.tasks").task)  # type: ignore[no-untyped-call]
     sent = cloudpickle.dumps(spark_module("plain").task)  # type: ignore[no-untyped-call]
     with monkeypatch.context() as elsewhere:

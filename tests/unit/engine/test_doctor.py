@@ -11,8 +11,17 @@ from pathlib import Path
 import pytest
 
 from headwater.engine import doctor
-from headwater.engine.doctor import Check, check_folder, check_java, check_spark, examine
-from headwater.engine.machine import count_cores, file_system_of, read_memory, read_mounts
+from headwater.engine.doctor import (
+    Check,
+    check_folder,
+    check_java,
+    check_spark,
+    count_cores,
+    examine,
+    file_system_of,
+    read_memory,
+    read_mounts,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 GB = 1024**3
@@ -252,7 +261,7 @@ def test_a_folder_on_the_network(
 
 def test_the_nearest_mount_holds_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     table = "none / ext4 rw 0 0\nhost:/a /mnt/my\\040data nfs4 rw 0 0\nnone /mnt tmpfs rw 0 0\n"
-    monkeypatch.setattr("headwater.engine.machine._mounts", lambda: read_mounts(table))
+    monkeypatch.setattr("headwater.engine.doctor._mounts", lambda: read_mounts(table))
     assert file_system_of(Path("/mnt/my data/run")) == "nfs4"
     assert file_system_of(Path("/mnt/my data2")) == "tmpfs"
     assert file_system_of(Path("/home")) == "ext4"

@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import IntegerType, StructType
 
 from headwater.checks import Reached
-from headwater.engine import held as module
-from headwater.engine import verdict as asking
-from headwater.engine.held import HeldRows, held_by
-from headwater.engine.verdict import kept_settings, verdict
+from headwater.engine import facts as module
+from headwater.engine import outcome as asking
+from headwater.engine.facts import HeldRows, held_by
+from headwater.engine.outcome import kept_settings, verdict
 from headwater.plan import Graph, QueryFacts
 from tests.unit.specs import spec_of
 

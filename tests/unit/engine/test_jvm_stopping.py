@@ -8,7 +8,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
-from headwater.engine.jvm import Jvm
+from headwater.spark.jvm import Jvm
 
 
 class DeadJvm:

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.project_archive import driver_path
-from headwater.engine.project_code import ProjectCode
+from headwater.engine.project_code import ProjectCode, driver_path
 
 
 def project(root: Path, files: dict[str, str]) -> ProjectCode:

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from headwater.engine.class_path import JARS
-from headwater.engine.session import REDACTED_OPTIONS, WAREHOUSE, _holds, _with_secret_options_hidden
-from headwater.engine.settings import given_settings
+from headwater.engine.session import (
+    REDACTED_OPTIONS,
+    WAREHOUSE,
+    _holds,
+    _with_secret_options_hidden,
+    given_settings,
+)
 from tests.unit.specs import spec_of
 
 PIPELINE = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.engine.spark_errors import as_spark_said, condition_of, python_failure, sentence_of
+from headwater.spark.errors import as_spark_said, condition_of, python_failure, sentence_of
 
 ROOT = Path("/home/ada")
 FAILURE = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):

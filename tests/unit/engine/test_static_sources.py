@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.spark_errors import SparkSaid
 from headwater.engine.static_sources import StaticSources
+from headwater.spark.errors import SparkSaid
 from headwater.values import Secret
 from tests.unit.specs import ROOT, spec_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.events import QueryProgress
-from headwater.events.counts import SourceCounts
+from headwater.events.kinds import SourceCounts
 
 
 def progress(**more: object) -> QueryProgress:

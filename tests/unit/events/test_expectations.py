@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.events import QueryProgress
-from headwater.events.expectations import TableCounts
+from headwater.events.kinds import TableCounts
 
 PROGRESS = {
     "batchId": 3,

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import EnvironmentProblem
 from headwater.jars import TABLE, Artifact, JarStore, Release, artifacts
-from headwater.jars.ivy import Fetch
+from headwater.jars.cache import Fetch
 
 OLD, NEW = b"the older jar", b"the newer jar"
 

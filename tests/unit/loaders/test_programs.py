@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import PipelineError
-from headwater.loaders.programs import declares_pipeline
+from headwater.loaders.user_files import declares_pipeline
 
 PIPELINES = {
     "package": "import headwater as hw\np = hw.Pipeline('p')\n",

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headwater.errors import PipelineError
-from headwater.loaders.python_classes import class_ref_problems, declared_class
+from headwater.loaders.user_files import class_ref_problems, declared_class
 from headwater.spec import ClassRef, Method
-from headwater.spec.functions import class_of
+from headwater.spec.pipeline import class_of
 from headwater.values import Position
 
 METHODS = (

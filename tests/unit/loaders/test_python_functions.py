@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 
 from headwater.errors import PipelineError, Problem
-from headwater.loaders.functions import refuse_call, table_function, with_parameters
-from headwater.loaders.python_functions import called_function, declared_function
+from headwater.loaders.user_files import (
+    called_function,
+    declared_function,
+    refuse_call,
+    table_function,
+    with_parameters,
+)
 from headwater.spec import FunctionRef
-from headwater.spec.functions import function_of
+from headwater.spec.pipeline import function_of
 from headwater.values.positions import Position
 
 PLACE = Position("pipeline.yml", 12, 3)

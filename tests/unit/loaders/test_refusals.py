@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from headwater.api.checking import check, check_spec
 from headwater.checks import Severity
 from headwater.errors import PipelineError, Problem
-from headwater.loaders.declaration import Declaration
 from headwater.loaders.judge import judge
+from headwater.loaders.keys import Declaration
 from headwater.loaders.yaml_tree import parse_tree
 from headwater.values import Position, Secret, TextPosition
 from tests.unit.loaders.refusing import bare, expected, project, unclear, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.plan.conditions import Asked, Fault, columns_asked, fault_in
+from headwater.plan.sql import Asked, Fault, columns_asked, fault_in
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.plan.rewriting import grouped_by_windows
+from headwater.plan.sql import grouped_by_windows
 
 WRITTEN = {
     "SELECT window(at, '1 hour').start AS s, k FROM t GROUP BY window(at, '1 hour').start, k": (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from headwater.plan.lineage import beyond_rows, clock_reads
 from headwater.plan.operators import Expression
-from headwater.plan.row_by_row import beyond_rows, clock_reads
 from headwater.plan.tree import Node, Term
 
 STREAM = Node("StreamingRelationV2", stream="ticks")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.plan.sql_references import NotAQuery, NotSql, Reference, sql_references
+from headwater.plan.graph import NotAQuery, NotSql, Reference, sql_references
 
 
 @pytest.mark.parametrize(

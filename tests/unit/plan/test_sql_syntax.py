@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.plan.sql_references import NotSql, sql_references
+from headwater.plan.graph import NotSql, sql_references
 from tests.statements import GOOD, UNDECIDED, WRONG
 
 

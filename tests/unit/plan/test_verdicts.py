@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.plan import Graph
-from headwater.plan.verdicts import verdicts_of
+from headwater.plan.quarantine import verdicts_of
 from tests.unit.specs import spec_of
 
 PIPELINE = """

@@ -14,7 +14,7 @@ from headwater.errors.catalogue.running import QUERY_FAILED
 from headwater.events import Event, QueryProgress
 from headwater.events.idle import QueryInputs
 from headwater.runtime.handles import Run
-from headwater.runtime.incoming import Listener
+from headwater.runtime.query_state import Listener
 from headwater.runtime.supervisor import Supervisor
 from headwater.values import Trigger, Unpaced
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headwater.connectors.upkeep import Moment
+from headwater.connectors.contract import Moment
 from headwater.engine.query import Waiting
 from headwater.errors import Problem
-from headwater.runtime.backlog import Backlog, BacklogWatch
+from headwater.runtime.watches import Backlog, BacklogWatch
 
 
 def told(counts: list[int], at_most: int | None) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.errors import CheckpointError
 from headwater.plan import QueryFacts
-from headwater.runtime.beginning import begin_anew
+from headwater.runtime.resume import begin_anew
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import SinkSpec
 from tests.unit.specs import spec_of

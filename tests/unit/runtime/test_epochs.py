@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.connectors.upkeep import Moment
+from headwater.connectors.contract import Moment
 from headwater.errors import PipelineError
 from headwater.events import EpochCommitted, Event, QueryStatus, RunEnded
-from headwater.runtime.epochs import EpochWatch
 from headwater.runtime.handles import Run
+from headwater.runtime.watches import EpochWatch
 from headwater.values import Continuous, Duration
 from tests.unit.runtime.queries import FakeQuery, running
 

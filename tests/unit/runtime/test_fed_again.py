@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import CheckpointError
 from headwater.quarantine import Quarantine, feed
-from headwater.runtime.fed_again import take_in
+from headwater.runtime.resume import take_in
 from headwater.runtime.run_folder import RunFolder
 from tests.checkpoints import facts_of, stopped
 from tests.quarantines import commit, row

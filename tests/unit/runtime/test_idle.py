@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import cast
 
-from headwater.connectors.upkeep import Moment
+from headwater.connectors.contract import Moment
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
 from headwater.events import Event, QueryWaits
 from headwater.events.idle import InputMark
-from headwater.runtime.idle import MANY, IdleWatch
-from headwater.runtime.track import Track, summary_of
+from headwater.runtime.query_state import Track, summary_of
+from headwater.runtime.watches import MANY_INPUTS, IdleWatch
 from tests.unit.runtime.queries import FakeQuery
 
 NINE, TEN = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (9, 10))
@@ -52,17 +52,17 @@ def test_a_change_is_told_once_and_stands_in_the_summary() -> None:
 
 def test_it_is_said_once_when_it_has_lasted() -> None:
     track, _, watch, _, said = watched()
-    for batch in range(1, 3 * MANY):
+    for batch in range(1, 3 * MANY_INPUTS):
         track.brought["a"] = batch
         watch(MOMENT)
-        assert len(said) == (1 if batch > MANY else 0)
+        assert len(said) == (1 if batch > MANY_INPUTS else 0)
     assert said[0].code == "HW-INPUT-IDLE"
     assert (said[0].params["sources"], said[0].params["since"]) == ("b", "batch 0")
 
 
 def test_inputs_that_take_turns_are_never_said() -> None:
     track, _, watch, _, said = watched()
-    for batch in range(3 * MANY):
+    for batch in range(3 * MANY_INPUTS):
         track.brought["ab"[batch % 2]] = batch
         watch(MOMENT)
     assert said == []

@@ -13,11 +13,11 @@ import pytest
 from headwater.engine.listener import EventListener
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.checkpoints import FIRST_BATCH_OPEN
+from headwater.errors.catalogue.running import FIRST_BATCH_OPEN
 from headwater.events import Said
 from headwater.runtime.launch import Launch, Planned
-from headwater.runtime.options import RunOptions
-from headwater.runtime.phases import Phases
+from headwater.runtime.observers import Phases
+from headwater.runtime.supervisor import RunOptions
 
 PHASES = Phases(lambda event: None)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import Held
-from headwater.errors.catalogue.checkpoints import LOCK_REMOVED
+from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Event, QueryProgress, Said
 from headwater.runtime import RunOptions
 from headwater.runtime.locks import RunLocks

@@ -10,10 +10,10 @@ import pytest
 
 from headwater.engine.query import RunningQuery
 from headwater.errors import Interrupted
-from headwater.errors.catalogue.checkpoints import LOCK_REMOVED
+from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded, Said
 from headwater.runtime.handles import Run
-from headwater.runtime.track import Track
+from headwater.runtime.query_state import Track
 from headwater.values import Secret
 from tests.unit.runtime.queries import SECONDS, FailedQuery, FakeQuery, running
 

@@ -12,7 +12,7 @@ import pytest
 from headwater.api.quarantine import Replayed, replay
 from headwater.errors import CheckpointError
 from headwater.plan import Graph
-from headwater.plan.verdicts import verdicts_of
+from headwater.plan.quarantine import verdicts_of
 from headwater.quarantine import Quarantine, SetAside
 from tests.checkpoints import handed_out, stopped
 from tests.quarantines import commit, row

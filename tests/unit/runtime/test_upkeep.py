@@ -8,7 +8,7 @@ from typing import cast
 from headwater.checkpoint import Read
 from headwater.plan import QueryFacts
 from headwater.runtime.run_folder import RunFolder
-from headwater.runtime.upkeep import read_by_all
+from headwater.runtime.tasks import read_by_all
 
 COMMITTED = {
     "far": {"s": Read(files=frozenset(["/a", "/b"]))},

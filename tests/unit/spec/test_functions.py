@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headwater.spec.functions import function_of
+from headwater.spec.pipeline import function_of
 from headwater.values import Position
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spec.globs import escaped, is_pattern, local_matches, matcher, split_fixed, without_braces
+from headwater.spec.paths import escaped, is_pattern, local_matches, matcher, split_fixed, without_braces
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.spec.types import SIMPLE, canonical_type, parse_columns, quoted
+from headwater.spec.schema import SIMPLE, canonical_type, parse_columns, quoted
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from headwater.testing.results import StepTrace, TestResult
 from headwater.testing.steps import Test
 from tests.unit.testing.played_results import at, batch, failed, refused, result, step
 
-MODULE = "headwater.testing.player"
+MODULE = "headwater.testing.test_runner"
 
 
 class FakePlayer:

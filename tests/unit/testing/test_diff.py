@@ -21,7 +21,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headwater.engine.scripted.values import Reading, read_row
+from headwater.scripted.values import Reading, read_row
 from headwater.testing.diff import compare, describe, show
 from headwater.testing.results import RowDiff
 

@@ -9,7 +9,6 @@ from textwrap import dedent
 import pytest
 
 from headwater.errors import PipelineError, Problem
-from headwater.testing.files import load_tests
 from headwater.testing.steps import (
     UNSAID,
     Advance,
@@ -24,6 +23,7 @@ from headwater.testing.steps import (
     Stop,
     Test,
 )
+from headwater.testing.test_files import load_tests
 
 Write = Callable[[str], Path]
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 
-from headwater.testing.json_form import result_json, value_json
 from headwater.testing.report import report
-from headwater.testing.results import Failure
+from headwater.testing.results import Failure, result_json, value_json
 from headwater.values import Position
 from tests.unit.testing.played_results import FILE, ROWS_FAIL, at, batch, failed, refused, result, step
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.testing.steps import Advance, Check, Crash, Feed, Start, Step, Stop, Test
-from headwater.testing.variants import crashed, shuffled
+from headwater.testing.steps import Advance, Check, Crash, Feed, Start, Step, Stop, Test, crashed, shuffled
 
 
 def made(*steps: Step) -> Test:

@@ -12,7 +12,7 @@ import pytest
 
 import headwater
 from headwater.values import Position
-from headwater.values.own_code import is_own_code, own_place, raising_place, spark_asks
+from headwater.values.user_frames import is_own_code, own_place, raising_place, spark_asks
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.values.secret_names import looks_secret, masked, secrets_in
+from headwater.values.secrets import looks_secret, masked, secrets_in
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="geheim";'
 

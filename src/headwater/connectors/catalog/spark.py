@@ -9,8 +9,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors.catalog.options import CatalogSource
-from headwater.connectors.context import Context
-from headwater.connectors.spark_options import plain
+from headwater.connectors.contract import Context
+from headwater.connectors.options import plain
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.connectors import CATALOG_NO_TABLE
 from headwater.values import nearest

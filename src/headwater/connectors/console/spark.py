@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.console.options import ConsoleSink
-from headwater.connectors.context import Context
-from headwater.connectors.spark_options import plain
+from headwater.connectors.contract import Context
+from headwater.connectors.options import plain
 
 
 def write_stream(writer: DataStreamWriter, options: ConsoleSink, context: Context) -> DataStreamWriter:

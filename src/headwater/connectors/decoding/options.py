@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -17,14 +18,12 @@ from pydantic import (
     model_validator,
 )
 
-from headwater.connectors.decoding.avro_types import avro_columns
-from headwater.connectors.decoding.protobuf_types import protobuf_columns
-from headwater.connectors.passwords import Password
-from headwater.connectors.schema_files import SchemaField, read_schema
+from headwater.connectors.decoding.executors import UNKNOWN
+from headwater.connectors.decoding.schemas import avro_columns, protobuf_columns
+from headwater.connectors.options import Password, SchemaField, read_schema
 from headwater.spec import Schema
 from headwater.spec.paths import ProjectPath
-from headwater.spec.schema import Column
-from headwater.spec.types import quoted
+from headwater.spec.schema import Column, quoted
 from headwater.values import nearest
 
 Format = Literal["avro", "csv", "json", "protobuf", "raw", "text"]
@@ -307,3 +306,18 @@ class Decoded(Decoding):
             yield from (Column(column.name, column.type) for column in read.columns)
         for name, new in (self.kafka_columns or {}).items():
             yield Column(new, MESSAGE_COLUMNS[name])
+
+
+# Which numbers of schemas a source has found known or unknown: notes in the run folder.
+
+
+def decisions(folder: Path, source: str) -> Path:
+    """Where the run folder has the notes of a source."""
+    return folder / "registry" / source
+
+
+def ask_again(folder: Path, source: str) -> None:
+    """Forget which numbers were unknown, so that the registry is asked for them once more."""
+    for note in decisions(folder, source).glob("*/[0-9]*"):
+        if note.read_text("utf-8") == UNKNOWN:
+            note.unlink()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headwater.errors import Problem
-from headwater.errors.catalogue.files_bad_rows import FILES_BAD_ROWS
+from headwater.errors.catalogue.files import FILES_BAD_ROWS
 from headwater.spec import SourceSpec
 from headwater.spec.paths import is_uri
 from headwater.values import BadRows

@@ -10,13 +10,12 @@ from pathlib import Path
 from re import Pattern
 
 from headwater.checkpoint import Checkpoint, LocalStore, SourceFile
-from headwater.connectors.upkeep import Moment, Reader
+from headwater.connectors.contract import Moment, Reader
 from headwater.errors import CheckpointError, Problem
-from headwater.errors.catalogue.checkpoints import NOT_A_FILE_LOG
-from headwater.errors.catalogue.files_source import CLEAN_UP_CHANGED, CLEAN_UP_FAILED
+from headwater.errors.catalogue.files import CLEAN_UP_CHANGED, CLEAN_UP_FAILED
+from headwater.errors.catalogue.running import NOT_A_FILE_LOG
 from headwater.spec import CleanUp
-from headwater.spec.globs import matcher, read_matcher, split_fixed
-from headwater.spec.paths import glob_spelt_once, local_path
+from headwater.spec.paths import glob_spelt_once, local_path, matcher, read_matcher, split_fixed
 
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import threading
+import traceback
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 from headwater.checkpoint import LocalStore
 from headwater.connectors.files.sink_folder import KEPT
+from headwater.errors import CheckpointError, Problem
+from headwater.errors.catalogue.files import COMPACTION_FAILED
+from headwater.spec.paths import as_glob
+from headwater.values import scrub
 
 VERSION = 1
 RECORD = f"{KEPT}/compaction.json"
@@ -152,3 +162,263 @@ class Record:
 def _pass(noted: Mapping[str, object]) -> Pass:
     read = Pass(**noted)  # type: ignore[arg-type]
     return replace(read, replaced=tuple(read.replaced), written=tuple(read.written))
+
+
+# Text files joined byte by byte: what stands around their rows, and the copying, through Hadoop's codecs.
+
+_EDGE = 1 << 16
+_ROOT = re.compile(rb"\s*(?:<\?xml.*?\?>)?\s*<([^\s<>/?!]+)[^<>]*>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What stands around the rows of a text file; files with the same frame can be joined."""
+
+    suffix: str
+    head: bytes = b""
+    tail: bytes = b""
+    odd: str = ""
+    """The name of a file that is not as Spark writes it; it is joined to no other."""
+
+
+def frame_of(name: str, format: str, options: Mapping[str, str], begin: bytes, end: bytes) -> Frame:
+    """The frame of a file by its first and last bytes: a csv file's names, an xml file's root element."""
+    suffix = "".join(Path(name).suffixes)
+    odd = Frame(suffix, odd=name)
+    if not begin:
+        return Frame(suffix)
+    if format == "xml":
+        root = _ROOT.match(begin)
+        tail = re.search(rb"\s*</" + re.escape(root[1]) + rb"\s*>\s*\Z", end) if root else None
+        return Frame(suffix, root[0], tail[0]) if root and tail else odd
+    given = {key.lower(): value for key, value in options.items()}
+    line_end = given.get("linesep", "\n").encode()
+    if not end.endswith(line_end):
+        return odd
+    if format != "csv" or given.get("header", "").lower() != "true":
+        return Frame(suffix)
+    names, found, _ = begin.partition(line_end)
+    # A name with a line break in it goes on behind the first line.
+    return Frame(suffix, names + found) if found and names.count(b'"') % 2 == 0 else odd
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Reads and joins text files, packed or not, on the driver; none is held in memory."""
+
+    spark: Any
+    format: str
+    options: Mapping[str, str]
+
+    def frame(self, file: Path) -> Frame:
+        """What stands around the rows of a file."""
+        length = self._length(file)
+        edge = min(length, _EDGE)
+        begin, end = self._at(file, 0, edge), self._at(file, length - edge, edge)
+        return frame_of(file.name, self.format, self.options, begin, end)
+
+    def join(self, files: list[Path], into: Path, frame: Frame) -> None:
+        """Write one file with the rows of all, within the frame that they share."""
+        with closing(self._packed(into)) as out:
+            out.write(bytearray(frame.head))
+            for file in files:
+                rows = self._length(file) - len(frame.head) - len(frame.tail)
+                if rows > 0:
+                    with closing(self._unpacked(file)) as source:
+                        self._bytes.copyLarge(source, out, len(frame.head), rows)
+            out.write(bytearray(frame.tail))
+
+    def _length(self, file: Path) -> int:
+        """The length of what was packed."""
+        with closing(self._unpacked(file)) as source:
+            return int(self._bytes.consume(source))
+
+    def _at(self, file: Path, start: int, length: int) -> bytes:
+        with closing(self._unpacked(file)) as source:
+            self._bytes.skipFully(source, start)
+            return bytes(source.readNBytes(length))
+
+    def _unpacked(self, file: Path) -> Any:
+        source, codec = self._java.java.io.FileInputStream(str(file)), self._codec(file)
+        return codec.createInputStream(source) if codec is not None else source
+
+    def _packed(self, file: Path) -> Any:
+        out, codec = self._java.java.io.FileOutputStream(str(file)), self._codec(file)
+        return codec.createOutputStream(out) if codec is not None else out
+
+    def _codec(self, file: Path) -> Any:
+        """The codec that the name tells, None if it tells none."""
+        hadoop = self._java.org.apache.hadoop
+        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
+        return hadoop.io.compress.CompressionCodecFactory(conf).getCodec(hadoop.fs.Path(file.name))
+
+    @property
+    def _java(self) -> Any:
+        return self.spark._jvm
+
+    @property
+    def _bytes(self) -> Any:
+        return self._java.org.apache.commons.io.IOUtils
+
+
+# Rewriting small files as one: the rows that come out are exactly those that went in.
+
+TYPED = ("avro", "orc", "parquet")
+_WHOLE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+
+
+class RowsDifferError(Exception):
+    """The rewritten files do not hold what the small ones hold."""
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Rewrites files of one sink. Typed formats are read and written; text is joined byte by byte.
+
+    Text is not parsed, because what comes out could differ: numbers are written in another way, empty values
+    become nulls, columns of an older schema get lost.
+    """
+
+    spark: Any
+    folder: Path
+    format: str
+    options: Mapping[str, str]
+    """What the sink writes with."""
+
+    def see_jars(self) -> None:
+        """Let this thread see the jars that the session got after its JVM was started."""
+        loader = self.spark._jsparkSession.sharedState().jarClassLoader()
+        self.spark._jvm.java.lang.Thread.currentThread().setContextClassLoader(loader)
+
+    def rewrite(self, group: Iterable[str]) -> Iterator[Rewritten]:
+        """One new file for all that fit together; a file that fits no other stays."""
+        files = [self.folder / name for name in group]
+        for alike in self._alike(files):
+            if len(alike) > 1:
+                staging = self.folder / STAGING / uuid4().hex
+                write = self._write if self.format in TYPED else self._join
+                write(alike, staging)
+                names = tuple(file.relative_to(self.folder).as_posix() for file in alike)
+                yield Rewritten(names, _written(staging))
+
+    def _alike(self, files: list[Path]) -> list[list[Path]]:
+        """Files that can become one: avro with one schema, text with the same around its rows."""
+        if self.format in ("orc", "parquet"):
+            return [files]
+        key: Callable[[Path], Hashable] = self._schema if self.format == "avro" else self._text.frame
+        alike: dict[Hashable, list[Path]] = {}
+        for file in files:
+            alike.setdefault(key(file), []).append(file)
+        return list(alike.values())
+
+    def _schema(self, file: Path) -> str:
+        return str(self._read([file]).schema.json())
+
+    def _read(self, files: Iterable[Path]) -> Any:
+        # Files of an older schema may lack columns, or have some that the query has no more.
+        reader = self.spark.read.format(self.format).options(mergeSchema="true", **_WHOLE)
+        return reader.load([as_glob(str(file), file) for file in files])
+
+    def _write(self, files: list[Path], staging: Path) -> None:
+        rows = self._read(files)
+        rows.coalesce(1).write.format(self.format).options(**self.options).save(str(staging))
+        before, after = rows.count(), self._read(_written(staging)).count()
+        if before != after:
+            raise RowsDifferError(f"{before} rows became {after}")
+
+    def _join(self, files: list[Path], staging: Path) -> None:
+        staging.mkdir(parents=True)
+        frame = self._text.frame(files[0])
+        self._text.join(files, staging / f"part{frame.suffix}", frame)
+
+    @property
+    def _text(self) -> TextFiles:
+        return TextFiles(self.spark, self.format, self.options)
+
+
+def _written(staging: Path) -> tuple[Path, ...]:
+    """The files that were written, on the disk for good."""
+    files = tuple(sorted(file for file in staging.iterdir() if file.name.startswith("part")))
+    for file in files:
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+    return files
+
+
+# Rewrites small files in a thread of its own, while the query goes on.
+
+_INTERRUPT_SECONDS = 5.0
+
+
+class Compactor:
+    """Stages new files for one sink; it neither moves them to their places nor touches the log.
+
+    Its Spark jobs run in a fair pool of their own, so they take turns with the queries. What goes wrong once
+    would go wrong again: after a failure nothing is begun until the next start.
+    """
+
+    def __init__(self, sink: str, rewriter: Rewriter, patience: float) -> None:
+        self._sink = sink
+        self._rewriter = rewriter
+        self._patience = patience
+        self._job_group = f"headwater compaction {uuid4().hex}"
+        self._thread: threading.Thread | None = None
+        self._cancelled = threading.Event()
+        self._done: list[Rewritten] = []
+        self._problem: Problem | None = None
+        self._failed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether something new can be begun."""
+        return self._thread is None and not self._failed
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether there is something to take."""
+        return self._thread is not None and not self._thread.is_alive()
+
+    def begin(self, groups: list[tuple[str, ...]]) -> None:
+        """Rewrite each group of files; nothing happens when there is none."""
+        if groups:
+            self._done, self._problem = [], None
+            self._thread = threading.Thread(
+                target=self._work, args=(groups,), daemon=True, name=f"headwater compaction {self._sink}"
+            )
+            self._thread.start()
+
+    def take(self) -> list[Rewritten]:
+        """What was rewritten since `begin`; an error if that failed."""
+        self._thread = None
+        if self._problem:
+            self._failed = True
+            raise CheckpointError(self._problem)
+        return self._done
+
+    def end(self, *, patient: bool) -> None:
+        """Wait for what was begun, but not longer than a stop waits for a batch; give it up then."""
+        if self._thread is None:
+            return
+        self._thread.join(self._patience if patient else 0)
+        if self._thread.is_alive():
+            self._cancelled.set()
+            if patient:
+                self._rewriter.spark.sparkContext.cancelJobGroup(self._job_group)
+            self._thread.join(_INTERRUPT_SECONDS)
+            self._thread, self._failed = None, True
+
+    def _work(self, groups: list[tuple[str, ...]]) -> None:
+        context: Any = self._rewriter.spark.sparkContext
+        try:
+            self._rewriter.see_jars()
+            context.setLocalProperty("spark.scheduler.pool", f"{self._sink} compaction")
+            context.setJobGroup(self._job_group, f"{self._sink}: small files are rewritten")
+            for group in groups:
+                for rewritten in self._rewriter.rewrite(group):
+                    self._done.append(rewritten)
+                if self._cancelled.is_set():
+                    return
+        except Exception as error:  # noqa: BLE001 - Spark's errors are many kinds: all are told by `take`
+            says = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            problem = COMPACTION_FAILED.at(None, sink=self._sink, says=scrub(says))
+            self._problem = replace(problem, detail=scrub(traceback.format_exc()))

@@ -18,10 +18,16 @@ from pydantic import (
 )
 
 from headwater.connectors.files import bad_rows
-from headwater.connectors.files.partition_folders import is_left_to_spark, may_add_columns
-from headwater.connectors.files.spark_names import READ, WRITTEN
-from headwater.connectors.files.waiting import KEYS, ignored_at, waiting_at
-from headwater.connectors.schema_files import SchemaField, read_schema
+from headwater.connectors.files.folders import (
+    KEYS,
+    READ,
+    WRITTEN,
+    ignored_at,
+    is_left_to_spark,
+    may_add_columns,
+    waiting_at,
+)
+from headwater.connectors.options import SchemaField, read_schema
 from headwater.errors import Problem
 from headwater.errors.catalogue.connectors import (
     FILES_CSV_COLUMN,

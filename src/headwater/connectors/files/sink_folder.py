@@ -1,13 +1,18 @@
-"""The folder of a files sink as it lies on the disk: its log's entries by their names there."""
+"""The list of committed files of a sink, for readers that know nothing of Spark's log."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.checkpoint import LocalStore, SinkFile, SinkLog
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.files_sink import FILE_OUTSIDE_FOLDER
+from headwater.errors.catalogue.files import FILE_OUTSIDE_FOLDER
 from headwater.spec.paths import local_path
+
+# The folder of a files sink as it lies on the disk: its log's entries by their names there.
 
 KEPT = "_headwater"
 """What Headwater keeps in the folder; Spark and other readers pass over names that begin with `_`."""
@@ -34,3 +39,104 @@ def _path(file: SinkFile) -> Path:
 def _lies_in(path: Path, folder: Path) -> bool:
     # The same folder may have been written through a link.
     return path.is_relative_to(folder) or path.resolve().is_relative_to(folder.resolve())
+
+
+VERSION = 1
+MANIFEST = f"{KEPT}/manifest.json"
+LIST = f"{KEPT}/files.txt"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The committed files of a sink's folder.
+
+    _headwater/manifest.json    {"version": 1, "sink": "orders", "format": "parquet", "batch": 12,
+                                 "partition_by": ["shop"],
+                                 "files": [
+                                 {"path": "shop=north/part-0….parquet", "size": 712}
+                                 ]}
+    _headwater/files.txt        shop=north/part-0….parquet
+
+    `batch` is the newest batch whose files are listed; paths are relative to the folder. Each of the two is
+    replaced whole, so a reader sees the list of one batch or of another, never a part. Files without a byte
+    hold no row and are left out, because many readers fail on them.
+    """
+
+    sink: str
+    format: str
+    partition_by: tuple[str, ...]
+    batch: int
+    files: tuple[tuple[str, int], ...]
+
+    @property
+    def text(self) -> str:
+        """The content of `manifest.json`, one file a line."""
+        head = {
+            "version": VERSION,
+            "sink": self.sink,
+            "format": self.format,
+            "batch": self.batch,
+            "partition_by": list(self.partition_by),
+        }
+        files = [json.dumps({"path": path, "size": size}, ensure_ascii=False) for path, size in self.files]
+        listed = ",\n".join(files)
+        return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "files": [\n{listed}\n]}}\n'
+
+    @property
+    def paths(self) -> str:
+        """The content of `files.txt`."""
+        return "".join(f"{path}\n" for path, _ in self.files)
+
+    def write(self, folder: Path) -> None:
+        """Replace both files; OSError if that can't be done."""
+        (folder / KEPT).mkdir(exist_ok=True)
+        store = LocalStore(folder)
+        store.replace(LIST, self.paths.encode())
+        store.replace(MANIFEST, self.text.encode())
+
+
+def listed(folder: Path, files: Iterable[SinkFile]) -> tuple[tuple[str, int], ...]:
+    """Names and sizes of the files that hold something."""
+    return tuple((name_in(folder, file), file.size) for file in files if file.size)
+
+
+def remove(folder: Path) -> None:
+    """Take the manifest away: one that nobody keeps up to date would mislead."""
+    store = LocalStore(folder)
+    for name in (MANIFEST, LIST):
+        store.delete(name)
+
+
+# The names in the log of Spark's file sink.
+
+_COMPACT = ".compact"
+
+
+def newest(names: Iterable[str]) -> int | None:
+    """The newest batch in the log."""
+    stems = [name.removesuffix(_COMPACT) for name in names]
+    return max((int(stem) for stem in stems if stem.isdigit()), default=None)
+
+
+def removable(names: Collection[str], batch: int) -> list[str]:
+    """The files whose removal takes the newest batch out of the log, and nothing else with it.
+
+    Every tenth file or so is `N.compact` and repeats all the batches before it. It can go only while what it
+    repeats is still there: every file since the last compact one, or since the beginning.
+    """
+    if (newest(names) or 0) > batch:
+        return []
+    if str(batch) in names:
+        return [str(batch)]
+    if f"{batch}{_COMPACT}" not in names:
+        return []
+    return [f"{batch}{_COMPACT}"] if _is_whole(names, batch - 1) else []
+
+
+def _is_whole(names: Collection[str], newest: int) -> bool:
+    """Whether the batches up to this one can be read without a later file."""
+    while newest >= 0 and f"{newest}{_COMPACT}" not in names:
+        if str(newest) not in names:
+            return False
+        newest -= 1
+    return True

@@ -15,21 +15,20 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructField, StructType
 
 from headwater.checkpoint import SINK_LOG
-from headwater.connectors.context import Context, StaticRows
-from headwater.connectors.files.admission.planned import PlannedFiles
-from headwater.connectors.files.admission.record import place_of
-from headwater.connectors.files.admission.task import Admissions, Finished
+from headwater.connectors.contract import Context, Reader, StaticRows, Task
+from headwater.connectors.files.admission import Admissions, Finished, place_of
 from headwater.connectors.files.bad_rows import admits
 from headwater.connectors.files.clean_up import FinishedFiles
-from headwater.connectors.files.compactor import Compactor
-from headwater.connectors.files.judging.reading.spark import JudgedFiles
+from headwater.connectors.files.compaction import Compactor, Rewriter
+from headwater.connectors.files.folders import is_left_to_spark
+from headwater.connectors.files.opening import PlannedFiles
 from headwater.connectors.files.options import FilesSink, FilesSource
-from headwater.connectors.files.partition_folders import is_left_to_spark
-from headwater.connectors.files.reading.spark import (
+from headwater.connectors.files.reading import (
     NO_GLOB,
     columns_of,
     decoded,
     file_of_row,
+    folders_of,
     format_options,
     limits,
     lister,
@@ -41,17 +40,13 @@ from headwater.connectors.files.reading.spark import (
     struct_of,
     united,
 )
-from headwater.connectors.files.rewriting import Rewriter
-from headwater.connectors.files.sink_folder import named_outside
-from headwater.connectors.files.sink_log import newest, removable
-from headwater.connectors.files.source_folders import folders_of
-from headwater.connectors.files.static.spark import StaticFiles
-from headwater.connectors.files.upkeep import FilesUpkeep
-from headwater.connectors.spark_options import plain
-from headwater.connectors.upkeep import Reader, Task
+from headwater.connectors.files.sink_folder import named_outside, newest, removable
+from headwater.connectors.files.sink_tasks import FilesUpkeep
+from headwater.connectors.files.static import StaticFiles
+from headwater.connectors.files.validated import JudgedFiles
+from headwater.connectors.options import plain
 from headwater.spec import CleanUp
-from headwater.spec.globs import is_pattern
-from headwater.spec.paths import as_glob, fixed_folder, in_project, is_uri
+from headwater.spec.paths import as_glob, fixed_folder, in_project, is_pattern, is_uri
 from headwater.values import Refresh
 
 _SMALL = re.compile(r"\b(?:small|tiny)int\b(?!:)")

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from headwater.spec import Connector, Delivery, FunctionRef, Method, SinkOptions, SinkSide
-from headwater.spec.functions import ClassField, FunctionField
+from headwater.spec.pipeline import ClassField, FunctionField
 
 
 class ForeachSink(SinkOptions):

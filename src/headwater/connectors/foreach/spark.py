@@ -13,14 +13,14 @@ from pyspark import RDD, cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.connectors.context import Context
+from headwater.connectors.contract import Context
 from headwater.connectors.foreach import task
 from headwater.connectors.foreach.options import METHODS, ForeachSink
 from headwater.connectors.foreach.unpicklable import blame, line_of
 from headwater.connectors.user_classes import class_problems
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.userclasses import CLASS_NOT_MADE, NOT_SERIALIZABLE
-from headwater.values.user_lines import user_line
+from headwater.errors.catalogue.user_code import CLASS_NOT_MADE, NOT_SERIALIZABLE
+from headwater.values.user_frames import user_line
 
 # The executors may have no Headwater.
 cloudpickle.register_pickle_by_value(task)  # type: ignore[no-untyped-call]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from headwater.spec import Connector, Delivery, FunctionRef, SinkOptions, SinkSide
-from headwater.spec.functions import FunctionField
+from headwater.spec.pipeline import FunctionField
 
 
 class ForeachBatchSink(SinkOptions):

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.connectors.context import Context
+from headwater.connectors.contract import Context
 from headwater.connectors.foreach_batch.options import ForeachBatchSink
 
 

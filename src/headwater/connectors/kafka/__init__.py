@@ -1,7 +1,7 @@
 """Topics of an Apache Kafka cluster."""
 
-from headwater.connectors.kafka.options import CONNECTOR
-from headwater.connectors.kafka.sink.options import KafkaSink
-from headwater.connectors.kafka.source.options import KafkaSource
+from headwater.connectors.kafka.connector import CONNECTOR
+from headwater.connectors.kafka.sink_options import KafkaSink
+from headwater.connectors.kafka.source_options import KafkaSource
 
 __all__ = ["CONNECTOR", "KafkaSink", "KafkaSource"]

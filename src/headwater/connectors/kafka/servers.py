@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from headwater.connectors.passwords import Password
+from headwater.connectors.options import Password
 from headwater.spec import ConnectorOptions
 from headwater.spec.paths import ProjectPath
 from headwater.values import Secret
@@ -195,3 +196,18 @@ def _text(path: str) -> str:
         return Path(path).read_text(encoding="ascii", errors="replace")
     except OSError as error:
         raise ValueError(f"{path} can't be read ({error.strerror}); let this user read it") from error
+
+
+# Which names a topic can have.
+
+_LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def topic_name(name: str) -> str:
+    """A name as Kafka takes it; ValueError for another."""
+    if not _LEGAL.fullmatch(name) or name in (".", ".."):
+        raise ValueError(
+            f"`{name}` is no name of a topic; Kafka takes letters from a to z, digits, `.`, `_` and `-`, "
+            "at most 249 of them"
+        )
+    return name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.connectors.context import Context
+from headwater.connectors.contract import Context
 from headwater.connectors.memory.options import MemorySink
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.connectors.context import Context
+from headwater.connectors.contract import Context
 from headwater.connectors.noop.options import NoopSink
-from headwater.connectors.spark_options import plain
+from headwater.connectors.options import plain
 
 
 def write_stream(writer: DataStreamWriter, options: NoopSink, context: Context) -> DataStreamWriter:

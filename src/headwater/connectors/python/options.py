@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from headwater.connectors.schema_files import SchemaField, read_schema
+from headwater.connectors.options import SchemaField, read_schema
 from headwater.spec import (
     ClassRef,
     Connector,
@@ -17,7 +17,7 @@ from headwater.spec import (
     SourceOptions,
     SourceSide,
 )
-from headwater.spec.functions import ClassField
+from headwater.spec.pipeline import ClassField
 
 
 class PythonSource(SourceOptions):

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.connectors.context import Context
+from headwater.connectors.contract import Context
+from headwater.connectors.options import plain
 from headwater.connectors.python.options import PythonSink, PythonSource
-from headwater.connectors.spark_options import plain
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import (
     PYTHON_METHOD_MISSING,

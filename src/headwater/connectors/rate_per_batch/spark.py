@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.connectors.context import Context
+from headwater.connectors.contract import Context
+from headwater.connectors.options import plain
 from headwater.connectors.rate_per_batch.options import RatePerBatchSource
-from headwater.connectors.spark_options import plain
 
 
 def read_stream(spark: SparkSession, options: RatePerBatchSource, context: Context) -> DataFrame:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.connectors.context import Context
+from headwater.connectors.contract import Context
+from headwater.connectors.options import plain
 from headwater.connectors.socket.options import SocketSource
-from headwater.connectors.spark_options import plain
 
 
 def read_stream(spark: SparkSession, options: SocketSource, context: Context) -> DataFrame:

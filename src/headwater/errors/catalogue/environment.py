@@ -133,3 +133,91 @@ INTERNAL = Entry(
     "Headwater met something it has no word for: {error}.",
     "Run the command again with `--verbose` and report what it prints.",
 )
+
+
+# What can go wrong with a local server for development.
+
+BROKER_NOT_STARTED = Entry(
+    "HW-BROKER-NOT-STARTED",
+    "The Kafka broker did not come up: {reason}.",
+    "Read {log}; another broker on this folder has to be stopped first, or choose another with `--folder`.",
+)
+BROKER_ENDED = Entry(
+    "HW-BROKER-ENDED",
+    "The Kafka broker ended by itself: {reason}.",
+    "Read {log}, and start it again with the same `--folder`: what was written is there.",
+)
+BROKER_FOLDER = Entry(
+    "HW-BROKER-FOLDER",
+    "The broker's folder {folder} can't be written: {reason}.",
+    "Choose one that you may write with `--folder`.",
+)
+PORT_TAKEN = Entry(
+    "HW-PORT-TAKEN",
+    "Port {port} on {host} is taken by another program.",
+    "Choose another with `--port`, or let a free one be found with `--port 0`; if it is a broker, send to it "
+    "with `--servers {host}:{port}`.",
+)
+KAFKA_CLIENT_MISSING = Entry(
+    "HW-KAFKA-CLIENT-MISSING",
+    "Topics and messages need the Python package confluent-kafka, which is not installed.",
+    "Run `pip install 'headwater[kafka]'`.",
+)
+BROKER_REFUSED = Entry(
+    "HW-BROKER-REFUSED",
+    "The broker at {servers} did not {what}: {reason}.",
+    "Correct what the sentence names, or look whether the broker runs: `headwater dev kafka` starts one.",
+)
+DEV_OPTIONS = Entry(
+    "HW-DEV-OPTIONS",
+    "{says}.",
+    "See `headwater dev kafka --help`; `headwater dev kafka --produce events.jsonl --topic events` starts a "
+    "broker and fills a topic.",
+)
+BAD_TOPICS = Entry(
+    "HW-BAD-TOPICS",
+    "`--topics {text}` can't be read: {says}.",
+    "Write names with a number of partitions where it is not 1: `--topics impressions:2,clicks`.",
+)
+BAD_PRODUCE_RATE = Entry(
+    "HW-BAD-PRODUCE-RATE",
+    "`--rate {text}` is not a rate: {says}.",
+    "Write messages in a time: `--rate 100/s` or `--rate 500/m`.",
+)
+PRODUCE_FILE = Entry(
+    "HW-PRODUCE-FILE",
+    "{file} can't be read: {reason}.",
+    "Name a file with one message in each line, or `-` for standard input.",
+)
+
+
+# Why the executors of a cluster cannot use local paths.
+
+PATH_NOT_SHARED = Entry(
+    "HW-PATH-NOT-SHARED",
+    "{use} {path}, a local path that not all executors share with the driver: {hosts}.",
+    "Mount a shared file system at the same path on the driver and on every worker, and set {key} to a path "
+    "on it; or run on one machine with `--master 'local[*]'`.",
+)
+PATH_NOT_WRITABLE = Entry(
+    "HW-PATH-NOT-WRITABLE",
+    "{use} {path}, where not all executors can create files: {hosts}.",
+    "Grant write permission on this directory to the user that runs the executors; or set {key} to a "
+    "directory that the driver and every executor can write.",
+)
+NO_EXECUTORS = Entry(
+    "HW-NO-EXECUTORS",
+    "Headwater could not check whether executors share the local path {path}: {master} provided no executor "
+    "within {seconds} s.",
+    "Provide a worker with enough free cores and memory for one executor, then run again. If the cluster "
+    "needs longer, raise `spark.scheduler.maxRegisteredResourcesWaitingTime`; Headwater then waits longer, "
+    "too.",
+    retry=True,
+)
+EXECUTORS_NOT_ASKED = Entry(
+    "HW-EXECUTORS-NOT-ASKED",
+    "Headwater could not check whether the executors of {master} share the local path {path}: {reason}.",
+    "Read the log of the executors, fix the cause and run again: they need the driver's Python version, "
+    "{python} (set PYSPARK_PYTHON to its path on the workers), and mounts that respond.",
+    retry=True,
+)

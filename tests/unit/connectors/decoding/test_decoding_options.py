@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from headwater.connectors.decoding import reading
+from headwater.connectors.decoding import executors
 from headwater.connectors.decoding.options import Decoded
 from headwater.values import secret
 from tests.encoded import BIRD, descriptor_file, maps, message
@@ -64,7 +64,7 @@ def test_the_keys_of_protobufs_maps_are_texts(tmp_path: Path) -> None:
     said = options(tmp_path, format="protobuf", descriptor="maps.desc", message="field.Maps")
     assert said.columns.ddl == "by_name map<string,int>, by_number map<string,int>"
     data = message(maps(), "field.Maps", by_name={"a": 1}, by_number={5: 2})
-    read = reading.protobuf(maps(), "field.Maps")(data)
+    read = executors.protobuf(maps(), "field.Maps")(data)
     assert read == ('{"by_name": {"a": 1}, "by_number": {"5": 2}}', None, None)
     assert options(schema="a map<string,map<string collate UNICODE,int>>").columns.names == ("a",)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.decoding import reading
-from headwater.connectors.decoding.decisions import ask_again, decisions
-from headwater.connectors.decoding.reading import KNOWN, UNKNOWN, Decided, RegistryFailed, RegistryFolder
+from headwater.connectors.decoding import executors
+from headwater.connectors.decoding.executors import KNOWN, UNKNOWN, Decided, RegistryFailed, RegistryFolder
+from headwater.connectors.decoding.options import ask_again, decisions
 from tests.encoded import avro, numbered
 from tests.schema_registry import PASSWORD, USER, StandIn, schema_registry
 
@@ -25,19 +25,19 @@ GOOD, BAD = ('{"id": 7}', None, None), (None, "unknown schema id", "5")
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test is a worker of its own."""
     kept: dict[object, object] = {}
-    monkeypatch.setattr(reading, "_kept", lambda: kept)
-    monkeypatch.setattr(reading, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(executors, "_kept", lambda: kept)
+    monkeypatch.setattr(executors, "_PAUSES", (0.0, 0.0))
 
 
-def server(registry: StandIn) -> reading.RegistryServer:
-    return reading.RegistryServer(registry.url, USER, PASSWORD)
+def server(registry: StandIn) -> executors.RegistryServer:
+    return executors.RegistryServer(registry.url, USER, PASSWORD)
 
 
 def test_the_first_answer_counts_for_every_query(tmp_path: Path) -> None:
     folder = str(decisions(tmp_path, "birds") / "value")
     with schema_registry() as registry:
         query, quarantine = (
-            reading.avro_by_number(server(registry), None, Decided(folder)) for _ in range(2)
+            executors.avro_by_number(server(registry), None, Decided(folder)) for _ in range(2)
         )
         assert query(numbered(5, RECORD)) == BAD
         registry.add(5, ONE)
@@ -59,16 +59,16 @@ def test_a_schema_that_was_there_and_is_gone_is_no_fault_of_the_row(tmp_path: Pa
     decided = Decided(str(tmp_path))
     decided.decide(5, KNOWN)
     with schema_registry() as registry, pytest.raises(RuntimeError, match="has it no more"):
-        reading.avro_by_number(server(registry), None, decided)(numbered(5, RECORD))
+        executors.avro_by_number(server(registry), None, decided)(numbered(5, RECORD))
 
 
 def test_without_a_folder_a_worker_asks_once() -> None:
     with schema_registry() as registry:
-        read = reading.avro_by_number(server(registry), None, Decided(None))
+        read = executors.avro_by_number(server(registry), None, Decided(None))
         assert [read(numbered(5, RECORD)) for _ in range(3)] == [BAD] * 3
         assert registry.asked == ["/schemas/ids/5"]
         registry.add(5, ONE)
-        assert reading.avro_by_number(server(registry), None, Decided(None))(numbered(5, RECORD)) == GOOD
+        assert executors.avro_by_number(server(registry), None, Decided(None))(numbered(5, RECORD)) == GOOD
 
 
 @pytest.mark.parametrize("code", [408, 429, 503])
@@ -86,7 +86,7 @@ def test_a_registry_that_is_busy_is_asked_again(code: int, monkeypatch: pytest.M
 def test_a_schema_that_is_half_written_is_waited_for(tmp_path: Path) -> None:
     (tmp_path / "5.avsc").write_text(json.dumps(ONE)[:20])
     folder = RegistryFolder(str(tmp_path))
-    read = reading.avro_by_number(folder, None, Decided(str(tmp_path / "notes")))
+    read = executors.avro_by_number(folder, None, Decided(str(tmp_path / "notes")))
     with pytest.raises(RuntimeError, match="avsc is no JSON"):
         read(numbered(5, RECORD))
     (tmp_path / "5.avsc").write_text(json.dumps(ONE))
@@ -114,7 +114,7 @@ CHOICES = record(["null", "long", "string"], {"type": "enum", "name": "E", "symb
 )
 def test_no_number_that_is_none_of_a_union_or_an_enum_is_read(data: str, found: str | None) -> None:
     bad = (None, "malformed", "it is no record of the schema")
-    read = reading.avro(json.dumps(CHOICES))
+    read = executors.avro(json.dumps(CHOICES))
     assert read(bytes.fromhex(data)) == ((found, None, None) if found else bad)
 
 
@@ -122,7 +122,7 @@ def test_a_record_is_brought_to_another_union_and_another_enum() -> None:
     wanted = record(["null", "double"], {"type": "enum", "name": "E", "symbols": ["y"], "default": "y"})
     with schema_registry() as registry:
         registry.add(5, CHOICES)
-        read = reading.avro_by_number(server(registry), json.dumps(wanted), Decided(None))
+        read = executors.avro_by_number(server(registry), json.dumps(wanted), Decided(None))
         assert read(numbered(5, bytes.fromhex("02040000"))) == ('{"a": 2.0, "b": "y"}', None, None)
         assert read(numbered(5, bytes.fromhex("01040000")))[1] == "malformed"
 
@@ -148,7 +148,7 @@ def test_a_schema_whose_bytes_could_end_the_process_reads_nothing(
 ) -> None:
     with schema_registry() as registry:
         registry.add(5, schema)
-        read = reading.avro_by_number(server(registry), None, Decided(None))
+        read = executors.avro_by_number(server(registry), None, Decided(None))
         assert read(numbered(5, data)) == (None, "malformed", f"schema 5: {says}")
 
 
@@ -168,7 +168,7 @@ def test_a_server_that_speaks_another_way_is_no_registry(answer: bytes, reason: 
     with socketserver.TCPServer(("127.0.0.1", 0), Talker) as talker:
         thread = threading.Thread(target=talker.serve_forever, args=(0.01,), daemon=True)
         thread.start()
-        registry = reading.RegistryServer(f"http://127.0.0.1:{talker.server_address[1]}")
+        registry = executors.RegistryServer(f"http://127.0.0.1:{talker.server_address[1]}")
         with pytest.raises(RegistryFailed) as failed:
             registry.ask()
         talker.shutdown()
@@ -178,7 +178,7 @@ def test_a_server_that_speaks_another_way_is_no_registry(answer: bytes, reason: 
 
 def test_an_address_that_is_none_is_no_registry() -> None:
     with pytest.raises(RegistryFailed, match="nonnumeric port: '80a1'"):
-        reading.RegistryServer("http://localhost:80a1").ask()
+        executors.RegistryServer("http://localhost:80a1").ask()
 
 
 def test_a_time_of_day_is_text_and_a_value_of_no_known_kind_no_fault_of_the_row(
@@ -186,8 +186,8 @@ def test_a_time_of_day_is_text_and_a_value_of_no_known_kind_no_fault_of_the_row(
 ) -> None:
     kind = {"type": "long", "logicalType": "time-micros"}
     schema = {"type": "record", "name": "At", "fields": [{"name": "at", "type": kind}]}
-    data, read = avro(schema, {"at": time(9, 30, 0, 5)}), reading.avro(json.dumps(schema))
+    data, read = avro(schema, {"at": time(9, 30, 0, 5)}), executors.avro(json.dumps(schema))
     assert read(data) == ('{"at": "09:30:00.000005"}', None, None)
-    monkeypatch.setattr(reading, "time_of_day", int)
+    monkeypatch.setattr(executors, "time_of_day", int)
     with pytest.raises(TypeError):
         read(data)

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.files.admission import task
-from headwater.connectors.files.admission.record import Record, folder_of, place_of
-from headwater.connectors.files.admission.task import (
+from headwater.connectors.contract import Moment
+from headwater.connectors.files import admission as module
+from headwater.connectors.files.admission import (
     SETTLED_SECONDS,
     START_SECONDS,
     Admission,
     Admissions,
+    Record,
+    folder_of,
+    place_of,
 )
-from headwater.connectors.upkeep import Moment
 from headwater.errors import CheckpointError
 
 NOW = 1_700_000_000.0
@@ -174,7 +176,7 @@ def test_a_file_that_may_not_be_read_is_not_condemned(shop: Shop, monkeypatch: p
     good, closed = shop.put("a.x"), shop.put("b.x", "bad")
     admission = shop.admission()
     denied = PermissionError(errno.EACCES, "Permission denied", str(closed))
-    monkeypatch.setattr(task, "_closed", lambda path: denied if path == str(closed) else None)
+    monkeypatch.setattr(module, "_closed", lambda path: denied if path == str(closed) else None)
     with pytest.raises(CheckpointError) as refused:
         admission.start()
     (problem,) = refused.value.problems
@@ -206,7 +208,7 @@ def test_what_keeps_files_from_being_decided_on_is_told_when_it_lasts(
 
     closed = shop.put("b.x", "bad")
     denied = PermissionError(errno.EACCES, "Permission denied", str(closed))
-    monkeypatch.setattr(task, "_closed", lambda path: denied)
+    monkeypatch.setattr(module, "_closed", lambda path: denied)
     told = []
     for seconds in (0.0, START_SECONDS - 1, 1.0):
         shop.clock.now += seconds
@@ -230,9 +232,9 @@ def test_an_admitted_file_that_is_damaged_before_all_have_read_it_is_looked_at_a
 
 
 def test_what_can_not_be_read_is_found_by_reading_it(tmp_path: Path) -> None:
-    assert isinstance(task._closed(str(tmp_path)), IsADirectoryError)
+    assert isinstance(module._closed(str(tmp_path)), IsADirectoryError)
     (tmp_path / "a").write_text("x")
-    assert task._closed(str(tmp_path / "a")) is None
+    assert module._closed(str(tmp_path / "a")) is None
 
 
 def test_a_mended_file_is_admitted_and_its_stand_in_stays(shop: Shop) -> None:

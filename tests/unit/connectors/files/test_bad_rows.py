@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.connectors.files.bad_rows import admits, has_texts, judges
-from headwater.connectors.files.judging.texts import address_of, element
 from headwater.connectors.files.options import FilesSource
+from headwater.connectors.files.validity import address_of, element
 from headwater.errors import PipelineError
 from headwater.loaders.yaml_form import YamlFile
 from headwater.values import BadRows

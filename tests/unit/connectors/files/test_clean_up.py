@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from headwater.connectors.contract import Moment, Reader
 from headwater.connectors.files.clean_up import FinishedFiles, move
-from headwater.connectors.upkeep import Moment, Reader
 from headwater.errors import CheckpointError
 from headwater.spec import CleanUp
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.connectors.files.admission.spark import Opened
 from headwater.connectors.files.bad_rows import BINARY
+from headwater.connectors.files.opening import Opened
 
 
 @pytest.mark.parametrize("format", BINARY)

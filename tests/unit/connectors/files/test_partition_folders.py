@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.files.partition_folders import (
-    PATH,
-    Folders,
-    base_of,
-    common_base,
-    local_files,
-    look,
-)
+from headwater.connectors.files.folders import PATH, Folders, base_of, common_base, local_files, look
 from headwater.spec import Column
 
 COLUMNS = (Column("day", "date"), Column("id", "int"), Column("tags", "array<string>"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.connectors.files.sink_log import newest, removable
+from headwater.connectors.files.sink_folder import newest, removable
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,19 @@ from uuid import uuid4
 import pytest
 
 from headwater.checkpoint import LocalStore, SinkLog
+from headwater.connectors.contract import Moment
 from headwater.connectors.files import FilesSink
-from headwater.connectors.files.compaction import STAGING, Rewritten, small_files
-from headwater.connectors.files.compactor import Compactor
-from headwater.connectors.files.rewriting import Rewriter
+from headwater.connectors.files.compaction import (
+    STAGING,
+    Compactor,
+    Frame,
+    Rewriter,
+    Rewritten,
+    frame_of,
+    small_files,
+)
 from headwater.connectors.files.sink_folder import name_in
-from headwater.connectors.files.text_joining import Frame, frame_of
-from headwater.connectors.files.upkeep import FilesUpkeep
-from headwater.connectors.upkeep import Moment
+from headwater.connectors.files.sink_tasks import FilesUpkeep
 from headwater.errors import CheckpointError
 from headwater.values import Duration, Secret
 

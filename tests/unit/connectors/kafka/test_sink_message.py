@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.connectors.kafka import KafkaSink
-from headwater.connectors.kafka.sink.message import HEADERS_TYPE, Message, literal, refuses
+from headwater.connectors.kafka.message import HEADERS_TYPE, Message, literal, refuses
 from headwater.spec import SinkSpec
 from headwater.values import parse_trigger
 

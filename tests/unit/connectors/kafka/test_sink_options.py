@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from headwater.connectors.kafka import KafkaSink
-from headwater.connectors.kafka.sink.options import producer_settings
-from headwater.connectors.kafka.sink.side import SINK
+from headwater.connectors.kafka.connector import SINK
+from headwater.connectors.kafka.sink_options import producer_settings
 from headwater.spec import Delivery
 
 SERVERS = "localhost:9092"

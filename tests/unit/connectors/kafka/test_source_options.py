@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from headwater.connectors.kafka import KafkaSource
-from headwater.connectors.kafka.source.options import places
-from headwater.connectors.kafka.source.positions import At, AtOffsets, AtTimes
+from headwater.connectors.kafka.positions import At, AtOffsets, AtTimes
+from headwater.connectors.kafka.source_options import places
 from headwater.values import secret
 
 SASL = {"mechanism": "PLAIN", "user": "u", "password": secret("P")}

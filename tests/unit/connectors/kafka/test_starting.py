@@ -12,8 +12,8 @@ import pytest
 
 from headwater.connectors import Context
 from headwater.connectors.kafka import KafkaSource
-from headwater.connectors.kafka.broker import BrokerError, Topic
-from headwater.connectors.kafka.source.starting import broker_problem, settle
+from headwater.connectors.kafka.cluster import BrokerError, Topic
+from headwater.connectors.kafka.start import broker_problem, settle
 from headwater.errors import PipelineError
 from headwater.values import BadRows
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from headwater.connectors import Context
+from headwater.connectors.contract import Ended, Moment, Reader
 from headwater.connectors.kafka import KafkaSource
-from headwater.connectors.kafka.broker import SECONDS, BrokerError, Topic
-from headwater.connectors.kafka.source.watch import ANSWER_SECONDS, LOOK_SECONDS, TopicWatch
-from headwater.connectors.upkeep import Ended, Moment, Reader
+from headwater.connectors.kafka.cluster import SECONDS, BrokerError, Topic
+from headwater.connectors.kafka.watch import ANSWER_SECONDS, LOOK_SECONDS, TopicWatch
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 
 

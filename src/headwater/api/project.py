@@ -1,0 +1,189 @@
+"""`headwater init`: a new project that runs at once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from headwater.connectors import all_connectors
+from headwater.engine.doctor import Check, examine, examine_jars
+from headwater.errors import EnvironmentProblem, UsageProblem
+from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
+from headwater.errors.catalogue.programs import FOLDER_NOT_EMPTY, NO_SUCH_CONNECTOR, UNKNOWN_TEMPLATE
+from headwater.loaders.json_schema import keys_of, pipeline_schema
+from headwater.loaders.keys import PipelineKeys
+from headwater.spec import Connector, SinkSide, SourceSide
+from headwater.values import nearest
+
+TEMPLATES = resources.files("headwater.api") / "templates"
+
+
+@dataclass(frozen=True)
+class Template:
+    """A kind of project: its folder among the templates, its data, and what to type first."""
+
+    folder: str
+    data: str
+    first_command: str
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Names in the project and in the template, where a `.gitignore` would count for this repository."""
+        names = ("pipeline.yml", self.data, "tests/test_pipeline.yml", "README.md")
+        return {**{name: name for name in names}, ".gitignore": "gitignore"}
+
+
+WORD_COUNT = Template("word_count", "lines/first.txt", "headwater run pipeline.yml --until-idle")
+KAFKA = Template(
+    "kafka",
+    "data/clicks.jsonl",
+    "headwater dev kafka --topics clicks:2 --produce data/clicks.jsonl --topic clicks --key campaign",
+)
+KINDS = {"word-count": WORD_COUNT, "kafka": KAFKA}
+
+
+@dataclass(frozen=True)
+class InitResult:
+    """The files that were made, and what to type next."""
+
+    files: tuple[str, ...]
+    next_command: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def init(folder: Path, kind: str = "word-count") -> InitResult:
+    """Make a project of a kind in a new or empty folder."""
+    template, shown = _template(kind), _shown(folder)
+    try:
+        if os.path.lexists(folder) and not _is_empty_folder(folder):
+            raise UsageProblem(FOLDER_NOT_EMPTY.at(None, path=shown or os.curdir))
+        for name, source in template.files.items():
+            _write(folder / name, f"{template.folder}/{source}")
+    except OSError as error:
+        problem = FOLDER_NOT_WRITABLE.at(None, path=shown or os.curdir, reason=error.strerror or str(error))
+        raise EnvironmentProblem(problem) from error
+    files = tuple(os.path.join(shown, name) for name in template.files)
+    return InitResult(files, _next_command(shown, template.first_command))
+
+
+def _template(kind: str) -> Template:
+    if kind not in KINDS:
+        near = nearest(kind, KINDS)
+        hint = f"Did you mean `{near}`? " if near else ""
+        raise UsageProblem(UNKNOWN_TEMPLATE.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
+    return KINDS[kind]
+
+
+def _is_empty_folder(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def _write(file: Path, source: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    # "x": what came to stand there in the meantime is not ours to overwrite.
+    with file.open("xb") as out:
+        out.write(TEMPLATES.joinpath(*source.split("/")).read_bytes())
+
+
+def _shown(folder: Path) -> str:
+    """The folder from where the user is; above or elsewhere, as the user wrote it. Empty: right here."""
+    relative = os.path.relpath(folder)
+    if relative == os.curdir:
+        return ""
+    return str(folder) if relative.split(os.sep)[0] == os.pardir else relative
+
+
+def _next_command(shown: str, first: str) -> str:
+    if not shown:
+        return first
+    # A leading dash would be read as an option.
+    safe = os.path.join(os.curdir, shown) if shown.startswith("-") else shown
+    return f"cd {shlex.quote(safe)} && {first}"
+
+
+# `headwater doctor`: whether this machine has what a run needs.
+
+RUN_FOLDER: str = PipelineKeys.model_fields["folder"].default
+
+
+@dataclass(frozen=True)
+class DoctorResult:
+    """What was examined and found, in the order in which faults are best repaired."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def exit_code(self) -> int:
+        failed = any(check.status == "error" for check in self.checks)
+        return EnvironmentProblem.exit_code if failed else 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {"ok": self.exit_code == 0, "checks": [asdict(check) for check in self.checks]}
+
+
+def doctor(folder: Path, *, jars: bool = False) -> DoctorResult:
+    """Examine the machine for a project in `folder`; nothing is started and nothing is made or fetched."""
+    return DoctorResult((*examine(folder / RUN_FOLDER), *(examine_jars() if jars else ())))
+
+
+# `headwater schema`: the JSON Schema of pipeline files, and the keys of one connector in words.
+
+
+def schema() -> dict[str, Any]:
+    """The schema of pipeline files, with every installed connector."""
+    return pipeline_schema()
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that stands beside `connector:`."""
+
+    name: str
+    required: bool
+    default: Any
+    meaning: str
+
+
+@dataclass(frozen=True)
+class ConnectorReference:
+    """What an installed connector is, and the keys that it takes as a source and as a sink."""
+
+    name: str
+    summary: str
+    source: tuple[Key, ...] | None
+    sink: tuple[Key, ...] | None
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def connector_reference(name: str) -> ConnectorReference:
+    """The reference of one connector, built in or from another package."""
+    known = all_connectors()
+    if name not in known:
+        meant = nearest(name, known)
+        hint = f"Did you mean `{meant}`?" if meant else "Is a package missing?"
+        raise UsageProblem(NO_SUCH_CONNECTOR.at(None, name=name, hint=hint, known=", ".join(sorted(known))))
+    return _described(known[name])
+
+
+def _described(connector: Connector) -> ConnectorReference:
+    return ConnectorReference(
+        connector.name, connector.summary, _keys(connector.source), _keys(connector.sink)
+    )
+
+
+def _keys(side: SourceSide | SinkSide | None) -> tuple[Key, ...] | None:
+    if side is None:
+        return None
+    fields = {field.alias or name: field for name, field in side.options.model_fields.items()}
+    return tuple(
+        Key(name, fields[name].is_required(), node.get("default"), node.get("description", ""))
+        for name, node in keys_of(side.options).items()
+    )

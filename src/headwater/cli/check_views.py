@@ -1,0 +1,141 @@
+"""What a command that only looks shows while Spark starts, and while it waits for a cluster."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from string import Formatter
+from typing import Any
+from urllib.parse import quote
+
+from headwater.api.results import CheckResult
+from headwater.checks import Finding, Severity, all_rules
+from headwater.errors import Entry, shown_file
+from headwater.events import Event, Said, SparkStarting
+
+STARTING_SPARK = "Starting Spark …"
+
+
+@contextmanager
+def waiting(*, as_json: bool) -> Iterator[Callable[[Event], None]]:
+    """Takes events; on a terminal a spinner turns until the command is done, elsewhere a line says it.
+
+    Both go to stderr, since stdout is for what the command finds.
+    """
+    with ExitStack() as shown:
+
+        def event(event: Event) -> None:
+            if isinstance(event, SparkStarting) and not as_json:
+                _show(shown)
+            elif isinstance(event, Said) and not as_json:
+                _write(event.text)
+
+        yield event
+
+
+def _show(shown: ExitStack) -> None:
+    if not sys.stderr.isatty():
+        _write(STARTING_SPARK)
+        return
+    # Loaded late: an offline check does without it.
+    from rich.console import Console
+
+    shown.enter_context(Console(stderr=True).status(STARTING_SPARK))
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+# The findings of a check as SARIF 2.1.0, the form in which code hosts and editors take them.
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+VERSION = "2.1.0"
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+
+
+def sarif_of(result: CheckResult) -> dict[str, Any]:
+    """One log with one run: each finding a result, each code a rule."""
+    distinct = list({(str(each.problem), each.accepted): each for each in result.findings}.values())
+    entries = sorted({each.problem.entry for each in distinct}, key=lambda entry: entry.code)
+    order = {entry.code: index for index, entry in enumerate(entries)}
+    driver = {"name": "Headwater", **_version(), "rules": [_rule(entry, distinct) for entry in entries]}
+    return {
+        "$schema": SCHEMA,
+        "version": VERSION,
+        "runs": [
+            {
+                "tool": {"driver": driver},
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(each, order[each.problem.code], result.file) for each in distinct],
+            }
+        ],
+    }
+
+
+def _rule(entry: Entry, findings: list[Finding]) -> dict[str, Any]:
+    gravest = min(
+        (each.severity for each in findings if each.problem.entry == entry), key=list(Severity).index
+    )
+    told = _words(entry.sentence)
+    return {
+        "id": entry.code,
+        "shortDescription": {"text": told},
+        "fullDescription": {"text": _why(entry) or told},
+        "help": {"text": _words(entry.remedy)},
+        "defaultConfiguration": {"level": _LEVELS[gravest]},
+    }
+
+
+def _result(finding: Finding, index: int, file: str) -> dict[str, Any]:
+    problem = finding.problem
+    reasons = [{"kind": "inSource", "justification": finding.accepted}] if finding.accepted else []
+    about = {"sink": finding.sink, "table": finding.table}
+    beside = {key: value for key, value in about.items() if value}
+    return {
+        "ruleId": problem.code,
+        "ruleIndex": index,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": f"{problem.sentence} {problem.remedy}"},
+        "locations": [{"physicalLocation": _location(finding, file)}],
+        # Empty says that it is not suppressed; left out beside others it would say that nobody knows.
+        "suppressions": reasons,
+        **({"properties": beside} if beside else {}),
+    }
+
+
+def _location(finding: Finding, file: str) -> dict[str, Any]:
+    """Where it stands; what stands nowhere is told of the file, since readers want a place."""
+    place = finding.problem.place
+    path = finding.problem.file if place else shown_file(file)
+    region = {"startLine": place.line, "startColumn": place.column} if place else {"startLine": 1}
+    return {"artifactLocation": {"uri": _uri(path)}, "region": region}
+
+
+def _uri(path: str) -> str:
+    """From the current folder where the file lies below it."""
+    return Path(path).as_uri() if Path(path).is_absolute() else quote(Path(path).as_posix())
+
+
+def _why(entry: Entry) -> str:
+    """What the rule that can say this is for."""
+    rules = (rule for rule in all_rules().values() if entry in rule.entries)
+    return next((" ".join((inspect.getdoc(rule) or "").split()) for rule in rules), "")
+
+
+def _words(template: str) -> str:
+    """A template with the names of its parameters in place of their values."""
+    parts = Formatter().parse(template)
+    return "".join(literal + (f"<{field}>" if field else "") for literal, field, _, _ in parts)
+
+
+def _version() -> dict[str, str]:
+    try:
+        return {"version": version("headwater")}
+    except PackageNotFoundError:
+        return {}

@@ -1,0 +1,200 @@
+"""What the engine hands to a connector's `spark` module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+from headwater.errors import HeadwaterError, Place, Problem
+from headwater.spec import FunctionRef
+from headwater.values import BadRows
+
+
+@dataclass(frozen=True)
+class Context:
+    """The declared thing's name and place, the run folder, and the way to the user's functions.
+
+    Nothing is written while a pipeline is looked at; `keep` is the way to leave something for a start.
+    """
+
+    name: str
+    place: Place | None
+    root: Path
+    """The project root."""
+    folder: Path
+    """The run folder."""
+    load: Callable[[FunctionRef], Callable[..., Any]]
+    keep: Callable[[Path, str], None]
+    """Leaves a text for the run folder; it is written only if the run really starts."""
+    at: Callable[..., Place | None]
+    """The place of the value of a key, such as `at("path")`; for errors."""
+    batch: bool
+    """Whether everything is read and written as finished data (`run --batch`)."""
+    bad_rows: BadRows = BadRows.FAIL
+    """What becomes of the rows of a source that can't be read."""
+    starts: bool = False
+    """A run is about to start, so that a folder in the run folder may be made; else nothing may."""
+    ends_when_idle: bool = False
+    """The run ends when nothing is left to read, so that no row may be held back for later ones."""
+    goes_on: bool = False
+    """Every query that reads the source goes on from its checkpoint: keys that count at a first start only
+    count no more. It is told to sources that have such keys."""
+    metadata: bool = False
+    """Some table names `_metadata`: rows of files come with one more column, which holds it."""
+
+
+class Unreadable(Exception):
+    """A static source can't be read now; the message says why, without a full stop."""
+
+
+class StaticRows(Protocol):
+    """What a run keeps of a static source besides its DataFrame."""
+
+    def start(self) -> None:
+        """The run starts: take in what is there now; Unreadable where that can't be."""
+
+    def again(self, query: str) -> None:
+        """A batch of the query with this id failed over a file that is gone, and will run again."""
+
+    def outdated(self, query: str) -> bool:
+        """Whether what the last batch of this query read was changed under it."""
+
+    def news(self) -> str | None:
+        """What was changed under the run and is read as it is now; told once."""
+
+    def trouble(self, query: str) -> str | None:
+        """Why the source could not be read for a batch of this query; None where it was not the reason."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+# What is to be done between batches, beside the queries: tasks, and when a run calls them.
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When a task is called."""
+
+    committed: frozenset[str]
+    """Queries that may have committed a batch since the last call; all at the first call and the last."""
+    last: bool = False
+    """Every query has ended, and the locks are given back after this call."""
+    sound: bool = True
+    """No query has failed, and nobody wants to wait no longer: there is time for what is not urgent."""
+    progress: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """What Spark said of each batch that was committed since the last call, by query."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A query: where its checkpoint is, and the path of each of its sources."""
+
+    query: str
+    checkpoint: Path
+    places: tuple[str, ...]
+    """As Spark's plan has them, in its order: patterns, with a backslash before what is none; empty for a
+    source that reads no files."""
+    sources: tuple[str, ...] = ()
+    """The names of its sources, in the same order."""
+    most_partitions: int | None = None
+    """Of the source that is looked after: a query that keeps a core for each has no cores for more; None
+    for one that takes any number."""
+
+
+class Ended(HeadwaterError):
+    """Queries that must not go on, each with the reason."""
+
+    def __init__(self, queries: Mapping[str, Problem]) -> None:
+        super().__init__(*queries.values())
+        self.queries = queries
+
+
+class Task(Protocol):
+    """Something to do between batches; it is called at every look and does nothing when nothing is due.
+
+    It runs in the run's own thread while queries may be in a batch, must not take long, and has to be right
+    after a kill at any point of it. What goes wrong is raised as an error of the catalogue: it is said, the
+    run goes on, and the next committed batch tries again. `Ended` stops the queries that it names.
+    """
+
+    def __call__(self, moment: Moment) -> None: ...
+
+
+class SourceTask(Task, Protocol):
+    """A task that looks after what a source reads, and has a word before each query starts."""
+
+    def begin(self, query: str, backup: Path) -> list[Problem]:
+        """What is to be said before a query starts; its checkpoint may be changed, with a copy in `backup`.
+
+        CheckpointError where it must not start.
+        """
+
+    def close(self) -> None:
+        """The run could not start, and the task is called no more; else its last call is the end."""
+
+
+class Admission(Task, Protocol):
+    """The task of a source that opens new input before a batch takes it."""
+
+    def start(
+        self,
+        say: Callable[[str], None],
+        go_on: Callable[[], None],
+        counted: Callable[[int, int], None],
+    ) -> None:
+        """Take in all that is there now; called before the queries start.
+
+        What is waited for is said; while it waits it calls `go_on`, which may raise to end the start.
+        `counted` hears how many of how many are taken in.
+        """
+
+    def catch_up(self) -> int | None:
+        """Look now: how often something new was found so far, None where something is not decided yet."""
+
+    def hindrance(self) -> Problem | None:
+        """What has kept it from taking in all that is there, for longer than the end of a run may wait."""
+
+
+# Rows with a verdict: what a source's `read_judged` gives, and what its quarantine keeps.
+#
+# A judged row has the columns that the user declared and three more. REASON is null for a good row; for a bad
+# one it is one of the reasons below, DETAIL says more, and the user's columns hold what could be read.
+# ROW is the row as it came. Nobody computes it but the quarantine, so it must stay a column of its own.
+
+REASON = "__hw_reason"
+DETAIL = "__hw_detail"
+ROW = "__hw_row"
+OWN = (REASON, DETAIL, ROW)
+
+METADATA = "__hw_metadata"
+"""Where a row of a file came from; SQL tables see it as `_metadata`."""
+
+# What `bad_rows: keep` leaves in the table.
+KEPT_REASON = "_bad_reason"
+KEPT_TEXT = "_bad_text"
+
+ROW_TYPE = (
+    "struct<file: string, topic: string, partition: int, offset: bigint, timestamp: timestamp, "
+    "timestamp_type: int, headers: array<struct<key: string, value: binary>>, key: binary, value: binary>"
+)
+"""Where a row stood (a file, or a place in a topic) and its bytes; a file that can't be opened has none."""
+
+QUARANTINE_COLUMNS = f"source string, reason string, detail string, set_aside_at timestamp, row {ROW_TYPE}"
+"""The columns of a quarantine; of a table's, `row.value` is the row as JSON."""
+
+
+class Reason(StrEnum):
+    """Why a row is bad."""
+
+    MALFORMED = "malformed"
+    WRONG_TYPE = "wrong type"
+    MISSING = "missing"
+    TOO_LARGE = "too large"
+    UNKNOWN_SCHEMA = "unknown schema id"
+    UNREADABLE_FILE = "unreadable file"
+    WRONG_FOLDER = "wrong folder"
+    EXPECTATION = "expectation"

@@ -1,0 +1,216 @@
+"""Bytes to columns on Spark, with a verdict on each row.
+
+What is read stands in a column of its own, from which the user's columns and the verdict are taken. Spark
+would leave fields out of a parse that nobody uses, and then not see that they are wrong; it does not where
+the parse has options, so each has one. Above an `observe` every row is parsed once; without one (continuous)
+Spark parses again for the filter that keeps good rows.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pyspark import cloudpickle
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.functions import col, expr, udf
+
+from headwater.connectors.contract import DETAIL, REASON, ROW, Context, Reason
+from headwater.connectors.decoding import executors
+from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Text, Verdict, text
+from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry, decisions
+from headwater.connectors.decoding.schemas import avro_text, descriptor_bytes
+from headwater.connectors.options import hidden, revealed
+from headwater.errors import PipelineError, Place
+from headwater.errors.catalogue.connectors import AVRO_PACKAGE, REGISTRY_NO_FOLDER, REGISTRY_UNREACHABLE
+from headwater.spec.schema import backticked
+
+# The executors may have no Headwater.
+for _module in (executors, executors):
+    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
+
+MESSAGE = (
+    "named_struct('file', CAST(NULL AS string), 'topic', topic, 'partition', partition, 'offset', offset, "
+    "'timestamp', timestamp, 'timestamp_type', timestampType, 'headers', headers, 'key', key, 'value', value)"
+)
+_SIZE = "(coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0))"
+_MADE_TYPE = "struct<text: string, reason: string, detail: string>"
+
+
+def judged(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: int | None) -> DataFrame:
+    """Kafka's eight columns as the user's, each row with a verdict."""
+    if options.tombstones == "drop":
+        raw = raw.where("value IS NOT NULL")
+    parts = [_Part("value", options), *([_Part("key", options.key)] if options.key else ())]
+    for part in parts:
+        raw = part.made(raw, max_row_bytes, context)
+    read = raw.withColumns({part.read: part.reading.read(part.data(max_row_bytes)) for part in parts})
+    verdict = _verdict(parts, options, max_row_bytes)
+    return read.select(
+        *_columns(options, parts),
+        expr(verdict.reason).alias(REASON),
+        expr(verdict.detail).alias(DETAIL),
+        # Made last: where nobody looks at it, the columns in it are not carried along.
+        expr(MESSAGE).alias(ROW),
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The value or the key of messages on its way to columns."""
+
+    bytes: str
+    decoding: Decoding
+
+    @property
+    def read(self) -> str:
+        """The column of what was read."""
+        return f"__hw_{self.bytes}"
+
+    @property
+    def _made(self) -> str:
+        return f"__hw_{self.bytes}_made"
+
+    @cached_property
+    def reading(self) -> Reading:
+        columns = self.decoding.read_columns
+        if columns is None:
+            return Text() if self.decoding.written_as == "text" else Raw()
+        if self.decoding.written_as == "csv":
+            return Csv(columns, _settings(self.decoding))
+        return Json(columns, _settings(self.decoding))
+
+    def made(self, raw: DataFrame, max_row_bytes: int | None, context: Context) -> DataFrame:
+        """With one more column where the bytes are read in Python: a JSON text, or why there is none."""
+        if not self.decoding.in_python:
+            return raw
+        function = _function(self.decoding, self.bytes, context, _decisions(raw, self.bytes, context))
+        return raw.withColumn(self._made, function(expr(_unless_large(self.bytes, max_row_bytes))))
+
+    def data(self, max_row_bytes: int | None = None) -> str:
+        """What the format reads: bytes, or their text."""
+        if self.decoding.in_python:
+            return f"{self._made}.text"
+        is_raw = self.decoding.written_as == "raw"
+        data = self.bytes if is_raw else f"CAST({self.bytes} AS string)"
+        return _unless_large(data, max_row_bytes)
+
+    def columns(self) -> Iterator[Column]:
+        """Those of a value."""
+        row, columns = self.reading.row(self.read), self.decoding.read_columns
+        if columns is None:
+            yield expr(row).alias(self.decoding.column or self.bytes)
+        for column in columns.columns if columns else ():
+            yield expr(f"{row}.{backticked(column.name)}").alias(column.name)
+
+    def in_one(self, name: str) -> Column:
+        """All of it as one column, that of a key."""
+        row, columns = self.reading.row(self.read), self.decoding.read_columns
+        if columns is None:
+            return expr(row).alias(name)
+        fields = (f"{text(each.name)}, {row}.{backticked(each.name)}" for each in columns.columns)
+        return expr(f"IF({self.bytes} IS NULL, NULL, named_struct({', '.join(fields)}))").alias(name)
+
+    def verdict(self, absent: Verdict) -> Verdict:
+        """The verdict on these bytes, or another one where there are none."""
+        found = self.reading.verdict(self.read, self.data())
+        if self.decoding.in_python:
+            told = Verdict(f"{self._made}.reason", f"{self._made}.detail")
+            found = found.unless(f"{self._made}.reason IS NOT NULL", told)
+        return found.unless(f"{self.bytes} IS NULL", absent)
+
+
+def _columns(options: Decoded, parts: Sequence[_Part]) -> Iterator[Column]:
+    """The user's columns: the key, what is in the value, what Kafka adds."""
+    if options.whole_messages:
+        yield from (col(name) for name in MESSAGE_COLUMNS)
+        return
+    value, *keys = parts
+    for part in keys:
+        yield part.in_one(options.key.name if options.key else "key")
+    yield from value.columns()
+    for name, new in (options.kafka_columns or {}).items():
+        yield col(name).alias(new)
+
+
+def _verdict(parts: Sequence[_Part], options: Decoded, max_row_bytes: int | None) -> Verdict:
+    """That on the value, else that on the key; neither is looked at where both are too large."""
+    absent = Verdict()
+    if not options.is_one_column and options.tombstones == "bad":
+        absent = Verdict.of(Reason.MISSING, "the message has no value")
+    verdict = parts[0].verdict(absent)
+    for part in parts[1:]:
+        columns = part.decoding.read_columns
+        required = columns is not None and not all(each.nullable for each in columns.columns)
+        lacks = Verdict.of(Reason.MISSING, "the message has none") if required else Verdict()
+        of_key = part.verdict(lacks)
+        of_key = Verdict(of_key.reason, f"concat('key: ', {of_key.detail})")
+        verdict = of_key.unless(f"{verdict.reason} IS NOT NULL", verdict)
+    if max_row_bytes is not None:
+        detail = f"concat({_SIZE}, ' bytes are more than {max_row_bytes}')"
+        too_large = Verdict(text(Reason.TOO_LARGE), detail)
+        verdict = verdict.unless(f"{_SIZE} > {max_row_bytes}", too_large)
+    return verdict
+
+
+def _unless_large(data: str, max_row_bytes: int | None) -> str:
+    return data if max_row_bytes is None else f"IF({_SIZE} > {max_row_bytes}, NULL, {data})"
+
+
+def _settings(decoding: Decoding) -> dict[str, str]:
+    said = {
+        # As in files: a quote inside quotes is doubled (RFC 4180).
+        "escape": '"' if decoding.written_as == "csv" else None,
+        "sep": decoding.delimiter,
+        "nullValue": decoding.null_value,
+        "timestampFormat": decoding.timestamp_format,
+        "dateFormat": decoding.date_format,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _decisions(raw: DataFrame, bytes_: str, context: Context) -> Path | None:
+    """Where all queries find which numbers of schemas are known; None where workers can't see the folder."""
+    is_local = str(raw.sparkSession.sparkContext.master).startswith("local")
+    return decisions(context.folder, context.name) / bytes_ if is_local and not context.batch else None
+
+
+def _function(
+    decoding: Decoding, bytes_: str, context: Context, folder: Path | None
+) -> Callable[[Column], Column]:
+    """What reads the bytes on the executors."""
+    keys = ("key",) if bytes_ == "key" else ()
+    if decoding.written_as == "protobuf":
+        read = executors.protobuf(descriptor_bytes(decoding.descriptor or ""), decoding.message or "")
+    elif importlib.util.find_spec("fastavro") is None:
+        raise PipelineError(AVRO_PACKAGE.at(context.at(*keys, "format"), name=context.name))
+    elif decoding.registry is None:
+        read = executors.avro(avro_text(decoding.schema_file or ""))
+    else:
+        wanted = avro_text(decoding.schema_file) if decoding.schema_file else None
+        place = context.at(*keys, "registry")
+        decided = executors.Decided(str(folder) if folder else None)
+        read = executors.avro_by_number(_registry(decoding.registry, place, context.name), wanted, decided)
+    made: Callable[[Column], Column] = udf(read, _MADE_TYPE, useArrow=True)
+    return made
+
+
+def _registry(registry: Registry, place: Place | None, name: str) -> executors.Registry:
+    """The way to the schemas, asked before the start whether it is open."""
+    if registry.folder:
+        if not Path(registry.folder).is_dir():
+            raise PipelineError(REGISTRY_NO_FOLDER.at(place, name=name, place=registry.folder))
+        return executors.RegistryFolder(registry.folder)
+    password = revealed(registry.password) if registry.password else None
+    server = executors.RegistryServer(registry.url or "", registry.user, password)
+    if server.login:
+        hidden(server.login)
+    try:
+        server.ask()
+    except executors.RegistryFailed as error:
+        problem = REGISTRY_UNREACHABLE.at(place, name=name, place=server.url, reason=str(error))
+        raise PipelineError(problem) from error
+    return server

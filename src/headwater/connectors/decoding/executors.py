@@ -1,0 +1,460 @@
+"""Bytes that Spark has no reader for, read on the executors; sent there by value, since they may have no
+Headwater.
+
+Nothing of Headwater is imported here for that reason, but what is sent along. A reader makes of the bytes a
+JSON text, which Spark then judges like any other, or says why it can't.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Hashable
+from datetime import UTC, date, datetime
+from datetime import time as time_of_day
+from decimal import Decimal
+from io import BytesIO
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+# The schemas that Avro was written with, made safe against broken bytes; sent to the executors by value.
+
+
+class UnsafeSchema(Exception):
+    """A few bytes by this schema could take all memory, or the whole stack."""
+
+
+def read_schema(declared: list[Any]) -> Any:
+    """The last of some schemas, to read with; each may use the names in those before it."""
+    import fastavro
+
+    named: dict[str, Any] = {}
+    for each in declared:
+        schema = _safe(fastavro.parse_schema(each, named), named)
+    return schema
+
+
+class _Choices(list[Any]):
+    """The types of a union or the symbols of an enum, of which fastavro counts negative ones from the end.
+
+    Its compiled reader adds the length before it asks for such a one; with a length of zero it asks for the
+    number in the bytes.
+    """
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, number: Any) -> Any:
+        if number < 0:
+            raise IndexError(number)
+        return list.__getitem__(self, number)
+
+
+def _safe(schema: Any, named: dict[str, Any], inside: tuple[str, ...] = ()) -> Any:
+    """The schema with its choices guarded; UnsafeSchema where nothing may be read by it.
+
+    What is used again is there by its name, and was looked at where it is declared.
+    """
+    if isinstance(schema, list):
+        return _Choices(_safe(each, named, inside) for each in schema)
+    if isinstance(schema, str):
+        if schema in inside:
+            raise UnsafeSchema(f"{schema} has itself inside")
+        return schema
+    for field in schema.get("fields", ()):
+        field["type"] = _safe(field["type"], named, (*inside, schema["name"]))
+    if "symbols" in schema:
+        schema["symbols"] = _Choices(schema["symbols"])
+    for key in ("items", "values"):
+        if key in schema:
+            schema[key] = _safe(schema[key], named, inside)
+    # Of items without bytes, five bytes can say that there are millions.
+    if schema["type"] == "array" and not _takes_bytes(schema["items"], named):
+        raise UnsafeSchema("it has an array whose items take no bytes")
+    return schema
+
+
+def _takes_bytes(schema: Any, named: dict[str, Any]) -> bool:
+    """Whether each value of a type takes at least one byte."""
+    if isinstance(schema, str):
+        return _takes_bytes(named[schema], named) if schema in named else schema != "null"
+    if isinstance(schema, list):
+        return True
+    if "fields" in schema:
+        return any(_takes_bytes(field["type"], named) for field in schema["fields"])
+    return bool(schema["type"] != "null" and schema.get("size") != 0)
+
+
+MALFORMED, WRONG_TYPE, UNKNOWN_SCHEMA = "malformed", "wrong type", "unknown schema id"
+REGISTRY_FAILED = "HW-REGISTRY-GONE"
+"""What a failure begins with that is the registry's and not the row's."""
+
+Read = tuple[str | None, str | None, str | None]
+"""A JSON text, or a reason and a detail."""
+
+TIMESTAMP = "google.protobuf.Timestamp"
+_WRAPPED = ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
+WRAPPERS = frozenset(f"google.protobuf.{each}Value" for each in _WRAPPED)
+"""Messages that hold one value and say whether it is there."""
+
+_SECONDS = 10
+_PAUSES = (0.0, 0.5, 2.0)
+_LATER = (408, 429)
+"""Answers that say to ask again, as those from 500 on do."""
+KNOWN, UNKNOWN = "known", "unknown"
+
+
+class RegistryFailed(Exception):
+    """The registry gives no answer, or refuses to; the rows are not to blame."""
+
+
+class UnknownSchema(Exception):
+    """There is no schema of this number."""
+
+
+class RegistryServer:
+    """The schemas of a registry, by the public GETs of its interface."""
+
+    def __init__(self, url: str, user: str | None = None, password: str | None = None) -> None:
+        self.url = url.rstrip("/")
+        self.login = base64.b64encode(f"{user}:{password}".encode()).decode() if user else None
+
+    def __repr__(self) -> str:
+        return f"RegistryServer({self.url})"
+
+    def schema(self, number: int) -> dict[str, Any]:
+        """What the registry has under a number; UnknownSchema where that is nothing."""
+        found = self._get(f"/schemas/ids/{number}")
+        if found is None:
+            raise UnknownSchema(number)
+        return found
+
+    def version(self, subject: str, version: int) -> dict[str, Any]:
+        """A schema that another one refers to."""
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+        if found is None:
+            raise RegistryFailed(f"it has no version {version} of {subject}, to which a schema refers")
+        return found
+
+    def ask(self) -> None:
+        """Whether it answers at all; that there is no schema of this number is an answer."""
+        self._get("/schemas/ids/1", pauses=(0.0,))
+
+    def _get(self, path: str, pauses: tuple[float, ...] = _PAUSES) -> dict[str, Any] | None:
+        reason = ""
+        for pause in pauses:
+            time.sleep(pause)
+            try:
+                return self._answer(path)
+            except urllib.error.HTTPError as error:
+                if error.code == 404:
+                    return None
+                if error.code < 500 and error.code not in _LATER:
+                    raise RegistryFailed(f"it answers {error.code} {error.reason}") from None
+                reason = f"it answers {error.code} {error.reason}"
+            except (OSError, ValueError, http.client.HTTPException) as error:
+                reason = str(getattr(error, "reason", error)).strip() or type(error).__name__
+        raise RegistryFailed(reason)
+
+    def _answer(self, path: str) -> dict[str, Any]:
+        request = urllib.request.Request(self.url + path, headers={"Accept": "application/json"})
+        if self.login:
+            # Not sent on where an answer leads elsewhere.
+            request.add_unredirected_header("Authorization", f"Basic {self.login}")
+        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+            found = json.load(answer)
+        if not isinstance(found, dict):
+            raise ValueError("its answer is no JSON object")
+        return found
+
+
+class RegistryFolder:
+    """The schemas of a folder: those that were there at the start, and files that come later."""
+
+    def __init__(self, folder: str) -> None:
+        self.url = folder
+        files = Path(folder).glob("*.avsc")
+        self._first = {path.stem: text for path in files if (text := _whole(path)) is not None}
+
+    def schema(self, number: int) -> dict[str, Any]:
+        """What the folder has under a number; a file that somebody still writes is waited for."""
+        if str(number) in self._first:
+            return {"schema": self._first[str(number)]}
+        file = Path(self.url, f"{number}.avsc")
+        for pause in _PAUSES:
+            time.sleep(pause)
+            if not file.exists():
+                raise UnknownSchema(number)
+            text = _whole(file)
+            if text is not None:
+                return {"schema": text}
+        raise RegistryFailed(f"{file.name} is no JSON")
+
+    def version(self, subject: str, version: int) -> dict[str, Any]:
+        raise RegistryFailed("schemas in a folder refer to no others")
+
+
+def _whole(file: Path) -> str | None:
+    """The text of a schema file; None while it is not JSON, as one that is half written."""
+    try:
+        text = file.read_text("utf-8")
+        json.loads(text)
+    except (OSError, ValueError):
+        return None
+    return text
+
+
+class Decided:
+    """Whether the registry has a number, decided once: two queries that ask at two times must agree.
+
+    With a folder that all see, the first answer is a file there, and counts for every query and every batch
+    that is repeated; without one, for as long as a worker lives.
+    """
+
+    def __init__(self, folder: str | None) -> None:
+        self.folder = folder
+        self._start = uuid4().hex
+
+    def found(self, number: int) -> str | None:
+        """What was decided, if anything was."""
+        if self.folder is None:
+            return _kept().get((self._start, number))
+        try:
+            return Path(self.folder, str(number)).read_text("utf-8")
+        except FileNotFoundError:
+            return None
+
+    def decide(self, number: int, answer: str) -> str:
+        """The answer that counts: this one, or another that came before."""
+        if self.folder is None:
+            decided: str = _kept().setdefault((self._start, number), answer)
+            return decided
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        note, made = Path(self.folder, str(number)), Path(self.folder, f".{uuid4().hex}")
+        made.write_text(answer, "utf-8")
+        try:
+            # It is there at once with its text, or not at all.
+            os.link(made, note)
+        except FileExistsError:
+            pass
+        finally:
+            made.unlink()
+        return note.read_text("utf-8")
+
+
+Registry = RegistryServer | RegistryFolder
+
+
+def avro(schema: str) -> Callable[[bytes | None], Read]:
+    """Reads Avro of one schema.
+
+    Not Spark's from_avro: a length among broken bytes makes it ask for gigabytes, and its process ends.
+    """
+
+    def read(data: bytes | None) -> Read:
+        if data is None:
+            return None, None, None
+        writer = _once(("writer", schema), lambda: read_schema([json.loads(schema)]))
+        return _avro_text(data, 0, writer, None, "the schema")
+
+    return read
+
+
+def avro_by_number(
+    registry: Registry, wanted: str | None, decided: Decided
+) -> Callable[[bytes | None], Read]:
+    """Reads Avro whose schema is named by the four bytes after a zero, as the `wanted` schema."""
+
+    def read(data: bytes | None) -> Read:
+        if data is None:
+            return None, None, None
+        if len(data) < 5 or data[0] != 0:
+            return None, MALFORMED, "it does not begin with the number of a schema"
+        number = int.from_bytes(data[1:5], "big")
+        try:
+            writer = _writer(registry, number, decided)
+        except UnknownSchema:
+            return None, UNKNOWN_SCHEMA, f"{number}"
+        except RegistryFailed as error:
+            raise RuntimeError(f"{REGISTRY_FAILED}\t{registry.url}\t{error}") from None
+        if isinstance(writer, str):
+            return None, MALFORMED, f"schema {number}: {writer}"
+        reader = _parsed(wanted) if wanted else None
+        return _avro_text(data, 5, writer, reader, f"schema {number}")
+
+    return read
+
+
+def _avro_text(data: bytes, start: int, writer: Any, reader: Any, name: str) -> Read:
+    import fastavro
+    from fastavro.read import SchemaResolutionError
+
+    stream = BytesIO(data)
+    stream.seek(start)
+    try:
+        found = fastavro.schemaless_reader(stream, writer, reader)
+    except SchemaResolutionError as error:
+        return None, WRONG_TYPE, f"{name} does not fit: {' '.join(str(error).split())[:200]}"
+    except Exception:  # noqa: BLE001 - bytes at random make the reader raise whatever there is
+        return None, MALFORMED, f"it is no record of {name}"
+    if stream.tell() != len(data):
+        return None, MALFORMED, "there are more bytes after the record"
+    return json.dumps(found, default=_plain), None, None
+
+
+def _writer(registry: Registry, number: int, decided: Decided) -> Any:
+    """The schema of a number as fastavro takes it, or why that can't be; asked for once in each process."""
+
+    def ask() -> Any:
+        if decided.found(number) == UNKNOWN:
+            raise UnknownSchema(number)
+        found = _asked(registry, number, decided)
+        kind = found.get("schemaType") or "AVRO"
+        return f"it is of type {kind}" if kind != "AVRO" else _resolved(registry, found)
+
+    return _once((registry.url, decided.folder, number), ask)
+
+
+def _asked(registry: Registry, number: int, decided: Decided) -> dict[str, Any]:
+    """What the registry has under a number, if that is what counts."""
+    try:
+        found = registry.schema(number)
+    except UnknownSchema:
+        if decided.decide(number, UNKNOWN) == KNOWN:
+            raise RegistryFailed(f"it had the schema {number} and has it no more") from None
+        raise
+    if decided.decide(number, KNOWN) == UNKNOWN:
+        raise UnknownSchema(number)
+    return found
+
+
+def _resolved(registry: Registry, found: dict[str, Any]) -> Any:
+    """A schema with those that it refers to, or why it can't be read."""
+    import fastavro
+
+    try:
+        return read_schema([*_references(registry, found), json.loads(found["schema"])])
+    except UnsafeSchema as error:
+        return str(error)
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+        fastavro.schema.SchemaParseException,
+    ) as error:
+        return f"it can't be read ({type(error).__name__})"
+
+
+def _references(registry: Registry, found: dict[str, Any]) -> list[Any]:
+    """What a schema refers to, the innermost first."""
+    schemas = []
+    for each in found.get("references") or ():
+        inner = registry.version(each["subject"], each["version"])
+        schemas += [*_references(registry, inner), json.loads(inner["schema"])]
+    return schemas
+
+
+def _parsed(text: str) -> Any:
+    """A schema that records are brought to."""
+    import fastavro
+
+    return _once(text, lambda: fastavro.parse_schema(json.loads(text)))
+
+
+def _once(name: Hashable, make: Callable[[], Any]) -> Any:
+    kept = _kept()
+    if name not in kept:
+        kept[name] = make()
+    return kept[name]
+
+
+def _kept() -> dict[Any, Any]:
+    """What outlives a task: this module itself is made anew for each, being sent by value."""
+    name = "_headwater_schemas"
+    kept: dict[Any, Any] = vars(sys.modules.setdefault(name, ModuleType(name))).setdefault("kept", {})
+    return kept
+
+
+def _plain(value: Any) -> Any:
+    """A value of Avro that JSON does not have, as Spark reads it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime | date | time_of_day):
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    raise TypeError(type(value).__name__)
+
+
+def protobuf(descriptors: bytes, message: str) -> Callable[[bytes | None], Read]:
+    """Reads a message of a descriptor file."""
+
+    def read(data: bytes | None) -> Read:
+        from google.protobuf.message import DecodeError
+
+        if data is None:
+            return None, None, None
+        try:
+            return json.dumps(_fields(_message(descriptors, message).FromString(data))), None, None
+        except (DecodeError, UnicodeDecodeError):
+            return None, MALFORMED, f"it is no message {message}"
+        except (ValueError, OverflowError) as error:
+            return None, WRONG_TYPE, str(error)
+
+    return read
+
+
+def _message(descriptors: bytes, message: str) -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    def find() -> Any:
+        pool = descriptor_pool.DescriptorPool()
+        for file in descriptor_pb2.FileDescriptorSet.FromString(descriptors).file:
+            pool.Add(file)
+        return message_factory.GetMessageClass(pool.FindMessageTypeByName(message))
+
+    return _once((descriptors, message), find)
+
+
+def _fields(message: Any) -> dict[str, Any]:
+    """The fields of a message; one that can be absent and is, is left out."""
+    return {
+        field.name: _field(field, getattr(message, field.name))
+        for field in message.DESCRIPTOR.fields
+        if field.is_repeated or not field.has_presence or message.HasField(field.name)
+    }
+
+
+def _field(field: Any, value: Any) -> Any:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        inner = field.message_type.fields_by_name["value"]
+        return {_map_key(key): _one(inner, each) for key, each in value.items()}
+    return [_one(field, each) for each in value] if field.is_repeated else _one(field, value)
+
+
+def _map_key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _one(field: Any, value: Any) -> Any:
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known else str(value)
+    if field.message_type is None:
+        return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    name = field.message_type.full_name
+    if name == TIMESTAMP:
+        return value.ToDatetime(tzinfo=UTC).isoformat()
+    if name in WRAPPERS:
+        return _one(field.message_type.fields_by_name["value"], value.value)
+    return _fields(value)

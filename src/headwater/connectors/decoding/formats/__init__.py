@@ -1,1 +1,0 @@
-"""The formats that Spark reads by itself."""

@@ -1,0 +1,224 @@
+"""Avro's types in Spark's words, told from a schema file without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import DecodeError
+
+from headwater.connectors.decoding.executors import TIMESTAMP, WRAPPERS
+from headwater.spec import Schema
+from headwater.spec.schema import Column, quoted
+from headwater.values import nearest
+
+_AVRO_PLAIN = {
+    "boolean": "boolean",
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "bytes": "binary",
+    "fixed": "binary",
+    "enum": "string",
+}
+_LOGICAL = {
+    ("int", "date"): "date",
+    ("long", "timestamp-millis"): "timestamp",
+    ("long", "timestamp-micros"): "timestamp",
+    ("long", "local-timestamp-millis"): "timestamp_ntz",
+    ("long", "local-timestamp-micros"): "timestamp_ntz",
+    ("string", "uuid"): "string",
+}
+_WIDER = {frozenset({"int", "bigint"}): "bigint", frozenset({"float", "double"}): "double"}
+
+
+def avro_text(path: str) -> str:
+    """The text of a schema file; ValueError where it can't be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no schema file {path}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"the schema file {path} can't be read: {error}") from error
+
+
+def avro_columns(path: str) -> Schema:
+    """The columns of the record in a schema file; ValueError where it is none."""
+    try:
+        declared = json.loads(avro_text(path))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the schema file {path} is no JSON: {error}") from error
+    try:
+        return _Types().columns(declared)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the schema file {path} is no Avro schema: {error!r}") from error
+    except ValueError as error:
+        raise ValueError(f"in the schema file {path}: {error}") from error
+
+
+class _Types:
+    """Reads one schema; a type has a name, by which it may be used again."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, str | None] = {}
+
+    def columns(self, declared: Any) -> Schema:
+        if not isinstance(declared, dict) or declared.get("type") != "record":
+            raise ValueError("a record is wanted")
+        self._remember(declared, None)
+        fields = declared["fields"]
+        if not fields:
+            raise ValueError("the record has no fields")
+        return Schema(tuple(Column(field["name"], self.type(field["type"])) for field in fields))
+
+    def type(self, declared: Any) -> str:
+        if isinstance(declared, list):
+            return self._union(declared)
+        if isinstance(declared, str):
+            return _AVRO_PLAIN.get(declared) or self._again(declared)
+        match declared["type"]:
+            case "record":
+                return self._record(declared)
+            case "array":
+                return f"array<{self.type(declared['items'])}>"
+            case "map":
+                return f"map<string,{self.type(declared['values'])}>"
+            case "fixed" if declared["size"] == 0:
+                raise ValueError(f"the fixed type `{declared['name']}` has no bytes")
+            case "enum" | "fixed":
+                return self._remember(declared, self._simple(declared))
+            case str():
+                return self._simple(declared)
+            case inner:
+                return self.type(inner)
+
+    def _record(self, declared: dict[str, Any]) -> str:
+        self._remember(declared, None)
+        if not declared["fields"]:
+            raise ValueError(f"the record `{declared['name']}` has no fields")
+        fields = (f"{quoted(field['name'])}:{self.type(field['type'])}" for field in declared["fields"])
+        return self._remember(declared, f"struct<{','.join(fields)}>")
+
+    def _simple(self, declared: dict[str, Any]) -> str:
+        plain, logical = declared["type"], declared.get("logicalType", "")
+        if logical == "decimal":
+            return f"decimal({declared['precision']},{declared.get('scale', 0)})"
+        if logical in ("time-millis", "time-micros"):
+            raise ValueError(f"there are no columns of the type {logical}; leave `logicalType` out of it")
+        return _LOGICAL.get((plain, logical)) or _AVRO_PLAIN.get(plain) or self._again(plain)
+
+    def _union(self, branches: list[Any]) -> str:
+        types = {self.type(branch) for branch in branches if branch != "null"}
+        found = next(iter(types)) if len(types) == 1 else _WIDER.get(frozenset(types))
+        if found is None:
+            raise ValueError("a column has one type; a union of several besides null can't be read")
+        return found
+
+    def _remember(self, declared: dict[str, Any], type_: str | None) -> str:
+        name, space = declared["name"], declared.get("namespace")
+        self.named[name] = type_
+        self.named[f"{space}.{name}" if space else name] = type_
+        return type_ or ""
+
+    def _again(self, name: str) -> str:
+        if name not in self.named:
+            raise ValueError(f"there is no type `{name}`")
+        found = self.named[name]
+        if found is None:
+            raise ValueError(f"`{name}` has itself inside, which columns can't have")
+        return found
+
+
+# Protobuf's types in Spark's words, told from a descriptor file without Spark.
+
+_PROTOBUF_PLAIN = {
+    FieldDescriptor.CPPTYPE_BOOL: "boolean",
+    FieldDescriptor.CPPTYPE_INT32: "int",
+    FieldDescriptor.CPPTYPE_INT64: "bigint",
+    # Spark has no unsigned numbers, so the next wider type holds them.
+    FieldDescriptor.CPPTYPE_UINT32: "bigint",
+    FieldDescriptor.CPPTYPE_UINT64: "decimal(20,0)",
+    FieldDescriptor.CPPTYPE_FLOAT: "float",
+    FieldDescriptor.CPPTYPE_DOUBLE: "double",
+    FieldDescriptor.CPPTYPE_ENUM: "string",
+}
+
+
+def descriptor_bytes(path: str) -> bytes:
+    """The bytes of a descriptor file; ValueError where it can't be read."""
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no descriptor file {path}") from error
+    except OSError as error:
+        raise ValueError(f"the descriptor file {path} can't be read: {error}") from error
+
+
+def protobuf_columns(path: str, message: str) -> Schema:
+    """The columns of a message of a descriptor file; ValueError where it has none."""
+    declared = descriptor_pb2.FileDescriptorSet()
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        declared.ParseFromString(descriptor_bytes(path))
+        for file in declared.file:
+            pool.Add(file)
+        found = pool.FindMessageTypeByName(message)
+    except DecodeError as error:
+        raise ValueError(
+            f"{path} is no descriptor file; make one with `protoc --include_imports -o FILE`"
+        ) from error
+    except TypeError as error:
+        raise ValueError(
+            f"the descriptor file {path} is not whole ({error}); make it with "
+            "`protoc --include_imports -o FILE`"
+        ) from error
+    except KeyError as error:
+        raise ValueError(_unknown(message, path, declared)) from error
+    if not found.fields:
+        raise ValueError(f"the message `{message}` has no fields")
+    return Schema(tuple(Column(field.name, _type(field, (message,))) for field in found.fields))
+
+
+def _unknown(message: str, path: str, declared: descriptor_pb2.FileDescriptorSet) -> str:
+    names = [
+        f"{file.package}.{each.name}".lstrip(".") for file in declared.file for each in file.message_type
+    ]
+    meant = nearest(message, names)
+    hint = f"did you mean `{meant}`?" if meant else f"it has {', '.join(names) or 'none'}"
+    return f"the descriptor file {path} has no message `{message}`; {hint}"
+
+
+def _type(field: FieldDescriptor, inside: tuple[str, ...]) -> str:
+    message: Descriptor | None = field.message_type
+    if message is not None and message.GetOptions().map_entry:
+        # Its keys are the names in an object of JSON, which are texts.
+        return f"map<string,{_one(message.fields_by_name['value'], inside)}>"
+    one = _one(field, inside)
+    return f"array<{one}>" if field.is_repeated else one
+
+
+def _one(field: FieldDescriptor, inside: tuple[str, ...]) -> str:
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return "binary"
+    if field.message_type is None:
+        return _PROTOBUF_PLAIN.get(field.cpp_type, "string")
+    return _message(field.message_type, inside)
+
+
+def _message(message: Descriptor, inside: tuple[str, ...]) -> str:
+    if message.full_name == TIMESTAMP:
+        return "timestamp"
+    if message.full_name in WRAPPERS:
+        return _one(message.fields_by_name["value"], inside)
+    if message.full_name in inside:
+        raise ValueError(
+            f"`{message.full_name}` has itself inside, which columns can't have; write the columns that you "
+            "want under `schema:`"
+        )
+    within = (*inside, message.full_name)
+    return f"struct<{','.join(f'{quoted(each.name)}:{_type(each, within)}' for each in message.fields)}>"

@@ -1,0 +1,420 @@
+"""Looks for new files between batches and opens them; the task of one path."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
+
+from headwater.checkpoint import SINK_LOG, LocalStore
+from headwater.connectors.contract import Moment, Reason
+from headwater.connectors.files.folders import is_hidden
+from headwater.connectors.files.validity import address_of
+from headwater.errors import CheckpointError, Problem
+from headwater.errors.catalogue.files import FILES_NEVER_TAKEN, FILES_NOT_LOOKED_AT
+from headwater.spec.paths import local_matches, matches_name, plain_path
+
+# Which files of a path were admitted and which rejected, and the list of it that Spark reads.
+#
+# admitted/<source>/<path>/files.json         what was found of each file, with its size and time
+# admitted/<source>/<path>/place              the path that it is about, as a pattern
+# admitted/<source>/<path>/rejected/<name>    a small file in place of one that can't be opened: it says why
+# admitted/<source>/<path>/_spark_metadata/0  the list of both, in the format of Spark's file sink
+#
+# Spark reads a folder with such a list by the list alone, whose entries may lie anywhere, so a query sees
+# the admitted files and, in its own order and once, the stand-ins of the others. The order of writing is
+# stand-in, record, list; the list is made from the record at each start, so that a kill between two of them
+# is put right.
+
+VERSION = 1
+_BLOCK = 32 << 20
+_PLACE = "place"
+
+
+def folder_of(run_folder: Path, source: str, number: int) -> Path:
+    """Where the record of one path of a source is kept."""
+    return run_folder / "admitted" / source / str(number)
+
+
+def place_of(read: str) -> str:
+    """What a query really reads: the path that an admission is about, or what was given."""
+    try:
+        return (Path(plain_path(read)) / _PLACE).read_text(encoding="utf-8") if "/admitted/" in read else read
+    except (FileNotFoundError, NotADirectoryError):
+        return read
+
+
+def rejected_files(folder: Path) -> dict[str, str]:
+    """The files that are rejected as they are now, each with the small file in its place."""
+    record = Record(folder, "")
+    record.read()
+    return {path: each.stands_in for path, each in record.files.items() if each.stands_in}
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A file as it was when it was looked at."""
+
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found of a file; `stands_in` is the path of the small file in its place."""
+
+    stamp: Stamp
+    stands_in: str = ""
+
+
+class Record:
+    """The record of one path."""
+
+    def __init__(self, folder: Path, place: str) -> None:
+        self.folder = folder
+        self.place = place
+        self._store = LocalStore(folder)
+        self.files: dict[str, Looked] = {}
+        self.stand_ins: dict[str, Stamp] = {}
+        """Every small file that was ever written; one stays in the list when its file was mended or went."""
+
+    @property
+    def rejected(self) -> Path:
+        return self.folder / "rejected"
+
+    def begin(self) -> None:
+        """Say what it is about; others ask before the first file is looked at."""
+        (self.folder / SINK_LOG).mkdir(parents=True, exist_ok=True)
+        self._store.replace(_PLACE, self.place.encode())
+
+    def read(self) -> None:
+        """Take in what an earlier run has found."""
+        try:
+            noted = json.loads(self._store.read("files.json"))
+        except FileNotFoundError:
+            return
+        if noted["version"] != VERSION:
+            raise ValueError(f"{self._store.locate('files.json')} is of version {noted['version']}")
+        self.files = {
+            path: Looked(Stamp(**each["stamp"]), each["stands_in"]) for path, each in noted["files"].items()
+        }
+        self.stand_ins = {path: Stamp(**each) for path, each in noted["stand_ins"].items()}
+
+    def write(self) -> None:
+        """Keep what was found, then let Spark see it; the folders are there since `begin`."""
+        noted = {
+            "version": VERSION,
+            "files": {path: asdict(each) for path, each in self.files.items()},
+            "stand_ins": {path: asdict(each) for path, each in self.stand_ins.items()},
+        }
+        self._store.replace("files.json", json.dumps(noted).encode() + b"\n")
+        self._store.replace(f"{SINK_LOG}/0", "\n".join(["v1", *self._lines()]).encode())
+
+    def name_for(self, path: str, stamp: Stamp) -> str:
+        """The name of the small file in place of another one, as it is now."""
+        text = f"{path}\n{stamp.size}\n{stamp.modified_ms}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def _lines(self) -> list[str]:
+        admitted = {path: each.stamp for path, each in self.files.items() if not each.stands_in}
+        return [_line(path, stamp) for path, stamp in {**admitted, **self.stand_ins}.items()]
+
+
+def _line(path: str, stamp: Stamp) -> str:
+    entry = {
+        "path": address_of(Path(path)),
+        "size": stamp.size,
+        "isDir": False,
+        # Spark goes by the times of files: it takes the oldest first, and forgets those that are very old.
+        "modificationTime": stamp.modified_ms,
+        "blockReplication": 1,
+        "blockSize": _BLOCK,
+        "action": "add",
+    }
+    return json.dumps(entry, separators=(",", ":"))
+
+
+SETTLED_SECONDS = 5.0
+"""A file that can't be opened and was written later than this ago may still be being written."""
+START_SECONDS = 30.0
+"""For so long a start waits for files that may be being written, and the end of a run for any file."""
+TOLD_SECONDS = 3.0
+"""What is waited for longer than this is told."""
+_AT_ONCE = 200
+_PIECE = 1 << 20
+_SHARE = 10
+"""Looking takes at most one part of so many of the time."""
+
+Opener = Callable[[list[str]], Mapping[str, str]]
+"""Opens files and reads them through; says of each that it could not read what is wrong."""
+StandIn = Callable[[Path, Mapping[str, str]], Path]
+"""Writes the small file in place of another one: its name without the ending, and what it says."""
+Finished = Callable[[], frozenset[str]]
+"""The files that every query has read in a committed batch."""
+
+
+class Admission:
+    """Opens each new file below a path before Spark sees it.
+
+    A file that can't be opened is opened again as long as it changes, and for some seconds after: it may be
+    being written. Then it is rejected as it is; should it be written again, it is looked at anew.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pattern: str,
+        record: Record,
+        opener: Opener,
+        stand_in: StandIn,
+        *,
+        only: str = "",
+        finished: Finished = frozenset,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._name = name
+        self._pattern = pattern
+        self._only = only
+        self._finished = finished
+        self._record = record
+        self._opener = opener
+        self._stand_in = stand_in
+        self._clock = clock
+        self._due = 0.0
+        self._lock = Lock()
+        self._say: Callable[[str], None] = lambda text: None
+        self._open: dict[str, float] = {}
+        """The files that are not decided yet, each with the time when it was first found so."""
+        self._told: set[str] = set()
+        self._failing: tuple[float, str] | None = None
+        """Since when looking has failed, and of what."""
+        self.waits = False
+        """Whether some file is not decided yet."""
+        self.changes = 0
+        """How often Spark was shown something new."""
+
+    def start(
+        self,
+        say: Callable[[str], None] = lambda text: None,
+        go_on: Callable[[], None] = lambda: None,
+        counted: Callable[[int, int], None] = lambda done, total: None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Decide on every file that is there, before a query starts; those that keep changing come later.
+
+        What is waited for is said, and `go_on` may raise to end it. `counted` hears how many files of how
+        many are open.
+        """
+
+        def opened(done: int, total: int) -> None:
+            counted(done, total)
+            if done:
+                go_on()
+
+        self._say = say
+        self._record.read()
+        self._tried(self._forget_changed)
+        self._record.write()
+        deadline = self._clock() + START_SECONDS
+        self._look(most=None, opened=opened)
+        while self.waits and self._clock() < deadline:
+            go_on()
+            pause(0.2)
+            self._look(most=None)
+        if self.waits:
+            files = ", ".join(sorted(self._open))
+            say(f"{self._name}: the run starts without {files}, and looks again between batches.")
+
+    def catch_up(self) -> None:
+        """Look now."""
+        self._look(most=None)
+
+    def hindrance(self) -> Problem | None:
+        """What has kept files from being decided on for as long as a start would wait."""
+        long_ago = self._clock() - START_SECONDS
+        late = sorted(path for path, since in self._open.items() if since <= long_ago)
+        says = f"{', '.join(late)} can't be opened and keeps changing" if late else ""
+        failing = self._failing
+        if failing and failing[0] <= long_ago:
+            says = failing[1]
+        return FILES_NEVER_TAKEN.at(None, name=self._name, says=says) if says else None
+
+    def __call__(self, moment: Moment) -> None:
+        begun = self._clock()
+        if moment.last or begun < self._due:
+            return
+        try:
+            self._look(most=_AT_ONCE)
+        finally:
+            self._due = self._clock() + (self._clock() - begun) * _SHARE
+
+    def _look(self, most: int | None, opened: Callable[[int, int], None] = lambda done, total: None) -> None:
+        with self._lock:
+            try:
+                self._tried(lambda: self._decide(most, opened))
+            except CheckpointError as error:
+                since = self._failing[0] if self._failing else self._clock()
+                self._failing = (since, str(error.problems[0].params["says"]))
+                raise
+            self._failing = None
+
+    def _tried(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except OSError as error:
+            says = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
+            raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self._name, says=says)) from error
+
+    def _forget_changed(self) -> None:
+        """Take files for new that were written again since, where some query has yet to read them."""
+        files = self._record.files
+        changed = [
+            path
+            for path, stamp in found(self._pattern)
+            if path in files and not files[path].stands_in and files[path].stamp != stamp
+        ]
+        finished = self._finished() if changed else frozenset()
+        for path in changed:
+            if path not in finished:
+                del files[path]
+
+    def _decide(self, most: int | None, opened: Callable[[int, int], None]) -> None:
+        listed = {path: stamp for path, stamp in found(self._pattern) if self._is_chosen(path)}
+        new = [path for path, stamp in listed.items() if self._is_new(path, stamp)]
+        chosen = sorted(new, key=lambda path: listed[path].modified_ms)[:most]
+        wrong: dict[str, str] = {}
+        for begin in range(0, len(chosen), _AT_ONCE):
+            opened(begin, len(chosen))
+            wrong |= self._opener(chosen[begin : begin + _AT_ONCE])
+        undecided = [path for path in wrong if not self._is_settled(path, listed[path])]
+        closed = {path: error for path in wrong if path not in undecided and (error := _closed(path))}
+        undecided += closed
+        gone = [path for path in self._record.files if path not in listed]
+        for path in (path for path in chosen if path not in undecided):
+            self._note(path, listed[path], wrong.get(path))
+        for path in gone:
+            del self._record.files[path]
+        if gone or len(chosen) > len(undecided):
+            self._record.write()
+            self.changes += 1
+        self.waits = bool(undecided) or len(chosen) < len(new)
+        self._tell(path for path in undecided if path not in closed)
+        for error in closed.values():
+            # The file is not to blame: nothing is decided, and it is tried again.
+            raise error
+
+    def _tell(self, undecided: Iterable[str]) -> None:
+        """Say which files are waited for, each once."""
+        now = self._clock()
+        self._open = {path: self._open.get(path, now) for path in undecided}
+        self._told &= self._open.keys()
+        for path, since in self._open.items():
+            if path not in self._told and now - since >= TOLD_SECONDS:
+                self._told.add(path)
+                self._say(f"{self._name}: waiting for {path}, which can't be opened yet and keeps changing.")
+
+    def _is_chosen(self, path: str) -> bool:
+        return not self._only or matches_name(self._only, os.path.basename(path))
+
+    def _is_new(self, path: str, stamp: Stamp) -> bool:
+        known = self._record.files.get(path)
+        return known is None or (bool(known.stands_in) and known.stamp != stamp)
+
+    def _is_settled(self, path: str, stamp: Stamp) -> bool:
+        try:
+            now = stamp_of(path)
+        except FileNotFoundError:
+            return False
+        age = self._clock() - stamp.modified_ms / 1000
+        return now == stamp and not 0 <= age < SETTLED_SECONDS
+
+    def _note(self, path: str, stamp: Stamp, wrong: str | None) -> None:
+        if wrong is None:
+            self._record.files[path] = Looked(stamp)
+            return
+        says = {"file": path, "reason": Reason.UNREADABLE_FILE.value, "detail": wrong}
+        file = self._stand_in(self._record.rejected / self._record.name_for(path, stamp), says)
+        self._record.files[path] = Looked(stamp, str(file))
+        self._record.stand_ins[str(file)] = Stamp(file.stat().st_size, stamp.modified_ms)
+
+
+def found(pattern: str) -> Iterator[tuple[str, Stamp]]:
+    """The files that a stream over a path would read."""
+    for start in local_matches(pattern):
+        if os.path.isdir(start):
+            yield from _below(start)
+        elif not is_hidden(os.path.basename(start)):
+            yield start, stamp_of(start)
+
+
+def stamp_of(path: str) -> Stamp:
+    return _stamp(os.stat(path))
+
+
+def _closed(path: str) -> OSError | None:
+    """What keeps this process from reading a file, whatever is in it."""
+    try:
+        with open(path, "rb") as file:
+            while file.read(_PIECE):
+                pass
+    except OSError as error:
+        return error
+    return None
+
+
+def _stamp(stat: os.stat_result) -> Stamp:
+    return Stamp(stat.st_size, stat.st_mtime_ns // 1_000_000)
+
+
+def _below(folder: str) -> Iterator[tuple[str, Stamp]]:
+    """In a folder and in its key=value folders; nothing is read from others."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if is_hidden(entry.name):
+                continue
+            try:
+                if not entry.is_dir():
+                    yield entry.path, _stamp(entry.stat())
+                elif "=" in entry.name:
+                    yield from _below(entry.path)
+            except FileNotFoundError:
+                # It was there a moment ago.
+                continue
+
+
+class Admissions:
+    """The admission of every path of a source, as one task."""
+
+    def __init__(self, paths: Iterable[Admission]) -> None:
+        self._paths = tuple(paths)
+
+    def start(
+        self,
+        say: Callable[[str], None] = lambda text: None,
+        go_on: Callable[[], None] = lambda: None,
+        counted: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        """Decide on every file that is there, before a query starts."""
+        for each in self._paths:
+            each.start(say, go_on, counted)
+
+    def catch_up(self) -> int | None:
+        """Look now: how often something new was found so far, None where something is not decided yet."""
+        for each in self._paths:
+            each.catch_up()
+        if any(each.waits for each in self._paths):
+            return None
+        return sum(each.changes for each in self._paths)
+
+    def hindrance(self) -> Problem | None:
+        """What has kept new files from being decided on for long."""
+        return next(filter(None, (each.hindrance() for each in self._paths)), None)
+
+    def __call__(self, moment: Moment) -> None:
+        for each in self._paths:
+            each(moment)

@@ -1,1 +1,0 @@
-"""The files of a source, read so that each row has a verdict."""

@@ -1,0 +1,209 @@
+"""Opening files with Spark's own readers, so that the verdict is that of the batch which would read them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.checkpoint import LocalStore
+from headwater.checkpoint.edits import change_files, uncommitted
+from headwater.connectors.contract import Context, Moment, Reader
+from headwater.connectors.files.admission import folder_of, rejected_files
+from headwater.connectors.files.validity import REJECTED, address_of
+from headwater.errors import CheckpointError, Problem
+from headwater.errors.catalogue.files import (
+    FILES_NOT_LOOKED_AT,
+    FILES_PLANNED_REJECTED,
+    FILES_PLANNED_STAND_IN,
+)
+from headwater.spec.paths import escaped, local_path
+
+_CONDITION = re.compile(r"\[FAILED_READ_FILE\.(\w+)\]\s*(.*)")
+_CAUSE = re.compile(r"^Caused by: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
+_PLACE = re.compile(r"Encountered error while reading file \S+\s*")
+_CODE = re.compile(r"\s*SQLSTATE: \w+.*")
+_HEADER = re.compile(r"Header: (.*)\n Schema: (.*)")
+_LONGEST = 300
+
+_HOLDS = {
+    "smallint": ("tinyint",),
+    "int": ("tinyint", "smallint"),
+    "bigint": ("tinyint", "smallint", "int"),
+    "double": ("float",),
+}
+"""The types in an orc file, besides its own, whose every value a declared type can hold."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Reads files through, many at once; where that fails, fewer and fewer until the bad ones are found."""
+
+    spark: SparkSession
+    name: str
+    """That of the source."""
+    format: str
+    inside: StructType
+    settings: Mapping[str, str]
+
+    def __call__(self, files: list[str]) -> dict[str, str]:
+        """What is wrong with each file that can't be read."""
+        if self.format == "csv":
+            return {file: wrong for file in files if (wrong := self._failure([file]))}
+        seen = {file: wrong for file in files if (wrong := self._unseen(file))}
+        return {**seen, **self._sifted([file for file in files if file not in seen])}
+
+    def _unseen(self, file: str) -> str | None:
+        """What is wrong with a file that Spark would read through without a word."""
+        # It passes over a file without bytes, and makes nulls of values of another type in an orc file.
+        if _is_empty(file):
+            return "it is empty"
+        return self._wrong_type(file) if self.format == "orc" else None
+
+    def _sifted(self, files: list[str]) -> dict[str, str]:
+        wrong = self._failure(files) if files else None
+        if wrong is None:
+            return {}
+        if len(files) == 1:
+            return {files[0]: wrong}
+        half = len(files) // 2
+        return {**self._sifted(files[:half]), **self._sifted(files[half:])}
+
+    def _failure(self, files: list[str]) -> str | None:
+        try:
+            self._read(self._loaded(files))
+        except (PySparkException, Py4JError) as error:
+            said = str(error)
+            found = _CONDITION.search(said)
+            if found is None:
+                # The files are not to blame, or it is not known which: nothing is decided.
+                says = said.partition("\n")[0]
+                raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self.name, says=says)) from error
+            return _told(said, found[1], found[2])
+        return None
+
+    def _wrong_type(self, file: str) -> str | None:
+        """The first column whose type in an orc file is not one that the declared type can hold."""
+        try:
+            reader = self.spark.read.format("orc").option("recursiveFileLookup", "true")
+            held = reader.load(escaped(file)).schema
+        except (PySparkException, Py4JError):
+            # Whatever it is, reading it through says it better.
+            return None
+        declared = {each.name.lower(): each.dataType.simpleString() for each in self.inside}
+        for each in held:
+            found, wanted = each.dataType.simpleString(), declared.get(each.name.lower())
+            if wanted not in (None, found) and found not in _HOLDS.get(wanted or "", ()):
+                return f"column {each.name} is {found} in the file, and {wanted} in the schema"
+        return None
+
+    def _loaded(self, files: list[str]) -> DataFrame:
+        reader = self.spark.read.format(self.format).schema(self.inside).options(**self.settings)
+        # A page whose bytes were changed is found by its checksum, where the file has them.
+        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
+        return reader.option("recursiveFileLookup", "true").load([escaped(file) for file in files])
+
+    def _read(self, rows: DataFrame) -> None:
+        if self.format == "csv":
+            # Only the names in the first line are looked at; each row has a verdict of its own.
+            rows.take(1)
+        else:
+            rows.write.format("noop").mode("overwrite").save()
+
+    def stand_in(self, target: Path, says: Mapping[str, str]) -> Path:
+        """Write a file of this format with one row, which says what was rejected."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file, text = target.with_suffix(f".{self.format}"), json.dumps(says)
+        part = target.with_name(f".{target.name}.{uuid4().hex}")
+        if self.format == "csv":
+            part.write_text(f"{REJECTED}\n{text}\n", encoding="utf-8")
+            part.rename(file)
+            return file
+        rows = self.spark.createDataFrame([(text,)], f"{REJECTED} string").coalesce(1)
+        rows.write.format(self.format).save(str(part))
+        (written,) = part.glob(f"part-*.{self.format}")
+        written.rename(file)
+        shutil.rmtree(part)
+        return file
+
+
+def _is_empty(file: str) -> bool:
+    try:
+        return os.path.getsize(file) == 0
+    except FileNotFoundError:
+        # Reading it says so.
+        return False
+
+
+def _told(said: str, condition: str, says: str) -> str:
+    """What is wrong with a file, from the words of Spark and of what it was told."""
+    header = _HEADER.search(said)
+    if header:
+        return f"its first line names {header[1]} where {header[2]} is expected"
+    causes: list[str] = _CAUSE.findall(said)
+    text = _CODE.sub("", _PLACE.sub("", says)).strip()
+    cause = causes[-1].strip() if causes else ""
+    return (text if condition.startswith("PARQUET_COLUMN") or not cause else f"{text} {cause}").strip()[
+        :_LONGEST
+    ]
+
+
+# Batches that were planned when the source did something else with files that can't be opened.
+
+
+class PlannedFiles:
+    """Makes an unfinished batch fit before its query starts.
+
+    It may name a file that is rejected by now, which is replaced by its stand-in; or a stand-in, which only a
+    source that admits files can read: then the query does not start.
+    """
+
+    def __init__(self, context: Context, paths: int, readers: Iterable[Reader], *, admitted: bool) -> None:
+        self._context = context
+        self._folders = [folder_of(context.folder, context.name, number) for number in range(paths)]
+        self._readers = {reader.query: reader for reader in readers}
+        self._admitted = admitted
+
+    def __call__(self, moment: Moment) -> None:
+        """Nothing is to be done between batches."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def begin(self, query: str, backup: Path) -> list[Problem]:
+        reader = self._readers.get(query)
+        if reader is None or not reader.checkpoint.is_dir():
+            return []
+        mine = (number for number, name in enumerate(reader.sources) if name == self._context.name)
+        return [problem for number in mine for problem in self._begin(reader, number, backup)]
+
+    def _begin(self, reader: Reader, number: int, backup: Path) -> Iterator[Problem]:
+        store, name = LocalStore(reader.checkpoint), self._context.name
+        planned = {file.path: local_path(file.path) for file in uncommitted(store, number)}
+        if not self._admitted:
+            for file in planned.values():
+                if file is not None and any(folder in file.parents for folder in self._folders):
+                    params = {"sink": reader.query, "name": name, "bad_rows": self._context.bad_rows.value}
+                    raise CheckpointError(FILES_PLANNED_STAND_IN.at(self._context.at("bad_rows"), **params))
+            return
+        rejected = {path: file for folder in self._folders for path, file in rejected_files(folder).items()}
+        changes = {
+            address: address_of(Path(rejected[str(file)]))
+            for address, file in planned.items()
+            if str(file) in rejected
+        }
+        if changes:
+            change_files(store, number, changes, backup)
+            files = ", ".join(str(planned[address]) for address in changes)
+            params = {"sink": reader.query, "name": name, "files": files, "backup": str(backup)}
+            yield FILES_PLANNED_REJECTED.at(None, **params)

@@ -1,1 +1,0 @@
-"""Reading files: what streams, batches and static sources share."""

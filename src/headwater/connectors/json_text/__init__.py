@@ -1,1 +1,0 @@
-"""JSON of a row, in whatever it came."""

@@ -1,0 +1,192 @@
+"""What a Kafka cluster says of its topics, asked through the admin client that comes with Spark's connector.
+
+The client is reached through the session's JVM. Its own time limits are short: a check says in seconds that
+nobody answers, where Spark's readers would try for minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.connectors.kafka.servers import Servers
+from headwater.connectors.kafka.source_options import KafkaSource
+from headwater.connectors.options import hidden, plain, revealed
+from headwater.values import scrub
+
+SECONDS = 8
+_EARLIEST = "earliest"
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The id of all zeros, as Kafka writes it."""
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as the cluster knows it; one that is deleted and made again gets another id."""
+
+    name: str
+    id: str
+    """Empty where the brokers are too old to give one."""
+    partitions: int
+
+
+class BrokerError(Exception):
+    """What the cluster, or the client on the way to it, has against a question."""
+
+    def __init__(self, kind: str, says: str) -> None:
+        super().__init__(says)
+        self.kind = kind
+        """The simple name of the exception in Java."""
+        self.says = says
+
+
+class NoSuchTopic(BrokerError):
+    """There is no topic of this name."""
+
+
+class Broker:
+    """A connection to a cluster; `close` ends it."""
+
+    def __init__(self, spark: Any, settings: Mapping[str, str], seconds: int = SECONDS) -> None:
+        self._jvm = spark._jvm
+        self._seconds = seconds
+        limits = {
+            "default.api.timeout.ms": str(seconds * 1000),
+            "request.timeout.ms": str(seconds * 500),
+            "socket.connection.setup.timeout.ms": str(seconds * 500),
+        }
+        given = {
+            key.removeprefix("kafka."): value for key, value in settings.items() if key.startswith("kafka.")
+        }
+        # `latest` is for a reader of transactions where the first open one begins.
+        self._committed = given.get("isolation.level", "").lower() == "read_committed"
+        self._admin = _asked(
+            lambda: self._jvm.org.apache.kafka.clients.admin.AdminClient.create({**given, **limits})
+        )
+
+    def close(self) -> None:
+        """End the connection without waiting for answers."""
+        self._admin.close(self._jvm.java.time.Duration.ZERO)
+
+    def names(self) -> list[str]:
+        """The names of all topics that are not Kafka's own."""
+        return sorted(str(name) for name in self._answer(lambda: self._admin.listTopics().names()))
+
+    def fitting(self, pattern: str) -> list[str]:
+        """The names that a regular expression of Java matches as a whole."""
+        compiled = _asked(lambda: self._jvm.java.util.regex.Pattern.compile(pattern))
+        return [name for name in self.names() if compiled.matcher(name).matches()]
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
+        """The topics of these names; None for one that is not there."""
+        futures = _asked(lambda: self._admin.describeTopics(list(names)).topicNameValues())
+        found: dict[str, Topic | None] = {}
+        for name in sorted(str(each) for each in futures.keySet()):
+            try:
+                described = self._answer(lambda name=name: futures.get(name))  # type: ignore[misc]
+            except NoSuchTopic:
+                found[name] = None
+            else:
+                topic_id = str(described.topicId())
+                known = "" if topic_id == _NO_ID else topic_id
+                found[name] = Topic(name, known, int(described.partitions().size()))
+        return found
+
+    def offsets(self, wanted: Mapping[Partition, int | str]) -> dict[Partition, int]:
+        """The offset of each partition at its `earliest`, its `latest`, or of the first message at or after a
+        time in milliseconds; -1 where no message is so late."""
+        specs = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        partition_of = self._jvm.org.apache.kafka.common.TopicPartition
+        asked: dict[Any, Any] = {}
+        keys: dict[Partition, Any] = {}
+        for (topic, number), where in wanted.items():
+            keys[topic, number] = partition_of(topic, number)
+            if isinstance(where, int):
+                asked[keys[topic, number]] = specs.forTimestamp(where)
+            else:
+                asked[keys[topic, number]] = specs.earliest() if where == _EARLIEST else specs.latest()
+        kafka = self._jvm.org.apache.kafka
+        levels = kafka.common.IsolationLevel
+        level = levels.READ_COMMITTED if self._committed else levels.READ_UNCOMMITTED
+        result = _asked(lambda: self._admin.listOffsets(asked, kafka.clients.admin.ListOffsetsOptions(level)))
+        return {
+            partition: int(self._answer(lambda key=key: result.partitionResult(key)).offset())  # type: ignore[misc]
+            for partition, key in keys.items()
+        }
+
+    def _answer(self, ask: Callable[[], Any]) -> Any:
+        unit = self._jvm.java.util.concurrent.TimeUnit.SECONDS
+        return _asked(lambda: ask().get(self._seconds + 1, unit))
+
+
+@contextmanager
+def connected(spark: Any, options: Servers) -> Iterator[Broker]:
+    """A connection to the cluster of a source or sink, for a while."""
+    broker = connect(spark, options)
+    try:
+        yield broker
+    finally:
+        broker.close()
+
+
+def connect(spark: Any, options: Servers, seconds: int = SECONDS) -> Broker:
+    """A connection to the cluster of a source or sink; each answer is waited for so long."""
+    return Broker(spark, {**options.connection(revealed, hidden), **plain(options)}, seconds)
+
+
+def topics_read(broker: Broker, options: Any) -> dict[str, Topic | None]:
+    """The topics that a source reads; None for one that it names and that is not there."""
+    if options.pattern is not None:
+        names: Iterable[str] = broker.fitting(options.pattern)
+    else:
+        names = options.partitions or options.topic
+    return broker.topics(names)
+
+
+def partitions(spark: Any, options: Any) -> dict[str, int]:
+    """How many partitions a source reads of each of its topics now."""
+    with connected(spark, options) as broker:
+        found = topics_read(broker, options)
+    if options.partitions:
+        return {topic: len(numbers) for topic, numbers in options.partitions.items()}
+    return {name: topic.partitions for name, topic in found.items() if topic is not None}
+
+
+def _asked(ask: Callable[[], Any]) -> Any:
+    """The answer of Java; what it throws as an error of ours."""
+    try:
+        return ask()
+    except Exception as error:
+        # PySpark makes its own errors of some of Java's.
+        thrown: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+        if thrown is None:
+            raise
+        raise _translated(thrown) from error
+
+
+def _translated(thrown: Any) -> BrokerError:
+    kinds, says = [], ""
+    while thrown is not None:
+        kinds.append(str(thrown.getClass().getSimpleName()))
+        says = str(thrown.getMessage() or "") or says
+        thrown = thrown.getCause()
+    # Futures and constructors wrap what happened: the innermost says it.
+    kind = next((each for each in reversed(kinds) if each.endswith("Exception")), kinds[-1])
+    wrapped = [each for each in kinds if each not in ("ExecutionException", "KafkaException")]
+    error = NoSuchTopic if "UnknownTopicOrPartitionException" in kinds else BrokerError
+    return error(wrapped[0] if wrapped else kind, scrub(says.splitlines()[0].rstrip(".") if says else kind))
+
+
+# How many tasks read at once where each partition has one for good.
+
+
+def slots(spark: Any, options: KafkaSource) -> int:
+    """The partitions of all topics that a source reads now; 0 where the cluster does not tell."""
+    try:
+        return sum(partitions(spark, options).values())
+    except BrokerError:
+        return 0  # what is wrong with the cluster is told of the source itself

@@ -1,0 +1,137 @@
+"""What Spark's Kafka reader says when messages that it was to read are gone, in our words."""
+
+from __future__ import annotations
+
+import re
+
+from headwater.errors import Entry
+from headwater.errors.catalogue.kafka import (
+    KAFKA_DATA_LOSS,
+    KAFKA_NO_ANSWER,
+    KAFKA_NO_SUCH_TOPIC,
+    KAFKA_NOT_TAKEN,
+    KAFKA_NULL_TOPIC,
+    KAFKA_TOO_LARGE,
+    KAFKA_TOPIC_GONE,
+    KAFKA_WENT_BACK,
+)
+
+# What Kafka's producer says when messages were not taken, in our words.
+
+_WRITE_SENTENCES = (
+    (
+        KAFKA_NOT_TAKEN,
+        r"Expiring (?P<count>\d+) record\(s\) for (?P<topic>[\w.-]+)-(?P<partition>\d+):(?P<ms>\d+) ms",
+        "no answer came for {ms} ms, with messages for partition {partition} of `{topic}` under way",
+    ),
+    (
+        KAFKA_NO_SUCH_TOPIC,
+        r"Topic (?P<topic>[\w.-]+) not present in metadata after (?P<ms>\d+) ms",
+        "no broker told of a topic `{topic}` for {ms} ms",
+    ),
+    (
+        KAFKA_NO_SUCH_TOPIC,
+        r"Partition (?P<partition>\d+) of topic (?P<topic>[\w.-]+) with partition count (?P<count>\d+) "
+        r"is not present in metadata",
+        "`{topic}` has no partition {partition}: it has {count}, from 0 on",
+    ),
+    (
+        KAFKA_TOO_LARGE,
+        r"The message is (?P<bytes>\d+) bytes when serialized which is larger than (?P<most>\d+)",
+        "it has {bytes} bytes, and the producer sends {most} at most",
+    ),
+    (
+        KAFKA_TOO_LARGE,
+        r"The request included a message larger than the max message size",
+        "the broker takes none as large",
+    ),
+    (KAFKA_NULL_TOPIC, r"null topic present in the data", "its column is null"),
+)
+
+# In the stack.
+_WRITER = re.compile(r"\.kafka010\.Kafka\w*Writ")
+_SAID = re.compile(r"org\.apache\.kafka\.common\.(?:errors\.\w+|KafkaException): ([^\n]+)")
+
+
+def in_writer(text: str) -> bool:
+    """Whether it was Spark's writer that failed, not its reader; not every text comes with the stack."""
+    return _WRITER.search(text) is not None or any(
+        re.search(pattern, text) for _, pattern, _ in _WRITE_SENTENCES
+    )
+
+
+def kafka_write_failure(text: str) -> tuple[Entry, str] | None:
+    """The entry for what a failure says of messages that were not taken, and what it says in words."""
+    for entry, pattern, words in _WRITE_SENTENCES:
+        found = re.search(pattern, text)
+        if found:
+            return entry, words.format(**found.groupdict())
+    said = _SAID.findall(text) if in_writer(text) else []
+    # The innermost cause stands last.
+    return (KAFKA_NOT_TAKEN, said[-1].strip().rstrip(".")) if said else None
+
+
+_PARTITION = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
+_SENTENCES = (
+    (
+        KAFKA_DATA_LOSS,
+        rf"Could not read records in offset \[(?P<first>\d+), (?P<end>\d+)\) "
+        rf"for topic partition {_PARTITION}",
+        "offsets from {first} on of partition {partition} of `{topic}`, in a batch that goes up to {last}",
+    ),
+    (
+        KAFKA_DATA_LOSS,
+        rf"Starting offset for {_PARTITION} was (?P<first>\d+) but consumer reset to (?P<end>\d+)",
+        "{range} of partition {partition} of `{topic}`",
+    ),
+    (
+        KAFKA_DATA_LOSS,
+        rf"Added partition {_PARTITION} starts from (?P<end>\d+) instead of 0",
+        "offsets 0 to {last} of the new partition {partition} of `{topic}`",
+    ),
+    (
+        KAFKA_WENT_BACK,
+        rf"Partition {_PARTITION} offset was changed from (?P<first>\d+) to (?P<end>\d+)",
+        "partition {partition} of `{topic}` was read up to offset {first}, and ends at {end} now",
+    ),
+    (
+        KAFKA_TOPIC_GONE,
+        r"Partitions (?:\w+\()?(?P<partitions>[\w.,: -]+?)\)? have been deleted",
+        "Kafka has no {partitions} any more",
+    ),
+    (
+        KAFKA_TOPIC_GONE,
+        r"Cannot find initial offsets for partitions (?:\w+\()?(?P<partitions>[\w.,: -]+?)\)?\. They may",
+        "Kafka has no {partitions} any more",
+    ),
+)
+_UNKNOWN = re.compile(r"UnknownTopicOrPartitionException: ([^\n]*?)\.?\n")
+_NO_ANSWER = re.compile(
+    r"(?:common\.errors\.TimeoutException: |TimeoutException: (?=Cannot fetch record))([^\n]*?)\.?\n"
+)
+
+
+def kafka_failure(text: str) -> tuple[Entry, str] | None:
+    """The entry for what a failure says of lost messages, and topic, partition and offsets in words."""
+    for entry, pattern, words in _SENTENCES:
+        found = re.search(pattern, text)
+        if found:
+            parts = {key: value.strip() for key, value in found.groupdict().items() if value}
+            if "end" in parts:
+                parts["last"] = str(int(parts["end"]) - 1)
+                parts["range"] = _range(parts.get("first", "0"), parts["last"])
+            return entry, words.format(**parts)
+    return None if in_writer(text) else _of_reader(text)
+
+
+def _range(first: str, last: str) -> str:
+    # Where there was nothing left, Kafka leads a reader back to the beginning.
+    return f"offsets {first} to {last}" if int(last) >= int(first) else f"offset {first} and all behind it"
+
+
+def _of_reader(text: str) -> tuple[Entry, str] | None:
+    for entry, pattern in ((KAFKA_TOPIC_GONE, _UNKNOWN), (KAFKA_NO_ANSWER, _NO_ANSWER)):
+        found = pattern.search(text)
+        if found:
+            return entry, found[1].strip()
+    return None

@@ -1,0 +1,265 @@
+"""How a row becomes a message: an expression of SQL for each part, or what is wrong with the columns.
+
+The check and the engine read the same value: what is not refused here is what is selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from headwater.connectors.kafka.sink_options import ENCODINGS, KafkaSink, as_avro_name, is_avro_name, misfits
+from headwater.connectors.options import TIMES
+from headwater.errors import Problem
+from headwater.errors.catalogue.kafka import (
+    KAFKA_AVRO_FIELD,
+    KAFKA_AVRO_NAME,
+    KAFKA_COLUMN_TYPE,
+    KAFKA_DEDUP_TRIGGER,
+    KAFKA_NO_TOPIC,
+    KAFKA_NO_VALUE,
+    KAFKA_UNKNOWN_COLUMN,
+)
+from headwater.spec import SinkSpec
+from headwater.spec.schema import backticked
+from headwater.values import Continuous, RealTime, nearest
+
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+_TEXT = ("string", "char(", "varchar(")
+_NESTED = ("struct<", "array<", "map<", "variant")
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong with one part, not yet at a place of the user's file."""
+
+    key: str
+    """The key of the sink that it is about."""
+    problem: Problem
+
+
+@dataclass
+class Message:
+    """The parts of a message by Kafka's names for them, and all that is wrong."""
+
+    name: str
+    options: KafkaSink
+    columns: Mapping[str, str]
+    parts: dict[str, str] = field(default_factory=dict)
+    wrong: list[Wrong] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, name: str, options: KafkaSink, columns: Mapping[str, str]) -> Message:
+        """The message of a sink whose rows have these columns, by name and type."""
+        made = cls(name, options, columns)
+        made._topic()
+        made._key()
+        made._value()
+        made._headers()
+        made._plain_part("partition", options.partition, "int", ("int",))
+        return made
+
+    @property
+    def selected(self) -> list[str]:
+        """What to select, in SQL."""
+        return [f"{sql} AS `{part}`" for part, sql in self.parts.items()]
+
+    def _topic(self) -> None:
+        if self.options.topic is not None:
+            self.parts["topic"] = literal(self.options.topic)
+        elif self.options.topic_column or self._has("topic"):
+            self._plain_part("topic", self.options.topic_column, "text", _TEXT)
+        else:
+            self._refuse("topic", KAFKA_NO_TOPIC.at(None, name=self.name))
+
+    def _key(self) -> None:
+        key = self.options.key
+        if isinstance(key, list):
+            found = [each for column in key if (each := self._found("key", column))]
+            self.parts["key"] = _json(found)
+        else:
+            self._plain_part("key", key, "text or bytes", (*_TEXT, "binary"))
+
+    def _value(self) -> None:
+        value = self.options.value
+        if value in ENCODINGS:
+            named = self.options.columns or tuple(self.columns)
+            found = [each for column in named if (each := self._found("value", column, "columns"))]
+            self.parts["value"] = _json(found) if value == "json" else self._avro(found)
+        elif value is not None or self._has("value"):
+            self._plain_part("value", value, "text or bytes", (*_TEXT, "binary"))
+        else:
+            first = next(iter(self.columns), "name")
+            cast = _cast(first, self.columns.get(first, ""), "text", "value")
+            self._refuse("value", KAFKA_NO_VALUE.at(None, name=self.name, column=first, cast=cast))
+
+    def _avro(self, columns: list[str]) -> str:
+        schema, registered = self.options.schema_file, self.options.schema_id
+        for column in columns:
+            if not is_avro_name(column):
+                meant = f"`{column}` AS {as_avro_name(column)}"
+                problem = KAFKA_AVRO_NAME.at(None, name=self.name, column=column, meant=meant)
+                self._refuse("value", problem)
+        rows = f"struct({', '.join(map(backticked, columns))})"
+        if schema is None:
+            return f"to_avro({rows})"
+        for each in misfits(schema, {column: self.columns[column] for column in columns}):
+            problem = KAFKA_AVRO_FIELD.at(None, name=self.name, says=each.says, hint=each.hint)
+            self._refuse("schema_file", problem)
+        encoded = f"to_avro({rows}, {literal(schema.text)})"
+        # The wire format of a registry: a zero, the id in four bytes, the record.
+        return encoded if registered is None else f"concat(X'00{registered:08X}', {encoded})"
+
+    def _headers(self) -> None:
+        headers = self.options.headers
+        if not isinstance(headers, dict):
+            self._plain_part("headers", headers, HEADERS_TYPE, (HEADERS_TYPE,))
+            return
+        made = [self._header(header, column) for header, column in headers.items()]
+        self.parts["headers"] = f"CAST(array({', '.join(made)}) AS {HEADERS_TYPE})"
+
+    def _header(self, header: str, column: str) -> str:
+        part = f"header `{header}`"
+        found = self._found(part, column, "headers") or ""
+        if found:
+            self._judge_type(part, "headers", found, "text or bytes", (*_TEXT, "binary"))
+        return f"named_struct('key', {literal(header)}, 'value', CAST({backticked(found)} AS binary))"
+
+    def _plain_part(self, part: str, named: str | None, wanted: str, types: tuple[str, ...]) -> None:
+        """A part that is one column: the named one, or in rows as Spark has them that of the part's name."""
+        if named is None and (self.options.value is not None or not self._has(part)):
+            return
+        key = "topic_column" if part == "topic" else part
+        found = self._found(part, named or part, key)
+        if found is None:
+            return
+        self._judge_type(part, key, found, wanted, types)
+        is_text = self.columns[found].startswith(_TEXT)
+        # A collated text is another type to Spark's writer.
+        self.parts[part] = f"CAST({backticked(found)} AS string)" if is_text else backticked(found)
+
+    def _judge_type(self, part: str, key: str, column: str, wanted: str, types: tuple[str, ...]) -> None:
+        found = self.columns[column]
+        if found.startswith(types) if wanted != "int" else found == "int":
+            return
+        cast = _cast(column, found, wanted, column)
+        problem = KAFKA_COLUMN_TYPE.at(
+            None, name=self.name, part=part, wanted=wanted, column=column, type=found, cast=cast
+        )
+        self._refuse(key, problem)
+
+    def _has(self, column: str) -> bool:
+        return self.options.value is None and column in {name.lower() for name in self.columns}
+
+    def _found(self, part: str, column: str, key: str = "") -> str | None:
+        """The column as the rows spell it."""
+        spelt = {name.lower(): name for name in self.columns}.get(column.lower())
+        if spelt is None:
+            hint = self._near(column, list(self.columns))
+            problem = KAFKA_UNKNOWN_COLUMN.at(None, name=self.name, part=part, column=column, hint=hint)
+            self._refuse(key or part, problem)
+        return spelt
+
+    def _near(self, column: str, known: list[str]) -> str:
+        meant = nearest(column, known)
+        return f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(known)}."
+
+    def _refuse(self, key: str, problem: Problem) -> None:
+        self.wrong.append(Wrong(key, problem))
+
+
+def refuses(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """What Spark would only find out while it writes the first batch."""
+    options = sink.options
+    assert isinstance(options, KafkaSink), "a Kafka sink has its own options"
+    for wrong in Message.of(sink.name, options, columns).wrong:
+        yield replace(wrong.problem, place=sink.at(wrong.key))
+    if options.dedup_header and isinstance(sink.trigger, Continuous | RealTime):
+        yield KAFKA_DEDUP_TRIGGER.at(sink.at("dedup_header"), name=sink.name, trigger=str(sink.trigger))
+
+
+def literal(text: str) -> str:
+    """A text in SQL, whatever is in it and however the session reads quotes."""
+    return f"CAST(X'{text.encode().hex()}' AS string)"
+
+
+def _json(columns: list[str]) -> str:
+    times = ", ".join(f"'{key}', {literal(value)}" for key, value in TIMES.items())
+    return f"to_json(struct({', '.join(map(backticked, columns))}), map({times}))"
+
+
+def _cast(column: str, type_: str, wanted: str, name: str) -> str:
+    """The cast to write."""
+    shown, alias = _shown(column), _shown(name)
+    if wanted == HEADERS_TYPE and not type_.startswith("array<struct<"):
+        return f"array(struct('name' AS key, CAST({shown} AS binary) AS value)) AS {alias}"
+    if wanted in ("int", HEADERS_TYPE):
+        return f"CAST({shown} AS {wanted}) AS {alias}"
+    if type_.startswith(_NESTED):
+        return f"to_json({shown}) AS {alias}"
+    return f"CAST({shown} AS string) AS {alias}"
+
+
+def _shown(name: str) -> str:
+    return name if name.isidentifier() else backticked(name)
+
+
+# The headers by which a reader tells a message that was written twice, as SQL.
+#
+# A message is known by three headers: the id of the query, the number of the batch, and the row: a hash of
+# all that the message holds, with its number among equal ones of the batch. A batch that runs again gives
+# the same rows, so the same set of marks; which of two equal rows has which number does not matter.
+
+QUERY = "headwater-query"
+BATCH = "headwater-batch"
+ROW = "headwater-row"
+MARKS = (QUERY, BATCH, ROW)
+
+PARTS = ("topic", "key", "value", "partition", "headers")
+_NULL = "CAST('-' AS binary)"
+
+
+def row_hash(parts: Iterable[str]) -> str:
+    """SHA-256 over the parts that are there, each with its length before it, so that no two rows look alike.
+
+    In order: topic, key, value, partition, headers. A part is its length in bytes, a colon and its bytes; a
+    null, or a part that is not there, is a hyphen. Headers are their number, a colon, then name and value of
+    each, as parts.
+    """
+    there = set(parts)
+    encoded = (_encoded(part) if part in there else _NULL for part in PARTS)
+    return f"sha2(concat({', '.join(encoded)}), 256)"
+
+
+def with_marks(*, query: str, batch: str, row: str, has_headers: bool) -> str:
+    """The headers of a message with the three marks, in place of those of an earlier pipeline."""
+    names = ", ".join(literal(name) for name in MARKS)
+    own = f"filter(coalesce(`headers`, array()), each -> each.key NOT IN ({names}))"
+    marks = ", ".join(
+        f"named_struct('key', {literal(name)}, 'value', CAST({value} AS binary))"
+        for name, value in zip(MARKS, (literal(query), literal(batch), row), strict=True)
+    )
+    added = f"CAST(array({marks}) AS {HEADERS_TYPE})"
+    return f"concat({own}, {added})" if has_headers else added
+
+
+def _encoded(part: str) -> str:
+    if part == "headers":
+        each = f"concat(sofar, {_sized('each.key')}, {_sized('each.value')})"
+        all_of_them = f"aggregate(`headers`, X'', (sofar, each) -> {each})"
+        return _unless_null("`headers`", f"concat({_count('size(`headers`)')}, {all_of_them})")
+    # A number is taken as the text that it is written as.
+    return _sized("CAST(`partition` AS string)" if part == "partition" else f"`{part}`")
+
+
+def _sized(sql: str) -> str:
+    length = _count(f"octet_length(CAST({sql} AS binary))")
+    return _unless_null(sql, f"concat({length}, CAST({sql} AS binary))")
+
+
+def _count(sql: str) -> str:
+    return f"CAST(concat(CAST({sql} AS string), ':') AS binary)"
+
+
+def _unless_null(sql: str, encoded: str) -> str:
+    return f"CASE WHEN {sql} IS NULL THEN {_NULL} ELSE {encoded} END"

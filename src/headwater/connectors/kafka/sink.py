@@ -1,0 +1,113 @@
+"""The Kafka sink on Spark."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import expr, monotonically_increasing_id
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headwater.connectors.contract import Context
+from headwater.connectors.foreach_batch.spark import computed_once
+from headwater.connectors.kafka.message import PARTS, Message, row_hash, with_marks
+from headwater.connectors.kafka.sink_options import KafkaSink, producer_settings
+from headwater.connectors.options import hidden, plain, revealed
+from headwater.errors import PipelineError
+from headwater.errors.catalogue.kafka import KAFKA_AVRO_FIELD
+from headwater.spec.schema import backticked
+
+QUERY_ID = "sql.streaming.queryId"
+_MISFIT = re.compile(r"(?:IncompatibleSchemaException|SchemaParseException): ([^\n]+)")
+_HASH, _AT, _NUMBER = "__hw_hash", "__hw_at", "__hw_number"
+
+
+def outgoing(rows: DataFrame, options: KafkaSink, context: Context) -> DataFrame:
+    """The rows as messages: the columns that Spark's Kafka writer takes."""
+    columns = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    message = Message.of(context.name, options, columns)
+    if message.wrong:
+        raise PipelineError.of(replace(each.problem, place=context.at(each.key)) for each in message.wrong)
+    if options.value == "avro":
+        _try_avro(rows, columns, message, context)
+    return rows.selectExpr(*message.selected)
+
+
+def _try_avro(rows: DataFrame, columns: dict[str, str], message: Message, context: Context) -> None:
+    """Encode one row of nulls: Spark compares columns and schema only when it encodes."""
+    nulls = [f"CAST(NULL AS {type_}) AS {backticked(name)}" for name, type_ in columns.items()]
+    try:
+        rows.sparkSession.range(1).selectExpr(*nulls).selectExpr(message.parts["value"]).collect()
+    except (PySparkException, Py4JError) as error:
+        told = _MISFIT.search(f"{error}\n{getattr(error, '_stackTrace', '')}")
+        # That a field takes no null says nothing of the rows that will come.
+        if told:
+            key, hint = (
+                ("schema_file", "Mend the file, or select")
+                if message.options.schema_file
+                else ("value", "Leave the column out, or select")
+            )
+            problem = KAFKA_AVRO_FIELD.at(
+                context.at(key),
+                name=context.name,
+                says=told[1].rstrip(". "),
+                hint=f"{hint} the column with a type that fits.",
+            )
+            raise PipelineError(problem) from error
+
+
+def write_stream(writer: DataStreamWriter, options: KafkaSink, context: Context) -> DataStreamWriter:
+    """Messages as they come; with marks they go batch by batch."""
+    settings = _settings(options)
+    if not options.dedup_header:
+        return writer.format("kafka").options(**settings)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        assert query is not None, "Spark tells the query's id to all that works for it"
+        _write(_marked(batch, query, batch_id), settings)
+
+    return writer.foreachBatch(computed_once(write))
+
+
+def write_batch(rows: DataFrame, options: KafkaSink, context: Context) -> None:
+    """All rows as messages; their marks are of one run, so that a second one is no repeat of the first."""
+    messages, settings = outgoing(rows, options, context), _settings(options)
+    if not options.dedup_header:
+        _write(messages, settings)
+        return
+    run = str(uuid.uuid4())
+    computed_once(lambda batch, number: _write(_marked(batch, run, number), settings))(messages, 0)
+
+
+def _write(messages: DataFrame, settings: dict[str, str]) -> None:
+    messages.write.format("kafka").options(**settings).mode("append").save()
+
+
+def _marked(messages: DataFrame, query: str, batch_id: int) -> DataFrame:
+    """The messages with the headers that tell them apart, in the order in which they came."""
+    parts = [part for part in PARTS if part in messages.columns]
+    headers = with_marks(
+        query=query,
+        batch=str(batch_id),
+        row=f"concat({_HASH}, '-', {_NUMBER})",
+        has_headers="headers" in parts,
+    )
+    numbered = (
+        messages.withColumn(_HASH, expr(row_hash(parts)))
+        .withColumn(_AT, monotonically_increasing_id())
+        .withColumn(_NUMBER, expr(f"row_number() OVER (PARTITION BY {_HASH} ORDER BY {_AT}) - 1"))
+    )
+    # To be counted, equal rows were brought together. Messages of one key are in order only if those of one
+    # task go out of one task again, in their order: the upper bits tell the task.
+    ordered = numbered.repartition(expr(f"shiftright({_AT}, 33)")).sortWithinPartitions(_AT)
+    kept = [f"`{part}`" for part in parts if part != "headers"]
+    return ordered.selectExpr(*kept, f"{headers} AS `headers`")
+
+
+def _settings(options: KafkaSink) -> dict[str, str]:
+    return {**options.connection(revealed, hidden), **producer_settings(options), **plain(options)}

@@ -1,0 +1,362 @@
+"""From the graph to DataFrames: each source and table is built once and visible to SQL by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql.types import StructType
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from headwater.checkpoint import LocalStore, begun, checkpoints_in
+from headwater.checks.declared import secret_problems, watermark_problem
+from headwater.connectors import Context, sink_side, source_side
+from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
+from headwater.engine.class_path import spark_module
+from headwater.engine.plans import let_processors_find_their_modules, parsed_references
+from headwater.engine.project_code import ProjectCode
+from headwater.engine.rows import (
+    expectation_problems,
+    expected_rows,
+    judged_rows,
+    rows_set_aside,
+    set_aside,
+    settled,
+    with_fed_rows,
+)
+from headwater.engine.static_sources import Kept, StaticSources
+from headwater.engine.translate import function_problem, source_problem, sql_problem, unknown_column
+from headwater.errors import HeadwaterError, PipelineError, Problem
+from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
+from headwater.events.kinds import SOURCE_COUNTS, TABLE_COUNTS
+from headwater.plan import Graph, Reference
+from headwater.plan.graph import SESSION_PARAMETER, offline_references
+from headwater.plan.quarantine import AGAIN, quarantine_folder, sets_aside, takes_back, was_fed
+from headwater.spark.interception import without_writes
+from headwater.spec import Distinct, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
+from headwater.spec.paths import as_glob
+from headwater.values import BadRows
+
+SPARK_ERRORS = (PySparkException, Py4JError)
+
+
+def _names_metadata(table: TableSpec) -> bool:
+    """Whether the SQL of a table has the name, not only a text or a comment with it."""
+    sql = table.sql or ""
+    try:
+        tokens = Spark().tokenize(sql)
+    except SqlglotError:
+        return "_metadata" in sql.lower()
+    named = (each.text.lower() for each in tokens if each.token_type in (TokenType.VAR, TokenType.IDENTIFIER))
+    return "_metadata" in named
+
+
+def columns_in(frame: DataFrame) -> dict[str, str]:
+    """The columns of a DataFrame by name and type."""
+    return columns_of(frame.schema)
+
+
+def columns_of(schema: StructType) -> dict[str, str]:
+    """The columns of a schema by name and type."""
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+@dataclass
+class Builder:
+    """Builds the DataFrames of one pipeline in one session."""
+
+    spark: SparkSession
+    spec: PipelineSpec
+    code: ProjectCode | None
+    batch: bool = False
+    """Read every source as a finished data set."""
+    starts: bool = False
+    """A run is about to start with what is built."""
+    ends_when_idle: bool = False
+    """That run ends when nothing is left to read."""
+    kept: dict[Path, str] = field(default_factory=dict)
+    """Texts for the run folder (an inferred schema), written when the run really starts."""
+    stand_in: Callable[[SourceSpec], DataFrame | None] = lambda source: None
+    """In a test: the rows of a source in place of what its connector reads; None for those."""
+    counts: Callable[[str], bool] = lambda source: True
+    """Whether the rows of a source or table are counted in its queries, which some triggers can't have."""
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+    with_metadata: dict[str, DataFrame] = field(default_factory=dict)
+    """Sources of files with the column `_metadata`, if a table names it."""
+    aside: dict[str, DataFrame] = field(default_factory=dict)
+    """The rows that a source or table sets aside, where it does."""
+    fed: dict[str, DataFrame] = field(default_factory=dict)
+    """The rows that were set aside and are fed again, by their source or table."""
+    observed: dict[str, Observation] = field(default_factory=dict)
+    """In a batch run: what counts the rows that fail the expectations of a table."""
+    observed_sources: dict[str, Observation] = field(default_factory=dict)
+    """In a batch run: what counts the rows of a source that can't be read."""
+    statics: StaticSources = field(init=False)
+    broken: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
+    """What can't be built, and why; nothing is said of what only reads it."""
+
+    def __post_init__(self) -> None:
+        self.statics = StaticSources(self.spec.root, self.spec.folder)
+
+    def graph(self) -> Graph:
+        """The graph as Spark's own parser sees it, with all that is wrong with it."""
+        return self._graph
+
+    @cached_property
+    def _graph(self) -> Graph:
+        # Asked for at each source that has a start: the parser is asked about each table once.
+        return Graph.of(self.spec, self._references)
+
+    def frame(self, name: str, graph: Graph) -> DataFrame:
+        """The DataFrame of a source or table, after all that it reads; PipelineError with all that is wrong.
+
+        One broken table does not hide another: what does not read it is built all the same.
+        """
+        needed = graph.upstream(name)
+        for each in needed:
+            reads = graph.reads[each] or ()
+            if each in self.frames or each in self.broken:
+                continue
+            if graph.sound(each) and all(other in self.frames for other in reads):
+                self._build(each)
+        problems = [problem for each in needed for problem in self.broken.get(each, ())]
+        if name not in self.frames:
+            raise PipelineError.of(problems)
+        return self.frames[name]
+
+    def _build(self, name: str) -> None:
+        sources = {source.name: source for source in self.spec.sources}
+        tables = {table.name: table for table in self.spec.tables}
+        try:
+            built = self._source(sources[name]) if name in sources else self._table(tables[name])
+        except PipelineError as error:
+            self.broken[name] = error.problems
+            return
+        built.createOrReplaceTempView(name)
+        self.frames[name] = built
+
+    def load(self, ref: FunctionRef) -> Callable[..., Any]:
+        """The user's function."""
+        if ref.function is not None:
+            return ref.function
+        assert self.code is not None, "a named function has a project"
+        return self.code.function(Path(ref.file), ref.name, ref.place)
+
+    def context(self, declared: Any) -> Context:
+        """What a connector's spark module gets to know."""
+        return Context(
+            declared.name,
+            declared.position,
+            self.spec.root,
+            self.spec.folder,
+            self.load,
+            self.kept.__setitem__,
+            at=declared.at,
+            batch=self.batch,
+            bad_rows=declared.bad_rows if isinstance(declared, SourceSpec) else BadRows.FAIL,
+            starts=self.starts,
+            ends_when_idle=self.ends_when_idle,
+            goes_on=isinstance(declared, SourceSpec) and self._goes_on(declared),
+            metadata=any(_names_metadata(table) for table in self.spec.tables),
+        )
+
+    def _goes_on(self, source: SourceSpec) -> bool:
+        """Whether every query that reads a source goes on from a checkpoint."""
+        if self.batch or source.static or not source_side(source.connector).first_start_keys:
+            return False
+        readers = self.graph().readers(source.name)
+        return bool(readers) and all(self._begun(sink) for sink in readers)
+
+    def _begun(self, sink: SinkSpec) -> bool:
+        checkpoint = checkpoints_in(self.spec.folder) / sink.name
+        # What is only in this process begins anew at each start.
+        anew = sink_side(sink.connector).in_process or not checkpoint.is_dir()
+        return not anew and begun(LocalStore(checkpoint))
+
+    def _references(self, table: TableSpec) -> tuple[Reference, ...] | None:
+        if table.sql is None:
+            return offline_references(table)
+        try:
+            return parsed_references(self.spark, table)
+        except SPARK_ERRORS as error:
+            raise PipelineError(sql_problem(error, table)) from error
+
+    def _source(self, source: SourceSpec) -> DataFrame:
+        try:
+            rows = self.stand_in(source) or self.read(source)
+            if METADATA in rows.columns:
+                seen = rows.withColumnRenamed(METADATA, "_metadata")
+                rows = rows.drop(METADATA)
+                # A declared column of that name is the user's.
+                if "_metadata" not in rows.columns:
+                    self.with_metadata[source.name] = self._watermarked(seen, source)
+            return self._watermarked(rows, source)
+        except SPARK_ERRORS as error:
+            raise PipelineError(source_problem(error, source, self.spec.root)) from error
+
+    def read(self, source: SourceSpec) -> DataFrame:
+        """The rows of a source as it was declared."""
+        missing = tuple(secret_problems(source))
+        if missing:
+            raise PipelineError(*missing)
+        module, context = spark_module(source.connector), self.context(source)
+        frame: DataFrame
+        if self._judges(source):
+            return self._settled(source, module, context)
+        if not source.static and not self.batch:
+            frame = module.read_stream(self.spark, source.options, context)
+            return frame
+        if self.batch or not source_side(source.connector).refreshes:
+            frame = module.read_batch(self.spark, source.options, context)
+            if source.cache and not self.batch:
+                self.statics.add(source, Kept(frame))
+            return frame
+        frame, rows = module.read_static(
+            self.spark, source.options, context, source.refresh, cache=source.cache
+        )
+        self.statics.add(source, *rows)
+        return frame
+
+    def _judges(self, source: SourceSpec) -> bool:
+        """Whether its rows come with a verdict: it is asked for one, or rows are fed again beside it."""
+        side = source_side(source.connector)
+        if side.judges(source.options, source.bad_rows) or source.max_row_bytes is not None:
+            return True
+        return takes_back(source) and self._feeds(source.name)
+
+    def _settled(self, source: SourceSpec, module: ModuleType, context: Context) -> DataFrame:
+        """The rows of a source that tells good ones from bad ones."""
+        judged = module.read_judged(
+            self.spark,
+            source.options,
+            replace(context, batch=context.batch or source.static),
+            max_row_bytes=source.max_row_bytes,
+            again=self.again(source.name),
+        )
+        self.aside[source.name] = set_aside(judged, source)
+        name = f"{SOURCE_COUNTS}{source.name}"
+        if self.batch:
+            self.observed_sources[source.name] = Observation(name)
+            return settled(judged, source, self.observed_sources[source.name])
+        return settled(judged, source, name if self.counts(source.name) else None)
+
+    def again(self, name: str) -> Callable[[], DataFrame] | None:
+        """What reads the rows of a quarantine that are fed again; None where none are, and in a batch run.
+
+        Each call makes a source of its own: Spark numbers one that stands twice in a plan as if it were two.
+        """
+        return partial(self._read_again, name) if self._feeds(name) else None
+
+    def _read_again(self, name: str) -> DataFrame:
+        folder = quarantine_folder(self.spec.folder, name) / AGAIN
+        reader = self.spark.readStream.schema(QUARANTINE_COLUMNS)
+        # Else Spark reads files several times if the run folder has a character of a glob in its path.
+        reader = reader.option("recursiveFileLookup", "true")
+        rows = reader.parquet(as_glob(str(folder), folder))
+        self.fed[name] = self.fed[name].union(rows) if name in self.fed else rows
+        return rows.select("row")
+
+    def _feeds(self, name: str) -> bool:
+        """Whether rows were ever fed again; what a query has read once must stay among what it reads."""
+        return not self.batch and was_fed(self.spec.folder, name)
+
+    def _table(self, table: TableSpec) -> DataFrame:
+        try:
+            return self._watermarked(self._expected(self._rows(table), table), table)
+        except SPARK_ERRORS as error:
+            raise PipelineError(sql_problem(error, table)) from error
+
+    def _expected(self, rows: DataFrame, table: TableSpec) -> DataFrame:
+        """The rows that fulfil what the table expects, or may go on although they don't."""
+        problems = expectation_problems(rows, table) if table.expect else []
+        if problems:
+            raise PipelineError.of(problems)
+        # Also without expectations: rows were set aside by one that has been taken out since.
+        again = self.again(table.name)
+        if again is not None:
+            rows = with_fed_rows(rows, again())
+        elif not table.expect:
+            return rows
+        judged = judged_rows(rows, table)
+        if sets_aside(table):
+            self.aside[table.name] = rows_set_aside(judged, table)
+        return expected_rows(judged, table, self._counted(table))
+
+    def _counted(self, table: TableSpec) -> str | Observation | None:
+        """What counts the rows that fail, where some may and the triggers let them be counted."""
+        if not table.expect:
+            return None
+        name = f"{TABLE_COUNTS}{table.name}"
+        if self.batch:
+            self.observed[table.name] = Observation(name)
+            return self.observed[table.name]
+        return name if self.counts(table.name) else None
+
+    def _rows(self, table: TableSpec) -> DataFrame:
+        if table.sql is not None:
+            return self._sql(table)
+        return self._distinct(table, table.distinct) if table.distinct else self._call(table)
+
+    def _distinct(self, table: TableSpec, distinct: Distinct) -> DataFrame:
+        names = {name.lower(): name for name in self.spec.names}
+        frame, columns = self.frames[names[distinct.reads.lower()]], list(distinct.columns)
+        known = {column.lower() for column in frame.columns}
+        unknown = [column for column in columns if column.lower() not in known]
+        if unknown:
+            raise PipelineError.of(unknown_column(table, column, frame.columns) for column in unknown)
+        if distinct.within_watermark:
+            return frame.dropDuplicatesWithinWatermark(columns)
+        return frame.dropDuplicates(columns)
+
+    def _sql(self, table: TableSpec) -> DataFrame:
+        # A view hides `_metadata`, so the tables that name it see sources with that column.
+        seen = self.with_metadata if _names_metadata(table) else {}
+        try:
+            for name, frame in seen.items():
+                frame.createOrReplaceTempView(name)
+            return self.spark.sql(table.sql or "")
+        except SPARK_ERRORS as error:
+            raise PipelineError(sql_problem(error, table)) from error
+        finally:
+            for name in seen:
+                self.frames[name].createOrReplaceTempView(name)
+
+    def _call(self, table: TableSpec) -> DataFrame:
+        assert table.function is not None, "a table is SQL or a function"
+        function = self.load(table.function)
+        names = {name.lower(): name for name in self.spec.names}
+        given = {
+            name: self.spark if name == SESSION_PARAMETER else self.frames[names[name.lower()]]
+            for name in table.function.parameters
+        }
+        try:
+            with without_writes():
+                returned = function(**given)
+        except HeadwaterError:
+            raise
+        except Exception as error:  # the user's own code: whatever it raises is told at the user's line
+            raise PipelineError(function_problem(error, table, self.spec.root)) from error
+        if not isinstance(returned, DataFrame):
+            says = "nothing" if returned is None else f"a {type(returned).__name__}"
+            place = table.function.defined or table.position
+            raise PipelineError(TABLE_NOT_A_DATAFRAME.at(place, name=table.name, returned=says))
+        let_processors_find_their_modules(returned)
+        return returned
+
+    def _watermarked(self, frame: DataFrame, thing: SourceSpec | TableSpec) -> DataFrame:
+        if thing.watermark is None:
+            return frame
+        problem = watermark_problem(thing, columns_in(frame))
+        if problem:
+            raise PipelineError(problem)
+        # On static data a watermark changes nothing, and Spark takes it as that.
+        return frame.withWatermark(thing.watermark.column, str(thing.watermark.delay))

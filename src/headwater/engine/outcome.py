@@ -1,0 +1,69 @@
+"""All that stands against a start: what Spark says of a prepared pipeline, and what the rules say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from headwater.checks import Finding, Reached, Situation, accepted, examine, query_of, together
+from headwater.checks.expectations import refused_quarantines
+from headwater.checks.suppression import unexplained
+from headwater.engine.facts import facts_of
+from headwater.engine.plan_record import Owners
+from headwater.engine.prepare import Prepared, settings_of
+from headwater.engine.session import Setting
+from headwater.plan import QueryFacts
+from headwater.plan.reading import Steps
+from headwater.spec import PipelineSpec, SinkSpec
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Findings, and settings and facts of the sinks that Spark has nothing against."""
+
+    findings: list[Finding]
+    settings: Mapping[str, tuple[Setting, ...]]
+    facts: Mapping[str, QueryFacts]
+
+    def with_findings(self, *more: Iterable[Finding]) -> Verdict:
+        """The same with what was found elsewhere."""
+        return replace(self, findings=together(self.findings, *more))
+
+
+def kept_settings(
+    stored: Mapping[str, QueryFacts], reached: Mapping[str, Reached]
+) -> dict[str, Mapping[str, str]]:
+    """What froze at each query's first start: by its facts, else by what Spark wrote into the checkpoint."""
+    by_spark = {sink: each.settings for sink, each in reached.items()}
+    return {**by_spark, **{sink: facts.settings for sink, facts in stored.items()}}
+
+
+def verdict(
+    prepared: Prepared,
+    spec: PipelineSpec,
+    stored: Mapping[str, QueryFacts],
+    reached: Callable[[], Mapping[str, Reached]],
+) -> Verdict:
+    """Ask every rule that can be asked; what is broken does not hide what is wrong elsewhere."""
+    streams = [sink for sink in spec.sinks if _streams(prepared, sink)]
+    kept = kept_settings(stored, reached())
+    settings = {sink.name: settings_of(prepared.session, spec, kept.get(sink.name)) for sink in streams}
+    owners, known = Owners.of(prepared.builder.frames), dict[str, Steps]()
+    facts = {
+        sink.name: facts_of(prepared, spec, sink, settings[sink.name], owners, known) for sink in streams
+    }
+    # A check may be asked of a pipeline that runs. A batch is planned before its sink has it: how far the
+    # checkpoint has come is looked up after what the sink holds, so that the sink is never ahead by mistake.
+    situation = Situation(spec, prepared.graph, facts, stored, reached(), whole=not prepared.problems)
+    by_spark = [Finding(problem, sink=sink) for sink, problem in prepared.problems]
+    told = [*by_spark, *examine(situation)]
+    told += [each for judged in facts.values() for each in unexplained(query_of(spec, judged), told)]
+    # What else would be said of a query that is not to be says nothing to the user.
+    never = refused_quarantines(told)
+    told = [each for each in told if each.sink not in never]
+    found = accepted(told, spec, complete=situation.sound)
+    return Verdict(together(found), settings, facts)
+
+
+def _streams(prepared: Prepared, sink: SinkSpec) -> bool:
+    return sink.name in prepared.frames and prepared.frames[sink.name].isStreaming

@@ -1,0 +1,303 @@
+"""The facts of a plain query: the same plain data that a declared sink's query has."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from headwater.engine.analysis import refusal_of, trigger_refusal_of
+from headwater.engine.builder import SPARK_ERRORS, columns_in
+from headwater.engine.facts import idle_options, of_steps, steps_in
+from headwater.engine.plan_record import Owners
+from headwater.engine.plans import analysed, kind_of, nodes_of
+from headwater.engine.session import FROZEN, TIMEZONE, cores_of
+from headwater.plan import QueryFacts, SourceFacts
+from headwater.plan.formats import SinkFormat, name_for, place_of, sink_format, source_format
+from headwater.spec import Mode
+from headwater.values import Duration
+from headwater.values.secrets import masked
+
+# What a plain query reads, found in its analysed plan.
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One place in a plan where rows come in."""
+
+    format: str
+    options: Mapping[str, str]
+    streaming: bool
+    node: Any = field(compare=False)
+    places: tuple[str, ...] = ()
+    own_code: bool = False
+
+
+@dataclass(frozen=True)
+class PlainSources:
+    """The sources of a query, and the streams among them as DataFrames, by name."""
+
+    facts: tuple[SourceFacts, ...]
+    streams: Mapping[str, DataFrame]
+
+
+def plain_sources(frame: DataFrame) -> PlainSources:
+    """Everything that a query reads and that lies outside of the program."""
+    leaves = list(_distinct(_leaves(analysed(frame))))
+    named: dict[str, list[Leaf]] = {}
+    names: dict[tuple[object, ...], str] = {}
+    for leaf in leaves:
+        same = (leaf.format, tuple(sorted(leaf.options.items())), leaf.places, leaf.streaming)
+        if same not in names:
+            names[same] = _free_name(name_for(leaf.format, leaf.places), named)
+        named.setdefault(names[same], []).append(leaf)
+    facts = tuple(_facts(name, same) for name, same in named.items())
+    streams = {name: _stream(same, frame) for name, same in named.items() if same[0].streaming}
+    return PlainSources(facts, streams)
+
+
+def _stream(leaves: list[Leaf], frame: DataFrame) -> DataFrame:
+    """All readers of one stream in one DataFrame, by which the plan's walk knows each of them."""
+    first, *others = (_frame_of(leaf.node, frame) for leaf in leaves)
+    for other in others:
+        first = first.union(other) if other.schema == first.schema else first
+    return first
+
+
+def _facts(name: str, leaves: list[Leaf]) -> SourceFacts:
+    leaf = leaves[0]
+    known = source_format(leaf.format)
+    return SourceFacts(
+        name,
+        known.connector,
+        tuple(masked("", place) for place in leaf.places),
+        streaming=leaf.streaming,
+        replayable=known.replayable,
+        options={key: masked(key, value) for key, value in sorted(leaf.options.items())},
+        reads=len(leaves),
+        known=known.known or leaf.own_code,
+        made_while_running=known.made_while_running,
+        continuous=known.continuous and not leaf.own_code,
+        real_time=known.real_time and not leaf.own_code,
+        slots=_slots(leaf.options) if known.continuous else 0,
+        idle_options=idle_options(leaf.options, known.idle_options),
+        own_code=leaf.own_code,
+    )
+
+
+def _slots(options: Mapping[str, str]) -> int:
+    """The partitions that a source was told to make; 0 where only Spark or its server decides."""
+    given = {key.lower(): value for key, value in options.items()}.get("numpartitions", "")
+    return int(given) if given.isdigit() else 0
+
+
+def _leaves(plan: Any) -> Iterator[Leaf]:
+    for node in nodes_of(plan):
+        match kind_of(node):
+            case "StreamingRelation":
+                source = node.dataSource()
+                options = _pairs(source.options())
+                yield Leaf(str(source.className()), options, True, node, place_of(options))
+            case "StreamingRelationV2":
+                options = dict(node.extraOptions().asCaseSensitiveMap())
+                own = "PythonTable" in str(node.table().getClass().getName())
+                yield Leaf(str(node.sourceName()), options, True, node, place_of(options), own)
+            case "LogicalRelation":
+                yield from _static_files(node)
+            case "DataSourceV2Relation":
+                yield Leaf(str(node.table().name()), {}, False, node, (str(node.table().name()),))
+
+
+def _static_files(node: Any) -> Iterator[Leaf]:
+    relation = node.relation()
+    if kind_of(relation) != "HadoopFsRelation":
+        # Of other static relations, such as those of JDBC, only the name is told.
+        yield Leaf(kind_of(relation), {}, False, node)
+        return
+    paths = relation.location().rootPaths()
+    places = tuple(str(paths.apply(index).toString()) for index in range(paths.size()))
+    yield Leaf(str(relation.fileFormat().toString()).lower(), {}, False, node, places)
+
+
+def _distinct(leaves: Iterator[Leaf]) -> Iterator[Leaf]:
+    """What is equal shares one source when the query starts; what is joined with itself is not equal."""
+    seen: list[Any] = []
+    for leaf in leaves:
+        if leaf.node not in seen:
+            seen.append(leaf.node)
+            yield leaf
+
+
+def _free_name(name: str, taken: Mapping[str, object]) -> str:
+    number = 2
+    free = name
+    while free in taken:
+        free, number = f"{name} ({number})", number + 1
+    return free
+
+
+def _frame_of(node: Any, frame: DataFrame) -> DataFrame:
+    spark = frame.sparkSession
+    jvm: Any = spark._jvm
+    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, node)
+    return ClassicDataFrame(rows, spark)
+
+
+def _pairs(java: Any) -> dict[str, str]:
+    pairs = java.toSeq()
+    found = (pairs.apply(index) for index in range(pairs.size()))
+    return {str(pair._1()): str(pair._2()) for pair in found}
+
+
+# What a script has told a `DataStreamWriter`, read off its Java half: whoever set it, it is there.
+
+_TRIGGER = re.compile(r"(\w+)Trigger(?:\((\d+)\))?")
+_WORDS = {"ProcessingTime": "every", "Continuous": "continuous", "RealTime": "real time"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where and how a stream would be written, in plain values."""
+
+    format: str
+    mode: str = "append"
+    trigger: str = "unpaced"
+    options: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    """The query's own name; empty where it has none."""
+    table: str = ""
+    """The table of `toTable`."""
+    partitioned_by: tuple[str, ...] = ()
+
+
+def written_by(writer: Any, path: str | None = None, table: str = "") -> Written:
+    """What a PySpark writer would start."""
+    options = _options(_field(writer, "extraOptions"))
+    if path is not None:
+        options = {**options, "path": path}
+    partitioned = _field(writer, "partitioningColumns")
+    format = str(_field(writer, "source"))
+    return Written(
+        format=table_format(writer._spark, table, format) if table else format,
+        mode=str(_field(writer, "outputMode").toString()).lower(),
+        trigger=trigger_text(str(_field(writer, "trigger").toString())),
+        options=options,
+        name=options.get("queryname", ""),
+        table=table,
+        partitioned_by=_names(partitioned.get()) if partitioned.isDefined() else (),
+    )
+
+
+def table_format(spark: SparkSession, table: str, new: str) -> str:
+    """The format of a table that is there; one that is not is made in the format of the writer.
+
+    Of a table in another catalog than Spark's own only that catalog knows.
+    """
+    state = spark._jsparkSession.sessionState()
+    try:
+        found = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(table)).provider()
+        return str(found.get()) if found.isDefined() else new
+    except SPARK_ERRORS:
+        own = table.count(".") < 2 or table.startswith("spark_catalog.")
+        return new if own else "table"
+
+
+def trigger_text(java: str) -> str:
+    """A trigger of Spark's as a pipeline file writes it; Spark's own text for one that is not known."""
+    found = _TRIGGER.fullmatch(java)
+    if found is None:
+        return java
+    kind, milliseconds = found[1], int(found[2] or 0)
+    if kind == "ProcessingTime" and milliseconds == 0:
+        return "unpaced"
+    if kind in _WORDS:
+        return f"{_WORDS[kind]} {_duration(milliseconds)}"
+    return {"OneTime": "once", "AvailableNow": "available now"}.get(kind, java)
+
+
+def _duration(milliseconds: int) -> str:
+    return str(Duration.parse(f"{milliseconds} milliseconds"))
+
+
+def _field(writer: Any, name: str) -> Any:
+    # The fields are private; neither Scala nor PySpark has another way to ask a writer what it was told.
+    java = writer._jwrite
+    found = java.getClass().getDeclaredField(name)
+    found.setAccessible(True)
+    return found.get(java)
+
+
+def _options(java: Any) -> dict[str, str]:
+    """Spark's map of options, whose keys pass over case."""
+    pairs = java.toSeq()
+    found = (pairs.apply(index) for index in range(pairs.size()))
+    return {str(pair._1()): str(pair._2()) for pair in found}
+
+
+def _names(sequence: Any) -> tuple[str, ...]:
+    return tuple(str(sequence.apply(index)) for index in range(sequence.size()))
+
+
+def plain_facts(frame: DataFrame, written: Written, name: str, sink: SinkFormat | None = None) -> QueryFacts:
+    """What Spark would do for a stream that is written so; the session stays as it is."""
+    spark = frame.sparkSession
+    known = sink or sink_format(written.format)
+    sources = plain_sources(frame)
+    steps = steps_in(frame, sources.streams, Owners.of({}))
+    mode = Mode(written.mode)
+    refused = refusal_of(spark, frame, mode)
+    return QueryFacts(
+        sink=name,
+        connector=known.connector,
+        mode=written.mode,
+        root=os.getcwd(),
+        timezone=spark.conf.get(TIMEZONE) or "",
+        sources=sources.facts,
+        output_schema=columns_in(frame),
+        places=_places(written),
+        delivery=known.delivery,
+        modes=known.modes,
+        trigger=written.trigger,
+        cores=_cores(spark),
+        **of_steps(steps),
+        sink_continuous=known.continuous,
+        sink_real_time=known.real_time,
+        refusal=refused,
+        trigger_refusal=None if refused else trigger_refusal_of(spark, frame, mode, written.trigger),
+        settings=_settings(spark),
+        spark_version=spark.version,
+    )
+
+
+def _places(written: Written) -> tuple[str, ...]:
+    places = (written.table,) if written.table else place_of(written.options)
+    return tuple(masked("", place) for place in places)
+
+
+def _cores(spark: SparkSession) -> int:
+    context = spark.sparkContext
+    return cores_of(
+        str(context.master),
+        dict(context.getConf().getAll()),
+        machine_cores=os.cpu_count() or 1,
+        running_cores=context.defaultParallelism,
+    )
+
+
+def _settings(spark: SparkSession) -> dict[str, str]:
+    """What would freeze at the first start, as the program has it."""
+    found = {key: _setting(spark, key) for key in FROZEN}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _setting(spark: SparkSession, key: str) -> str | None:
+    """A setting, or its default; Spark does not know those of RocksDB before they are set."""
+    try:
+        return spark.conf.get(key)
+    except SPARK_ERRORS:
+        return None

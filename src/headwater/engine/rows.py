@@ -1,0 +1,324 @@
+"""What becomes of judged rows: bad ones fail the query, are dropped, kept, or set aside; all are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql.functions import (
+    coalesce,
+    col,
+    concat_ws,
+    count,
+    count_if,
+    current_timestamp,
+    expr,
+    from_json,
+    is_valid_utf8,
+    lit,
+    make_valid_utf8,
+    raise_error,
+    regexp_replace,
+    struct,
+    substring,
+    to_json,
+    when,
+)
+from pyspark.sql.types import DataType, StringType, StructField, StructType
+
+from headwater.checks.expectations import column_problem, condition_problem, unknown_column
+from headwater.connectors.contract import DETAIL, KEPT_REASON, KEPT_TEXT, OWN, REASON, ROW, ROW_TYPE, Reason
+from headwater.connectors.decoding.formats import more_follows
+from headwater.connectors.options import TIMES
+from headwater.engine.plans import analysed, kind_of
+from headwater.errors import Entry, Problem
+from headwater.errors.catalogue.pipelines import (
+    EXPECTATION_FAILED,
+    EXPECTATION_NOT_BOOLEAN,
+    EXPECTATION_NOT_CERTAIN,
+    EXPECTATION_NOT_OF_A_ROW,
+    EXPECTATION_REFUSED,
+    EXPECTATION_SYNTAX,
+)
+from headwater.errors.catalogue.quarantine import BAD_ROW, FED_AGAIN_UNREADABLE
+from headwater.events.kinds import ALL_ROWS, BAD, READ
+from headwater.plan.quarantine import sets_aside
+from headwater.spark.errors import condition_of, parameters_of, place_in_sql, sentence_of
+from headwater.spec import Expectation, SourceSpec, TableSpec
+from headwater.values import BadRows, Otherwise
+
+
+def settled(judged: DataFrame, source: SourceSpec, counted: str | Observation | None) -> DataFrame:
+    """The rows that go on, by what the source does with bad ones; all are counted before."""
+    good = col(REASON).isNull()
+    if counted is not None:
+        # The counts also keep Spark from working out a row's columns twice, once to judge and once to use.
+        bad = count_if(~good).alias(BAD)
+        judged = judged.observe(counted, count(lit(1)).alias(READ), bad)
+    match source.bad_rows:
+        case BadRows.FAIL:
+            judged = judged.where(when(good, True).otherwise(_bad_row_failure(source)))
+        case BadRows.DROP | BadRows.QUARANTINE:
+            judged = judged.where(good)
+        case BadRows.KEEP:
+            text = when(~good, make_valid_utf8(col(ROW)["value"].cast("string")))
+            judged = judged.withColumns({KEPT_REASON: col(REASON), KEPT_TEXT: text})
+    return judged.drop(*OWN)
+
+
+def set_aside(judged: DataFrame, source: SourceSpec) -> DataFrame:
+    """The bad rows, as the quarantine keeps them."""
+    return judged.where(col(REASON).isNotNull()).selectExpr(
+        f"'{source.name}' AS source",
+        f"{REASON} AS reason",
+        f"{DETAIL} AS detail",
+        "current_timestamp() AS set_aside_at",
+        f"{ROW} AS row",
+    )
+
+
+def _bad_row_failure(source: SourceSpec) -> Column:
+    """Ends the query; the parts of the text stand apart by tabs, for who translates it."""
+    row = col(ROW)
+    offset = concat_ws(" ", row["topic"], lit("partition"), row["partition"], lit("offset"), row["offset"])
+    place = coalesce(row["file"], offset)
+    # A value of the user's stands in the detail, which may hold what the parts stand apart by.
+    why = concat_ws(", ", col(REASON), regexp_replace(col(DETAIL), r"[\t\r\n]+", " "))
+    place = regexp_replace(place, r"[\t\r\n]+", " ")
+    return raise_error(concat_ws("\t", lit(BAD_ROW.code), lit(source.name), why, place)).cast("boolean")
+
+
+# Expectations: every row of a table is judged and counted; those that fail go their declared way.
+
+_FAILED = "__hw_failed_"
+_UNREAD = "__hw_unread"
+"""Of a row that was fed again: its text, if that can't be read."""
+_LONGEST_ROW = 2_000
+"""How much of a row goes into the failure; the problem shows less, after secrets are taken out."""
+
+
+def with_fed_rows(rows: DataFrame, again: DataFrame) -> DataFrame:
+    """The rows of a table, and those that were set aside and are fed again."""
+    text = col("row")["value"].cast("string")
+    wanted = [StructField(field.name, field.dataType) for field in rows.schema.fields]
+    schema = StructType([*wanted, StructField(_UNREAD, StringType())])
+    read = from_json(text, schema, {**TIMES, "columnNameOfCorruptRecord": _UNREAD})
+    columns = [_nullable_as(field, col("read")[field.name]) for field in rows.schema.fields]
+    fed = again.select(text.alias("text"), read.alias("read")).select(*columns, _unread(rows).alias(_UNREAD))
+    return rows.withColumn(_UNREAD, lit(None).cast("string")).union(fed)
+
+
+def _unread(rows: DataFrame) -> Column:
+    """The text of a fed row if it is not one object with all that a row of the table needs; else null."""
+    read, text = col("read"), coalesce(col("text"), lit(""))
+    needed = (read[field.name].isNull() for field in rows.schema.fields if not field.nullable)
+    # Spark puts another letter in the place of bytes that are none.
+    other = ~is_valid_utf8(text) | read.isNull() | read[_UNREAD].isNotNull() | more_follows(text, {})
+    return when(reduce(or_, needed, other), text)
+
+
+_NEVER_SEEN: dict[str, object] = {
+    "tinyint": 0,
+    "smallint": 0,
+    "int": 0,
+    "bigint": 0,
+    "float": 0.0,
+    "double": 0.0,
+    "string": "",
+    "binary": b"",
+    "boolean": False,
+    "date": date(1970, 1, 1),
+    "timestamp": datetime(1970, 1, 1, tzinfo=UTC),
+}
+
+
+def _nullable_as(field: StructField, read: Column) -> Column:
+    """A column of a fed row that may be null only if that of the table may.
+
+    Spark keeps with the state whether a column may be null, and refuses a query in which a key suddenly may.
+    The values that stand in for null here are those of rows that can't be read, and never go on.
+    """
+    of_type = field.dataType.simpleString()
+    if field.nullable or of_type not in _NEVER_SEEN:
+        return read.alias(field.name)
+    return coalesce(read, lit(_NEVER_SEEN[of_type]).cast(field.dataType)).alias(field.name)
+
+
+def judged_rows(rows: DataFrame, table: TableSpec) -> DataFrame:
+    """The rows with a verdict on each expectation; a condition that is null counts as failed."""
+    readable = col(_UNREAD).isNull() if _UNREAD in rows.columns else lit(True)
+    failed = {
+        f"{_FAILED}{place}": readable & ~coalesce(expr(each.check), lit(False))
+        for place, each in enumerate(table.expect)
+    }
+    return rows.select("*", *(column.alias(name) for name, column in failed.items()))
+
+
+def expected_rows(judged: DataFrame, table: TableSpec, counted: str | Observation | None) -> DataFrame:
+    """The rows that go on; all are counted before, under a name or for an observation."""
+    if counted is not None:
+        judged = judged.observe(counted, *_counts(judged, table))
+    # The strongest wins: a row that fails the query is neither set aside nor dropped.
+    goes_on = ~_any_failed(table, Otherwise.DROP, Otherwise.QUARANTINE)
+    for failed, each in reversed(list(_failed(table, Otherwise.FAIL))):
+        goes_on = when(failed, _failure(judged, table, each)).otherwise(goes_on)
+    if _UNREAD in judged.columns:
+        # Where nothing takes them they fail the query: nobody would ever hear of them otherwise.
+        lost = lit(False) if sets_aside(table) else _unreadable(table)
+        goes_on = when(col(_UNREAD).isNotNull(), lost).otherwise(goes_on)
+    if _UNREAD in judged.columns or any(each.otherwise is not Otherwise.WARN for each in table.expect):
+        judged = judged.where(goes_on)
+    return judged.drop(*_own(judged))
+
+
+def rows_set_aside(judged: DataFrame, table: TableSpec) -> DataFrame:
+    """The rows that go into the quarantine, as it keeps them."""
+    chosen = _any_failed(table, Otherwise.QUARANTINE) & ~_any_failed(table, Otherwise.FAIL)
+    names = [when(failed, lit(each.name)) for failed, each in _failed(table, *Otherwise)]
+    reason, detail, text = lit(Reason.EXPECTATION.value), concat_ws(", ", *names), _as_json(judged)
+    if _UNREAD in judged.columns:
+        unread = col(_UNREAD).isNotNull()
+        chosen, text = chosen | unread, coalesce(col(_UNREAD), text)
+        reason = when(unread, lit(Reason.MALFORMED.value)).otherwise(reason)
+        detail = when(unread, lit("it was fed again and is not one object of a whole row")).otherwise(detail)
+    return judged.where(chosen).select(
+        lit(table.name).alias("source"),
+        reason.alias("reason"),
+        detail.alias("detail"),
+        current_timestamp().alias("set_aside_at"),
+        _kept(text.cast("binary")).alias("row"),
+    )
+
+
+def _counts(judged: DataFrame, table: TableSpec) -> Iterator[Column]:
+    rows = count_if(col(_UNREAD).isNull()) if _UNREAD in judged.columns else count(lit(1))
+    yield rows.alias(ALL_ROWS)
+    for failed, each in _failed(table, *Otherwise):
+        yield count_if(failed).alias(each.name)
+
+
+def _failed(table: TableSpec, *kinds: Otherwise) -> Iterator[tuple[Column, Expectation]]:
+    """The verdict on each expectation of some kinds."""
+    for place, each in enumerate(table.expect):
+        if each.otherwise in kinds:
+            yield col(f"{_FAILED}{place}"), each
+
+
+def _any_failed(table: TableSpec, *kinds: Otherwise) -> Column:
+    return reduce(or_, (failed for failed, _ in _failed(table, *kinds)), lit(False))
+
+
+def _failure(judged: DataFrame, table: TableSpec, each: Expectation) -> Column:
+    """Ends the query with a row; the parts of the text stand apart by tabs, for who translates it."""
+    return _ended(EXPECTATION_FAILED, _as_json(judged), table.name, each.name)
+
+
+def _unreadable(table: TableSpec) -> Column:
+    """Ends the query with a text that was fed again."""
+    # It is the user's own, and may hold what the parts stand apart by.
+    return _ended(FED_AGAIN_UNREADABLE, regexp_replace(col(_UNREAD), r"[\t\r\n]+", " "), table.name)
+
+
+def _ended(entry: Entry, row: Column, *about: str) -> Column:
+    text = concat_ws("\t", lit(entry.code), *map(lit, about), substring(row, 1, _LONGEST_ROW))
+    return raise_error(text).cast("boolean")
+
+
+def _as_json(judged: DataFrame) -> Column:
+    own = _own(judged)
+    columns = [col(f"`{name.replace('`', '``')}`") for name in judged.columns if name not in own]
+    return to_json(struct(*columns), {**TIMES, "ignoreNullFields": "false"})
+
+
+def _kept(value: Column) -> Column:
+    """A row of a table as a quarantine keeps it: it has no place, only its text."""
+    whole = DataType.fromDDL(ROW_TYPE)
+    assert isinstance(whole, StructType), "a row is a struct"
+    fields = [value if field.name == "value" else lit(None).cast(field.dataType) for field in whole.fields]
+    return struct(*(each.alias(field.name) for each, field in zip(fields, whole.fields, strict=True)))
+
+
+def _own(judged: DataFrame) -> list[str]:
+    return [name for name in judged.columns if name == _UNREAD or name.startswith(_FAILED)]
+
+
+# What Spark has against the conditions of expectations, asked over an empty table with the same columns.
+
+_AGGREGATE, _MAKES_ROWS, _SUBQUERY = "an aggregate function", "a function that makes rows", "a subquery"
+_NOT_OF_A_ROW = {"Aggregate": _AGGREGATE, "Generate": _MAKES_ROWS, "Window": "a window function"}
+_SAID_OF_ROWS = {
+    "MISSING_GROUP_BY": _AGGREGATE,
+    "MISSING_AGGREGATION": _AGGREGATE,
+    "UNSUPPORTED_GENERATOR": _MAKES_ROWS,
+    "INVALID_SUBQUERY_EXPRESSION": _SUBQUERY,
+}
+
+
+def expectation_problems(rows: DataFrame, table: TableSpec) -> list[Problem]:
+    """Everything that keeps the expectations of a table from being judged."""
+    empty = _empty(rows)
+    found = (_problem(empty, table, each) for each in table.expect)
+    return [problem for problem in found if problem]
+
+
+def _empty(rows: DataFrame) -> DataFrame:
+    """No rows, with the same columns: its plan is nothing but them, so what a condition adds is seen."""
+    jvm: Any = rows.sparkSession._jvm
+    empty = rows.sparkSession._jsparkSession.createDataFrame(jvm.java.util.ArrayList(), rows._jdf.schema())
+    return DataFrame(empty, rows.sparkSession)
+
+
+def _problem(empty: DataFrame, table: TableSpec, each: Expectation) -> Problem | None:
+    known = condition_problem(table, each) or column_problem(table, each, empty.columns)
+    if known:
+        return known
+    try:
+        found = empty.select(expr(each.check))
+    except PySparkException as error:
+        return _refused(error, empty, table, each)
+    named = {"table": table.name, "expectation": each.name}
+    what = next(_looks_beyond(analysed(found)), None)
+    if what:
+        return EXPECTATION_NOT_OF_A_ROW.at(each.at(), **named, what=what)
+    types = [field.dataType.simpleString() for field in found.schema.fields]
+    if types != ["boolean"]:
+        shown = f"`{types[0]}`" if len(types) == 1 else "several columns"
+        return EXPECTATION_NOT_BOOLEAN.at(each.at(), **named, type=shown)
+    part = next(_uncertain(analysed(found).expressions()), None)
+    return EXPECTATION_NOT_CERTAIN.at(each.at(), **named, part=part) if part else None
+
+
+def _refused(error: PySparkException, empty: DataFrame, table: TableSpec, each: Expectation) -> Problem:
+    condition, spot = condition_of(error), place_in_sql(error, each.check)
+    named = {"table": table.name, "expectation": each.name}
+    if condition.startswith("UNRESOLVED_COLUMN"):
+        column = parameters_of(error).get("objectName", "").replace("`", "")
+        return unknown_column(table, each, column, empty.columns, spot)
+    what = _SAID_OF_ROWS.get(condition.partition(".")[0])
+    if what:
+        return EXPECTATION_NOT_OF_A_ROW.at(each.at(), **named, what=what)
+    entry = EXPECTATION_SYNTAX if condition.startswith("PARSE_") else EXPECTATION_REFUSED
+    return entry.at(each.at(spot), **named, says=sentence_of(error))
+
+
+def _looks_beyond(plan: Any) -> Iterator[str]:
+    """What in a condition takes more than one row."""
+    if plan.subqueries().size():
+        yield _SUBQUERY
+    while plan.children().size():
+        if kind_of(plan) in _NOT_OF_A_ROW:
+            yield _NOT_OF_A_ROW[kind_of(plan)]
+        plan = plan.children().apply(0)
+
+
+def _uncertain(expressions: Any) -> Iterator[str]:
+    """The innermost expressions that Spark does not hold for deterministic."""
+    for each in (expressions.apply(place) for place in range(expressions.size())):
+        if not each.deterministic():
+            yield from _uncertain(each.children())
+            yield str(each.sql())

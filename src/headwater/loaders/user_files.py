@@ -1,0 +1,462 @@
+"""User functions and classes that a pipeline names: found in their files and told by their parameters."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from headwater.connectors.user_classes import class_problems, method_arguments_problem, method_missing
+from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue import user_code
+from headwater.errors.catalogue.user_code import (
+    CLASS_NEEDS_ARGUMENTS,
+    FUNCTION_PARAMETER_KINDS,
+    NOT_A_CLASS,
+    PYTHON_CLASS_MISSING,
+)
+from headwater.spec import ClassRef, FunctionRef, Method, SinkSide, SourceSide
+from headwater.values import Position
+
+# What a user's Python file declares, read from its text without running it.
+
+_MOST_NAMES = 10
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python file that was read once: its bytes, and its syntax tree, which Python accepts."""
+
+    file: Path
+    content: bytes
+    tree: ast.Module
+
+
+@dataclass(frozen=True)
+class DeclaredFunction:
+    """A `def` of a user's file: its name there, its parameters, its line."""
+
+    name: str
+    parameters: tuple[str, ...]
+    position: Position
+    optional: frozenset[str] = frozenset()
+    """The parameters that have a default."""
+    unnamed: str | None = None
+    """The first parameter that can't be passed by its name, in words."""
+
+
+def declared_function(file: Path, name: str, place: Position | None = None) -> DeclaredFunction:
+    """The function with this (dotted) name; `place` is where the user refers to it."""
+    found = _found(file, name, place)
+    if isinstance(found, ast.FunctionDef):
+        named = tuple(arg.arg for arg in (*found.args.args, *found.args.kwonlyargs))
+        position, optional, unnamed = _position(file, found), _optional(found.args), _unnamed(found.args)
+        return DeclaredFunction(name, named, position, optional, unnamed)
+    at = place or Position(str(file), found.lineno)
+    raise PipelineError(user_code.FUNCTION_NOT_DEFINED_HERE.at(at, function=name, file=str(file)))
+
+
+def called_function(
+    file: Path, name: str, passed: tuple[str, ...], place: Position | None = None
+) -> Position | None:
+    """Where the `def` of a function stands that is called with `passed`, by place.
+
+    None for a name that gets its value in another way, such as an import: what it takes is not told here.
+    """
+    found = _found(file, name, place)
+    if not isinstance(found, ast.FunctionDef):
+        return None
+    position, given = _position(file, found), found.args
+    places = [*given.posonlyargs, *given.args]
+    needed = len(places) - len(given.defaults)
+    named = any(default is None for default in given.kw_defaults)
+    decorated = bool(found.decorator_list) or "." in name
+    fits = needed <= len(passed) and (given.vararg is not None or len(places) >= len(passed)) and not named
+    # What a decorator makes of a function can take something else.
+    if not fits and not decorated:
+        raise PipelineError(arguments_problem(position, name, ast.unparse(given), passed))
+    return position
+
+
+def arguments_problem(place: Position | None, name: str, takes: str, passed: tuple[str, ...]) -> Problem:
+    """The problem of a function that can't take what it is called with."""
+    return user_code.FUNCTION_ARGUMENTS.at(
+        place,
+        function=name,
+        short=name.rpartition(".")[2],
+        takes=takes,
+        count=len(passed),
+        passed=", ".join(passed),
+    )
+
+
+def _found(file: Path, name: str, place: Position | None) -> ast.stmt:
+    """The statement that gives the name its value."""
+    tree = read_source(file, place).tree
+    found = find_statement(tree, name)
+    if found is None:
+        at = place or Position(str(file), 1)
+        raise PipelineError(function_missing(at, file, name, _function_names(tree)))
+    return found
+
+
+def _position(file: Path, found: ast.FunctionDef) -> Position:
+    return Position(str(file), found.lineno, found.col_offset + 1)
+
+
+def function_missing(place: Position, file: Path, name: str, known: Iterable[str]) -> Problem:
+    """The problem of a name that the file does not have."""
+    return user_code.FUNCTION_MISSING.at(
+        place, file=str(file), function=name, known=nearest_first(name, known)
+    )
+
+
+def nearest_first(name: str, known: Iterable[str]) -> str:
+    """The known names that come nearest to a mistyped one, for a sentence."""
+
+    def unlikeness(other: str) -> tuple[float, str]:
+        return -SequenceMatcher(None, name.lower(), other.lower()).ratio(), other
+
+    return ", ".join(sorted(set(known), key=unlikeness)[:_MOST_NAMES]) or "none"
+
+
+def read_source(file: Path, place: Position | None = None) -> Source:
+    """Read and parse one file; `place` is where the user refers to it."""
+    content = _read(file, place)
+    _decode(file, content)
+    with warnings.catch_warnings():
+        # A file is read more than once, and its style is a matter for a linter.
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(content, str(file))
+            # The parser alone does not see a `return` outside a function and its like.
+            compile(tree, str(file), "exec", dont_inherit=True)
+        except (SyntaxError, ValueError) as error:
+            raise PipelineError(_syntax_problem(file, error)) from None
+    return Source(file, content, tree)
+
+
+def _read(file: Path, place: Position | None) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        names = (other.name for other in file.parent.glob("*.py"))
+        known = nearest_first(file.name, names)
+        raise PipelineError(user_code.CODE_FILE_MISSING.at(place, file=str(file), known=known)) from None
+    except OSError as error:
+        problem = user_code.CODE_FILE_UNREADABLE.at(place, file=str(file), reason=error.strerror or error)
+        raise PipelineError(problem) from None
+
+
+def _decode(file: Path, content: bytes) -> str:
+    try:
+        return importlib.util.decode_source(content)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = user_code.CODE_ENCODING.at(Position(str(file), line), reason=str(error))
+        raise PipelineError(problem) from None
+    except SyntaxError as error:
+        raise PipelineError(user_code.CODE_ENCODING.at(Position(str(file), 1), reason=error.msg)) from None
+
+
+def _syntax_problem(file: Path, error: SyntaxError | ValueError) -> Problem:
+    if not isinstance(error, SyntaxError):
+        return user_code.CODE_SYNTAX.at(Position(str(file), 1), file=str(file), reason=str(error))
+    position = Position(str(file), error.lineno or 1, error.offset or 1)
+    return user_code.CODE_SYNTAX.at(position, file=str(file), reason=error.msg)
+
+
+def find_statement(tree: ast.Module, name: str) -> ast.stmt | None:
+    """The last statement that gives the (dotted) name its value, as at run time."""
+    *outer, last = name.split(".")
+    body: list[ast.stmt] = tree.body
+    for part in outer:
+        classes = [node for node in statements(body) if isinstance(node, ast.ClassDef) and node.name == part]
+        if not classes:
+            return None
+        body = classes[-1].body
+    return next((node for node in reversed(list(statements(body))) if last in _bound_names(node)), None)
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of one scope, also those under `if`, `try` and `with`."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.TryStar | ast.With):
+            handlers = [handler.body for handler in getattr(node, "handlers", [])]
+            for part in (node.body, *handlers, getattr(node, "orelse", []), getattr(node, "finalbody", [])):
+                yield from statements(part)
+
+
+def _bound_names(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.Import() | ast.ImportFrom():
+            return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+        case ast.Assign():
+            return [target.id for target in node.targets if isinstance(target, ast.Name)]
+        case ast.AnnAssign(target=ast.Name() as target, value=ast.expr()):
+            return [target.id]
+    return []
+
+
+def _function_names(tree: ast.Module) -> list[str]:
+    return [node.name for node in statements(tree.body) if isinstance(node, ast.FunctionDef)]
+
+
+def _optional(given: ast.arguments) -> frozenset[str]:
+    places = [*given.posonlyargs, *given.args]
+    defaulted = places[len(places) - len(given.defaults) :]
+    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    return frozenset(arg.arg for arg in (*defaulted, *(arg for arg, default in named if default is not None)))
+
+
+def _unnamed(given: ast.arguments) -> str | None:
+    unnamed = [f"`{arg.arg}` by its place only" for arg in given.posonlyargs]
+    unnamed += [f"`*{given.vararg.arg}`"] if given.vararg else []
+    unnamed += [f"`**{given.kwarg.arg}`"] if given.kwarg else []
+    return unnamed[0] if unnamed else None
+
+
+# What a class in a user's Python file has, read from its text without running it.
+
+
+@dataclass(frozen=True)
+class DeclaredClass:
+    """A `class` of a user's file: its line, and its methods by name."""
+
+    name: str
+    position: Position
+    methods: Mapping[str, ast.FunctionDef]
+    whole: bool
+    """Nothing comes from another class or a decorator: what is not here is missing."""
+
+
+def declared_class(file: Path, name: str, place: Position | None = None) -> DeclaredClass | None:
+    """The class with this (dotted) name; `place` is where the user refers to it.
+
+    None for a name that gets its value in another way, such as an import: what it is, is not told here.
+    """
+    tree = read_source(file, place).tree
+    found = find_statement(tree, name)
+    if found is None:
+        known = nearest_first(name, _class_names(tree))
+        at = place or Position(str(file), 1)
+        raise PipelineError(PYTHON_CLASS_MISSING.at(at, file=str(file), name=name, known=known))
+    if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
+        raise PipelineError(NOT_A_CLASS.at(place, name=name, file=str(file), kind="a function"))
+    if not isinstance(found, ast.ClassDef):
+        return None
+    methods = {node.name: node for node in statements(found.body) if isinstance(node, ast.FunctionDef)}
+    bases = [base for base in found.bases if ast.unparse(base) != "object"]
+    whole = not bases and not found.keywords and not found.decorator_list
+    position = Position(str(file), found.lineno, found.col_offset + 1)
+    return DeclaredClass(name, position, methods, whole)
+
+
+def class_ref_problems(ref: ClassRef, methods: Sequence[Method], place: Position | None) -> Iterator[Problem]:
+    """What certainly keeps a class that a pipeline names from being used."""
+    if ref.function is not None:
+        yield from class_problems(ref, ref.function, methods, place)
+        return
+    try:
+        found = declared_class(Path(ref.file), ref.name, place)
+    except PipelineError as error:
+        yield from error.problems
+        return
+    if found is None:
+        return
+    # Whoever calls no methods makes no object, either: Spark makes it, in its own way.
+    made = found.methods.get("__init__") if methods else None
+    needs = _needed(made.args)[1:] if made else []
+    if needs and made and not made.decorator_list:
+        yield CLASS_NEEDS_ARGUMENTS.at(_at(ref, made), name=ref.name, needs=", ".join(needs))
+    for method in methods:
+        yield from _method_problems(ref, found, method)
+
+
+def _method_problems(ref: ClassRef, found: DeclaredClass, method: Method) -> Iterator[Problem]:
+    node = found.methods.get(method.name)
+    if node is None:
+        if found.whole and method.required and not _is_assigned(found, method):
+            yield method_missing(ref.name, method, found.position)
+    elif not node.decorator_list and not _fits(node.args, len(method.passes) + 1):
+        yield method_arguments_problem(ref.name, method, ast.unparse(node.args), _at(ref, node))
+
+
+def _is_assigned(found: DeclaredClass, method: Method) -> bool:
+    """Whether the name gets its value in another way than by a `def`, such as `process = send`."""
+    tree = read_source(Path(found.position.file)).tree
+    return find_statement(tree, f"{found.name}.{method.name}") is not None
+
+
+def _needed(given: ast.arguments) -> list[str]:
+    """The parameters without a default."""
+    places = [*given.posonlyargs, *given.args]
+    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    needed = places[: len(places) - len(given.defaults)]
+    return [arg.arg for arg in needed] + [arg.arg for arg, default in named if default is None]
+
+
+def _fits(given: ast.arguments, count: int) -> bool:
+    """Whether so many arguments can be given by place."""
+    places = len(given.posonlyargs) + len(given.args)
+    named = any(default is None for default in given.kw_defaults)
+    least = places - len(given.defaults)
+    return least <= count and (given.vararg is not None or count <= places) and not named
+
+
+def _at(ref: ClassRef, node: ast.FunctionDef) -> Position:
+    return Position(ref.file, node.lineno, node.col_offset + 1)
+
+
+def _class_names(tree: ast.Module) -> list[str]:
+    return [node.name for node in statements(tree.body) if isinstance(node, ast.ClassDef)]
+
+
+def with_parameters(ref: FunctionRef, place: Position | None) -> FunctionRef:
+    """The reference with the function's parameters; PipelineError where file or function is missing."""
+    if ref.function is not None:
+        return ref
+    return _declared(ref, declared_function(Path(ref.file), ref.name, place), place)
+
+
+def table_function(ref: FunctionRef, place: Position | None, names: Iterable[str]) -> FunctionRef:
+    """A table's function, called by names: its parameters are of `names`, or have no default.
+
+    PipelineError where it is missing, or has parameters that can't be passed by name.
+    """
+    if ref.function is None:
+        declared = declared_function(Path(ref.file), ref.name, place)
+        ref, unnamed = _declared(ref, declared, place), declared.unnamed
+    else:
+        unnamed = _unnamed_function(ref.function)
+    if unnamed:
+        problem = FUNCTION_PARAMETER_KINDS.at(ref.defined, function=ref.name, parameter=unnamed)
+        raise PipelineError(problem)
+    known = {name.lower() for name in names}
+    passed = [each for each in ref.parameters if each not in ref.optional or each.lower() in known]
+    return replace(ref, parameters=tuple(passed))
+
+
+def _declared(ref: FunctionRef, found: DeclaredFunction, place: Position | None) -> FunctionRef:
+    return replace(
+        ref, parameters=found.parameters, place=place, defined=found.position, optional=found.optional
+    )
+
+
+def _unnamed_function(function: Callable[..., Any]) -> str | None:
+    """The first parameter of a function at hand that can't be passed by its name, in words."""
+    for each in inspect.signature(inspect.unwrap(function)).parameters.values():
+        if each.kind is each.POSITIONAL_ONLY:
+            return f"`{each.name}` by its place only"
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
+            return f"`{str(each).partition(':')[0]}`"
+    return None
+
+
+def key_of(options: BaseModel, ref: FunctionRef) -> str:
+    """The key under which a connector's options name a function or class."""
+    fields = type(options).model_fields.items()
+    named = [field.alias or name for name, field in fields if getattr(options, name) is ref]
+    return named[0] if named else "function"
+
+
+def reference_problems(
+    ref: FunctionRef, side: SourceSide | SinkSide, place: Position | None
+) -> list[Problem]:
+    """What is wrong with a function or class that a connector uses, as far as its text tells."""
+    if isinstance(ref, ClassRef):
+        return list(class_ref_problems(ref, getattr(side, "methods", ()), place))
+    passed = getattr(side, "passes", ())
+    try:
+        refuse_call(ref, passed, place) if passed else with_parameters(ref, place)
+    except PipelineError as error:
+        return list(error.problems)
+    return []
+
+
+def refuse_call(ref: FunctionRef, passed: tuple[str, ...], place: Position | None) -> None:
+    """PipelineError where the function is missing, or certainly can't be called with `passed`, by place."""
+    if ref.function is None:
+        called_function(Path(ref.file), ref.name, passed, place)
+        return
+    # Not the function inside a wrapper: the wrapper is what gets called.
+    signature = inspect.signature(ref.function, follow_wrapped=False)
+    try:
+        signature.bind(*passed)
+    except TypeError:
+        takes = str(signature.replace(return_annotation=inspect.Signature.empty))[1:-1]
+        raise PipelineError(arguments_problem(ref.defined or place, ref.name, takes, passed)) from None
+
+
+# Telling a file that declares a pipeline from a plain program, without running either.
+
+_HEADWATER = "headwater"
+_PIPELINE = "Pipeline"
+
+
+def declares_pipeline(file: Path) -> bool:
+    """Whether a file makes a `headwater.Pipeline`, or a module beside it does that it imports."""
+    return _declares(file, set())
+
+
+def _declares(file: Path, seen: set[Path]) -> bool:
+    seen.add(file)
+    tree = read_source(file).tree
+    if makes_pipeline(tree):
+        return True
+    beside = (found for found in _imported(tree, file.parent) if found not in seen)
+    return any(_declares(found, seen) for found in beside if found not in seen)
+
+
+def makes_pipeline(tree: ast.Module) -> bool:
+    """Whether Headwater's `Pipeline` is called, under whichever name the file has for it."""
+    packages, classes = set[str](), set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                named = (alias for alias in node.names if alias.name.partition(".")[0] == _HEADWATER)
+                packages |= {alias.asname or _HEADWATER for alias in named}
+            case ast.ImportFrom(module=str() as module) if module.partition(".")[0] == _HEADWATER:
+                classes |= {alias.asname or alias.name for alias in node.names if alias.name == _PIPELINE}
+    return any(_is_pipeline(node.func, packages, classes) for node in _calls(tree))
+
+
+def _is_pipeline(called: ast.expr, packages: set[str], classes: set[str]) -> bool:
+    match called:
+        case ast.Name(id=name):
+            return name in classes
+        case ast.Attribute(attr="Pipeline", value=ast.Name(id=name)):
+            return name in packages
+    return False
+
+
+def _calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def _imported(tree: ast.Module, folder: Path) -> Iterator[Path]:
+    """The files beside a file that its imports name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                names = [alias.name for alias in node.names]
+            case ast.ImportFrom(module=str() as module):
+                names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+            case ast.ImportFrom():
+                names = [alias.name for alias in node.names]
+            case _:
+                continue
+        for name in names:
+            path = folder.joinpath(*name.split("."))
+            yield from (file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file())

@@ -1,0 +1,246 @@
+"""Conditions in SQL read without Spark: what is certainly wrong, and which columns they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+
+from headwater.plan.graph import NotAQuery, parsed_query
+
+# sqlglot takes these for names where no parentheses follow, and Spark for functions.
+_FUNCTIONS = frozenset(
+    {
+        "current_catalog", "current_database", "current_date", "current_schema", "current_time",
+        "current_timestamp", "current_timezone", "current_user", "localtimestamp", "now", "session_user",
+        "user",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is certainly wrong with a condition, and where in its text (from 1)."""
+
+    says: str
+    line: int = 1
+    column: int = 1
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A column that a condition asks for: the way into a struct by its parts, and where it stands."""
+
+    parts: tuple[str, ...]
+    line: int = 1
+    column: int = 1
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.parts)
+
+
+def fault_in(check: str) -> Fault | None:
+    """What no reader of SQL would take; None where all is well, or only Spark can tell."""
+    try:
+        trees = _trees(check)
+    except TokenError:
+        return Fault("a quote in it is not closed")
+    except ParseError as error:
+        return _certain(error)
+    except (SqlglotError, RecursionError, ValueError):
+        return None
+    if len(trees) != 1:
+        return Fault("it holds several statements" if trees else "it holds nothing")
+    return None
+
+
+def columns_asked(check: str) -> tuple[Asked, ...]:
+    """The columns that a condition asks for, as far as they are certain to be columns of the table."""
+    try:
+        trees = _trees(check)
+    except (SqlglotError, RecursionError, ValueError):
+        return ()
+    # The names of a lambda's arguments and the columns of a subquery are not those of the table.
+    if len(trees) != 1 or trees[0].find(exp.Lambda, exp.Query):
+        return ()
+    return tuple(_asked(trees[0], check))
+
+
+def _asked(tree: exp.Expr, check: str) -> Iterator[Asked]:
+    for column in tree.find_all(exp.Column):
+        parts = tuple(part.name for part in column.parts)
+        if isinstance(column.this, exp.Star) or (len(parts) == 1 and parts[0].lower() in _FUNCTIONS):
+            continue
+        start = column.parts[0].meta.get("start", 0)
+        yield Asked(parts, check.count("\n", 0, start) + 1, start - check.rfind("\n", 0, start))
+
+
+def _trees(check: str) -> list[exp.Expr]:
+    dialect = Spark()
+    parsed = dialect.parser().parse(dialect.tokenize(check), check)
+    return [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
+
+
+def _certain(error: ParseError) -> Fault | None:
+    """An operator without an operand, or what is opened and not closed; the rest Spark may well know."""
+    said = error.errors[0] if error.errors else {}
+    description = str(said.get("description", ""))
+    place = int(said.get("line") or 1), int(said.get("col") or 1)
+    if description.startswith("Required keyword"):
+        return Fault("something is missing beside an operator", *place)
+    if description == "Expecting )":
+        return Fault("a `)` is missing", *place)
+    return None
+
+
+# A query written anew so that Spark sees the watermark: grouped by whole windows instead of their parts.
+
+_WINDOWS = ("window", "session_window")
+_PARTS = ("start", "end")
+_AFTER = ("having", "order", "qualify")
+_UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3_600, "DAY": 86_400}
+_SIZES = {1: "1 second", 60: "1 minute", 3_600: "1 hour", 86_400: "1 day"}
+
+
+def grouped_by_windows(sql: str, timezone: str) -> str | None:
+    """The same query with whole windows in its GROUP BY; None where nothing can be written so.
+
+    Windows are aligned to UTC: the hours and days of other time zones are windows only where they begin with
+    those of UTC.
+    """
+    longest = _longest_aligned(timezone)
+    try:
+        query = parsed_query(sql)
+    except (SqlglotError, NotAQuery, RecursionError, ValueError):
+        return None
+    changed = [_changed(select, longest) for select in query.find_all(exp.Select)]
+    return query.sql("spark", normalize_functions=False) if any(changed) else None
+
+
+def _changed(select: exp.Select, longest: int) -> bool:
+    """Put whole windows into the GROUP BY of one SELECT; whether there was anything to do."""
+    group = select.args.get("group")
+    if group is None:
+        return False
+    tables = {name.lower() for name in _sources(select)}
+    meant = [_meant(select, written) for written in group.expressions]
+    if _several([_whole(key, tables) or _window_of(key, longest) or key for key in meant]):
+        return False
+    keys: list[exp.Expression] = []
+    changed = False
+    for written, key in zip(group.expressions, meant, strict=True):
+        whole = _whole(key, tables) or _window_of_time(select, key, longest)
+        changed = changed or whole is not None
+        keys.append(whole or written)
+    if changed:
+        group.set("expressions", list({key.sql("spark"): key for key in keys}.values()))
+        _name_windows(select)
+    return changed
+
+
+def _several(keys: list[exp.Expression]) -> bool:
+    """Whether a GROUP BY would have more than one window, which Spark does not take."""
+    calls = [key for key in keys if isinstance(key, exp.Anonymous) and str(key.this).lower() in _WINDOWS]
+    return len({call.sql("spark") for call in calls}) > 1
+
+
+def _name_windows(select: exp.Select) -> None:
+    """After a GROUP BY its columns are gone: HAVING and ORDER BY know a window by its name alone."""
+    for clause in filter(None, (select.args.get(name) for name in _AFTER)):
+        for part in list(clause.find_all(exp.Dot)):
+            function = part.this
+            if isinstance(function, exp.Anonymous) and str(function.this).lower() in _WINDOWS:
+                part.replace(exp.column(part.expression.copy(), table=str(function.this).lower()))
+
+
+def _sources(select: exp.Select) -> list[str]:
+    """The names by which the columns of a SELECT may be qualified."""
+    joins = [join.this for join in select.args.get("joins") or ()]
+    origin = select.args.get("from") or select.args.get("from_")
+    return [each.alias_or_name for each in ([origin.this] if origin else []) + joins]
+
+
+def _meant(select: exp.Select, key: exp.Expression) -> exp.Expression:
+    """What a key stands for that is a number or a name of the select list."""
+    listed: list[exp.Expression] = select.expressions
+    if isinstance(key, exp.Literal) and not key.is_string and 0 < int(key.this) <= len(listed):
+        chosen = listed[int(key.this) - 1]
+        return chosen.this if isinstance(chosen, exp.Alias) else chosen
+    if isinstance(key, exp.Column) and not key.table:
+        named = [each for each in listed if isinstance(each, exp.Alias) and each.alias == key.name]
+        meant: exp.Expression = named[0].this if named else key
+        return meant
+    return key
+
+
+def _whole(key: exp.Expression, tables: set[str]) -> exp.Expression | None:
+    """The window of which a key is a part: `window(…).start`, or `w.start` of a column `w`."""
+    if isinstance(key, exp.Dot) and key.expression.name.lower() in _PARTS:
+        function = key.this
+        if isinstance(function, exp.Anonymous) and str(function.this).lower() in _WINDOWS:
+            return function.copy()
+    if isinstance(key, exp.Column) and key.name.lower() in _PARTS and key.table:
+        return exp.column(key.args["table"].copy()) if key.table.lower() not in tables else None
+    return None
+
+
+def _window_of_time(select: exp.Select, key: exp.Expression, longest: int) -> exp.Expression | None:
+    """A window in place of a time cut to its hour or its day; the select list then takes its start."""
+    found, window = _cut(key, longest), _window_of(key, longest)
+    if found is None or window is None:
+        return None
+    shown = found[2]
+    start = exp.Dot(this=window.copy(), expression=exp.to_identifier("start"))
+    same = key.sql("spark")
+    clauses = [select.args.get(name) for name in _AFTER]
+    for clause in [*select.expressions, *filter(None, clauses)]:
+        for part in [each for each in clause.walk() if each.sql("spark") == same]:
+            _put(select, part, shown(start.copy()))
+    return window
+
+
+def _window_of(key: exp.Expression, longest: int) -> exp.Expression | None:
+    """The window that a time cut to its hour or its day is."""
+    found = _cut(key, longest)
+    if found is None:
+        return None
+    return exp.Anonymous(this="window", expressions=[found[0].copy(), exp.Literal.string(found[1])])
+
+
+def _put(select: exp.Select, part: exp.Expression, start: exp.Expression) -> None:
+    """Replace a part of the select list; a column that had a name by itself keeps none of its own."""
+    part.replace(start if part.parent is not select else exp.alias_(start, "start"))
+
+
+def _cut(
+    key: exp.Expression, longest: int
+) -> tuple[exp.Expression, str, Callable[[exp.Expression], exp.Expression]] | None:
+    """The time that a key cuts off, the length of the pieces, and how the start of a window shows as one."""
+    if isinstance(key, exp.TimestampTrunc | exp.DateTrunc):
+        seconds = _UNITS.get(key.args["unit"].name.upper())
+        if seconds and seconds <= longest:
+            return key.this, _SIZES[seconds], lambda start: start
+    is_date = isinstance(key, exp.TsOrDsToDate | exp.Date) or (
+        isinstance(key, exp.Cast) and key.to.is_type("date")
+    )
+    if is_date and longest >= _UNITS["DAY"]:
+        return key.this, "1 day", lambda start: exp.cast(start, "date")
+    return None
+
+
+def _longest_aligned(timezone: str) -> int:
+    """The longest unit, in seconds, whose pieces in a time zone begin together with those of UTC."""
+    try:
+        zone = ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError):
+        return _UNITS["SECOND"]
+    # Two moments of each of some years tell the offsets that a zone has had.
+    moments = (datetime(year, month, 1, tzinfo=UTC) for year in range(1972, 2040) for month in (1, 7))
+    offsets = {round((zone.utcoffset(each) or timedelta()).total_seconds()) for each in moments}
+    return max(unit for unit in _SIZES if all(offset % unit == 0 for offset in offsets))

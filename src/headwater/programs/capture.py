@@ -1,0 +1,230 @@
+"""Streams caught at their start: PySpark's classes are changed in this process, for good.
+
+Only the process of a script under check does this. What starts a query judges it instead and hands out a
+stand-in; what waits for queries returns at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.conf import RuntimeConfig
+from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+from headwater.engine.plain_facts import Written, written_by
+from headwater.errors import PipelineError
+from headwater.errors.catalogue.programs import CONNECT_SESSION
+from headwater.spark.python_sources import prevent_search, register_installed
+from headwater.values import Position
+from headwater.values.secrets import secrets_in
+from headwater.values.user_frames import own_place, own_places
+
+# What a script under check gets in place of a started query: it has ended already, and had nothing to do.
+
+
+class CaughtQuery(StreamingQuery):
+    """A query that was judged and never started; whoever waits for its end goes on at once."""
+
+    def __init__(self, name: str | None, frame: DataFrame) -> None:
+        self._name = name
+        self.frame = frame
+        self.over = False
+        """Whether the script has waited for its end, or has stopped it."""
+        self._id, self._run_id = str(uuid.uuid4()), str(uuid.uuid4())
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def runId(self) -> str:  # noqa: N802 - PySpark's name
+        return self._run_id
+
+    @property
+    def name(self) -> str:
+        # PySpark says `str` and returns None for a query without a name.
+        return self._name  # type: ignore[return-value]
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - PySpark's name
+        return False
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return {"message": "Stopped", "isDataAvailable": False, "isTriggerActive": False}
+
+    @property
+    def recentProgress(self) -> list[Any]:  # noqa: N802 - PySpark's name
+        return []
+
+    @property
+    def lastProgress(self) -> None:  # noqa: N802 - PySpark's name
+        return None
+
+    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802 - PySpark's name
+        self.over = True
+        return None if timeout is None else True
+
+    def processAllAvailable(self) -> None:  # noqa: N802 - PySpark's name
+        return None
+
+    def stop(self) -> None:
+        self.over = True
+
+    def explain(self, extended: bool = False) -> None:
+        self.frame.explain(extended)
+
+    def exception(self) -> None:
+        return None
+
+
+class CaughtQueries:
+    """The queries that a script has "started", as `spark.streams` tells of them: all have ended."""
+
+    def __init__(self) -> None:
+        self._queries: dict[str, CaughtQuery] = {}
+
+    def add(self, query: CaughtQuery) -> None:
+        self._queries[query.id] = query
+
+    def get(self, id: str) -> CaughtQuery | None:
+        return self._queries.get(id)
+
+    def end_all(self) -> None:
+        """Whoever waits for any of them goes on when none runs."""
+        for query in self._queries.values():
+            query.over = True
+
+
+Judge = Callable[[CaughtQuery, Written, tuple[Position, ...]], str]
+"""It gets the user's lines that led to the start, the innermost first, and gives the query a name."""
+_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+
+
+def catch_streams(judge: Judge, started: Callable[[CaughtQuery, Written, str], None]) -> None:
+    """Let `start` and `toTable` judge their query; `started` then makes visible what it would have made."""
+    caught, turn = CaughtQueries(), threading.RLock()
+
+    def catch(writer: Any, path: str | None, table: str) -> CaughtQuery:
+        places = tuple(own_places(sys._getframe(2)))
+        written = written_by(writer, path, table)
+        query = CaughtQuery(written.name or None, writer._df)
+        # Scripts may start their queries in threads.
+        with turn:
+            name = judge(query, written, places)
+            caught.add(query)
+            started(query, written, name)
+        return query
+
+    def start(writer: Any, path: str | None = None, *given: Any, **options: Any) -> CaughtQuery:
+        _tell(writer, *given, **options)
+        return catch(writer, path, "")
+
+    def to_table(writer: Any, tableName: str, *given: Any, **options: Any) -> CaughtQuery:  # noqa: N803
+        _tell(writer, *given, **options)
+        return catch(writer, None, tableName)
+
+    def await_any(manager: Any, timeout: float | None = None) -> bool | None:
+        caught.end_all()
+        return None if timeout is None else True
+
+    _replace(DataStreamWriter, start=start, toTable=to_table)
+    _replace(
+        StreamingQueryManager,
+        active=property(lambda manager: []),
+        get=lambda manager, id: caught.get(id),
+        awaitAnyTermination=await_any,
+        resetTerminated=lambda manager: None,
+    )
+
+
+def _tell(
+    writer: Any,
+    format: str | None = None,
+    outputMode: str | None = None,  # noqa: N803 - PySpark's name
+    partitionBy: str | list[str] | None = None,  # noqa: N803
+    queryName: str | None = None,  # noqa: N803
+    **options: Any,
+) -> None:
+    """What PySpark's own `start` and `toTable` tell the writer before they start it."""
+    writer.options(**options)
+    for value, tell in (
+        (outputMode, writer.outputMode),
+        (partitionBy, writer.partitionBy),
+        (format, writer.format),
+        (queryName, writer.queryName),
+    ):
+        if value is not None:
+            tell(value)
+
+
+def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractContextManager[None]]) -> None:
+    """Let these settings win over the script's, and refuse sessions of Spark Connect by name.
+
+    `starting` is entered while a Spark of the script's comes up.
+    """
+    builder: Any = SparkSession.Builder
+    get_or_create = builder.getOrCreate
+
+    def made(self: Any) -> SparkSession:
+        for key, value in settings.items():
+            self.config(key, value)
+        _refuse_connect(self._options)
+        session: SparkSession = get_or_create(self)
+        register_installed(session)
+        return session
+
+    def refused(self: Any, *given: Any) -> None:
+        raise PipelineError(CONNECT_SESSION.at(own_place(sys._getframe(1))))
+
+    begin: Any = SparkContext.__init__
+
+    def begun(self: Any, *given: Any, **named: Any) -> None:
+        with starting():
+            begin(self, *given, **named)
+            prevent_search(self)
+
+    _replace(builder, getOrCreate=made, remote=refused, create=refused)
+    _replace(SparkContext, __init__=begun)
+
+
+def _refuse_connect(options: dict[str, str]) -> None:
+    mode = options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))
+    if mode.lower() == "connect" or "spark.remote" in options or any(name in os.environ for name in _CONNECT):
+        raise PipelineError(CONNECT_SESSION.at(own_place(sys._getframe(2))))
+
+
+def watch_options(hide: Callable[[tuple[str, ...]], None], classes: tuple[type, ...] = ()) -> None:
+    """Hear of every secret that the script gives Spark in clear, so that no message shows it."""
+    for kind in (DataStreamReader, DataStreamWriter, *classes):
+        _watch(kind, "option", hide)
+        _watch(kind, "options", hide)
+    _watch(SparkSession.Builder, "config", hide)
+    for kind in (SparkConf, RuntimeConfig):
+        _watch(kind, "set", hide)
+
+
+def _watch(kind: Any, method: str, hide: Callable[[tuple[str, ...]], None]) -> None:
+    original = getattr(kind, method)
+
+    def watched(self: Any, *given: Any, **named: Any) -> Any:
+        pairs = {**named, **({given[0]: given[1]} if len(given) == 2 else {})}
+        for key, value in {**pairs, **(named.get("map") or {})}.items():
+            hide(secrets_in(str(key), str(value)))
+        return original(self, *given, **named)
+
+    _replace(kind, **{method: watched})
+
+
+def _replace(kind: Any, **parts: Any) -> None:
+    for name, part in parts.items():
+        setattr(kind, name, part)

@@ -1,0 +1,127 @@
+"""The process in which a script under check runs, with everything caught that starts or writes."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.sql import DataFrameReader, DataFrameWriter
+
+from headwater.engine.plain_facts import Written, plain_facts
+from headwater.loaders.python_form import Declarations
+from headwater.programs.capture import CaughtQuery, catch_sessions, catch_streams, watch_options
+from headwater.programs.failures import deadline_problem, failure_of
+from headwater.programs.messages import STANDSTILL_SECONDS, Caught, Clock, Order, Teller, problem_to_json
+from headwater.programs.outside import catch_outside
+from headwater.programs.sandbox.launcher import Kind
+from headwater.programs.starting import Started, start_doubts, start_problems
+from headwater.programs.writes import Shadows, catch_writes
+from headwater.values import Position
+
+
+def main() -> None:
+    """Run one script; the arguments: the pipe to tell everything to, the order, the kind of sandbox."""
+    teller, order = Teller(int(sys.argv[1])), Order(**json.loads(sys.argv[2]))
+    clock = Clock(order.seconds, lambda runs: teller.tell(kind="clock", runs=runs))
+    kind = Kind(sys.argv[3])
+    teller.tell(kind="sandbox", sandbox=kind)
+    _watch_time(teller, order, clock)
+    _catch_everything(teller, order, clock)
+    catch_outside(
+        kind,
+        network=order.network,
+        files=Path(order.scratch).resolve(),
+        tell=lambda problem: teller.tell(kind="note", problem=problem_to_json(problem)),
+    )
+    program = _program(order)
+    clock.run()
+    failure = _run(program, order)
+    if failure is not None:
+        teller.tell(kind="failed", problem=failure)
+    declares = any(isinstance(value, Declarations) for value in vars(program).values())
+    teller.tell(kind="done", declares=declares, spark=SparkContext._gateway is not None)
+
+
+def _catch_everything(teller: Teller, order: Order, clock: Clock) -> None:
+    shadows = Shadows(Path(order.scratch))
+    started = Started()
+
+    @clock.standing()
+    def judge(query: CaughtQuery, written: Written, places: tuple[Position, ...]) -> str:
+        name, place = started.name_of(written, places), places[0] if places else None
+        found = Caught(
+            facts=plain_facts(query.frame, written, name),
+            place=place,
+            problems=(
+                *started.problems(query.frame, written, place, name),
+                *start_problems(query.frame, written, place, name),
+            ),
+            doubts=tuple(start_doubts(query.frame, written, place, name)),
+        )
+        teller.tell(kind="query", query=json.loads(shadows.as_meant(json.dumps(found.to_json()))))
+        return name
+
+    @clock.standing()
+    def make_visible(query: CaughtQuery, written: Written, name: str) -> None:
+        started.add(query, written, name)
+        if written.table or (written.format == "memory" and written.name):
+            shadows.table_written(written.table or written.name, query.frame, None)
+        shadows.path_written(written.options.get("path"), query.frame, None)
+
+    catch_sessions(dict(order.settings), clock.standing)
+    catch_streams(judge, make_visible)
+    catch_writes(shadows)
+    shadows.cover_reads()
+    watch_options(lambda values: teller.tell(kind="hide", values=values), (DataFrameReader, DataFrameWriter))
+
+
+def _watch_time(teller: Teller, order: Order, clock: Clock) -> None:
+    """Tell where the script is when its time is over; the other process then ends this one."""
+    main_thread = threading.main_thread().ident
+
+    def look() -> None:
+        clock.wait_until_over()
+        frame = sys._current_frames().get(main_thread or 0)
+        problem = deadline_problem(frame, order.file, order.seconds if clock.runs else STANDSTILL_SECONDS)
+        with suppress(BrokenPipeError):
+            teller.tell(kind="late", problem=problem_to_json(problem))
+
+    threading.Thread(target=look, daemon=True).start()
+
+
+def _program(order: Order) -> ModuleType:
+    """The script's module, as if Python had been called with its file."""
+    program = ModuleType("__main__")
+    program.__file__ = os.path.abspath(order.file)
+    vars(program)["__builtins__"] = builtins
+    sys.modules["__main__"] = program
+    sys.path.insert(0, os.path.dirname(os.path.abspath(order.file)))
+    sys.argv = [order.file, *order.arguments]
+    return program
+
+
+def _run(program: ModuleType, order: Order) -> dict[str, Any] | None:
+    content = Path(order.file).read_bytes()
+    try:
+        exec(compile(content, os.path.abspath(order.file), "exec", dont_inherit=True), vars(program))
+        _join_threads()
+    except BaseException as error:  # noqa: BLE001 - whatever a user's script raises has to be told
+        problem = failure_of(error, order.file, pyspark.__version__)
+        return problem_to_json(problem) if problem else None
+    return None
+
+
+def _join_threads() -> None:
+    """Python waits for such threads before it ends, and they may start queries."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()

@@ -1,0 +1,258 @@
+"""A plain script, run for its queries: in a sandbox, which ends with all its processes.
+
+Nothing of PySpark is loaded here; only the other process needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from headwater.errors import Problem
+from headwater.errors.catalogue import programs
+from headwater.programs.messages import Caught, Clock, Order, problem_from_json
+from headwater.programs.sandbox.launcher import FILES, MOUNTS, Kind
+from headwater.spark.java import find_java
+from headwater.values import Duration
+from headwater.values.secrets import hide
+
+KINDS = tuple(Kind) if sys.platform == "linux" else (Kind.NONE,)
+"""The sandboxes to try, the strongest first."""
+_PACKAGES = str(Path(__file__).parents[2])
+_LAUNCH = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from headwater.programs.sandbox.launcher import main; main()"
+)
+_START = "from headwater.programs.child import main; main()"
+# Beyond the deadline: the time to tell the line that was reached, and to leave in good order.
+_GRACE_SECONDS = 5.0
+# The launcher needs milliseconds to kill what is left; more if the kernel can't end a process at once.
+_KILL_SECONDS = 30.0
+_MOST_OUTPUT = 20_000
+_WAREHOUSE = "spark-warehouse"
+_LOOPBACK = "127.0.0.1"
+_CUT_OFF = re.compile(
+    r".*(UnknownHostException|ConnectException|NoRouteToHostException|Connection refused"
+    r"|Network is unreachable|Name or service not known|name resolution|unresolved dependency"
+    r"|Max retries exceeded).*"
+)
+_NOT_PREVENTED = {
+    Kind.LANDLOCK: (
+        "with Landlock only",
+        "network connections of its JVM, its Python workers and other processes that it started, or (before "
+        "Linux 6.12) signals to processes outside",
+    ),
+    Kind.NONE: (
+        "without a sandbox of the operating system",
+        "writes and network connections of its JVM, its Python workers and other processes that it started, "
+        "signals to processes outside, or (on macOS) daemons that outlive the check",
+    ),
+}
+_NO_GATEWAY = "JAVA_GATEWAY_EXITED"
+_BY_SIGNAL = 128
+
+
+@dataclass
+class ScriptRun:
+    """What a script did: the queries it would have started, and why it ended early if it did."""
+
+    queries: list[Caught] = field(default_factory=list)
+    problem: Problem | None = None
+    weakness: Problem | None = None
+    """What the sandbox of this machine could not prevent."""
+    notes: list[Problem] = field(default_factory=list)
+    """What it would have done besides."""
+    declares: bool = False
+    """Whether it has made a pipeline of Headwater's after all."""
+    spark: bool = False
+    """Whether it has used Spark at all."""
+    ended: bool = False
+    output: str = ""
+    """What it and its Spark have printed."""
+
+
+def run_script(
+    file: str,
+    arguments: tuple[str, ...],
+    seconds: float,
+    settings: Mapping[str, str],
+    network: bool = False,
+) -> ScriptRun:
+    """Run a script with everything caught that starts or writes; after the deadline it is ended."""
+    run = ScriptRun()
+    with tempfile.TemporaryDirectory(prefix="headwater-script-", ignore_cleanup_errors=True) as scratch:
+        # Mounts are told apart by their real paths.
+        base = Path(scratch).resolve()
+        for name in (FILES, MOUNTS):
+            (base / name).mkdir()
+        # With loopback alone, Spark has to be told that it needs no other address.
+        alone = {} if network else {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
+        order = Order(file, arguments, seconds, str(base / FILES), network, {**alone, **settings})
+        with (base / "output").open("w+b") as printed:
+            with _process(order, base, printed) as (process, pipe):
+                _listen(run, process, pipe, Clock(seconds))
+            run.output = _tail(printed)
+        _conclude(run, process.returncode, order)
+    return run
+
+
+@contextmanager
+def _process(order: Order, base: Path, printed: BinaryIO) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The launcher of the script's sandbox; when its standard input ends, all of it is ended."""
+    ours, theirs = os.pipe()
+    # -P: the directory in which the command was typed is none from which modules are taken.
+    command = [sys.executable, "-P", "-c", _START, str(theirs), json.dumps(asdict(order))]
+    sandbox = {
+        "command": command,
+        "kinds": KINDS,
+        "scratch": str(base),
+        "own": sorted({os.getcwd(), os.path.dirname(os.path.realpath(order.file)), os.path.expanduser("~")}),
+        "network": order.network,
+        "parent": os.getpid(),
+    }
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _LAUNCH, _PACKAGES, json.dumps(sandbox)],
+            stdin=subprocess.PIPE,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs,),
+            start_new_session=True,
+            env=_environment(order),
+        )
+    finally:
+        os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        os.close(ours)
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            process.wait(_KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _environment(order: Order) -> dict[str, str]:
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    # Spark makes the folder of its tables when it is asked for any; not in the user's folder, if not there.
+    ours = {} if os.path.exists(_WAREHOUSE) else {"spark.sql.warehouse.dir": f"{order.scratch}/{_WAREHOUSE}"}
+    settings = {"spark.ui.showConsoleProgress": "false", **ours, **order.settings}
+    conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    # A process that spark-submit has started holds the way to its own JVM, which is not for the script.
+    outside = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_GATEWAY_")}
+    java = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Djava.io.tmpdir={shlex.quote(order.scratch)}".strip()
+    return {
+        **outside,
+        **({} if order.network else {"SPARK_LOCAL_IP": _LOOPBACK, "SPARK_LOCAL_HOSTNAME": "localhost"}),
+        "JAVA_HOME": str(find_java().home),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_SUBMIT_ARGS": f"{shlex.join(conf)} {given}".strip(),
+        "PYTHONUNBUFFERED": "1",
+        "SPARK_LOCAL_DIRS": order.scratch,
+        "SPARK_SUBMIT_OPTS": java,
+        "TMPDIR": order.scratch,
+    }
+
+
+def _tail(printed: BinaryIO) -> str:
+    """The last of what was printed, however much that was."""
+    end = printed.seek(0, os.SEEK_END)
+    printed.seek(max(0, end - 4 * _MOST_OUTPUT))
+    return printed.read().decode("utf-8", errors="replace")[-_MOST_OUTPUT:]
+
+
+def _listen(run: ScriptRun, process: subprocess.Popen[bytes], pipe: int, clock: Clock) -> None:
+    """Take in what the script's process tells, up to its end or the deadline; the clock follows its own."""
+    held = b""
+    while not run.ended:
+        ready, _, _ = select.select([pipe], [], [], max(0.0, clock.left() + _GRACE_SECONDS))
+        told = os.read(pipe, 65536) if ready else b""
+        if not told:
+            return
+        *lines, held = (held + told).split(b"\n")
+        for line in lines:
+            # A script that finds the pipe may write anything into it.
+            with suppress(ValueError, KeyError, TypeError):
+                _take(run, json.loads(line), clock)
+    # What a script leaves to do at its exit belongs to it, as far as there is time.
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(max(0.0, min(clock.left(), _GRACE_SECONDS)))
+
+
+def _take(run: ScriptRun, message: Mapping[str, Any], clock: Clock) -> None:
+    match message["kind"]:
+        case "clock" if message["runs"]:
+            clock.run()
+        case "clock":
+            clock.stand()
+        case "sandbox" if (kind := Kind(message["sandbox"])) in _NOT_PREVENTED:
+            sandbox, effects = _NOT_PREVENTED[kind]
+            run.weakness = programs.SCRIPT_WEAK_SANDBOX.at(None, sandbox=sandbox, effects=effects)
+        case "hide":
+            hide(*message["values"])
+        case "query":
+            run.queries.append(Caught.from_json(message["query"]))
+        case "note":
+            problem = problem_from_json(message["problem"])
+            if problem not in run.notes:
+                run.notes.append(problem)
+        case "failed" | "late":
+            run.problem = problem_from_json(message["problem"])
+            run.ended = message["kind"] == "late"
+        case "done":
+            run.declares, run.spark, run.ended = message["declares"], message["spark"], True
+
+
+def _conclude(run: ScriptRun, code: int, order: Order) -> None:
+    """Say why a process is gone that has not told its end; all that was printed is behind a problem."""
+    if run.problem is None and not run.ended and code != 0:
+        run.problem = _gone(run, code, order)
+    if run.problem is not None:
+        problem = run.problem if order.network else _cut_off(run.problem, run.output)
+        if problem.entry == programs.SCRIPT_EXIT and not problem.params["says"]:
+            problem = replace(problem, params={**problem.params, "says": _complaint(run.output)})
+        run.problem = replace(problem, detail=f"{problem.detail}\n{run.output}".strip())
+
+
+def _cut_off(problem: Problem, output: str) -> Problem:
+    """A failure for want of a network says how to give the script one."""
+    told = f"{problem.detail}\n{output}" if _NO_GATEWAY in problem.detail else problem.detail
+    found = _CUT_OFF.search(told) if problem.entry == programs.SCRIPT_FAILED else None
+    if found is None:
+        return problem
+    return replace(
+        programs.SCRIPT_NETWORK.at(problem.place, error=found[0].strip(" .:")), detail=problem.detail
+    )
+
+
+def _gone(run: ScriptRun, code: int, order: Order) -> Problem:
+    number = abs(code) if code < 0 else code - _BY_SIGNAL
+    if number == signal.SIGKILL:
+        time = str(Duration(int(order.seconds * 1000)))
+        return programs.SCRIPT_DEADLINE_NOWHERE.at(None, seconds=time, file=order.file)
+    signals = {int(each): each.name for each in signal.Signals}
+    how = f"signal {signals[number]}" if number in signals else f"exit code {code}"
+    lines = [line.strip() for line in run.output.splitlines() if line.strip()]
+    says = f": {lines[-1].rstrip('.')}" if lines else ""
+    return programs.SCRIPT_DIED.at(None, how=how, says=says)
+
+
+def _complaint(output: str) -> str:
+    """What argparse, which ends a program by itself, has printed last."""
+    found = [line for line in output.splitlines() if "error: " in line]
+    return f": {found[-1].partition('error: ')[2].rstrip('.')}" if found else ""

@@ -1,0 +1,200 @@
+"""A declared pipeline under test."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from headwater.checks import query_of
+from headwater.checks.suppression import judged, with_reasons
+from headwater.connectors import sink_side
+from headwater.connectors.registry import source_columns
+from headwater.engine.analysis import as_refusal, code_problems, refused_by_spark, sink_problems
+from headwater.engine.builder import SPARK_ERRORS, Builder
+from headwater.engine.class_path import active, outgoing, spark_module
+from headwater.engine.facts import facts_of
+from headwater.engine.prepare import Prepared, settings_of
+from headwater.engine.project_code import ProjectCode
+from headwater.engine.query import let_it_run_again
+from headwater.engine.session import PipelineSession
+from headwater.engine.sql_functions import register_functions
+from headwater.engine.translate import failure_problem, planning_problem
+from headwater.engine.user_code import ship_user_code
+from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue.testing import TEST_NO_READ, TEST_READ_FAILED
+from headwater.plan import Graph
+from headwater.scripted.streams import Target, capturing, rows_of, target_of
+from headwater.scripted.subjects import QUICK, Held, Read, schema_of
+from headwater.spark.errors import sentence_of
+from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
+from headwater.values import scrub
+from headwater.values.user_frames import user_line
+
+
+@dataclass
+class PipelineSubject:
+    """A declared pipeline in a session of its own."""
+
+    session: PipelineSession
+    spec: PipelineSpec
+    log: Path
+    code: ProjectCode | None = field(init=False)
+    _schemas: dict[str, StructType] = field(default_factory=dict)
+    _graph: Graph = field(init=False)
+    _builder: Builder = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Spark binds the time zone and other settings while it analyses, not only while it runs.
+        self.session.apply(settings_of(self.session, self.spec))
+        for key, value in QUICK.items():
+            self.spark.conf.set(key, value)
+        self.code = ship_user_code(self.spec, self.spark.sparkContext)
+        self._builder = Builder(self.spark, self.spec, self.code)
+        unregistered = register_functions(self.spark, self.spec, self._builder.load)
+        self._graph = self._builder.graph()
+        if unregistered or self._graph.problems:
+            raise PipelineError.of([*unregistered, *self._graph.problems])
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session.spark
+
+    def alone(self) -> AbstractContextManager[None]:
+        return active(self.spark)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its Spark has ended."""
+        return self.spark.sparkContext._jsc is None
+
+    @property
+    def zone(self) -> str:
+        return self.spec.timezone
+
+    @property
+    def modes(self) -> Mapping[str, Mode]:
+        return {sink.name: sink.mode for sink in self.spec.sinks}
+
+    @property
+    def streams(self) -> Collection[str]:
+        return [source.name for source in self.spec.sources if not source.static]
+
+    @property
+    def statics(self) -> Collection[str]:
+        return [source.name for source in self.spec.sources if source.static]
+
+    def read_by(self, sink: str) -> Collection[str]:
+        needed = {name.lower() for name in self._graph.upstream(self._reads(sink))}
+        return [source.name for source in self.spec.sources if source.name.lower() in needed]
+
+    def schema(self, source: str) -> StructType:
+        """The columns of a source: from its declaration where that says them all, else as Spark reads it."""
+        if source not in self._schemas:
+            declared = self._source(source)
+            known = source_columns(declared)
+            self._schemas[source] = (
+                schema_of(self.spark, known.ddl) if known else self._builder.frame(source, self._graph).schema
+            )
+        return self._schemas[source]
+
+    def build(self, sink: str, rows: Mapping[str, DataFrame], *, check: bool) -> DataFrame:
+        builder = Builder(self.spark, self.spec, self.code, stand_in=lambda source: rows.get(source.name))
+        frame = builder.frame(self._reads(sink), self._graph)
+        declared = self._sink(sink)
+        if check:
+            problems = [*self._problems(builder, declared, frame), *code_problems(builder, declared)]
+            if problems:
+                raise PipelineError.of(problems)
+        self._builder = builder
+        return frame
+
+    def _problems(self, builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
+        """What keeps a query from starting: by what is declared, by Spark and by the rules over its facts."""
+        refused = refused_by_spark(self.spark, frame, sink.mode) if frame.isStreaming else None
+        yield from sink_problems(builder, sink, frame, refused)
+        if frame.isStreaming:
+            refusals = {sink.name: as_refusal(refused)}
+            prepared = Prepared(self.session, builder, self._graph, {sink.name: frame}, (), refusals)
+            facts = facts_of(prepared, self.spec, sink, settings_of(self.session, self.spec))
+            found = with_reasons(judged(query_of(self.spec, facts)), self.spec)
+            yield from (each.problem for each in found if each.is_error)
+
+    def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
+        declared = self._sink(sink)
+        if real is None:
+            return capturing(self.spark)
+        moved = self._moved(declared, real)
+        context = self._builder.context(moved)
+        let_it_run_again(self.spark, moved, checkpoint, settings_of(self.session, self.spec))
+        try:
+            with active(self.spark):
+                rows = outgoing(frame, moved, context)
+                writer = rows.writeStream.outputMode(declared.mode.value)
+                written = spark_module(declared.connector).write_stream(writer, moved.options, context)
+                return target_of(self.spark, written)
+        except SPARK_ERRORS as error:
+            raise PipelineError(planning_problem(error, declared, self.spec.root)) from error
+
+    def captured(self, sink: str) -> bool:
+        return sink_side(self._sink(sink).connector).in_process
+
+    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: Read | None) -> Held:
+        declared = self._sink(sink)
+        if read is None and not sink_side(declared.connector).reads_back:
+            raise PipelineError(TEST_NO_READ.at(None, name=sink, connector=declared.connector))
+        try:
+            with active(self.spark):
+                if read is None:
+                    moved = self._moved(declared, folder)
+                    found = spark_module(declared.connector).read_back(
+                        self.spark, moved.options, frame.schema
+                    )
+                else:
+                    found = read(self.spark)
+                if not isinstance(found, DataFrame):
+                    raise PipelineError(_read_failed(sink, f"it returned {type(found).__name__}"))
+                return rows_of(found), found.schema
+        except PipelineError:
+            raise
+        except SPARK_ERRORS as error:
+            raise PipelineError(_read_failed(sink, sentence_of(error))) from error
+        except Exception as error:  # the user's own code: whatever it raises is told
+            place = user_line(error.__traceback__, self.spec.root)
+            says = f"{type(error).__name__}: {error}".rstrip(". ")
+            raise PipelineError(replace(_read_failed(sink, says), place=place)) from error
+
+    def refusal(self, sink: str, error: Exception) -> Problem:
+        return planning_problem(error, self._sink(sink), self.spec.root)
+
+    def problem(self, sink: str, error: Exception) -> Problem:
+        return failure_problem(error, self._sink(sink), self.spec.tables, self.spec.root, self.log)
+
+    def _sink(self, name: str) -> SinkSpec:
+        return next(sink for sink in self.spec.sinks if sink.name == name)
+
+    def _source(self, name: str) -> SourceSpec:
+        return next(source for source in self.spec.sources if source.name == name)
+
+    def _reads(self, sink: str) -> str:
+        """The table of a sink as it was declared; upper and lower case don't matter to SQL."""
+        wanted = self._sink(sink).reads.lower()
+        return next((name for name in self.spec.names if name.lower() == wanted), self._sink(sink).reads)
+
+    def _moved(self, sink: SinkSpec, folder: Path) -> SinkSpec:
+        """The sink with every place that it writes below a folder of the test: nothing real is touched."""
+        places = sink_side(sink.connector).places(sink.options)
+        moved = {
+            key: str(folder / key)
+            for key, value in sink.options
+            if isinstance(value, str) and value in places
+        }
+        return sink.model_copy(update={"options": sink.options.model_copy(update=moved)})
+
+
+def _read_failed(sink: str, says: str) -> Problem:
+    return TEST_READ_FAILED.at(None, name=sink, says=scrub(says))

@@ -1,0 +1,345 @@
+"""One scripted query: started with our clock, moved one trigger at a time, looked at between two."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.engine.analysis import output_mode
+from headwater.engine.plans import analysed, inputs_of, kind_of, moment, nodes_of
+from headwater.engine.query import RunningQuery
+from headwater.errors import EnvironmentProblem
+from headwater.errors.catalogue.testing import TEST_SPARK_VERSION
+from headwater.events.idle import QueryInputs, idle_sources
+from headwater.scripted.streams import ScriptedStream, Target, rows_held
+from headwater.spec import Mode
+
+# Processing time under control: Spark asks this clock, and waits at it between two batches.
+
+_LOOK_SECONDS = 0.1
+
+
+class StepClock:
+    """Spark's clock of a query's triggers (`org.apache.spark.util.Clock`), implemented here.
+
+    Spark has a manual clock of its own. It can't say whether the query has woken up already, and its time
+    has to move for every batch. At this one the query's thread waits until it is let go, so that one `tick`
+    is one trigger, and time moves only when a test says so.
+
+        query's thread   waitTillTime ──▶ waits … ──▶ one trigger (a batch, or nothing due) ──▶ waitTillTime
+        the test                            tick ──▶ waits until the query waits again ──▶ looks
+    """
+
+    class Java:
+        """What py4j asks for."""
+
+        implements = ("org.apache.spark.util.Clock",)
+
+    def __init__(self, milliseconds: int) -> None:
+        self.milliseconds = milliseconds
+        self._turn = threading.Condition()
+        self._waits = False
+        self._open = False
+
+    def getTimeMillis(self) -> int:  # noqa: N802 - Spark calls it by this name
+        return self.milliseconds
+
+    def nanoTime(self) -> int:  # noqa: N802 - Spark calls it by this name
+        return self.milliseconds * 1_000_000
+
+    def waitTillTime(self, target: int) -> int:  # noqa: N802 - Spark calls it by this name
+        with self._turn:
+            self._waits = True
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: not self._waits or self._open)
+            self._waits = False
+        return self.milliseconds
+
+    def tick(self) -> None:
+        """Let the waiting query go for one trigger."""
+        with self._turn:
+            self._waits = False
+            self._turn.notify_all()
+
+    def open(self) -> None:
+        """Never hold the query again; it is about to end."""
+        with self._turn:
+            self._open = True
+            self._turn.notify_all()
+
+    def await_waiting(self, lives: Callable[[], bool], limit: float) -> bool:
+        """Wait until the query waits; False when it has died, TimeoutError after `limit` seconds."""
+        deadline = time.monotonic() + limit
+        while time.monotonic() < deadline:
+            with self._turn:
+                if self._turn.wait_for(lambda: self._waits, _LOOK_SECONDS):
+                    return True
+            if not lives():
+                return False
+        raise TimeoutError
+
+    def toString(self) -> str:  # noqa: N802 - Spark calls it by this name
+        return f"StepClock({self.milliseconds})"
+
+
+# What the analysed plan of a scripted query tells: its event times, and whether it looks at the clock.
+
+
+@dataclass(frozen=True)
+class EventTime:
+    """A watermark in a plan."""
+
+    column: str
+    delay_ms: int
+    sources: tuple[str, ...]
+    """The sources whose rows pass it."""
+
+
+def event_times(frame: DataFrame, inputs: QueryInputs) -> tuple[EventTime, ...]:
+    """The watermarks of a query."""
+    jvm: Any = frame.sparkSession._jvm
+    kind = jvm.org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+    return tuple(
+        EventTime(
+            str(node.eventTime().name()),
+            int(kind.getDelayMs(node.delay())),
+            inputs.watermarks[str(node.nodeId())],
+        )
+        for node in nodes_of(analysed(frame))
+        if kind_of(node) == "EventTimeWatermark"
+    )
+
+
+def looks_at_the_clock(frame: DataFrame) -> bool:
+    """Whether state times out by processing time: Spark then makes a batch at every trigger."""
+    return any(_timing(node).startswith("ProcessingTime") for node in nodes_of(analysed(frame)))
+
+
+def _timing(node: Any) -> str:
+    match kind_of(node):
+        case "FlatMapGroupsInPandasWithState":
+            return str(node.timeout())
+        case "TransformWithStateInPySpark":
+            return str(node.timeMode())
+        case _:
+            return ""
+
+
+NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
+# Far more than a moved watermark brings; a query that goes beyond never settles.
+_MOST_TRIGGERS = 100
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one batch of a scripted query did."""
+
+    id: int
+    watermark: datetime | None
+    had_data: bool
+    rows: tuple[Mapping[str, Any], ...]
+    late: int
+    state: int
+
+
+class Stuck(Exception):
+    """A query does not come to rest; the text says after what."""
+
+
+class ScriptedQuery:
+    """A query over scripted streams; its moves give the batches that ran, or None where it has failed."""
+
+    def __init__(
+        self,
+        name: str,
+        frame: DataFrame,
+        streams: Mapping[str, ScriptedStream],
+        sink: Target,
+        mode: Mode,
+        *,
+        checkpoint: Path,
+        milliseconds: int,
+        limit: float,
+        captured: bool,
+        no_data_batches: bool | None = None,
+    ) -> None:
+        self.name = name
+        self.frame = frame
+        self.streams = streams
+        self.checkpoint = checkpoint
+        self.clock = StepClock(milliseconds)
+        self._sink = sink.table
+        self._captured = captured
+        self._limit = limit
+        self._timed = looks_at_the_clock(frame)
+        self._brought: dict[str, int] = {}
+        self.operators: tuple[str, ...] = ()
+        """What keeps state in the last batch, in Spark's order and words."""
+        inputs = inputs_of(frame, {name: stream.frame for name, stream in streams.items()})
+        self.event_times = event_times(frame, inputs)
+        self._last: Ran | None = None
+        self._committed = _last_commit(checkpoint)
+        with _setting(frame.sparkSession, NO_DATA_BATCHES, no_data_batches):
+            started = _start(frame, name, checkpoint, sink, mode, self.clock)
+        self.running = replace(started, inputs=inputs)
+
+    def begin(self) -> list[Ran] | None:
+        """The trigger that Spark makes by itself at a start, in which an unfinished batch runs again."""
+        return self._looked()
+
+    def trigger(self) -> list[Ran] | None:
+        """One trigger: the batch that is due, or none."""
+        self.clock.tick()
+        return self._looked()
+
+    def settle(self) -> list[Ran] | None:
+        """Triggers until no further batch is due.
+
+        State that times out by processing time makes a batch due at every trigger; there only a watermark
+        that has moved brings another.
+        """
+        ran: list[Ran] = []
+        for _ in range(_MOST_TRIGGERS):
+            last = self._last
+            if self._timed and (last is None or next_watermark(self.checkpoint) == last.watermark):
+                return ran
+            looked = self.trigger()
+            if not looked:
+                return ran if looked is not None else None
+            ran += looked
+        raise Stuck(f"{_MOST_TRIGGERS} triggers")
+
+    def note(self, batch: int, sources: Iterable[str]) -> None:
+        """These sources brought rows to a batch."""
+        self._brought |= dict.fromkeys(sources, batch)
+
+    def idle(self) -> tuple[str, ...]:
+        """The sources for which its watermark waits."""
+        marks, watermark = self.running.marks() or ((), None)
+        return idle_sources(self._brought, marks, watermark)
+
+    def failure(self) -> Exception | None:
+        return self.running.failure()
+
+    def stop(self) -> None:
+        """End between two batches, without interrupting anything."""
+        self.running.begin_no_further_batch()
+        self.clock.open()
+        self.running.stop()
+
+    def _looked(self) -> list[Ran] | None:
+        try:
+            waits = self.clock.await_waiting(lambda: self.running.is_active, self._limit)
+        except TimeoutError:
+            raise Stuck(f"{self._limit:.0f} seconds") from None
+        if not waits:
+            return None
+        # Spark's progress also tells of triggers that ran no batch; a commit is there only after a batch.
+        committed = _last_commit(self.checkpoint)
+        if committed == self._committed:
+            return []
+        self._committed = committed
+        progress: Any = self.running.handle._jsq.lastProgress()
+        self._last = self._ran(json.loads(progress.json()))
+        return [self._last]
+
+    def _ran(self, progress: Mapping[str, Any]) -> Ran:
+        operators = progress["stateOperators"]
+        self.operators = tuple(operator["operatorName"] for operator in operators)
+        watermark = progress.get("eventTime", {}).get("watermark")
+        return Ran(
+            id=progress["batchId"],
+            watermark=moment(_milliseconds(watermark)) if watermark else None,
+            had_data=bool(progress["numInputRows"]),
+            rows=self._rows(progress["batchId"]) if self._captured else (),
+            late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
+            state=sum(operator["numRowsTotal"] for operator in operators),
+        )
+
+    def _rows(self, batch: int) -> tuple[Mapping[str, Any], ...]:
+        latest = self._sink.latestBatchId()
+        if not latest.isDefined() or int(latest.get()) != batch:
+            return ()
+        held = self._sink.latestBatchData()
+        # Most batches without data have no rows; each look into the JVM costs more than the batch.
+        return () if held.isEmpty() else rows_held(self.frame.sparkSession, held, self.frame.schema)
+
+
+def next_watermark(checkpoint: Path) -> datetime | None:
+    """The watermark that the next batch will use; None before the first event time was seen."""
+    commit = Checkpoint(LocalStore(checkpoint)).last_commit
+    return moment(commit.next_watermark_ms) if commit else None
+
+
+def _last_commit(checkpoint: Path) -> int | None:
+    commit = Checkpoint(LocalStore(checkpoint)).last_commit
+    return commit.batch_id if commit else None
+
+
+def uncommit(checkpoint: Path) -> None:
+    """Leave the last batch as a crash between the sink's write and the commit would."""
+    last = Checkpoint(LocalStore(checkpoint)).last_commit
+    if last:
+        for name in (str(last.batch_id), f".{last.batch_id}.crc"):
+            (checkpoint / "commits" / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _setting(spark: SparkSession, key: str, value: bool | None) -> Iterator[None]:
+    """A setting for the query that starts now: Spark copies the session's settings for it."""
+    before = str(spark.conf.get(key))
+    spark.conf.set(key, before if value is None else str(value).lower())
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before)
+
+
+def _start(
+    frame: DataFrame, name: str, checkpoint: Path, sink: Target, mode: Mode, clock: StepClock
+) -> RunningQuery:
+    """Spark's private way to a query with another clock; the only place that knows its arguments."""
+    spark: SparkSession = frame.sparkSession
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    option, streaming = jvm.scala.Option, jvm.org.apache.spark.sql.streaming
+    manager = session.sessionState().streamingQueryManager()
+    try:
+        query = manager.startQuery(
+            option.apply(name),
+            option.apply(str(checkpoint)),
+            frame._jdf,
+            sink.options,
+            sink.table,
+            output_mode(spark, mode),
+            False,  # no temporary checkpoint in place of this one
+            True,  # go on from the checkpoint
+            streaming.Trigger.ProcessingTime(1),
+            clock,
+            option.empty(),
+            option.empty(),
+        )
+    except Py4JError as error:
+        if "startQuery" in str(error) and "does not exist" in str(error):
+            raise EnvironmentProblem(TEST_SPARK_VERSION.at(None, version=spark.version)) from error
+        raise
+    handle = StreamingQuery(query)
+    return RunningQuery(name, handle, spark, str(handle.id))
+
+
+def _milliseconds(text: str) -> int:
+    return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1_000)

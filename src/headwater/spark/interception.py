@@ -1,0 +1,173 @@
+"""Writes and starts refused while the function of a table is called: such a function only makes a plan.
+
+PySpark's classes are changed once in this process. What they do is the same as before, save in a thread that
+is inside `without_writes`: functions of running queries may write at the same time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import RDD
+from pyspark.errors import PySparkException
+from pyspark.sql import Catalog, DataFrameWriter, DataFrameWriterV2, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql.merge import MergeIntoWriter
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+# What of PySpark writes rows or makes tables: methods by their class, and statements of SQL.
+
+FILES = ("csv", "json", "orc", "parquet", "text", "xml")
+"""Of a DataFrameWriter, like `save`."""
+INTO_TABLES = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+"""Of a DataFrameWriterV2."""
+OF_CATALOGS = ("createTable", "createExternalTable")
+OF_FRAMES = ("foreach", "foreachPartition")
+"""Functions that are called with rows for what they do elsewhere; on a stream Spark refuses them."""
+OF_RDDS = (
+    "saveAsHadoopDataset",
+    "saveAsHadoopFile",
+    "saveAsNewAPIHadoopDataset",
+    "saveAsNewAPIHadoopFile",
+    "saveAsPickleFile",
+    "saveAsSequenceFile",
+    "saveAsTextFile",
+)
+MAKES_TABLE = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
+_STATEMENTS = frozenset(
+    {
+        *MAKES_TABLE,
+        "CompoundBody",
+        "CreateTableLikeCommand",
+        "DeleteFromTable",
+        "DropPartitions",
+        "DropTable",
+        "InsertIntoDir",
+        "InsertIntoStatement",
+        "LoadData",
+        "MergeIntoTable",
+        "OptimizeTableCommand",
+        "TruncatePartition",
+        "TruncateTable",
+        "UpdateTable",
+        "VacuumTableCommand",
+    }
+)
+"""Spark's names for what SQL can do to rows and tables that stay."""
+_COMMENTS = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+_STATEMENT = re.compile(
+    rf"{_COMMENTS}(?:INSERT|MERGE|DELETE|UPDATE|TRUNCATE|LOAD|DROP\s+TABLE|"
+    r"(?:CREATE|REPLACE)\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?TABLE)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def writing_statement(spark: Any, text: str) -> tuple[str, str] | None:
+    """Spark's name for a statement that would change what stays, and the table that it makes."""
+    try:
+        plan = parsed(spark, text)
+    except (PySparkException, Py4JError):
+        # A text with places for values in it, or one that is wrong, which Spark is to say.
+        return ("", "") if _STATEMENT.match(text) else None
+    found = _writing(plan)
+    if found is None:
+        return None
+    kind = str(found.getClass().getSimpleName())
+    return kind, _table_name(found) if kind in MAKES_TABLE else ""
+
+
+def parsed(spark: Any, text: str) -> Any:
+    """The plan of a text of SQL, as Spark's parser reads it."""
+    return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+
+
+def _writing(plan: Any) -> Any | None:
+    """The first node that writes; WITH and several INSERTs of one FROM stand above theirs."""
+    if str(plan.getClass().getSimpleName()) in _STATEMENTS:
+        return plan
+    below = plan.children()
+    found = (_writing(below.apply(index)) for index in range(below.size()))
+    return next((each for each in found if each is not None), None)
+
+
+def _table_name(plan: Any) -> str:
+    parts = plan.name().nameParts()
+    return ".".join(str(parts.apply(index)) for index in range(parts.size()))
+
+
+Writes = Callable[..., bool]
+"""Whether a call with these arguments writes."""
+_METHODS: tuple[tuple[type, str, tuple[str, ...]], ...] = (
+    (DataStreamWriter, "writeStream", ("start", "toTable")),
+    (DataFrameWriter, "write", ("save", "saveAsTable", "insertInto", "jdbc", *FILES)),
+    (DataFrameWriterV2, "writeTo(…)", INTO_TABLES),
+    (MergeIntoWriter, "mergeInto(…)", ("merge",)),
+    (Catalog, "catalog", OF_CATALOGS),
+    (RDD, "rdd", OF_RDDS),
+)
+
+
+class WriteRefused(Exception):
+    """A call that would have started a query or written rows."""
+
+    def __init__(self, call: str) -> None:
+        super().__init__(f"{call} is refused here")
+        self.call = call
+
+
+_refused: ContextVar[list[WriteRefused] | None] = ContextVar("refused", default=None)
+"""What was refused so far; None where everything may write. Another thread has a value of its own."""
+
+
+@contextmanager
+def without_writes() -> Iterator[None]:
+    """Let nothing of Spark's write or start in this thread; WriteRefused at the end if something would have.
+
+    It is raised whatever the code inside has made of it: caught it, or raised something else for it.
+    """
+    _install()
+    refused: list[WriteRefused] = []
+    token = _refused.set(refused)
+    try:
+        yield
+    except Exception:
+        if not refused:
+            raise
+    finally:
+        _refused.reset(token)
+    if refused:
+        raise refused[0]
+
+
+@cache
+def _install() -> None:
+    for kind, owner, names in _METHODS:
+        for name in names:
+            _guard(kind, name, f"`{owner}.{name}()`", lambda *given, **named: True)
+    for name in OF_FRAMES:
+        _guard(DataFrame, name, f"`{name}()`", lambda frame, *given, **named: not frame.isStreaming)
+    _guard(SparkSession, "sql", "SQL that writes", _sql_writes)
+
+
+def _guard(kind: type, name: str, call: str, writes: Writes) -> None:
+    original = getattr(kind, name)
+
+    @wraps(original)
+    def _guarded(self: Any, *given: Any, **named: Any) -> Any:
+        refused = _refused.get()
+        if refused is not None and writes(self, *given, **named):
+            refused.append(WriteRefused(call))
+            raise refused[-1]
+        return original(self, *given, **named)
+
+    setattr(kind, name, _guarded)
+
+
+def _sql_writes(spark: Any, sqlQuery: str, *given: Any, **named: Any) -> bool:  # noqa: N803 - PySpark's name
+    return writing_statement(spark, sqlQuery) is not None

@@ -1,0 +1,388 @@
+"""The steps of a test on a script: each does something, and is checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue.testing import (
+    TEST_BAD_DURATION,
+    TEST_BAD_TIME,
+    TEST_HAS_FAILED,
+    TEST_NOT_RUNNING,
+    TEST_QUERY_NAME,
+)
+from headwater.scripted.streams import rows_of, state_rows
+from headwater.scripted.subjects import Subject
+from headwater.scripted.times import BadRow, read_time
+from headwater.spec import Mode
+from headwater.testing.diff import compare, show
+from headwater.testing.queries import Broken, Script, refuse_streams
+from headwater.testing.results import Batch, Failure, StepTrace, TestResult, Values
+from headwater.testing.steps import (
+    Advance,
+    ChangeTo,
+    Check,
+    Crash,
+    Feed,
+    Restart,
+    Rows,
+    Start,
+    Step,
+    Stop,
+    Unsaid,
+)
+from headwater.values import Duration
+
+# What a step expects against what happened.
+
+
+@dataclass(frozen=True)
+class Checker:
+    """The checks of one step, over the batches that it covers."""
+
+    script: Script
+    step: Step
+    batches: Mapping[str, Sequence[Batch]]
+
+    def failures(self) -> Iterator[Failure]:
+        """Everything that is not as expected; PipelineError where nothing can be said."""
+        if self.step.fails is None:
+            dead = [sink for sink in (*self.step.expect, *self.step.state) if sink in self.script.failed]
+            if dead:
+                raise PipelineError(TEST_HAS_FAILED.at(self.step.place, name=dead[0]))
+        for sink, rows in self.step.expect.items():
+            yield from self._rows(sink, rows)
+        yield from self._watermarks()
+        yield from self._late()
+        for sink, kept in self.step.state.items():
+            yield from self._state(sink, kept)
+        yield from self._idle()
+
+    def _rows(self, sink: str, rows: Rows) -> Iterator[Failure]:
+        real = sink in self.script.around.real
+        got, schema = (
+            self.script.read_back(sink)
+            if real
+            else (
+                handed(self.script, sink, self.batches),
+                self.script.frames[sink].schema,
+            )
+        )
+        diff = compare(self.script.read(sink, rows, schema), got, schema)
+        if diff:
+            yield Failure("rows", f"the rows of {sink} are not as expected", sink, diff)
+
+    def _watermarks(self) -> Iterator[Failure]:
+        found = {sink: self.script.watermark(sink) for sink in self.script.sinks}
+        for sink, written in self._by_sink("watermark", self.step.watermark, found):
+            wanted, got = self._time(written), found[sink]
+            if wanted != got:
+                says = f"the watermark of {sink} is {self._show(got)}, expected {self._show(wanted)}"
+                yield Failure("watermark", says, sink)
+
+    def _late(self) -> Iterator[Failure]:
+        # A batch that ran again is one batch.
+        once = {sink: {batch.id: batch.late for batch in ran} for sink, ran in self.batches.items()}
+        dropped = {sink: sum(once.get(sink, {}).values()) for sink in self.script.sinks}
+        for sink, wanted in self._by_sink("late", self.step.late, dropped):
+            if dropped[sink] != wanted:
+                says = f"{dropped[sink]} rows of {sink} were dropped as late, expected {wanted}"
+                yield Failure("late", says, sink)
+
+    def _state(self, sink: str, wanted: Any) -> Iterator[Failure]:
+        if isinstance(wanted, int):
+            kept = self.script.done[sink][-1].state if self.script.done[sink] else 0
+            if kept != wanted:
+                yield Failure("state", f"the state of {sink} holds {kept} rows, expected {wanted}", sink)
+            return
+        parts = wanted if isinstance(wanted, Mapping) else {None: wanted}
+        for part, rows in parts.items():
+            named = f"`{part}` of {sink}" if part else sink
+            if not self.script.done[sink]:
+                if rows:
+                    yield Failure("state", f"the state of {named} is empty before the first batch", sink)
+                continue
+            operators = self.script.operators.get(sink, ())
+            frame = state_rows(self.script.subject.spark, sink, self.script.checkpoint(sink), part, operators)
+            diff = compare(self.script.read(sink, rows, frame.schema), rows_of(frame), frame.schema)
+            if diff:
+                yield Failure("state", f"the state of {named} is not as expected", sink, diff)
+
+    def _idle(self) -> Iterator[Failure]:
+        if isinstance(self.step.idle, Unsaid):
+            return
+        refuse_streams(self.script.subject, self.step.idle)
+        got = sorted({name for sink in self.script.sinks for name in self.script.idle(sink)})
+        if got != sorted(self.step.idle):
+            says = f"the watermark waits for {', '.join(got) or 'nobody'}"
+            yield Failure("idle", f"{says}, expected {', '.join(sorted(self.step.idle)) or 'nobody'}")
+
+    def _by_sink(self, check: str, written: Any, found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Values by the name of the sink, or one for all queries with event time, where they don't differ."""
+        if isinstance(written, Unsaid):
+            return
+        if isinstance(written, Mapping):
+            yield from written.items()
+            return
+        timed = [sink for sink in self.script.sinks if self.script.event_times.get(sink)]
+        sinks = timed or list(self.script.sinks)
+        if len({found[sink] for sink in sinks}) > 1:
+            names = ", ".join(f"{sink} ({found[sink]})" for sink in sinks)
+            raise PipelineError(TEST_QUERY_NAME.at(self.step.place, check=check, names=names, first=sinks[0]))
+        yield from ((sink, written) for sink in sinks)
+
+    def _time(self, written: Any) -> datetime | None:
+        if written is None or written == "none":
+            return None
+        try:
+            return read_time(written, self.script.around.reading)
+        except BadRow as bad:
+            raise PipelineError(TEST_BAD_TIME.at(self.step.place, key=written, says=bad.says)) from None
+
+    def _show(self, moment: datetime | None) -> str:
+        reading = self.script.around.reading
+        return "none yet" if moment is None else show(moment, reading.zone, reading.day)
+
+
+def handed(script: Script, sink: str, batches: Mapping[str, Sequence[Batch]]) -> Sequence[Values]:
+    """The rows of some batches; in complete mode the whole table after the last of them."""
+    if script.subject.modes[sink] is Mode.COMPLETE:
+        whole = batches.get(sink) or script.done[sink]
+        return whole[-1].rows if whole else ()
+    # A batch that ran again is one batch.
+    last = {batch.id: batch for batch in batches.get(sink, ())}
+    return [row for batch in last.values() for row in batch.rows]
+
+
+Batches = Mapping[str, tuple[Batch, ...]]
+Fed = dict[str, tuple[Values, ...]] | None
+_CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
+QUERY = "query"
+"""The kind of failure after which nothing can go on."""
+
+
+@dataclass
+class Play:
+    """A script that is moved on by steps; `traces` tells what each brought."""
+
+    script: Script
+    load: Callable[[Path], Subject]
+    """Another version of the pipeline, for a ChangeTo step."""
+    said: Callable[[StepTrace], None] = lambda trace: None
+    traces: list[StepTrace] = field(default_factory=list)
+    problems: tuple[Problem, ...] = ()
+    """Why the test can't go on."""
+    _covered: dict[str, int] = field(default_factory=dict)
+    """How many batches each query had run before the last step in which something happened."""
+
+    def all(self, steps: Sequence[Step]) -> None:
+        """Every step in order, up to the first that can't be run or whose query fails unexpectedly."""
+        self.first()
+        self.steps(steps)
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        """More steps of a started script."""
+        rest = list(steps)
+        while rest and not self.over:
+            step = rest.pop(0)
+            if isinstance(step, Feed) and rest and isinstance(rest[0], Crash) and self.script.queries:
+                self._crashed_feed(step, rest.pop(0))
+            else:
+                self.one(step)
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left that could go on."""
+        last = self.traces[-1].failures if self.traces else ()
+        return bool(self.problems) or any(failure.kind == QUERY for failure in last)
+
+    def first(self) -> None:
+        """Start the queries."""
+        try:
+            self.script.start()
+        except PipelineError as error:
+            self.problems = error.problems
+        self.problems += tuple(broken.problem for broken in self.script.take_broken())
+
+    def one(self, step: Step) -> None:
+        """One step and its checks."""
+        if not isinstance(step, Check):
+            self._cover()
+        fed = self._act(step, lambda: self._do(step))
+        self._judge(step, fed)
+
+    def result(self, result: TestResult) -> TestResult:
+        """What the steps gave, filled in."""
+        times = {
+            name: (each.column, each.delay_ms)
+            for found in self.script.event_times.values()
+            for each in found
+            for name in each.sources
+        }
+        return replace(
+            result,
+            steps=tuple(self.traces),
+            problems=self.problems,
+            zone=self.script.subject.zone,
+            day=str(self.script.around.reading.day),
+            event_times=times,
+        )
+
+    def _crashed_feed(self, feed: Feed, crash: Step) -> None:
+        """A crash right after a feed hits the data batch; no-data batches and all checks come after it."""
+        self._cover()
+        fed = self._act(feed, lambda: self.script.feed(feed.rows, settle=False))
+        ran = self.batches()
+        if self.problems or self.script.broken or self.script.refused:
+            self._judge(feed, fed)
+            if not self.over:
+                self.one(crash)
+            return
+        self._act(crash, lambda: self.script.crash(ran))
+        if self.problems:
+            return
+        failed = self._broken(crash)
+        replays, self.script.replays = self.script.replays, []
+        text = f"{feed.text}, checked after the crash"
+        # Where the batch that ran again has failed, that is what there is to tell.
+        self._trace(feed, fed, [] if failed else self._failures(feed), ran, text=text)
+        if failed:
+            self._trace(crash, {}, failed, {})
+        elif not self.problems:
+            after = {sink: batches[len(ran.get(sink, ())) :] for sink, batches in self.batches().items()}
+            self._trace(crash, {}, [*replays, *self._checked(crash, after)], after)
+
+    def _judge(self, step: Step, fed: Fed) -> None:
+        """Check a step that was done, and take note of it."""
+        if not self.problems:
+            failures = self._failures(step)
+            self._trace(step, fed, failures)
+
+    def _act(self, step: Step, act: Callable[[], Fed]) -> Fed:
+        """Do what the step says; what refuses it ends the test, unless the step expects that."""
+        try:
+            return act()
+        except PipelineError as error:
+            problems = tuple(_placed(problem, step) for problem in error.problems)
+            if step.fails is not None and any(_is(problem, step.fails) for problem in problems):
+                self.script.refused = True
+            else:
+                self.problems = problems
+            return None
+
+    def _do(self, step: Step) -> Fed:
+        match step:
+            case Feed():
+                return self.script.feed(step.rows)
+            case Advance():
+                self.script.advance(_duration(step))
+            case Stop():
+                if not self.script.queries:
+                    raise PipelineError(TEST_NOT_RUNNING.at(step.place, step=step.text))
+                self.script.stop()
+            case Start():
+                self.script.start()
+            case Restart():
+                self.script.stop()
+                self.script.start()
+            case Crash():
+                self.script.crash()
+            case ChangeTo():
+                self.script.change_to(self.load(step.pipeline))
+        return None
+
+    def _failures(self, step: Step) -> list[Failure]:
+        """What is against the step: what broke, and its checks."""
+        failed = self._broken(step)
+        if any(failure.kind == QUERY for failure in failed):
+            return failed
+        return [*failed, *self._checked(step, self.batches())]
+
+    def _broken(self, step: Step) -> list[Failure]:
+        """Queries that failed and should not, or did not though one should."""
+        broken = self.script.take_broken()
+        refused, self.script.refused = self.script.refused, False
+        wanted = [each for each in broken if step.fails is not None and _is(each.problem, step.fails)]
+        if step.fails is not None and not broken and not refused:
+            return [Failure("fails", f"no query failed, expected: {step.fails}")]
+        return [_failed(each, step.fails) for each in broken if each not in wanted]
+
+    def _checked(self, step: Step, batches: Batches) -> list[Failure]:
+        replays, self.script.replays = self.script.replays, []
+        try:
+            return [*replays, *Checker(self.script, step, batches).failures()]
+        except PipelineError as error:
+            self.problems = tuple(_placed(problem, step) for problem in error.problems)
+            return replays
+
+    def _cover(self) -> None:
+        self._covered = {sink: len(ran) for sink, ran in self.script.done.items()}
+
+    def batches(self) -> Batches:
+        """The batches since the last step in which something happened."""
+        return {
+            sink: tuple(ran[self._covered.get(sink, 0) :])
+            for sink, ran in self.script.done.items()
+            if len(ran) > self._covered.get(sink, 0)
+        }
+
+    def _trace(
+        self,
+        step: Step,
+        fed: Fed,
+        failures: Sequence[Failure],
+        batches: Batches | None = None,
+        text: str | None = None,
+    ) -> None:
+        script = self.script
+        waits = {sink: script.idle(sink) for sink in script.sinks}
+        shown = self.batches() if batches is None else batches
+        trace = StepTrace(
+            number=len(self.traces) + 1,
+            text=text or step.text,
+            clock=script.now,
+            fed=fed or {},
+            batches={} if isinstance(step, Check) else shown,
+            watermarks={sink: script.watermark(sink) for sink in script.sinks},
+            idle={sink: names for sink, names in waits.items() if names},
+            failures=tuple(replace(failure, place=failure.place or step.place) for failure in failures),
+            place=step.place,
+            acted=not isinstance(step, Check),
+            stopped=not script.queries,
+        )
+        self.traces.append(trace)
+        self.said(trace)
+
+
+def _failed(broken: Broken, wanted: str | None) -> Failure:
+    """A query that failed; with Spark's own word for it, which `fails` could name."""
+    problem = broken.problem
+    said = _CONDITION.search(problem.detail)
+    says = str(replace(problem, place=None)) + (f" Spark's word for it: {said[1]}." if said else "")
+    if wanted is not None:
+        says += f" Expected to fail with: {wanted}"
+    return Failure(QUERY, says, broken.sink, place=problem.place)
+
+
+def _duration(step: Advance) -> Duration:
+    try:
+        return Duration.parse(step.by)
+    except ValueError as error:
+        raise PipelineError(
+            TEST_BAD_DURATION.at(step.place, written=step.by, says=str(error).rstrip("."))
+        ) from None
+
+
+def _is(problem: Problem, wanted: str) -> bool:
+    """Whether a problem is the one that a step expects, by its code or by words of it."""
+    return problem.code == wanted or wanted.lower() in f"{problem.sentence} {problem.detail}".lower()
+
+
+def _placed(problem: Problem, step: Step) -> Problem:
+    return replace(problem, place=problem.place or step.place)
