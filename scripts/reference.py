@@ -21,11 +21,11 @@ from pydantic import BaseModel
 
 from headwater.api.project import TEMPLATES, WORD_COUNT
 from headwater.cli.main import app
-from headwater.connectors import all_connectors
+from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.errors import Entry, HeadwaterError, catalogue
 from headwater.loaders.json_schema import VARIABLE, keys_of
 from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys, WatermarkKeys
-from headwater.spec import Connector, FunctionRef, Mode, Schema, SinkSide, SourceSide
+from headwater.spec import FunctionRef, Mode, Schema
 from headwater.values import Duration
 from headwater.values.triggers import Every, EveryBatch
 from scripts.contract import ROOT
@@ -202,7 +202,7 @@ Editors that know the YAML language server complete and check a file that begins
 
 def built_in() -> list[Connector]:
     """The connectors of Headwater itself; what else is installed here is no part of the pages."""
-    return [each for each in all_connectors().values() if each.spark.startswith("headwater.")]
+    return [each for each in all_connectors().values() if each.built_in]
 
 
 def one_of(side: str) -> str:
@@ -231,11 +231,11 @@ def overview(connector: Connector) -> tuple[str, ...]:
     return link, "yes" if connector.source else "", modes, text(connector.summary)
 
 
-def mode_words(side: SinkSide) -> str:
+def mode_words(side: Sink[Any]) -> str:
     return ", ".join(mode.value for mode in Mode if mode.value in side.modes)
 
 
-def source_lines(side: SourceSide) -> Iterator[str]:
+def source_lines(side: Source[Any]) -> Iterator[str]:
     yield from (first_line(side.options), "")
     again = "with the same rows" if side.replayable else "only in part: rows may be lost"
     yield f"- After a crash a batch is read again {again}."
@@ -244,7 +244,7 @@ def source_lines(side: SourceSide) -> Iterator[str]:
     yield from ("", *keys_table(side.options))
 
 
-def sink_lines(side: SinkSide) -> Iterator[str]:
+def sink_lines(side: Sink[Any]) -> Iterator[str]:
     yield from (first_line(side.options), "")
     yield f"- Modes: {mode_words(side)}."
     yield f"- Delivery: {side.delivery.value}."

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from headwater.spec import SinkSide, SourceSide
+from headwater.connectors import Sink, Source, connector
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -46,10 +46,25 @@ def test_every_link_leads_to_a_file() -> None:
     assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).is_file()] == []
 
 
-@pytest.mark.parametrize("side", [SourceSide, SinkSide])
-def test_a_connector_can_be_written_from_its_page(side: type[SourceSide] | type[SinkSide]) -> None:
+def members(side: type[Any]) -> set[str]:
+    """What a class says and can be asked for."""
+    return {name for name in {*vars(side), *side.__annotations__} if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("side", [Source, Sink])
+def test_a_connector_can_be_written_from_its_page(side: type[Source[Any]] | type[Sink[Any]]) -> None:
     page = (DOCS / "connectors" / "writing.md").read_text(encoding="utf-8")
     rows = page.partition(f"| `{side.__name__}` | meaning |")[2].partition("\n\n")[0]
-    assert sorted(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)) == sorted(
-        each.name for each in fields(side)
-    )
+    assert set(re.findall(r"^\| `(\w+)[`(]", rows, re.MULTILINE)) == members(side) - {"__module__"}
+
+
+def test_every_ability_of_a_connector_is_on_its_page() -> None:
+    page = (DOCS / "connectors" / "writing.md").read_text(encoding="utf-8")
+    rows = page.partition("| ability | methods |")[2].partition("\n\n")[0]
+    own = (each for each in vars(connector).values() if getattr(each, "__module__", "") == connector.__name__)
+    abilities = [each for each in own if getattr(each, "_is_protocol", False)]
+    assert abilities
+    told = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", rows, re.MULTILINE))
+    assert set(told) == {each.__name__ for each in abilities}
+    for each in abilities:
+        assert {name for name in members(each) if f"`{name}" not in told[each.__name__]} == set()

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from importlib import import_module
-from inspect import isfunction, signature
 from pathlib import Path
 
 import pytest
 
-from headwater.connectors import all_connectors
-from tests.connectors.installing import PAGE, answer, headwater, install, page_files, python, wheel
+from tests.connectors.installing import answer, headwater, install, page_files, python, wheel
 
 ORDERS = [{"id": 1, "cost": 5.0}, {"id": 2, "cost": 50.0}, {"id": 3, "cost": 12.5}]
 LARGE = Counter({(2, 50.0): 1, (3, 12.5): 1})
@@ -128,17 +124,6 @@ def test_it_runs_as_a_stream_and_as_a_batch(site: Path, project: Path) -> None:
     assert told == {"checked": [[], []], "codes": [0, 0], "in": [3, 1]}
     assert written(project / "large") == {"large-0.jsonl": LARGE, "large-1.jsonl": Counter({(4, 11.0): 1})}
     assert written(project / "results" / "large") == {"large.jsonl": LARGE + Counter({(4, 11.0): 1})}
-
-
-def test_the_page_tells_every_function_of_a_spark_module() -> None:
-    modules = [import_module(connector.spark) for connector in all_connectors().values()]
-    functions = [value for module in modules for value in vars(module).values() if isfunction(value)]
-    own = [each for each in functions if each.__module__ in {module.__name__ for module in modules}]
-    asked = {each.__name__ for each in own if "options" in signature(each).parameters}
-    asked = {name for name in asked if not name.startswith("_")}
-    text = PAGE.read_text(encoding="utf-8")
-    assert "read_stream" in asked
-    assert {name for name in asked if not re.search(rf"^[-|] .*`{name}[(`]", text, re.MULTILINE)} == set()
 
 
 @pytest.mark.parametrize("module", ["import no_such_package\n", "CONNECTOR = 3\n", "raise SystemExit(3)\n"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.connectors import sink_side
-from headwater.engine import shared_paths
 from headwater.engine.loading import load
 from headwater.engine.outcome import verdict
 from headwater.engine.prepare import prepare
@@ -67,8 +65,7 @@ def test_what_the_executors_of_a_run_use(
         ("The source `fixed` keeps copies of its files in", ".headwater/static/fixed", False),
     }
     assert used(tmp_path) == expected
-    on_driver = replace(sink_side("files"), on_driver=True)
-    monkeypatch.setattr(shared_paths, "sink_side", lambda name: on_driver)
+    monkeypatch.setattr(sink_side("files"), "on_driver", True)
     assert used(tmp_path) == {
         each for each in expected if "sink" not in each[0] and "quarantine" not in each[0]
     }

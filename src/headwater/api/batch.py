@@ -12,7 +12,7 @@ from headwater.checkpoint import SINK_LOG
 from headwater.checks.declared import secret_problems
 from headwater.connectors import sink_side, source_side
 from headwater.engine.builder import SPARK_ERRORS
-from headwater.engine.class_path import active, spark_module
+from headwater.engine.class_path import active
 from headwater.engine.listener import counted, observed_counts
 from headwater.engine.loading import load
 from headwater.engine.prepare import Prepared, canonical, prepare
@@ -248,7 +248,7 @@ def _unknown() -> None:
 def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, options: Any, frame: Any) -> None:
     try:
         with active(prepared.session.spark):
-            spark_module(sink.connector).write_batch(frame, options, prepared.builder.context(sink))
+            sink_side(sink.connector).write_batch(frame, options, prepared.builder.context(sink))
     except HeadwaterError:
         raise
     except SPARK_ERRORS as error:

@@ -9,14 +9,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from headwater.connectors import all_connectors
+from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.engine.doctor import Check, examine, examine_jars
 from headwater.errors import EnvironmentProblem, UsageProblem
 from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
 from headwater.errors.catalogue.programs import FOLDER_NOT_EMPTY, NO_SUCH_CONNECTOR, UNKNOWN_TEMPLATE
 from headwater.loaders.json_schema import keys_of, pipeline_schema
 from headwater.loaders.keys import PipelineKeys
-from headwater.spec import Connector, SinkSide, SourceSide
 from headwater.values import nearest
 
 TEMPLATES = resources.files("headwater.api") / "templates"
@@ -179,7 +178,7 @@ def _described(connector: Connector) -> ConnectorReference:
     )
 
 
-def _keys(side: SourceSide | SinkSide | None) -> tuple[Key, ...] | None:
+def _keys(side: Source[Any] | Sink[Any] | None) -> tuple[Key, ...] | None:
     if side is None:
         return None
     fields = {field.alias or name: field for name, field in side.options.model_fields.items()}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from headwater.checks.guarantees import known_sink
 from headwater.checks.rule import Finding, Rule, Severity, Situation, query_of
 from headwater.connectors import sink_side, source_side
+from headwater.connectors.connector import ForgetsBatches
 from headwater.errors.catalogue.connectors import SINK_KIND_CHANGED
 from headwater.errors.catalogue.files import FILE_OUTSIDE_FOLDER, OUTPUT_AHEAD, OUTPUT_UNREADABLE
 from headwater.errors.catalogue.running import (
@@ -250,8 +251,7 @@ def _in_process(connector: str) -> bool:
 
 def _passes_over(connector: str) -> bool:
     """Whether a sink of this kind skips the batches that its own log has."""
-    side = known_sink(connector)
-    return side is not None and side.passes_over
+    return isinstance(known_sink(connector), ForgetsBatches)
 
 
 def _differences(held: Mapping[str, str], now: QueryFacts) -> list[str]:

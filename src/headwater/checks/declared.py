@@ -317,7 +317,7 @@ class SinkColumns(Rule):
             side, source = sink_side(sink.connector), sources.get(sink.reads.lower())
             # In a mode that it does not take, the sink is not asked about rows.
             columns = columns_of(source) if source and sink.mode.value in side.modes else None
-            for problem in side.refuses(sink, columns) if columns is not None else ():
+            for problem in side.problems(sink, columns) if columns is not None else ():
                 yield Finding(problem, sink=sink.name)
 
 

@@ -168,13 +168,13 @@ class NotReplayableCheckpoint(Rule):
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for source in situation.spec.sources:
-            goes_on = source_side(source.connector).goes_on
+            can_resume = source_side(source.connector).can_resume
             for sink in [] if source.static else situation.graph.readers(source.name):
                 # A sink that lives in one process begins anew, too.
                 anew = sink_side(sink.connector).in_process
                 reached = None if anew else situation.reached.get(sink.name)
                 # Which of the offsets is this source's, the checkpoint does not say.
-                if reached and not all(map(goes_on, reached.offsets)):
+                if reached and not all(map(can_resume, reached.offsets)):
                     yield Finding(
                         NOT_REPLAYABLE_CHECKPOINT.at(
                             source.position,

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from headwater.connectors import all_connectors, source_side
+from headwater.connectors import Sink, all_connectors, source_side
+from headwater.connectors.connector import ForgetsBatches
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Aggregate, Expression, Kind, Operator
-from headwater.spec import Delivery, PipelineSpec, SinkSide, SinkSpec, SourceSpec
+from headwater.spec import Delivery, PipelineSpec, SinkSpec, SourceSpec
 from headwater.values import Never
 
 # What in a query may come out differently when a batch runs again over the same rows.
@@ -380,7 +381,7 @@ def _sink(connector: str, delivery: str) -> Reason:
     )
 
 
-def _repeating(connector: str, kind: Delivery, side: SinkSide | None) -> Reason:
+def _repeating(connector: str, kind: Delivery, side: Sink[Any] | None) -> Reason:
     again = f"{connector} writes a batch that runs again a second time"
     if kind is Delivery.UNCONFIRMED:
         why = f"{connector} is not asked whether it has a row for good, so rows may be lost; {again}"
@@ -393,15 +394,15 @@ def _repeating(connector: str, kind: Delivery, side: SinkSide | None) -> Reason:
     return Reason(Part.SINK, Level.AT_LEAST_ONCE, again, raised)
 
 
-def _kept_how(connector: str, side: SinkSide | None) -> str:
+def _kept_how(connector: str, side: Sink[Any] | None) -> str:
     if side and side.in_process:
         return f"{connector} lives as long as the process, and begins anew with its query"
-    if side and side.passes_over:
+    if side and isinstance(side, ForgetsBatches):
         return f"{connector} holds a batch that runs again once: who reads by its log sees each row once"
     return f"a batch that runs again changes nothing in {connector}"
 
 
-def known_sink(connector: str) -> SinkSide | None:
+def known_sink(connector: str) -> Sink[Any] | None:
     """What a connector says of itself; what a plain program writes to may be none of ours."""
     known = all_connectors().get(connector)
     return known.sink if known else None

@@ -9,6 +9,7 @@ from pathlib import Path
 from headwater.checkpoint import SINK_LOG, checkpoints_in
 from headwater.checks.rule import Finding, Query, QueryRule, Rule, Severity, Situation
 from headwater.connectors import sink_side, source_side
+from headwater.connectors.connector import CleansUp
 from headwater.errors import Problem
 from headwater.errors.catalogue.checks import DIRECTORIES_IGNORED, FULL_FOLDER, LIMIT_TOO_LOW, READ_TWICE
 from headwater.errors.catalogue.files import (
@@ -205,7 +206,8 @@ def _size(count: int) -> str:
 
 def clean_up_of(source: SourceSpec) -> CleanUp | None:
     """What becomes of a source's finished input."""
-    return source_side(source.connector).clean_up(source.options)
+    side = source_side(source.connector)
+    return side.clean_up(source.options) if isinstance(side, CleansUp) else None
 
 
 class CleanUpUnsafe(Rule):
@@ -258,7 +260,7 @@ class CleanUpWaits(Rule):
             mine = _folders(spec, source)
             for other in (each for each in streams if each is not source):
                 shared = [f for f in _folders(spec, other) if any(overlap(f, each) for each in mine)]
-                keys = source_side(other.connector).passes_by(other.options)
+                keys = source_side(other.connector).skipping_keys(other.options)
                 if keys and shared:
                     named = ", ".join(f"`{key}`" for key in keys)
                     problem = CLEAN_UP_WAITS.at(

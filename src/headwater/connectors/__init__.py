@@ -1,6 +1,21 @@
-"""Sources and sinks: one folder each, found through entry points."""
+"""Sources and sinks: one module or folder each, found through entry points."""
 
+from headwater.connectors.connector import ALL_MODES, Connector, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, StaticRows, Unreadable
-from headwater.connectors.registry import GROUP, all_connectors, sink_side, source_side
+from headwater.connectors.registry import GROUP, all_connectors, sink_side, source_side, validates
 
-__all__ = ["GROUP", "Context", "StaticRows", "Unreadable", "all_connectors", "sink_side", "source_side"]
+__all__ = [
+    "ALL_MODES",
+    "GROUP",
+    "Connector",
+    "Context",
+    "LongTasks",
+    "Sink",
+    "Source",
+    "StaticRows",
+    "Unreadable",
+    "all_connectors",
+    "sink_side",
+    "source_side",
+    "validates",
+]

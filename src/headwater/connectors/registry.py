@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
+from headwater.connectors.connector import Connector, Sink, Source, ValidatesRows
 from headwater.connectors.contract import KEPT_REASON, KEPT_TEXT
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.connectors import CONNECTOR_BROKEN, CONNECTOR_TWICE
-from headwater.spec import Column, Connector, Schema, SinkSide, SourceSide, SourceSpec
+from headwater.spec import Column, Schema, SourceSpec
 from headwater.values import BadRows
 
 GROUP = "headwater.connectors"
@@ -26,7 +28,7 @@ def all_connectors() -> dict[str, Connector]:
     return found
 
 
-def source_side(name: str) -> SourceSide:
+def source_side(name: str) -> Source[Any]:
     """What a connector of a loaded spec can do as a source."""
     side = all_connectors()[name].source
     if side is None:
@@ -34,12 +36,18 @@ def source_side(name: str) -> SourceSide:
     return side
 
 
-def sink_side(name: str) -> SinkSide:
+def sink_side(name: str) -> Sink[Any]:
     """What a connector of a loaded spec can do as a sink."""
     side = all_connectors()[name].sink
     if side is None:
         raise KeyError(name)
     return side
+
+
+def validates(source: SourceSpec, bad_rows: BadRows) -> bool:
+    """Whether a source says of each row if it could be read, when this is to become of bad ones."""
+    side = source_side(source.connector)
+    return isinstance(side, ValidatesRows) and side.validates(source.options, bad_rows)
 
 
 def _load(point: EntryPoint) -> Connector:

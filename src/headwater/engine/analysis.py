@@ -12,8 +12,8 @@ from pyspark.sql.functions import lit
 from headwater.checks.declared import mode_problem
 from headwater.checks.determinism import passing_sources
 from headwater.connectors import sink_side
+from headwater.connectors.connector import ChecksCode
 from headwater.engine.builder import SPARK_ERRORS, Builder, columns_in
-from headwater.engine.class_path import outgoing, spark_module
 from headwater.engine.plans import kind_of
 from headwater.engine.translate import planning_problem, sql_problem
 from headwater.errors import PipelineError, Problem
@@ -44,12 +44,13 @@ def sink_problems(
 
 def column_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
     """What a sink has against the columns that it gets, and Spark against what the sink makes of them."""
-    refused = list(sink_side(sink.connector).refuses(sink, columns_in(frame)))
+    side = sink_side(sink.connector)
+    refused = list(side.problems(sink, columns_in(frame)))
     yield from refused
     if refused:
         return
     try:
-        outgoing(frame, sink, builder.context(sink))
+        side.outgoing(frame, sink.options, builder.context(sink))
     except PipelineError as error:
         yield from error.problems
     except SPARK_ERRORS as error:
@@ -76,8 +77,10 @@ def _leaves(frame: DataFrame) -> list[Any]:
 
 def code_problems(builder: Builder, sink: SinkSpec) -> list[Problem]:
     """What is wrong with the user's code in the hands of the sink's connector, where that can tell."""
-    ask = getattr(spark_module(sink.connector), "code_problems", None)
-    return list(ask(sink.options, builder.context(sink))) if ask else []
+    side = sink_side(sink.connector)
+    if not isinstance(side, ChecksCode):
+        return []
+    return list(side.code_problems(sink.options, builder.context(sink)))
 
 
 def streamed_paths(frame: DataFrame) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -19,9 +18,10 @@ from sqlglot.tokenizer_core import TokenType
 
 from headwater.checkpoint import LocalStore, begun, checkpoints_in
 from headwater.checks.declared import secret_problems, watermark_problem
-from headwater.connectors import Context, sink_side, source_side
+from headwater.connectors import Context, sink_side, source_side, validates
+from headwater.connectors.connector import RefreshesStatic, ValidatesRows
 from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
-from headwater.engine.class_path import spark_module
+from headwater.engine.class_path import send_by_value
 from headwater.engine.plans import let_processors_find_their_modules, parsed_references
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.rows import (
@@ -106,6 +106,9 @@ class Builder:
 
     def __post_init__(self) -> None:
         self.statics = StaticSources(self.spec.root, self.spec.folder)
+        read, written = self.spec.sources, self.spec.sinks
+        for connector in {*(each.connector for each in read), *(each.connector for each in written)}:
+            send_by_value(connector)
 
     def graph(self) -> Graph:
         """The graph as Spark's own parser sees it, with all that is wrong with it."""
@@ -152,7 +155,7 @@ class Builder:
         return self.code.function(Path(ref.file), ref.name, ref.place)
 
     def context(self, declared: Any) -> Context:
-        """What a connector's spark module gets to know."""
+        """What a connector gets to know."""
         return Context(
             declared.name,
             declared.position,
@@ -208,39 +211,36 @@ class Builder:
         missing = tuple(secret_problems(source))
         if missing:
             raise PipelineError(*missing)
-        module, context = spark_module(source.connector), self.context(source)
-        frame: DataFrame
-        if self._judges(source):
-            return self._settled(source, module, context)
+        side, context = source_side(source.connector), self.context(source)
+        if isinstance(side, ValidatesRows) and self._validates(source):
+            return self._settled(source, side, context)
         if not source.static and not self.batch:
-            frame = module.read_stream(self.spark, source.options, context)
-            return frame
-        if self.batch or not source_side(source.connector).refreshes:
-            frame = module.read_batch(self.spark, source.options, context)
+            return side.read_stream(self.spark, source.options, context)
+        if self.batch or not isinstance(side, RefreshesStatic):
+            frame = side.read_batch(self.spark, source.options, context)
             if source.cache and not self.batch:
                 self.statics.add(source, Kept(frame))
             return frame
-        frame, rows = module.read_static(
+        frame, rows = side.read_static(
             self.spark, source.options, context, source.refresh, cache=source.cache
         )
         self.statics.add(source, *rows)
         return frame
 
-    def _judges(self, source: SourceSpec) -> bool:
+    def _validates(self, source: SourceSpec) -> bool:
         """Whether its rows come with a verdict: it is asked for one, or rows are fed again beside it."""
-        side = source_side(source.connector)
-        if side.judges(source.options, source.bad_rows) or source.max_row_bytes is not None:
+        if validates(source, source.bad_rows) or source.max_row_bytes is not None:
             return True
         return takes_back(source) and self._feeds(source.name)
 
-    def _settled(self, source: SourceSpec, module: ModuleType, context: Context) -> DataFrame:
+    def _settled(self, source: SourceSpec, side: ValidatesRows, context: Context) -> DataFrame:
         """The rows of a source that tells good ones from bad ones."""
-        judged = module.read_judged(
+        judged = side.read_validated(
             self.spark,
             source.options,
             replace(context, batch=context.batch or source.static),
             max_row_bytes=source.max_row_bytes,
-            again=self.again(source.name),
+            replayed=self.again(source.name),
         )
         self.aside[source.name] = set_aside(judged, source)
         name = f"{SOURCE_COUNTS}{source.name}"

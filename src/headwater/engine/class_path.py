@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -14,16 +13,16 @@ from typing import Any
 
 import pyspark
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from headwater.connectors import Context, all_connectors, sink_side, source_side
+from headwater.connectors import all_connectors, sink_side, source_side
 from headwater.errors import EnvironmentProblem, Problem
 from headwater.errors.catalogue.checks import JARS_TOO_LATE
 from headwater.errors.catalogue.environment import JAR_NOT_KNOWN
 from headwater.jars import Artifact, JarStore, Taken, artifacts
 from headwater.jars.cache import REPOSITORY, ivy_fetch, ivy_fetch_many
 from headwater.spark.java import find_java
-from headwater.spec import PipelineSpec, SinkSpec
+from headwater.spec import PipelineSpec
 from headwater.values import Continuous
 
 JARS = "spark.jars"
@@ -109,23 +108,15 @@ def late_problems(spec: PipelineSpec, late: tuple[str, ...]) -> dict[str, Proble
 _OWN = __name__.partition(".")[0]
 
 
-def spark_module(connector: str) -> Any:
-    """The half that talks to Spark, loaded by name.
+def send_by_value(connector: str) -> None:
+    """See to it that what a package from outside hands to Spark is sent whole, not by name.
 
-    What a package from outside hands to Spark is sent whole, not by name: the executors need not have the
-    package, and could not import it, since importing it imports Headwater.
+    The executors need not have the package, and could not import it, since importing it imports Headwater.
     """
-    module = import_module(all_connectors()[connector].spark)
-    package = package_of(module)
-    if package.__name__ != _OWN:
-        cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
-    return module
-
-
-def outgoing(rows: DataFrame, sink: SinkSpec, context: Context) -> DataFrame:
-    """The rows as a sink's connector writes them, where it makes others of them."""
-    make = getattr(spark_module(sink.connector), "outgoing", None)
-    return make(rows, sink.options, context) if make else rows
+    for module in all_connectors()[connector].modules:
+        package = package_of(sys.modules[module])
+        if package.__name__ != _OWN:
+            cloudpickle.register_pickle_by_value(package)  # type: ignore[no-untyped-call]
 
 
 def package_of(module: ModuleType) -> ModuleType:

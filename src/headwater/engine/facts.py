@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.connectors import sink_side, source_side
+from headwater.connectors import LongTasks, Source, sink_side, source_side
+from headwater.connectors.connector import CountsPartitions, KnowsContents
 from headwater.engine.analysis import trigger_refusal_of
 from headwater.engine.builder import SPARK_ERRORS, columns_in, columns_of
-from headwater.engine.class_path import spark_module
 from headwater.engine.plan_record import Owners, record_of
 from headwater.engine.plans import inputs_of
 from headwater.engine.prepare import Prepared, canonical
@@ -22,7 +22,7 @@ from headwater.plan.quarantine import fed_again, verdicts_of
 from headwater.plan.reading import Steps, steps_of
 from headwater.plan.state_layout import state_layouts
 from headwater.spark.errors import sentence_of
-from headwater.spec import LongTasks, Mode, PipelineSpec, SinkSpec, SourceSide, SourceSpec
+from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
 from headwater.values.secrets import MASK, masked
 
@@ -41,21 +41,17 @@ class HeldRows:
 
 def held_by(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> HeldRows:
     """Ask the sink's connector; what can't be read is told, since it stops readers and not this query."""
-    module = spark_module(sink.connector)
+    side = sink_side(sink.connector)
+    if not isinstance(side, KnowsContents):
+        return HeldRows()
     batch, outside = None, ""
     try:
-        batch = _asked(module, "held_batch", spark, sink.options)
-        outside = _asked(module, "held_outside", sink.options) or ""
-        schema = _asked(module, "held_schema", spark, sink.options, frame.schema)
+        batch = side.stored_batch(spark, sink.options)
+        outside = side.stored_elsewhere(sink.options) or ""
+        schema = side.stored_schema(spark, sink.options, frame.schema)
     except SPARK_ERRORS as error:
         return HeldRows({}, batch, outside, sentence_of(error))
     return HeldRows(columns_of(schema) if schema else {}, batch, outside)
-
-
-def _asked(module: Any, question: str, *given: Any) -> Any:
-    """The answer of a connector that knows the question, else None."""
-    ask = getattr(module, question, None)
-    return ask(*given) if ask else None
 
 
 def steps_in(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> Steps:
@@ -206,22 +202,22 @@ def source_facts(source: SourceSpec, steps: Steps, trigger: Trigger, slots: int)
         real_time=side.real_time is not None,
         slots=slots,
         idle_options=idle_options(options, tasks.without) if tasks else (),
-        switches=side.switches,
+        switches=side.same_offsets,
         own_code=bool(side.functions(source.options)),
     )
 
 
 def _slots(session: PipelineSession, source: SourceSpec, trigger: Trigger) -> int:
     """The tasks that don't end; a server is asked only where the trigger makes it matter."""
-    tasks = _long_tasks(source_side(source.connector), trigger)
-    if tasks is None or source.static:
+    side = source_side(source.connector)
+    if _long_tasks(side, trigger) is None or source.static:
         return 0
-    if tasks.asks:
-        return int(spark_module(source.connector).slots(session.spark, source.options))
-    return tasks.slots(source.options, session.cores)
+    if isinstance(side, CountsPartitions):
+        return side.partitions(session.spark, source.options)
+    return side.slots(source.options, session.cores)
 
 
-def _long_tasks(side: SourceSide, trigger: Trigger) -> LongTasks | None:
+def _long_tasks(side: Source[Any], trigger: Trigger) -> LongTasks | None:
     match trigger:
         case Continuous():
             return side.continuous

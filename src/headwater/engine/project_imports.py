@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue import user_code
-from headwater.loaders.user_files import Source, read_source
+from headwater.loaders.user_files import PythonFile, read_source
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ReadModule:
     """A module that is needed, with the text of its file."""
 
     found: FoundModule
-    source: Source | None
+    source: PythonFile | None
 
 
 class ProjectTree:

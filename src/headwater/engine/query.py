@@ -19,8 +19,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.checkpoint import STATE_FORMAT, Checkpoint, LocalStore
 from headwater.connectors import sink_side
+from headwater.connectors.connector import ForgetsBatches
 from headwater.engine.builder import SPARK_ERRORS, Builder
-from headwater.engine.class_path import active, outgoing, spark_module
+from headwater.engine.class_path import active
 from headwater.engine.plans import inputs_of, marks_of
 from headwater.engine.session import PipelineSession, Setting
 from headwater.engine.translate import planning_problem
@@ -46,11 +47,12 @@ def let_it_run_again(
     So the sink has to forget the batch, which then runs again over the same offsets, with the same rows.
     """
     by_format = {setting.key: setting.value for setting in settings}.get(STATE_FORMAT)
-    if by_format != "2" or not sink_side(sink.connector).passes_over or not (checkpoint / "state").exists():
+    side = sink_side(sink.connector)
+    if by_format != "2" or not isinstance(side, ForgetsBatches) or not (checkpoint / "state").exists():
         return
     batch = Checkpoint(LocalStore(checkpoint)).unfinished
     if batch is not None:
-        spark_module(sink.connector).forget_batch(spark, sink.options, batch)
+        side.forget_batch(spark, sink.options, batch)
 
 
 OBSERVED = "headwater"
@@ -253,14 +255,15 @@ def start_query(
         if STOP_TIMEOUT not in session.given:
             session.spark.conf.set(STOP_TIMEOUT, f"{INTERRUPT_SECONDS}s")
         session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
-        rows = outgoing(frame, sink, builder.context(sink))
+        side, context = sink_side(sink.connector), builder.context(sink)
+        rows = side.outgoing(frame, sink.options, context)
         writer = _counted(rows, trigger).writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
         let_it_run_again(session.spark, sink, checkpoint, settings)
         # Nothing slow may stand between the start and who waits for the first events.
         inputs = _inputs(builder, frame)
         with active(session.spark):
-            written = spark_module(sink.connector).write_stream(writer, sink.options, builder.context(sink))
+            written = side.write_stream(writer, sink.options, context)
             handle = written.start()
         return RunningQuery(sink.name, handle, session.spark, str(handle.id), inputs, trigger)
     except SPARK_ERRORS as error:

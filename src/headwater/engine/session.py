@@ -15,6 +15,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from headwater.checkpoint import STATE_FORMAT
+from headwater.connectors import sink_side, source_side
 from headwater.engine.class_path import JARS, add_to, jars_of
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.running import SETTING_NEEDS_NEW_PROCESS
@@ -119,6 +120,7 @@ def _setting(key: str, chosen: str, given: Mapping[str, str], kept: Mapping[str,
 
 DEFAULT_MASTER = "local[*]"
 FAIR = "spark.scheduler.mode"
+EXTENSIONS = "spark.sql.extensions"
 WAREHOUSE = "spark.sql.warehouse.dir"
 REDACTED_OPTIONS = "spark.sql.redaction.options.regex"
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
@@ -161,6 +163,7 @@ def open_session(
     """The pipeline's session; the JVM is started by the first one in the process."""
     given = given_settings(spec, conf or {}, master=master, spark_ui=spark_ui)
     _refuse_settings(given)
+    given = with_connector_settings(spec, given)
     jars = jars_of(spec, say)
     jvm = start_context(
         {**_context_settings(spec, given), **_class_path(given, jars)},
@@ -181,6 +184,22 @@ def open_session(
         running_cores=jvm.context.defaultParallelism,
     )
     return PipelineSession(spark, jvm, widened, cores, late)
+
+
+def with_connector_settings(spec: PipelineSpec, given: Mapping[str, str]) -> dict[str, str]:
+    """The user's settings and those that connectors need before Spark starts; the user's win.
+
+    Extensions are a list to which each adds its own, so that the user's and the connectors' stand together.
+    """
+    read = (source_side(each.connector).spark_settings(each.options) for each in spec.sources)
+    written = (sink_side(each.connector).spark_settings(each.options) for each in spec.sinks)
+    needed: dict[str, str] = {}
+    extensions = given.get(EXTENSIONS, "").split(",")
+    for settings in (*read, *written):
+        extensions += settings.get(EXTENSIONS, "").split(",")
+        needed.update(settings)
+    united = ",".join(dict.fromkeys(each.strip() for each in extensions if each.strip()))
+    return {**needed, **given, **({EXTENSIONS: united} if united else {})}
 
 
 def log_folder(spec: PipelineSpec) -> Path:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from headwater.connectors import all_connectors
+from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.loaders.judge import RESERVED
 from headwater.loaders.keys import (
     NAME,
@@ -20,7 +20,7 @@ from headwater.loaders.keys import (
     TableKeys,
 )
 from headwater.loaders.known_keys import known_keys
-from headwater.spec import Connector, Mode, SinkSide, SourceSide
+from headwater.spec import Mode
 
 Node = dict[str, Any]
 
@@ -120,11 +120,11 @@ class _Writer:
         )
 
     def _connector(
-        self, side: str, name: str, part: SourceSide | SinkSide, model: type[BaseModel], common: Node
+        self, side: str, name: str, part: Source[Any] | Sink[Any], model: type[BaseModel], common: Node
     ) -> Node:
         own = self._properties(part.options, f"{side}.{name}")
         shared = {**common, "connector": {**common["connector"], "const": name}}
-        if isinstance(part, SinkSide):
+        if isinstance(part, Sink):
             shared["mode"] = _or_variable(_among_modes(common["mode"], part.modes))
         keys = _closed({**shared, **own}, (*_required(model), *_required(part.options)))
         return self._defined(f"{side}.{name}", {"description": _first_line(part.options), **keys})

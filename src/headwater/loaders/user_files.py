@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from headwater.connectors import Sink, Source
 from headwater.connectors.user_classes import class_problems, method_arguments_problem, method_missing
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue import user_code
@@ -23,7 +24,7 @@ from headwater.errors.catalogue.user_code import (
     NOT_A_CLASS,
     PYTHON_CLASS_MISSING,
 )
-from headwater.spec import ClassRef, FunctionRef, Method, SinkSide, SourceSide
+from headwater.spec import ClassRef, FunctionRef, Method
 from headwater.values import Position
 
 # What a user's Python file declares, read from its text without running it.
@@ -32,7 +33,7 @@ _MOST_NAMES = 10
 
 
 @dataclass(frozen=True)
-class Source:
+class PythonFile:
     """A Python file that was read once: its bytes, and its syntax tree, which Python accepts."""
 
     file: Path
@@ -128,7 +129,7 @@ def nearest_first(name: str, known: Iterable[str]) -> str:
     return ", ".join(sorted(set(known), key=unlikeness)[:_MOST_NAMES]) or "none"
 
 
-def read_source(file: Path, place: Position | None = None) -> Source:
+def read_source(file: Path, place: Position | None = None) -> PythonFile:
     """Read and parse one file; `place` is where the user refers to it."""
     content = _read(file, place)
     _decode(file, content)
@@ -141,7 +142,7 @@ def read_source(file: Path, place: Position | None = None) -> Source:
             compile(tree, str(file), "exec", dont_inherit=True)
         except (SyntaxError, ValueError) as error:
             raise PipelineError(_syntax_problem(file, error)) from None
-    return Source(file, content, tree)
+    return PythonFile(file, content, tree)
 
 
 def _read(file: Path, place: Position | None) -> bytes:
@@ -372,12 +373,12 @@ def key_of(options: BaseModel, ref: FunctionRef) -> str:
 
 
 def reference_problems(
-    ref: FunctionRef, side: SourceSide | SinkSide, place: Position | None
+    ref: FunctionRef, side: Source[Any] | Sink[Any], place: Position | None
 ) -> list[Problem]:
     """What is wrong with a function or class that a connector uses, as far as its text tells."""
+    methods, passed = (side.methods, side.passes) if isinstance(side, Sink) else ((), ())
     if isinstance(ref, ClassRef):
-        return list(class_ref_problems(ref, getattr(side, "methods", ()), place))
-    passed = getattr(side, "passes", ())
+        return list(class_ref_problems(ref, methods, place))
     try:
         refuse_call(ref, passed, place) if passed else with_parameters(ref, place)
     except PipelineError as error:

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
-from headwater.connectors import sink_side, source_side
+from headwater.connectors import sink_side, source_side, validates
+from headwater.connectors.connector import RefreshesStatic
 from headwater.errors import Place, Problem
 from headwater.errors.catalogue import connectors
 from headwater.errors.catalogue.pipelines import (
@@ -112,8 +113,8 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
         side = source_side(source.connector)
         if source.static and not side.batch:
             yield STATIC_NOT_BATCH.at(source.position, name=source.name, connector=source.connector)
-        yield from _refresh(source, refreshes=side.refreshes)
-        refused = tuple(side.refuses(source))
+        yield from _refresh(source, refreshes=isinstance(side, RefreshesStatic))
+        refused = tuple(side.problems(source))
         told = {problem.place for problem in refused}
         # A connector that refuses more than that tells it better.
         yield from (problem for problem in _bad_rows(source) if problem.place not in told)
@@ -143,7 +144,7 @@ def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
 
 def _bad_rows(source: SourceSpec) -> Iterator[Problem]:
     """Keys about bad rows where the connector knows of none, and rows that no stream could set aside."""
-    if source_side(source.connector).judges(source.options, BadRows.QUARANTINE):
+    if validates(source, BadRows.QUARANTINE):
         if source.static and source.bad_rows is BadRows.QUARANTINE:
             yield STATIC_QUARANTINE.at(source.at("bad_rows"), name=source.name)
         return

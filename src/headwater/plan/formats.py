@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from headwater.connectors import all_connectors
-from headwater.spec import Delivery, SinkSide
+from headwater.connectors import Connector, Sink, all_connectors
+from headwater.spec import Delivery
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 _ALL = ("append", "update", "complete")
-
-_CONNECTORS = {
-    **dict.fromkeys(FILES, "files"),
-    "com.databricks.spark.csv": "files",
-    "console": "console",
-    "foreach": "foreach",
-    "foreachbatch": "foreach_batch",
-    "kafka": "kafka",
-    "memory": "memory",
-    "noop": "noop",
-    "rate": "rate",
-    "rate-micro-batch": "rate_per_batch",
-    "socket": "socket",
-    "textsocket": "socket",
-}
-"""Spark's formats by the connector that reads or writes in the same way."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +52,19 @@ _SINKS = {
 }
 
 
+def _with_format(name: str) -> Connector | None:
+    """The connector that reads or writes in the same way as one of Spark's formats."""
+    known = all_connectors().values()
+    return next((each for each in known if name.lower() in each.spark_formats), None)
+
+
 def source_format(name: str) -> SourceFormat:
     """What is known of a format as a source."""
-    connector = _CONNECTORS.get(name.lower())
-    side = all_connectors()[connector].source if connector else None
+    connector = _with_format(name)
+    side = connector.source if connector else None
     if connector and side:
         return SourceFormat(
-            connector,
+            connector.name,
             replayable=side.replayable,
             continuous=side.continuous is not None,
             real_time=side.real_time is not None,
@@ -86,10 +77,9 @@ def source_format(name: str) -> SourceFormat:
 
 def sink_format(name: str) -> SinkFormat:
     """What is known of a format as a sink."""
-    connector = _CONNECTORS.get(name.lower())
-    side = all_connectors()[connector].sink if connector else None
-    if connector and side:
-        return _declared(connector, side)
+    connector = _with_format(name)
+    if connector and connector.sink:
+        return _declared(connector.name, connector.sink)
     return _SINKS.get(name.lower(), SinkFormat(name, known=False, continuous=True, real_time=True))
 
 
@@ -103,7 +93,7 @@ def connector_format(connector: str) -> SinkFormat:
     )
 
 
-def _declared(connector: str, side: SinkSide) -> SinkFormat:
+def _declared(connector: str, side: Sink[Any]) -> SinkFormat:
     return SinkFormat(
         connector,
         tuple(mode for mode in _ALL if mode in side.modes),

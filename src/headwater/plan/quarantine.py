@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from headwater.connectors import source_side
+from headwater.connectors import source_side, validates
+from headwater.connectors.connector import ValidatesRows
 from headwater.connectors.files import FilesSink
 from headwater.plan.graph import Graph
 from headwater.spec import PipelineSpec, Schema, SinkSpec, SourceSpec, TableSpec
@@ -58,8 +59,7 @@ def takes_back(declared: SourceSpec | TableSpec) -> bool:
     """Whether rows that were set aside can be read beside its own, whatever becomes of bad ones now."""
     if isinstance(declared, TableSpec):
         return True
-    judges = source_side(declared.connector).judges(declared.options, BadRows.QUARANTINE)
-    return judges and not declared.static
+    return validates(declared, BadRows.QUARANTINE) and not declared.static
 
 
 def sets_aside(declared: SourceSpec | TableSpec) -> bool:
@@ -135,7 +135,8 @@ def _decides(graph: Graph, named: Mapping[str, Declared], declared: Declared) ->
 
 def _of_source(source: SourceSpec) -> dict[str, Any]:
     side, options = source_side(source.connector), source.options
-    decides = {key: getattr(options, key) for key in side.judging_keys}
+    keys = side.validity_keys if isinstance(side, ValidatesRows) else ()
+    decides = {key: getattr(options, key) for key in keys}
     return {
         "connector": source.connector,
         "bad_rows": source.bad_rows.value,

@@ -124,7 +124,7 @@ def _file_problems(
     partitioned = tuple(column for column in written.partitioned_by if column.lower() in known)
     options = FilesSink.model_construct(path="", format=written.format.lower(), partition_by=partitioned)
     sink = SinkSpec.model_construct(name=name, reads=name, connector="files", options=options, position=place)
-    yield from sink_side("files").refuses(sink, columns_in(frame))
+    yield from sink_side("files").problems(sink, columns_in(frame))
 
 
 def _partition_problems(

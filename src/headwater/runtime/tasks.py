@@ -10,9 +10,9 @@ from functools import partial
 from headwater.checkpoint import Read
 from headwater.checks.long_running import most_partitions
 from headwater.connectors import sink_side, source_side
+from headwater.connectors.connector import CleansUp, HasUpkeep, OpensInput, WatchesInput
 from headwater.connectors.contract import Admission, Ended, Moment, Reader, SourceTask, Task
 from headwater.engine.analysis import streamed_paths
-from headwater.engine.class_path import spark_module
 from headwater.engine.prepare import Prepared
 from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.running import UPKEEP_FAILED
@@ -28,14 +28,18 @@ def tasks_of(prepared: Prepared, spec: PipelineSpec, folder: RunFolder, patience
 
 
 def _source_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder) -> list[Task]:
-    cleaned = [source for source in spec.sources if source_side(source.connector).clean_up(source.options)]
+    cleaned = [
+        (source, side)
+        for source in spec.sources
+        if isinstance(side := source_side(source.connector), CleansUp) and side.clean_up(source.options)
+    ]
     if not cleaned:
         return []
     frames = prepared.frames.items()
     readers = [Reader(name, folder.checkpoint(name), streamed_paths(frame)) for name, frame in frames]
     return [
-        spark_module(source.connector).clean_up(source.options, prepared.builder.context(source), readers)
-        for source in cleaned
+        side.clean_up_task(source.options, prepared.builder.context(source), readers)
+        for source, side in cleaned
     ]
 
 
@@ -51,7 +55,7 @@ def admissions_of(
 ) -> list[Admission]:
     """What opens the new input of sources before a batch of the queries of these facts takes it."""
     return [
-        spark_module(source.connector).admission(
+        side.admission(
             prepared.session.spark,
             source.options,
             prepared.builder.context(source),
@@ -60,7 +64,8 @@ def admissions_of(
         for source in spec.sources
         if source.name in prepared.builder.frames
         and not source.static
-        and source_side(source.connector).admits(source.options, source.bad_rows)
+        and isinstance(side := source_side(source.connector), OpensInput)
+        and side.opens(source.options, source.bad_rows)
     ]
 
 
@@ -86,20 +91,20 @@ def watches_of(
         return Reader(query.sink, folder.checkpoint(query.sink), (), query.inputs, most)
 
     return [
-        spark_module(source.connector).watch(
+        side.watch(
             prepared.session.spark,
             source.options,
             prepared.builder.context(source),
             [reader(each, source.name) for each in facts],
         )
         for source in spec.sources
-        if source_side(source.connector).watches and not source.static
+        if not source.static and isinstance(side := source_side(source.connector), WatchesInput)
     ]
 
 
 def _sink_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder, patience: float) -> list[Task]:
     return [
-        spark_module(sink.connector).upkeep(
+        side.upkeep(
             prepared.session.spark,
             sink.options,
             prepared.builder.context(sink),
@@ -107,7 +112,7 @@ def _sink_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder, patie
             patience=patience,
         )
         for sink in spec.sinks
-        if sink_side(sink.connector).upkeep(sink.options)
+        if isinstance(side := sink_side(sink.connector), HasUpkeep) and side.has_upkeep(sink.options)
     ]
 
 

@@ -13,10 +13,11 @@ from pyspark.sql.types import StructType
 from headwater.checks import query_of
 from headwater.checks.suppression import judged, with_reasons
 from headwater.connectors import sink_side
+from headwater.connectors.connector import ReadsBack
 from headwater.connectors.registry import source_columns
 from headwater.engine.analysis import as_refusal, code_problems, refused_by_spark, sink_problems
 from headwater.engine.builder import SPARK_ERRORS, Builder
-from headwater.engine.class_path import active, outgoing, spark_module
+from headwater.engine.class_path import active
 from headwater.engine.facts import facts_of
 from headwater.engine.prepare import Prepared, settings_of
 from headwater.engine.project_code import ProjectCode
@@ -133,9 +134,10 @@ class PipelineSubject:
         let_it_run_again(self.spark, moved, checkpoint, settings_of(self.session, self.spec))
         try:
             with active(self.spark):
-                rows = outgoing(frame, moved, context)
+                side = sink_side(declared.connector)
+                rows = side.outgoing(frame, moved.options, context)
                 writer = rows.writeStream.outputMode(declared.mode.value)
-                written = spark_module(declared.connector).write_stream(writer, moved.options, context)
+                written = side.write_stream(writer, moved.options, context)
                 return target_of(self.spark, written)
         except SPARK_ERRORS as error:
             raise PipelineError(planning_problem(error, declared, self.spec.root)) from error
@@ -145,17 +147,15 @@ class PipelineSubject:
 
     def read_back(self, sink: str, frame: DataFrame, folder: Path, read: Read | None) -> Held:
         declared = self._sink(sink)
-        if read is None and not sink_side(declared.connector).reads_back:
+        side = sink_side(declared.connector)
+        if read is None and not isinstance(side, ReadsBack):
             raise PipelineError(TEST_NO_READ.at(None, name=sink, connector=declared.connector))
         try:
             with active(self.spark):
-                if read is None:
-                    moved = self._moved(declared, folder)
-                    found = spark_module(declared.connector).read_back(
-                        self.spark, moved.options, frame.schema
-                    )
-                else:
+                if read is not None:
                     found = read(self.spark)
+                elif isinstance(side, ReadsBack):
+                    found = side.read_back(self.spark, self._moved(declared, folder).options, frame.schema)
                 if not isinstance(found, DataFrame):
                     raise PipelineError(_read_failed(sink, f"it returned {type(found).__name__}"))
                 return rows_of(found), found.schema

@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from headwater.connectors.console import ConsoleSink
 from headwater.connectors.files import FilesSink, FilesSource
-from headwater.connectors.foreach import ForeachSink
-from headwater.connectors.foreach_batch import ForeachBatchSink
-from headwater.connectors.memory import MemorySink
-from headwater.connectors.noop import NoopSink
+from headwater.connectors.foreach import ForeachBatchSink, ForeachSink
 from headwater.connectors.options import plain
-from headwater.connectors.rate import RateSource
-from headwater.connectors.rate_per_batch import RatePerBatchSource
+from headwater.connectors.trial import ConsoleSink, MemorySink, NoopSink, RatePerBatchSource, RateSource
 from headwater.loaders.known_keys import known_keys
 from headwater.spec import FunctionRef, Schema
 from headwater.values import Duration, secret

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from headwater.connectors import all_connectors, registry, sink_side, source_side
+from headwater.connectors import Connector, all_connectors, registry, sink_side, source_side
 from headwater.errors import EnvironmentProblem, HeadwaterError
-from headwater.spec import Connector, Delivery
+from headwater.spec import Delivery
 
-NOTHING = Connector("nothing", "Nothing.", "nothing.spark")
+NOTHING = Connector("nothing", "Nothing.")
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_a_connector_of_another_name(installed: list[Any]) -> None:
 
 
 def test_two_connectors_of_one_name(installed: list[Any]) -> None:
-    installed += [_holding("nothing", NOTHING), _holding("nothing", Connector("nothing", "Other.", "o"))]
+    installed += [_holding("nothing", NOTHING), _holding("nothing", Connector("nothing", "Other."))]
     assert codes() == ["HW-CONNECTOR-TWICE"]
 
 

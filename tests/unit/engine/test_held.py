@@ -35,7 +35,7 @@ FACTS = QueryFacts(
 
 
 def held(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> HeldRows:
-    monkeypatch.setattr(module, "spark_module", lambda connector: SimpleNamespace(**answers))
+    monkeypatch.setattr(module, "sink_side", lambda connector: SimpleNamespace(**answers))
     (sink,) = spec_of(PIPELINE).sinks
     frame: Any = SimpleNamespace(schema=None)
     spark: Any = None
@@ -56,15 +56,20 @@ def test_what_a_connector_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = StructType().add("id", IntegerType())
     answers = held(
         monkeypatch,
-        held_batch=lambda *_: 3,
-        held_outside=lambda *_: None,
-        held_schema=lambda *_: schema,
+        stored_batch=lambda *_: 3,
+        stored_elsewhere=lambda *_: None,
+        stored_schema=lambda *_: schema,
     )
     assert answers == HeldRows({"id": "int"}, 3)
 
 
 def test_a_file_that_can_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = held(monkeypatch, held_batch=lambda *_: 3, held_schema=unreadable)
+    answers = held(
+        monkeypatch,
+        stored_batch=lambda *_: 3,
+        stored_elsewhere=lambda *_: None,
+        stored_schema=unreadable,
+    )
     assert answers == HeldRows({}, 3, "", "Encountered error while reading file part-0")
 
 

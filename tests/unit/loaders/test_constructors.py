@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 import headwater
-from headwater.connectors import all_connectors
+from headwater.connectors import Connector, all_connectors
 from headwater.loaders import constructors
 from headwater.loaders.constructors import ConnectorCall
 from headwater.loaders.known_keys import known_keys
-from headwater.spec import Connector
 
-BUILT_IN = sorted(name for name, each in all_connectors().items() if each.spark.startswith("headwater."))
+BUILT_IN = sorted(name for name, each in all_connectors().items() if each.built_in)
 
 
 def sides(connector: Connector) -> list[Any]:

@@ -10,12 +10,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field
 
-from headwater.connectors import all_connectors
+from headwater.connectors import Connector, Sink, all_connectors
 from headwater.loaders import json_schema
 from headwater.loaders.json_schema import keys_of, pipeline_schema
 from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys
 from headwater.loaders.known_keys import known_keys
-from headwater.spec import Connector, Delivery, SinkOptions, SinkSide
+from headwater.spec import Delivery, SinkOptions
 
 SCHEMA = pipeline_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -190,8 +190,12 @@ class OutsideSink(SinkOptions):
 
 
 def test_a_connector_from_outside_is_described_as_far_as_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    side = SinkSide(options=OutsideSink, modes=frozenset({"update"}), delivery=Delivery.REPEATS)
-    outside = Connector(name="outside", summary="Outside.", spark="outside.spark", sink=side)
+    class OutsideWriter(Sink[OutsideSink]):
+        options = OutsideSink
+        modes = frozenset({"update"})
+        delivery = Delivery.REPEATS
+
+    outside = Connector(name="outside", summary="Outside.", sink=OutsideWriter())
     installed = {**all_connectors(), "outside": outside}
     monkeypatch.setattr(json_schema, "all_connectors", lambda: installed)
     schema = pipeline_schema()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from headwater.connectors.rate import RateSource
+from headwater.connectors.trial import RateSource
 from headwater.spec import FunctionRef, PipelineSpec, SourceSpec, TableSpec
 from headwater.values import Position, TextPosition
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from headwater.connectors.files.options import FilesSource
 from headwater.errors import Problem
 from headwater.errors.catalogue.files import FILES_BAD_ROWS
 from headwater.spec import SourceSpec
 from headwater.spec.paths import is_uri
 from headwater.values import BadRows
-
-if TYPE_CHECKING:
-    from headwater.connectors.files.options import FilesSource
 
 BINARY = ("avro", "orc", "parquet")
 SIFTED = (BadRows.DROP, BadRows.QUARANTINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,35 +16,15 @@ from pydantic import (
     model_validator,
 )
 
-from headwater.connectors.files import bad_rows
 from headwater.connectors.files.folders import (
-    KEYS,
     READ,
     WRITTEN,
-    ignored_at,
-    is_left_to_spark,
-    may_add_columns,
-    waiting_at,
 )
 from headwater.connectors.options import SchemaField, read_schema
-from headwater.errors import Problem
-from headwater.errors.catalogue.connectors import (
-    FILES_CSV_COLUMN,
-    FILES_NO_COLUMNS,
-    FILES_PARTITION_COLUMN,
-    FILES_TEXT_COLUMN,
-)
 from headwater.spec import (
-    CleanUp,
-    Connector,
-    Delivery,
     Schema,
     SinkOptions,
-    SinkSide,
-    SinkSpec,
     SourceOptions,
-    SourceSide,
-    Waiting,
 )
 from headwater.spec.paths import ProjectPath, as_glob, is_uri
 from headwater.values import Duration, nearest
@@ -56,7 +35,7 @@ _SIZE = re.compile(r"(\d+)\s*(b|kb|mb|gb|tb)?$", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 
 # Options of Spark that choose among the files of a folder.
-_CHOOSING = ("pathglobfilter", "modifiedafter", "modifiedbefore", "maxfileage", "filenameonly")
+CHOOSING = ("pathglobfilter", "modifiedafter", "modifiedbefore", "maxfileage", "filenameonly")
 
 # Keys that only some formats take; a key that would do nothing is refused.
 READ_FORMATS = {
@@ -322,112 +301,3 @@ class FilesSink(SinkOptions):
         _only_local(self)
         _only_compactable(self)
         return self
-
-
-STREAM_KEYS = ("max_files_per_batch", "max_bytes_per_batch", "latest_first", "max_file_age", "file_name_only")
-
-
-def _read_places(options: FilesSource) -> tuple[str, ...]:
-    return options.path
-
-
-def _clean_up(options: FilesSource) -> CleanUp | None:
-    return CleanUp(options.archive_to) if options.clean_up else None
-
-
-def _passes_by(options: FilesSource) -> tuple[str, ...]:
-    keys = [key for key in ("max_file_age", "file_name_only") if getattr(options, key)]
-    return (*keys, *(option for option in options.options if option.lower() in _CHOOSING))
-
-
-def _waiting(options: FilesSource) -> Waiting | None:
-    if _passes_by(options):
-        return None
-    return waiting_at(options.globs, {key: getattr(options, key) for key in KEYS}, options.options)
-
-
-def _ignored(options: FilesSource) -> tuple[str, ...]:
-    return () if is_left_to_spark(options.options) else ignored_at(options.globs)
-
-
-def _written_places(options: FilesSink) -> tuple[str, ...]:
-    return (options.path,)
-
-
-def _has_upkeep(options: FilesSink) -> bool:
-    """A manifest that is not wanted any more is taken away, so only other stores have nothing to do."""
-    return not is_uri(options.path)
-
-
-def _jars(options: FilesSource | FilesSink) -> tuple[str, ...]:
-    return ("avro",) if options.format == "avro" else ()
-
-
-def _columns(options: FilesSource) -> Schema | None:
-    """The declared columns; Spark adds those that it finds in the names of folders."""
-    if options.infer_schema or may_add_columns(options.path, options.options):
-        return None
-    return options.columns or Schema.of("value string")
-
-
-def _refuses(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
-    """What Spark would only find out while it writes the first batch."""
-    options = sink.options
-    assert isinstance(options, FilesSink), "a files sink has its own options"
-    partitioned = {column.lower() for column in options.partition_by}
-    known = {name.lower() for name in columns}
-    for column in options.partition_by:
-        if column.lower() not in known:
-            yield FILES_PARTITION_COLUMN.at(
-                sink.at("partition_by"), name=sink.name, column=column, known=", ".join(columns)
-            )
-    rest = {name: type_ for name, type_ in columns.items() if name.lower() not in partitioned}
-    if not rest:
-        yield FILES_NO_COLUMNS.at(sink.at("partition_by"), name=sink.name)
-    if options.format == "text" and list(rest.values()) != ["string"]:
-        shown = ", ".join(f"{name} {type_}" for name, type_ in rest.items())
-        yield FILES_TEXT_COLUMN.at(sink.at("format"), name=sink.name, columns=shown)
-    for name, type_ in rest.items() if options.format == "csv" else ():
-        if type_.startswith(("struct<", "array<", "map<")) or type_ == "binary":
-            yield FILES_CSV_COLUMN.at(sink.at("format"), name=sink.name, column=name, type=type_)
-
-
-CONNECTOR = Connector(
-    name="files",
-    summary="Files in a folder: avro, csv, json, orc, parquet, text, xml.",
-    spark="headwater.connectors.files.spark",
-    source=SourceSide(
-        options=FilesSource,
-        replayable=True,
-        refreshes=True,
-        static_copies=True,
-        stream_keys=STREAM_KEYS,
-        places=_read_places,
-        columns=_columns,
-        jars=_jars,
-        clean_up=_clean_up,
-        passes_by=_passes_by,
-        waiting=_waiting,
-        ignored=_ignored,
-        judges=bad_rows.judges,
-        judging_keys=JUDGING_KEYS,
-        admits=bad_rows.admits,
-        watches=True,
-        refuses=bad_rows.refusals,
-        # Files in directories that a query ignores count as read for it.
-        fixed_options=("recursiveFileLookup", "basePath"),
-    ),
-    sink=SinkSide(
-        options=FilesSink,
-        modes=frozenset({"append"}),
-        delivery=Delivery.IDEMPOTENT,
-        stores=True,
-        passes_over=True,
-        fixed_keys=("path", "format", "partition_by"),
-        reads_back=True,
-        places=_written_places,
-        refuses=_refuses,
-        jars=_jars,
-        upkeep=_has_upkeep,
-    ),
-)

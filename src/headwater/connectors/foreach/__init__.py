@@ -1,5 +1,5 @@
-"""A user's function or object, called with each row on the executors."""
+"""A user's function or object, called with each row or each batch."""
 
-from headwater.connectors.foreach.options import CONNECTOR, ForeachSink
+from headwater.connectors.foreach.connector import FOREACH, FOREACH_BATCH, ForeachBatchSink, ForeachSink
 
-__all__ = ["CONNECTOR", "ForeachSink"]
+__all__ = ["FOREACH", "FOREACH_BATCH", "ForeachBatchSink", "ForeachSink"]

@@ -1,60 +1,150 @@
-"""Kafka as others see it."""
+"""Kafka as others see it: what it can do as a source and as a sink."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from headwater.connectors.kafka.message import refuses
-from headwater.connectors.kafka.sink_options import KafkaSink, delivery_by
-from headwater.connectors.kafka.source_options import SOURCE, KafkaSource
-from headwater.spec import Connector, Delivery, SinkSide
+from headwater.connectors.connector import ALL_MODES, Connector, LongTasks, Sink, Source
+from headwater.connectors.contract import Context, Reader, SourceTask
+from headwater.connectors.decoding.options import JUDGING_KEYS
+from headwater.connectors.kafka.message import problems_of
+from headwater.connectors.kafka.sink_options import KafkaSink
+from headwater.connectors.kafka.source_options import (
+    ALWAYS_SAID,
+    BATCH_KEYS,
+    STREAM_KEYS,
+    KafkaSource,
+    places,
+)
+from headwater.errors import Problem
+from headwater.spec import Delivery, Schema, SinkSpec, SourceOptions
+from headwater.values import BadRows
 
-# What Kafka can do as a sink.
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-
-def _places(options: KafkaSink) -> tuple[str, ...]:
-    """The topic; which ones a column names is not known before the rows come."""
-    return (f"{options.topic} at {options.servers}",) if options.topic else ()
-
-
-def _feeds(sink: KafkaSink, source: object) -> bool:
-    """Whether both name a topic of one cluster; a mirror has one name in two clusters."""
-    if not isinstance(source, KafkaSource) or not sink.topic:
-        return False
-    if set(sink.servers.split(",")).isdisjoint(source.servers.split(",")):
-        return False
-    if source.pattern:
-        # The pattern is one of Java; what Python can't read of it is left to the run.
-        with suppress(re.error):
-            return re.fullmatch(source.pattern, sink.topic) is not None
-    return sink.topic in (*(source.topic or ()), *(source.partitions or ()))
-
-
-def _jars(options: KafkaSink) -> tuple[str, ...]:
-    return ("kafka", "avro") if options.value == "avro" else ("kafka",)
-
-
-SINK = SinkSide(
-    options=KafkaSink,
-    modes=frozenset({"append", "update", "complete"}),
-    delivery=Delivery.REPEATS,
-    delivery_by=delivery_by,
-    raised_by="`dedup_header: true`, and readers that drop repeats by the headers that it adds",
-    stores=True,
-    appends=True,
-    places=_places,
-    feeds=_feeds,
-    jars=_jars,
-    refuses=refuses,
-    continuous=True,
-    real_time=True,
+# Spark's own names are for plain PySpark queries; declared sources say the keys.
+_LONG_TASKS = LongTasks(
+    without=(*BATCH_KEYS, *(option for option, key in ALWAYS_SAID.items() if key in BATCH_KEYS))
 )
 
+
+class KafkaReader(Source[KafkaSource]):
+    """Messages of topics, each with a verdict on its key and value."""
+
+    options = KafkaSource
+    replayable = True
+    stream_keys = STREAM_KEYS
+    batch_keys = ("end",)
+    first_start_keys = ("start",)
+    validity_keys = JUDGING_KEYS
+    continuous = _LONG_TASKS
+    real_time = _LONG_TASKS
+    same_offsets = True
+
+    def places(self, options: KafkaSource) -> tuple[str, ...]:
+        return places(options)
+
+    def columns(self, options: KafkaSource) -> Schema:
+        return options.columns
+
+    def jars(self, options: KafkaSource) -> tuple[str, ...]:
+        return ("kafka",)
+
+    def validates(self, options: KafkaSource, bad_rows: BadRows) -> bool:
+        return True
+
+    def read_validated(
+        self,
+        spark: SparkSession,
+        options: KafkaSource,
+        context: Context,
+        *,
+        max_row_bytes: int | None,
+        replayed: Callable[[], DataFrame] | None,
+    ) -> DataFrame:
+        from headwater.connectors.kafka.source import read_validated
+
+        return read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
+
+    def watch(
+        self, spark: SparkSession, options: KafkaSource, context: Context, readers: list[Reader]
+    ) -> SourceTask:
+        from headwater.connectors.kafka.source import watch
+
+        return watch(spark, options, context, readers)
+
+    def partitions(self, spark: SparkSession, options: KafkaSource) -> int:
+        from headwater.connectors.kafka.cluster import slots
+
+        return slots(spark, options)
+
+
+class KafkaWriter(Sink[KafkaSink]):
+    """Rows as messages."""
+
+    options = KafkaSink
+    modes = ALL_MODES
+    delivery = Delivery.REPEATS
+    raised_by = "`dedup_header: true`, and readers that drop repeats by the headers that it adds"
+    stores = True
+    appends = True
+    continuous = True
+    real_time = True
+
+    def places(self, options: KafkaSink) -> tuple[str, ...]:
+        """The topic; which ones a column names is not known before the rows come."""
+        return (f"{options.topic} at {options.servers}",) if options.topic else ()
+
+    def jars(self, options: KafkaSink) -> tuple[str, ...]:
+        return ("kafka", "avro") if options.value == "avro" else ("kafka",)
+
+    def delivers(self, options: KafkaSink) -> Delivery:
+        if options.acks != "all":
+            return Delivery.UNCONFIRMED
+        return Delivery.MARKED if options.dedup_header else self.delivery
+
+    def feeds(self, options: KafkaSink, source: SourceOptions) -> bool:
+        """Whether both name a topic of one cluster; a mirror has one name in two clusters."""
+        if not isinstance(source, KafkaSource) or not options.topic:
+            return False
+        if set(options.servers.split(",")).isdisjoint(source.servers.split(",")):
+            return False
+        if source.pattern:
+            # The pattern is one of Java; what Python can't read of it is left to the run.
+            with suppress(re.error):
+                return re.fullmatch(source.pattern, options.topic) is not None
+        return options.topic in (*(source.topic or ()), *(source.partitions or ()))
+
+    def problems(self, sink: SinkSpec, columns: Mapping[str, str]) -> Iterable[Problem]:
+        return problems_of(sink, columns)
+
+    def outgoing(self, rows: DataFrame, options: KafkaSink, context: Context) -> DataFrame:
+        from headwater.connectors.kafka.sink import outgoing
+
+        return outgoing(rows, options, context)
+
+    def write_stream(
+        self, writer: DataStreamWriter, options: KafkaSink, context: Context
+    ) -> DataStreamWriter:
+        from headwater.connectors.kafka.sink import write_stream
+
+        return write_stream(writer, options, context)
+
+    def write_batch(self, rows: DataFrame, options: KafkaSink, context: Context) -> None:
+        from headwater.connectors.kafka.sink import write_batch
+
+        write_batch(rows, options, context)
+
+
 CONNECTOR = Connector(
-    name="kafka",
-    summary="Topics of an Apache Kafka cluster.",
-    spark="headwater.connectors.kafka.spark",
-    source=SOURCE,
-    sink=SINK,
+    "kafka",
+    "Topics of an Apache Kafka cluster.",
+    source=KafkaReader(),
+    sink=KafkaWriter(),
+    spark_formats=("kafka",),
 )

@@ -168,7 +168,7 @@ class Message:
         self.wrong.append(Wrong(key, problem))
 
 
-def refuses(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
+def problems_of(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
     """What Spark would only find out while it writes the first batch."""
     options = sink.options
     assert isinstance(options, KafkaSink), "a Kafka sink has its own options"

@@ -13,7 +13,7 @@ from pyspark.sql.functions import expr, monotonically_increasing_id
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.contract import Context
-from headwater.connectors.foreach_batch.spark import computed_once
+from headwater.connectors.foreach.connector import computed_once
 from headwater.connectors.kafka.message import PARTS, Message, row_hash, with_marks
 from headwater.connectors.kafka.sink_options import KafkaSink, producer_settings
 from headwater.connectors.options import hidden, plain, revealed

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from headwater.connectors.kafka.servers import Servers, topic_name
-from headwater.spec import Delivery, SinkOptions
+from headwater.spec import SinkOptions
 from headwater.spec.paths import absolute, project_root
 from headwater.values import Duration, nearest
 
@@ -264,10 +264,3 @@ def producer_settings(sink: KafkaSink) -> dict[str, str]:
         "kafka.linger.ms": None if sink.linger is None else str(sink.linger.milliseconds),
     }
     return {option: value for option, value in said.items() if value is not None}
-
-
-def delivery_by(sink: KafkaSink) -> Delivery | None:
-    """What the keys change about the delivery."""
-    if sink.acks != "all":
-        return Delivery.UNCONFIRMED
-    return Delivery.MARKED if sink.dedup_header else None

@@ -21,18 +21,18 @@ from headwater.errors import PipelineError
 _TIMEZONE = "spark.sql.session.timeZone"
 
 
-def read_judged(
+def read_validated(
     spark: SparkSession,
     options: KafkaSource,
     context: Context,
     *,
     max_row_bytes: int | None,
-    again: Callable[[], DataFrame] | None,
+    replayed: Callable[[], DataFrame] | None,
 ) -> DataFrame:
-    """Messages, each with a verdict; `again` reads messages that were set aside and are fed once more."""
+    """Messages, each with a verdict; `replayed` reads messages that were set aside and are fed once more."""
     raw = raw_messages(spark, options, context)
-    if again is not None:
-        raw = raw.unionByName(_as_messages(again()))
+    if replayed is not None:
+        raw = raw.unionByName(_as_messages(replayed()))
     return judged(raw, options, context, max_row_bytes)
 
 

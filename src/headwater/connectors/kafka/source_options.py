@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from headwater.connectors.decoding.options import JUDGING_KEYS, Decoded
+from headwater.connectors.decoding.options import Decoded
 from headwater.connectors.kafka.positions import At, EndField, Place, StartField, partition_number
 from headwater.connectors.kafka.servers import Servers, topic_name
-from headwater.spec import LongTasks, Schema, SourceOptions, SourceSide
-from headwater.values import BadRows, Duration, Secret
+from headwater.spec import SourceOptions
+from headwater.values import Duration, Secret
 
 STREAM_KEYS = (
     "max_rows_per_batch",
@@ -19,7 +19,7 @@ STREAM_KEYS = (
     "longest_wait",
     "on_new_topic",
 )
-_BATCH_KEYS = (
+BATCH_KEYS = (
     "max_rows_per_batch",
     "min_rows_per_batch",
     "longest_wait",
@@ -27,7 +27,7 @@ _BATCH_KEYS = (
     "rows_per_partition",
 )
 """Keys that say how large batches and their tasks are; they do nothing where tasks don't end."""
-_ALWAYS_SAID = {
+ALWAYS_SAID = {
     "subscribe": "topic",
     "subscribepattern": "pattern",
     "assign": "partitions",
@@ -92,7 +92,7 @@ class KafkaSource(Decoded, Servers, SourceOptions):
     """Messages of one or more topics."""
 
     also_called = {
-        **_ALWAYS_SAID,
+        **ALWAYS_SAID,
         "auto.offset.reset": "start",
         "scan.startup.mode": "start",
         "consumer_group": "group",
@@ -162,7 +162,7 @@ class KafkaSource(Decoded, Servers, SourceOptions):
             )
         _limits(self)
         for option in self.options:
-            key = _ALWAYS_SAID.get(option.lower())
+            key = ALWAYS_SAID.get(option.lower())
             if key:
                 raise ValueError(f"`options` has `{option}`, which the key `{key}` says; write the key")
         return self
@@ -178,14 +178,6 @@ def _limits(source: KafkaSource) -> None:
         raise ValueError("`group_prefix` does nothing beside `group`; leave one of them out")
 
 
-def _judges(options: KafkaSource, bad_rows: BadRows) -> bool:
-    return True
-
-
-def _columns(options: KafkaSource) -> Schema:
-    return options.columns
-
-
 def places(options: KafkaSource) -> tuple[str, ...]:
     """The topics; the servers may change while the topics stay the same."""
     if options.topic:
@@ -199,26 +191,3 @@ def places(options: KafkaSource) -> tuple[str, ...]:
 def named_in(place: Place) -> tuple[tuple[str, int | None], ...]:
     """The topics and partitions that a start or an end names."""
     return () if isinstance(place, At) else tuple(place.named())
-
-
-# Spark's own names are for plain PySpark queries; declared sources say the keys.
-_LONG_TASKS = LongTasks(
-    asks=True, without=(*_BATCH_KEYS, *(option for option, key in _ALWAYS_SAID.items() if key in _BATCH_KEYS))
-)
-
-SOURCE = SourceSide(
-    options=KafkaSource,
-    replayable=True,
-    columns=_columns,
-    judges=_judges,
-    judging_keys=JUDGING_KEYS,
-    jars=lambda _: ("kafka",),
-    places=places,
-    stream_keys=STREAM_KEYS,
-    batch_keys=("end",),
-    first_start_keys=("start",),
-    watches=True,
-    continuous=_LONG_TASKS,
-    real_time=_LONG_TASKS,
-    switches=True,
-)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.connectors.kafka import KafkaSink
-from headwater.connectors.kafka.message import HEADERS_TYPE, Message, literal, refuses
+from headwater.connectors.kafka.message import HEADERS_TYPE, Message, literal, problems_of
 from headwater.spec import SinkSpec
 from headwater.values import parse_trigger
 
@@ -140,5 +140,7 @@ def test_marks_need_batches(trigger: str) -> None:
         {"servers": "localhost:9092", "topic": "t", "value": "ad", "dedup_header": True}
     )
     sink = SinkSpec(name="out", reads="r", connector="kafka", options=options, trigger=parse_trigger(trigger))
-    assert [each.code for each in refuses(sink, COLUMNS)] == ["HW-KAFKA-DEDUP-TRIGGER"]
-    assert list(refuses(sink.model_copy(update={"trigger": parse_trigger("every 1 second")}), COLUMNS)) == []
+    assert [each.code for each in problems_of(sink, COLUMNS)] == ["HW-KAFKA-DEDUP-TRIGGER"]
+    assert (
+        list(problems_of(sink.model_copy(update={"trigger": parse_trigger("every 1 second")}), COLUMNS)) == []
+    )

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from headwater.connectors.kafka import KafkaSink
-from headwater.connectors.kafka.connector import SINK
+from headwater.connectors.kafka.connector import KafkaWriter
 from headwater.connectors.kafka.sink_options import producer_settings
 from headwater.spec import Delivery
 
@@ -46,7 +46,7 @@ def test_typed_keys_speak_to_the_producer() -> None:
     ],
 )
 def test_the_keys_choose_the_delivery(written: dict[str, Any], delivery: Delivery) -> None:
-    assert SINK.delivers(read(topic="t", **written)) is delivery
+    assert KafkaWriter().delivers(read(topic="t", **written)) is delivery
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_schema_file_holds_a_record(tmp_path: Path, text: str) -> None:
 
 
 def test_a_topic_is_a_place_and_a_column_of_topics_none() -> None:
-    assert SINK.places(read(topic="t")) == (f"t at {SERVERS}",)
-    assert SINK.places(read(topic_column="t")) == ()
-    assert SINK.jars(read(topic="t")) == ("kafka",)
-    assert SINK.jars(read(topic="t", value="avro")) == ("kafka", "avro")
+    assert KafkaWriter().places(read(topic="t")) == (f"t at {SERVERS}",)
+    assert KafkaWriter().places(read(topic_column="t")) == ()
+    assert KafkaWriter().jars(read(topic="t")) == ("kafka",)
+    assert KafkaWriter().jars(read(topic="t", value="avro")) == ("kafka", "avro")

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from headwater.connectors import all_connectors
+from headwater.connectors import Connector, all_connectors
 from headwater.engine import class_path
-from headwater.engine.class_path import package_of, spark_module
-from headwater.spec import Connector
+from headwater.engine.class_path import package_of, send_by_value
 
 FILES = {
     "hwt_plain/__init__.py": "",
     "hwt_plain/tasks.py": "def task():\n    return 'sent'\n",
-    "hwt_plain/spark.py": "from hwt_plain.tasks import task\n",
+    "hwt_plain/sink.py": "from headwater.connectors import Sink\nclass Plain(Sink):\n    pass\n",
     "hwt_shared/one/__init__.py": "",
     "hwt_shared/one/deep/__init__.py": "",
     "hwt_shared/one/deep/spark.py": "",
@@ -44,7 +43,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("module", "package"),
     [
-        ("hwt_plain.spark", "hwt_plain"),
+        ("hwt_plain.sink", "hwt_plain"),
         ("hwt_shared.one.deep.spark", "hwt_shared.one"),
         ("hwt_single", "hwt_single"),
     ],
@@ -56,10 +55,12 @@ def test_the_package_of_a_module(module: str, package: str) -> None:
 
 @pytest.mark.usefixtures("site")
 def test_code_from_outside_needs_no_package_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"plain": Connector("plain", "Plain.", "hwt_plain.spark")}
+    known = {"plain": Connector("plain", "Plain.", sink=import_module("hwt_plain.sink").Plain())}
     monkeypatch.setattr(class_path, "all_connectors", lambda: known)
-    assert b"hwt_plain.tasks" in cloudpickle.dumps(import_module("hwt_plain.tasks").task)  # type: ignore[no-untyped-call]
-    sent = cloudpickle.dumps(spark_module("plain").task)  # type: ignore[no-untyped-call]
+    task = import_module("hwt_plain.tasks").task
+    assert b"hwt_plain.tasks" in cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
+    send_by_value("plain")
+    sent = cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
     with monkeypatch.context() as elsewhere:
         for name in [name for name in sys.modules if name.startswith("hwt_")]:
             elsewhere.setitem(sys.modules, name, None)
@@ -68,5 +69,5 @@ def test_code_from_outside_needs_no_package_where_it_runs(monkeypatch: pytest.Mo
 
 def test_built_in_code_is_sent_by_name() -> None:
     for name in sorted(all_connectors()):
-        spark_module(name)
+        send_by_value(name)
     assert "headwater" not in cloudpickle.list_registry_pickle_by_value()  # type: ignore[no-untyped-call]

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from headwater.connectors.files import FilesSink
-from headwater.connectors.files.spark import held_schema
+from headwater.connectors.files.output import stored_schema
 
 
 def held(format: str, read: StructType, written: StructType) -> StructType | None:
@@ -26,7 +26,7 @@ def held(format: str, read: StructType, written: StructType) -> StructType | Non
     reader.options = lambda **options: reader
     spark: Any = SimpleNamespace(read=SimpleNamespace(format=lambda name: reader))
     sink = FilesSink.model_validate({"path": "/out", "format": format, "partition_by": "day"})
-    return held_schema(spark, sink, written)
+    return stored_schema(spark, sink, written)
 
 
 def struct(**columns: DataType) -> StructType:

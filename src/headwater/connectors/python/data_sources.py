@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
-from headwater.connectors.python.options import PythonSink, PythonSource
+from headwater.connectors.python.connector import PythonSink, PythonSource
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import (
     PYTHON_METHOD_MISSING,

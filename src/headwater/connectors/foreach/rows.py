@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.contract import Context
 from headwater.connectors.foreach import task
-from headwater.connectors.foreach.options import METHODS, ForeachSink
+from headwater.connectors.foreach.connector import METHODS, ForeachSink
 from headwater.connectors.foreach.unpicklable import blame, line_of
 from headwater.connectors.user_classes import class_problems
 from headwater.errors import PipelineError, Problem

@@ -1,5 +1,0 @@
-"""Rows on the terminal."""
-
-from headwater.connectors.console.options import CONNECTOR, ConsoleSink
-
-__all__ = ["CONNECTOR", "ConsoleSink"]

@@ -1,0 +1,235 @@
+"""Files as others see them: what they can do as a source and as a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.connectors.connector import Connector, Sink, Source
+from headwater.connectors.contract import Admission, Context, Reader, SourceTask, StaticRows, Task
+from headwater.connectors.files import bad_rows as rows_that_fail
+from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
+from headwater.connectors.files.options import CHOOSING, JUDGING_KEYS, FilesSink, FilesSource
+from headwater.errors import Problem
+from headwater.errors.catalogue.connectors import (
+    FILES_CSV_COLUMN,
+    FILES_NO_COLUMNS,
+    FILES_PARTITION_COLUMN,
+    FILES_TEXT_COLUMN,
+)
+from headwater.spec import CleanUp, Delivery, Schema, SinkSpec, SourceSpec, Waiting
+from headwater.spec.paths import is_uri
+from headwater.values import BadRows, Refresh
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
+
+
+class FilesReader(Source[FilesSource]):
+    """Rows of files as they appear, as they are, or as a static table that follows them."""
+
+    options = FilesSource
+    replayable = True
+    static_copies = True
+    stream_keys = (
+        "max_files_per_batch",
+        "max_bytes_per_batch",
+        "latest_first",
+        "max_file_age",
+        "file_name_only",
+    )
+    # Files in directories that a query ignores count as read for it.
+    fixed_options = ("recursiveFileLookup", "basePath")
+    validity_keys = JUDGING_KEYS
+
+    def places(self, options: FilesSource) -> tuple[str, ...]:
+        return options.path
+
+    def columns(self, options: FilesSource) -> Schema | None:
+        """The declared columns; Spark adds those that it finds in the names of folders."""
+        if options.infer_schema or may_add_columns(options.path, options.options):
+            return None
+        return options.columns or Schema.of("value string")
+
+    def jars(self, options: FilesSource) -> tuple[str, ...]:
+        return ("avro",) if options.format == "avro" else ()
+
+    def problems(self, source: SourceSpec) -> Iterable[Problem]:
+        return rows_that_fail.refusals(source)
+
+    def skipping_keys(self, options: FilesSource) -> tuple[str, ...]:
+        keys = [key for key in ("max_file_age", "file_name_only") if getattr(options, key)]
+        return (*keys, *(option for option in options.options if option.lower() in CHOOSING))
+
+    def waiting(self, options: FilesSource) -> Waiting | None:
+        if self.skipping_keys(options):
+            return None
+        return waiting_at(options.globs, {key: getattr(options, key) for key in KEYS}, options.options)
+
+    def ignored(self, options: FilesSource) -> tuple[str, ...]:
+        return () if is_left_to_spark(options.options) else ignored_at(options.globs)
+
+    def clean_up(self, options: FilesSource) -> CleanUp | None:
+        return CleanUp(options.archive_to) if options.clean_up else None
+
+    def validates(self, options: FilesSource, bad_rows: BadRows) -> bool:
+        return rows_that_fail.judges(options, bad_rows)
+
+    def opens(self, options: FilesSource, bad_rows: BadRows) -> bool:
+        return rows_that_fail.admits(options, bad_rows)
+
+    def read_stream(self, spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
+        from headwater.connectors.files.rows import read_stream
+
+        return read_stream(spark, options, context)
+
+    def read_batch(self, spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
+        from headwater.connectors.files.rows import read_batch
+
+        return read_batch(spark, options, context)
+
+    def read_static(
+        self, spark: SparkSession, options: FilesSource, context: Context, refresh: Refresh, *, cache: bool
+    ) -> tuple[DataFrame, tuple[StaticRows, ...]]:
+        from headwater.connectors.files.rows import read_static
+
+        return read_static(spark, options, context, refresh, cache=cache)
+
+    def read_validated(
+        self,
+        spark: SparkSession,
+        options: FilesSource,
+        context: Context,
+        *,
+        max_row_bytes: int | None,
+        replayed: Callable[[], DataFrame] | None,
+    ) -> DataFrame:
+        from headwater.connectors.files.rows import read_validated
+
+        return read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
+
+    def admission(
+        self,
+        spark: SparkSession,
+        options: FilesSource,
+        context: Context,
+        finished: Callable[[], frozenset[str]],
+    ) -> Admission:
+        from headwater.connectors.files.rows import admission
+
+        return admission(spark, options, context, finished)
+
+    def watch(
+        self, spark: SparkSession, options: FilesSource, context: Context, readers: list[Reader]
+    ) -> SourceTask:
+        from headwater.connectors.files.rows import watch
+
+        return watch(options, context, readers)
+
+    def clean_up_task(self, options: FilesSource, context: Context, readers: Iterable[Reader]) -> Task:
+        from headwater.connectors.files.rows import clean_up
+
+        return clean_up(options, context, readers)
+
+
+class FilesWriter(Sink[FilesSink]):
+    """Spark's file sink, which lists the committed files in `_spark_metadata`."""
+
+    options = FilesSink
+    modes = frozenset({"append"})
+    delivery = Delivery.IDEMPOTENT
+    stores = True
+    fixed_keys = ("path", "format", "partition_by")
+
+    def places(self, options: FilesSink) -> tuple[str, ...]:
+        return (options.path,)
+
+    def jars(self, options: FilesSink) -> tuple[str, ...]:
+        return ("avro",) if options.format == "avro" else ()
+
+    def problems(self, sink: SinkSpec, columns: Mapping[str, str]) -> Iterable[Problem]:
+        return column_problems(sink, columns)
+
+    def write_stream(
+        self, writer: DataStreamWriter, options: FilesSink, context: Context
+    ) -> DataStreamWriter:
+        from headwater.connectors.files.output import write_stream
+
+        return write_stream(writer, options)
+
+    def write_batch(self, rows: DataFrame, options: FilesSink, context: Context) -> None:
+        from headwater.connectors.files.output import write_batch
+
+        write_batch(rows, options)
+
+    def read_back(self, spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
+        from headwater.connectors.files.output import read_back
+
+        return read_back(spark, options, written)
+
+    def has_upkeep(self, options: FilesSink) -> bool:
+        """A manifest that is not wanted any more is taken away, so only other stores have nothing to do."""
+        return not is_uri(options.path)
+
+    def upkeep(
+        self, spark: SparkSession, options: FilesSink, context: Context, *, checkpoint: Path, patience: float
+    ) -> Task:
+        from headwater.connectors.files.output import upkeep
+
+        return upkeep(spark, options, context, checkpoint=checkpoint, patience=patience)
+
+    def stored_schema(
+        self, spark: SparkSession, options: FilesSink, written: StructType
+    ) -> StructType | None:
+        from headwater.connectors.files.output import stored_schema
+
+        return stored_schema(spark, options, written)
+
+    def stored_batch(self, spark: SparkSession, options: FilesSink) -> int | None:
+        from headwater.connectors.files.output import stored_batch
+
+        return stored_batch(spark, options)
+
+    def stored_elsewhere(self, options: FilesSink) -> str | None:
+        from headwater.connectors.files.sink_folder import named_outside
+
+        return None if is_uri(options.path) else named_outside(Path(options.path))
+
+    def forget_batch(self, spark: SparkSession, options: FilesSink, batch: int) -> None:
+        from headwater.connectors.files.output import forget_batch
+
+        forget_batch(spark, options, batch)
+
+
+def column_problems(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
+    """What Spark would only find out while it writes the first batch."""
+    options = sink.options
+    assert isinstance(options, FilesSink), "a files sink has its own options"
+    partitioned = {column.lower() for column in options.partition_by}
+    known = {name.lower() for name in columns}
+    for column in options.partition_by:
+        if column.lower() not in known:
+            yield FILES_PARTITION_COLUMN.at(
+                sink.at("partition_by"), name=sink.name, column=column, known=", ".join(columns)
+            )
+    rest = {name: type_ for name, type_ in columns.items() if name.lower() not in partitioned}
+    if not rest:
+        yield FILES_NO_COLUMNS.at(sink.at("partition_by"), name=sink.name)
+    if options.format == "text" and list(rest.values()) != ["string"]:
+        shown = ", ".join(f"{name} {type_}" for name, type_ in rest.items())
+        yield FILES_TEXT_COLUMN.at(sink.at("format"), name=sink.name, columns=shown)
+    for name, type_ in rest.items() if options.format == "csv" else ():
+        if type_.startswith(("struct<", "array<", "map<")) or type_ == "binary":
+            yield FILES_CSV_COLUMN.at(sink.at("format"), name=sink.name, column=name, type=type_)
+
+
+CONNECTOR = Connector(
+    "files",
+    "Files in a folder: avro, csv, json, orc, parquet, text, xml.",
+    source=FilesReader(),
+    sink=FilesWriter(),
+    spark_formats=("avro", "csv", "json", "orc", "parquet", "text", "xml", "com.databricks.spark.csv"),
+)

@@ -1,0 +1,148 @@
+"""Functions and objects of the user's that take rows or batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field, model_validator
+
+from headwater.connectors.connector import ALL_MODES, Connector, Sink
+from headwater.connectors.contract import Context
+from headwater.errors import Problem
+from headwater.spec import Delivery, FunctionRef, Method, SinkOptions
+from headwater.spec.pipeline import ClassField, FunctionField
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class ForeachSink(SinkOptions):
+    """Calls `function(row)` for each row, or the methods of an object of yours; one of the two keys."""
+
+    also_called = {"class": "object", "foreach": "function", "writer": "object"}
+
+    takes_options = False
+
+    function: FunctionField | None = Field(
+        default=None, description='A function that is called with each row, as `"out.py:send"`.'
+    )
+    object: ClassField | None = Field(
+        default=None,
+        description='A class, as `"out.py:Writer"`. One object for each task gets `open(partition_id, '
+        "epoch_id)`, `process(row)` for each row, `close(error)`; only `process` has to be there.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.function is None) == (self.object is None):
+            has = "neither `function` nor `object` is there" if self.object is None else "it has both forms"
+            raise ValueError(f"{has}; write one of `function:` and `object:`")
+        return self
+
+
+METHODS = (
+    Method("open", ("partition_id", "epoch_id"), required=False),
+    Method("process", ("row",)),
+    Method("close", ("error",), required=False),
+)
+
+
+class ForeachWriter(Sink[ForeachSink]):
+    """Calls the user's code for each row, on the executors."""
+
+    options = ForeachSink
+    modes = ALL_MODES
+    delivery = Delivery.USER
+    passes = ("row",)
+    methods = METHODS
+
+    def functions(self, options: ForeachSink) -> tuple[FunctionRef, ...]:
+        return tuple(ref for ref in (options.function, options.object) if ref)
+
+    def write_stream(
+        self, writer: DataStreamWriter, options: ForeachSink, context: Context
+    ) -> DataStreamWriter:
+        from headwater.connectors.foreach import rows
+
+        return rows.write_stream(writer, options, context)
+
+    def write_batch(self, rows: DataFrame, options: ForeachSink, context: Context) -> None:
+        from headwater.connectors.foreach.rows import write_batch
+
+        write_batch(rows, options, context)
+
+    def code_problems(self, options: ForeachSink, context: Context) -> list[Problem]:
+        from headwater.connectors.foreach.rows import code_problems
+
+        return code_problems(options, context)
+
+
+class ForeachBatchSink(SinkOptions):
+    """Calls `function(batch: DataFrame, batch_id: int)` once for each batch."""
+
+    also_called = {"callback": "function", "foreachBatch": "function", "python": "function"}
+
+    takes_options = False
+
+    function: FunctionField = Field(
+        description='The function, as `"out.py:write"`, relative to the pipeline file.'
+    )
+
+
+class ForeachBatchWriter(Sink[ForeachBatchSink]):
+    """Calls the user's function with a batch that is computed once."""
+
+    options = ForeachBatchSink
+    modes = ALL_MODES
+    delivery = Delivery.USER
+    passes = ("batch", "batch_id")
+
+    def functions(self, options: ForeachBatchSink) -> tuple[FunctionRef, ...]:
+        return (options.function,)
+
+    def write_stream(
+        self, writer: DataStreamWriter, options: ForeachBatchSink, context: Context
+    ) -> DataStreamWriter:
+        return writer.foreachBatch(computed_once(context.load(options.function)))
+
+    def write_batch(self, rows: DataFrame, options: ForeachBatchSink, context: Context) -> None:
+        """One call with all the rows, as batch 0."""
+        computed_once(context.load(options.function))(rows, 0)
+
+
+def computed_once(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], None]:
+    """Compute the batch before the function sees it, and keep it while the function works.
+
+    Spark computes a batch anew for each action in the function (and not at all where there is none), and
+    counts its input rows as often. Computed up front, the counts are those of one pass whatever it does.
+    """
+
+    def call(batch: DataFrame, batch_id: int) -> None:
+        batch.persist()
+        release = batch.unpersist
+        # Functions that were written for plain Spark persist the batch, and let go of it too early for us.
+        for name in ("persist", "cache", "unpersist"):
+            setattr(batch, name, lambda *_, **__: batch)
+        try:
+            batch.count()
+            function(batch, batch_id)
+        finally:
+            release()
+
+    return call
+
+
+FOREACH = Connector(
+    "foreach",
+    "A function or an object of yours, called with each row on the executors.",
+    sink=ForeachWriter(),
+    spark_formats=("foreach",),
+)
+FOREACH_BATCH = Connector(
+    "foreach_batch",
+    "A function of yours, called with each batch and its id.",
+    sink=ForeachBatchWriter(),
+    spark_formats=("foreachbatch",),
+)

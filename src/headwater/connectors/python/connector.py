@@ -1,0 +1,103 @@
+"""Sources and sinks that a class of the user's brings, written for Spark's Python Data Source API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from headwater.connectors.connector import ALL_MODES, Connector, Sink, Source
+from headwater.connectors.contract import Context
+from headwater.connectors.options import SchemaField, read_schema
+from headwater.errors import Problem
+from headwater.spec import ClassRef, Delivery, Schema, SinkOptions, SourceOptions
+from headwater.spec.pipeline import ClassField
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class PythonSource(SourceOptions):
+    """Rows of a class of yours: `streamReader` or `simpleStreamReader` streams, `reader` reads at once."""
+
+    python_class: ClassField = Field(
+        alias="class", description='The DataSource, as `"feeds.py:Tickers"`, relative to the pipeline file.'
+    )
+    columns: SchemaField | None = Field(
+        default=None,
+        alias="schema",
+        description="The columns, where the class leaves them to you; else its `schema()` says them.",
+    )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
+        return read_schema(written, info)
+
+
+class PythonSink(SinkOptions):
+    """Hands rows to a class of yours: to its `streamWriter`, in a batch run to its `writer`."""
+
+    python_class: ClassField = Field(
+        alias="class", description='The DataSource, as `"out.py:Post"`, relative to the pipeline file.'
+    )
+
+
+class PythonReader(Source[PythonSource]):
+    """Rows from the class's readers."""
+
+    options = PythonSource
+    replayable = True
+
+    def functions(self, options: PythonSource) -> tuple[ClassRef, ...]:
+        return (options.python_class,)
+
+    def columns(self, options: PythonSource) -> Schema | None:
+        return options.columns
+
+    def read_stream(self, spark: SparkSession, options: PythonSource, context: Context) -> DataFrame:
+        from headwater.connectors.python.data_sources import read_stream
+
+        return read_stream(spark, options, context)
+
+    def read_batch(self, spark: SparkSession, options: PythonSource, context: Context) -> DataFrame:
+        from headwater.connectors.python.data_sources import read_batch
+
+        return read_batch(spark, options, context)
+
+
+class PythonWriter(Sink[PythonSink]):
+    """Rows to the class's writers."""
+
+    options = PythonSink
+    modes = ALL_MODES
+    delivery = Delivery.USER
+
+    def functions(self, options: PythonSink) -> tuple[ClassRef, ...]:
+        return (options.python_class,)
+
+    def write_stream(
+        self, writer: DataStreamWriter, options: PythonSink, context: Context
+    ) -> DataStreamWriter:
+        from headwater.connectors.python.data_sources import write_stream
+
+        return write_stream(writer, options, context)
+
+    def write_batch(self, rows: DataFrame, options: PythonSink, context: Context) -> None:
+        from headwater.connectors.python.data_sources import write_batch
+
+        write_batch(rows, options, context)
+
+    def code_problems(self, options: PythonSink, context: Context) -> list[Problem]:
+        from headwater.connectors.python.data_sources import code_problems
+
+        return code_problems(options, context)
+
+
+CONNECTOR = Connector(
+    "python",
+    "A class of yours, written for Spark's Python Data Source API.",
+    source=PythonReader(),
+    sink=PythonWriter(),
+)
