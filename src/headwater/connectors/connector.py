@@ -334,6 +334,23 @@ class ChecksCode(Protocol):
 
 
 @dataclass(frozen=True)
+class Failure:
+    """Why a query failed, as Spark says it."""
+
+    message: str
+    text: str
+    """The message with every stack and cause."""
+
+
+@runtime_checkable
+class ExplainsFailures(Protocol):
+    """A source or sink that knows what Spark says when a query fails over it."""
+
+    def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
+        """The failure in our words; None where it is none of its own."""
+
+
+@dataclass(frozen=True)
 class Connector:
     """A connector as it is registered: its name, what it is for, and its two sides."""
 

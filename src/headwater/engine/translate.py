@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
+from headwater.connectors import all_connectors
+from headwater.connectors.connector import ExplainsFailures, Failure
 from headwater.errors import Problem
 from headwater.errors.catalogue import running
 from headwater.errors.catalogue.checks import PIVOT_ON_STREAM, SUBQUERY_OVER_STREAM
-from headwater.errors.catalogue.connectors import REGISTRY_GONE
-from headwater.errors.catalogue.files import FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME
 from headwater.errors.catalogue.pipelines import EXPECTATION_FAILED
 from headwater.errors.catalogue.quarantine import BAD_ROW, FED_AGAIN_UNREADABLE
 from headwater.spark.errors import (
@@ -73,10 +72,6 @@ _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 _UNREAD_FILE = "FAILED_READ_FILE"
 _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 
-# What the guards of the files source raise; their texts stand in the plan, too, which Spark quotes.
-_GUARDED = {entry.code: entry for entry in (FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME)}
-_WRONG_FILE = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({'|'.join(_GUARDED)}) (\S+) (\S+)")
-
 # What stands in the way of a row that can't be read; its parts stand apart by tabs.
 _BAD_ROW = re.compile(
     rf"\[USER_RAISED_EXCEPTION\] {BAD_ROW.code}\t([^\t]*)\t([^\t]*)\t([^\n]*?)(?: SQLSTATE|\n|$)"
@@ -87,9 +82,6 @@ _FAILED_ROW = re.compile(
 )
 _UNREADABLE_ROW = re.compile(rf"\[USER_RAISED_EXCEPTION\] {FED_AGAIN_UNREADABLE.code}\t([^\t]*)\t([^\n]*)")
 _SHOWN_OF_A_ROW = 300
-
-# What the reader of numbered Avro raises on an executor.
-_REGISTRY = re.compile(rf"{REGISTRY_GONE.code}\t(\S+)\t([^\n]*)")
 
 _NO_CONNECTION = re.compile(r"\bjava\.net\.(Connect|UnknownHost|NoRouteToHost)Exception\b")
 
@@ -154,20 +146,12 @@ def failure_problem(
     """Why a running query failed, at the user's own line where there is one."""
     if isinstance(error, SparkGone):
         return _detailed(running.SPARK_GONE.at(None, sink=sink.name, log=str(log.with_name(LOG))), error)
-    file = _WRONG_FILE.search(str(error))
-    if file:
-        params = {"sink": sink.name, "source": file[2], "path": file[3]}
-        return _detailed(_GUARDED[file[1]].at(sink.position, **params), error)
     of_row = _row_problem(str(error), sink, {table.name: table for table in tables})
     if of_row:
         return _detailed(of_row, error)
-    registry = _REGISTRY.search(str(error))
-    if registry:
-        params = {"sink": sink.name, "place": registry[1], "reason": registry[2].rstrip(".")}
-        return _detailed(REGISTRY_GONE.at(sink.position, **params), error)
-    lost = kafka_failure(full_text(error)) or kafka_write_failure(full_text(error))
-    if lost:
-        return _detailed(lost[0].at(sink.position, sink=sink.name, says=lost[1]), error)
+    of_connector = _explained(Failure(str(error), full_text(error)), sink)
+    if of_connector:
+        return _detailed(of_connector, error)
     error = as_spark_said(error, root)
     in_python = python_failure(error, root)
     if in_python:
@@ -194,6 +178,13 @@ def failure_problem(
         return _detailed(running.NO_CONNECTION.at(sink.position, sink=sink.name, says=_lower(says)), error)
     place, says = place_in_tables(error, tables, root) or sink.position, failure_of(error, full_text(error))
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
+
+
+def _explained(failure: Failure, sink: SinkSpec) -> Problem | None:
+    """What a connector makes of a failure: which one it comes from, only they can tell."""
+    sides = (side for each in all_connectors().values() for side in (each.source, each.sink))
+    told = (side.explain(failure, sink) for side in sides if side and isinstance(side, ExplainsFailures))
+    return next(filter(None, told), None)
 
 
 def _row_problem(says: str, sink: SinkSpec, tables: Mapping[str, TableSpec]) -> Problem | None:

@@ -21,7 +21,9 @@ from pydantic import (
 from headwater.connectors.decoding.executors import UNKNOWN
 from headwater.connectors.decoding.schemas import avro_columns, protobuf_columns
 from headwater.connectors.options import Password, SchemaField, read_schema
-from headwater.spec import Schema
+from headwater.errors import Problem
+from headwater.errors.catalogue.connectors import REGISTRY_GONE
+from headwater.spec import Schema, SinkSpec
 from headwater.spec.paths import ProjectPath
 from headwater.spec.schema import Column, quoted
 from headwater.values import nearest
@@ -309,6 +311,19 @@ class Decoded(Decoding):
 
 
 # Which numbers of schemas a source has found known or unknown: notes in the run folder.
+
+
+_REGISTRY = re.compile(rf"{REGISTRY_GONE.code}\t(\S+)\t([^\n]*)")
+"""What the reader of numbered Avro raises on an executor."""
+
+
+def registry_failure(message: str, sink: SinkSpec) -> Problem | None:
+    """A registry that did not answer while a query ran."""
+    gone = _REGISTRY.search(message)
+    if gone is None:
+        return None
+    params = {"sink": sink.name, "place": gone[1], "reason": gone[2].rstrip(".")}
+    return REGISTRY_GONE.at(sink.position, **params)
 
 
 def decisions(folder: Path, source: str) -> Path:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.connectors.connector import Connector, Sink, Source
+from headwater.connectors.connector import Connector, Failure, Sink, Source
 from headwater.connectors.contract import Admission, Context, Reader, SourceTask, StaticRows, Task
 from headwater.connectors.files import bad_rows as rows_that_fail
 from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
@@ -18,6 +19,7 @@ from headwater.errors.catalogue.connectors import (
     FILES_PARTITION_COLUMN,
     FILES_TEXT_COLUMN,
 )
+from headwater.errors.catalogue.files import FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME
 from headwater.spec import CleanUp, Delivery, Schema, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import is_uri
 from headwater.values import BadRows, Refresh
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
+
+
+# What the guards of the source raise; their texts stand in the plan, too, which Spark quotes.
+_GUARDED = {entry.code: entry for entry in (FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME)}
+_WRONG_FILE = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({'|'.join(_GUARDED)}) (\S+) (\S+)")
 
 
 class FilesReader(Source[FilesSource]):
@@ -74,6 +81,12 @@ class FilesReader(Source[FilesSource]):
 
     def clean_up(self, options: FilesSource) -> CleanUp | None:
         return CleanUp(options.archive_to) if options.clean_up else None
+
+    def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
+        wrong = _WRONG_FILE.search(failure.message)
+        if wrong is None:
+            return None
+        return _GUARDED[wrong[1]].at(sink.position, sink=sink.name, source=wrong[2], path=wrong[3])
 
     def validates(self, options: FilesSource, bad_rows: BadRows) -> bool:
         return rows_that_fail.judges(options, bad_rows)

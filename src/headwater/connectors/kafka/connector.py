@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headwater.connectors.connector import ALL_MODES, Connector, LongTasks, Sink, Source
+from headwater.connectors.connector import ALL_MODES, Connector, Failure, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, Reader, SourceTask
-from headwater.connectors.decoding.options import JUDGING_KEYS
+from headwater.connectors.decoding.options import JUDGING_KEYS, registry_failure
+from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
 from headwater.connectors.kafka.message import problems_of
 from headwater.connectors.kafka.sink_options import KafkaSink
 from headwater.connectors.kafka.source_options import (
@@ -78,6 +79,12 @@ class KafkaReader(Source[KafkaSource]):
 
         return watch(spark, options, context, readers)
 
+    def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
+        lost = kafka_failure(failure.text)
+        if lost:
+            return lost[0].at(sink.position, sink=sink.name, says=lost[1])
+        return registry_failure(failure.message, sink)
+
     def partitions(self, spark: SparkSession, options: KafkaSource) -> int:
         from headwater.connectors.kafka.cluster import slots
 
@@ -122,6 +129,10 @@ class KafkaWriter(Sink[KafkaSink]):
 
     def problems(self, sink: SinkSpec, columns: Mapping[str, str]) -> Iterable[Problem]:
         return problems_of(sink, columns)
+
+    def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
+        lost = kafka_write_failure(failure.text)
+        return lost[0].at(sink.position, sink=sink.name, says=lost[1]) if lost else None
 
     def outgoing(self, rows: DataFrame, options: KafkaSink, context: Context) -> DataFrame:
         from headwater.connectors.kafka.sink import outgoing
