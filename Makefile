@@ -9,7 +9,7 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-verify demo-kafka quick test features soak reference pictures outcomes plans bench-check bench-lag bench-kafka docs lock clean force
+.PHONY: help setup demo demo-verify demo-kafka quick test features figures soak reference pictures outcomes plans bench-check bench-lag bench-kafka docs lock clean force
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,9 @@ test: setup ## the whole gate: style, types, import contracts, every test
 
 features: setup ## the contract's rows with their state in the last test run
 	@$(PY) -m scripts.features
+
+figures: setup ## files, lines, and the modules that a command passes (ARGS=--no-walks)
+	@$(PY) -m scripts.figures $(ARGS)
 
 soak: setup ## tests/faults again and again (ROUNDS=10), then what the gate has no time for
 	@$(PY) -m scripts.soak $(ROUNDS)
