@@ -8,8 +8,7 @@ from pathlib import Path
 
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.testing import TEST_DRAW, TEST_WRITE
-from headwater.testing.drawing.event_time import draw_event_time
-from headwater.testing.drawing.frame import draw_counts
+from headwater.testing.drawing.chart import Chart
 from headwater.testing.drawing.picture import picture_of
 from headwater.testing.results import TestResult
 
@@ -20,9 +19,7 @@ def draw(result: TestResult, sink: str | None = None) -> str:
     From left to right stand its batches; upwards goes event time. Where nothing has an event time, the
     picture shows how many rows each batch brought in and gave out.
     """
-    picture = picture_of(result, sink)
-    dated = any(column.dots or column.boxes for column in picture.columns)
-    return draw_event_time(picture) if dated else draw_counts(picture)
+    return Chart.of(picture_of(result, sink)).svg()
 
 
 # Pictures of tests, written to files: one named file, or a folder with one for each test.
@@ -48,8 +45,6 @@ class Pictures:
         """Write the picture of one test; one that never began has none."""
         if not result.steps:
             return
-        # Loaded late: most runs draw nothing.
-
         file = self.path if self.path.suffix == ".svg" else self._file(result.name)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -201,7 +201,8 @@ class Picture:
 
 def picture_of(result: TestResult, sink: str | None) -> Picture:
     """The picture of one sink's query; of the first that ran a batch unless told."""
-    chosen = sink if sink is not None else _first_sink(result)
+    ran = (name for step in result.steps for name, batches in step.batches.items() if batches)
+    chosen = sink if sink is not None else next(ran, None)
     calendar = calendar_of(result)
     story = _Story(result, chosen or "", calendar)
     for step in result.steps:
@@ -216,11 +217,6 @@ def picture_of(result: TestResult, sink: str | None) -> Picture:
         story.micros(story.watermark_after),
         story.undated,
     )
-
-
-def _first_sink(result: TestResult) -> str | None:
-    ran = (name for step in result.steps for name, batches in step.batches.items() if batches)
-    return next(ran, None)
 
 
 @dataclass

@@ -29,15 +29,11 @@ def number(value: float) -> str:
 
 def element(tag: str, content: str = "", /, **attributes: str | float) -> str:
     """One element; the content is SVG already, and `font_size` means `font-size`, `class_` means `class`."""
+    texts = {name: value if isinstance(value, str) else number(value) for name, value in attributes.items()}
     written = "".join(
-        f" {name.strip('_').replace('_', '-')}={quoteattr(clean(_written(value)))}"
-        for name, value in attributes.items()
+        f" {name.strip('_').replace('_', '-')}={quoteattr(clean(text))}" for name, text in texts.items()
     )
     return f"<{tag}{written}>{content}</{tag}>" if content else f"<{tag}{written}/>"
-
-
-def _written(value: str | float) -> str:
-    return value if isinstance(value, str) else number(value)
 
 
 def clean(text: str) -> str:
