@@ -77,8 +77,13 @@ class _Interpolation:
         if any(isinstance(part, SecretName) for part in parts):
             return replace(node, resolved=Secret.of(parts))
         text = "".join(str(part) for part in parts)
-        resolved = resolve(text) if node.plain and _only_substitutions(node.text) else text
-        return replace(node, resolved=resolved, text_position=_still_following(node, text))
+        bodies = all(_BODY.fullmatch(token) for token in _TOKEN.findall(node.text))
+        alone = node.plain and bodies and not _TOKEN.sub("", node.text)
+        position = node.text_position
+        if text.count("\n") != node.text.count("\n"):
+            # The text came to have other lines than the file: only its beginning is known.
+            position = replace(position, follows_lines=False)
+        return replace(node, resolved=resolve(text) if alone else text, text_position=position)
 
     def _parts(self, node: ScalarNode) -> list[str | SecretName]:
         parts: list[str | SecretName] = []
@@ -111,21 +116,10 @@ class _Interpolation:
         return value or ""
 
 
-def _only_substitutions(text: str) -> bool:
-    return all(_BODY.fullmatch(token) for token in _TOKEN.findall(text)) and not _TOKEN.sub("", text)
-
-
 def _place(node: ScalarNode, offset: int) -> Position:
     """Where the `${` at an offset of the text stands in the file."""
     index = node.text.count("${", 0, offset)
     return node.substitutions[index] if node.substitutions else node.position
-
-
-def _still_following(node: ScalarNode, text: str) -> TextPosition:
-    """Where the text came to have other lines than the file, only its beginning is known."""
-    if text.count("\n") == node.text.count("\n"):
-        return node.text_position
-    return replace(node.text_position, follows_lines=False)
 
 
 @dataclass(frozen=True)
@@ -206,16 +200,10 @@ def _unspoilt(spec: PipelineSpec, problems: Sequence[Problem], tree: Node) -> Pi
 
 
 def _places_in(node: Node) -> set[Place | None]:
-    """The places at which a value below the node may lack a substitution."""
-    match node:
-        case MappingNode():
-            return {place for pair in node.pairs for place in _places_in(pair.node)}
-        case SequenceNode():
-            return {place for child in node.children for place in _places_in(child)}
-        case ScalarNode():
-            return {node.position, *node.substitutions}
-        case _:
-            return {node.position}
+    """The places at which a value at or below the node may lack a substitution."""
+    if isinstance(node, ScalarNode):
+        return {node.position, *node.substitutions}
+    return {place for part in node.parts for place in _places_in(part)}
 
 
 def _not_following(first: Sequence[Problem], others: Iterable[Problem], tree: Node) -> list[Problem]:
@@ -235,10 +223,6 @@ def _not_following(first: Sequence[Problem], others: Iterable[Problem], tree: No
 
 
 def _pairs(node: Node) -> Iterator[Pair]:
-    if isinstance(node, MappingNode):
-        for pair in node.pairs:
-            yield pair
-            yield from _pairs(pair.node)
-    elif isinstance(node, SequenceNode):
-        for child in node.children:
-            yield from _pairs(child)
+    yield from node.pairs if isinstance(node, MappingNode) else ()
+    for part in node.parts:
+        yield from _pairs(part)

@@ -38,6 +38,11 @@ class Node(ABC):
     def kind(self) -> str:
         """What it is, in words for a sentence: "a list"."""
 
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The values one level below."""
+        return ()
+
     def step(self, step: Step) -> tuple[Position, Node] | None:
         """The value under one key or index, and where its key (or itself) stands."""
         return None
@@ -112,6 +117,10 @@ class SequenceNode(Node):
     def kind(self) -> str:
         return "a list"
 
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return self.children
+
     def step(self, step: Step) -> tuple[Position, Node] | None:
         if not isinstance(step, int) or not 0 <= step < len(self.children):
             return None
@@ -142,6 +151,10 @@ class MappingNode(Node):
     @property
     def kind(self) -> str:
         return "keys with values"
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        return tuple(pair.node for pair in self.pairs)
 
     def step(self, step: Step) -> tuple[Position, Node] | None:
         return next(((pair.key_position, pair.node) for pair in self.pairs if pair.key == step), None)

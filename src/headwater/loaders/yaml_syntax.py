@@ -6,15 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ruamel.yaml.error import MarkedYAMLError, StringMark
+from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.reader import ReaderError
 
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import (
-    YAML_AFTER_VALUE,
-    YAML_CHARACTER,
     YAML_COMMA,
-    YAML_ESCAPE,
     YAML_INDENT,
     YAML_LIST,
     YAML_NO_COLON,
@@ -24,8 +21,8 @@ from headwater.errors.catalogue.pipelines import (
     YAML_QUOTE_SUBSTITUTION,
     YAML_SYNTAX,
     YAML_TAB,
-    YAML_TAG,
     YAML_UNCLOSED,
+    YAML_UNSUPPORTED,
 )
 from headwater.loaders.yaml_nodes import Source, shown
 
@@ -56,12 +53,11 @@ def explain(error: Exception, source: Source, reached: int, bracket: int | None)
 
     `reached` is how far it had come, `bracket` the place of the innermost bracket that is still open.
     """
-    if isinstance(error, ReaderError):
-        return _character(error, source)
     stumble = _stumble(error, source, reached)
     if bracket is not None and "while parsing a flow" in stumble.says:
         stumble = replace(stumble, context=bracket)
-    problem = _tab(stumble) or _by_message(stumble) or _plain_words(stumble)
+    translate = next((each for words, each in _TRANSLATIONS if words in stumble.says), _plain_words)
+    problem = _tab(stumble) or translate(stumble)
     return replace(problem, detail=str(error))
 
 
@@ -72,23 +68,13 @@ def glued(line: str) -> tuple[str, str] | None:
 
 
 def _stumble(error: Exception, source: Source, reached: int) -> _Stumble:
+    if isinstance(error, ReaderError):
+        reached = error.position
     if not isinstance(error, MarkedYAMLError):
         return _Stumble(source, "", reached, reached)
     # The place of the problem is the better one; some errors have only the place of its context.
-    offset = _offset(error.problem_mark, _offset(error.context_mark, reached))
-    says = f"{error.context or ''} | {error.problem or ''}"
-    return _Stumble(source, says, offset, _offset(error.context_mark, offset))
-
-
-def _offset(mark: StringMark | None, otherwise: int) -> int:
-    return otherwise if mark is None else int(mark.index)
-
-
-def _character(error: ReaderError, source: Source) -> Problem:
-    found = source.text[error.position]
-    code = ord(found)
-    escape = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    return YAML_CHARACTER.at(source.at(error.position), character=f"U+{code:04X}", escape=escape)
+    marks = [mark.index for mark in (error.problem_mark, error.context_mark) if mark is not None] or [reached]
+    return _Stumble(source, f"{error.context or ''} | {error.problem or ''}", marks[0], marks[-1])
 
 
 def _tab(stumble: _Stumble) -> Problem | None:
@@ -97,13 +83,6 @@ def _tab(stumble: _Stumble) -> Problem | None:
         return None
     start = stumble.source.at(stumble.offset)
     return YAML_TAB.at(replace(start, column=indent.index("\t") + 1))
-
-
-def _by_message(stumble: _Stumble) -> Problem | None:
-    for words, translate in _TRANSLATIONS:
-        if words in stumble.says:
-            return translate(stumble)
-    return None
 
 
 def _plain_words(stumble: _Stumble) -> Problem:
@@ -150,10 +129,6 @@ def _no_key(source: Source, number: int) -> Problem:
     if pair := glued(line):
         return YAML_NO_SPACE.at(place, found=pair[0], suggestion=pair[1])
     return YAML_NO_COLON.at(place, line=shown(line))
-
-
-def _no_colon(stumble: _Stumble) -> Problem:
-    return _no_key(stumble.source, stumble.source.at(stumble.context).line)
 
 
 def _bracket(stumble: _Stumble) -> Problem:
@@ -205,14 +180,9 @@ def _start(stumble: _Stumble) -> Problem:
 
 
 def _block_end(stumble: _Stumble) -> Problem:
-    before = stumble.line[: stumble.source.at(stumble.offset).column - 1]
-    if before.strip(" -"):
-        return YAML_AFTER_VALUE.at(stumble.source.at(stumble.offset))
-    return YAML_INDENT.at(stumble.source.at(stumble.offset))
-
-
-def _document_start(stumble: _Stumble) -> Problem:
-    return _block_end(stumble) if "<block " in stumble.says else _plain_words(stumble)
+    place = stumble.source.at(stumble.offset)
+    alone = not stumble.line[: place.column - 1].strip(" -")
+    return YAML_INDENT.at(place) if alone and "<block " in stumble.says else _plain_words(stumble)
 
 
 def _unclosed_quote(stumble: _Stumble) -> Problem:
@@ -221,24 +191,23 @@ def _unclosed_quote(stumble: _Stumble) -> Problem:
 
 
 def _tag(stumble: _Stumble) -> Problem:
-    words = stumble.source.text[stumble.context :].split(maxsplit=1)
-    return YAML_TAG.at(stumble.source.at(stumble.context), tag=shown(words[0]) if words else "!")
+    found = shown(stumble.source.text[stumble.context :].partition(" ")[0]) or "!"
+    return YAML_UNSUPPORTED.at(stumble.source.at(stumble.context), what="YAML tags", found=found)
 
 
 # What the parser says, by the part of its message that tells the cases apart; the first that fits counts.
 _TRANSLATIONS: tuple[tuple[str, Callable[[_Stumble], Problem]], ...] = (
     ("mapping values are not allowed here", _stray_colon),
-    ("could not find expected ':'", _no_colon),
+    ("could not find expected ':'", lambda at: _no_key(at.source, at.source.at(at.context).line)),
     ("sequence entries are not allowed here", lambda at: YAML_LIST.at(at.source.at(at.offset))),
     ("that cannot start any token", _start),
     ("while parsing a flow", _bracket),
     ("unexpected end of stream", _unclosed_quote),
     ("unexpected document separator", _unclosed_quote),
-    ("while scanning a double-quoted scalar", lambda at: YAML_ESCAPE.at(at.source.at(at.offset))),
     ("while scanning an alias", _start),
     ("while scanning an anchor", _start),
     ("while scanning a block scalar", _start),
     ("tag", _tag),
     ("expected <block end>", _block_end),
-    ("expected '<document start>'", _document_start),
+    ("expected '<document start>'", _block_end),
 )

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import DocumentStartEvent, Event
 
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import (
@@ -16,16 +11,14 @@ from headwater.errors.catalogue.pipelines import (
     FILE_NOT_THERE,
     FILE_UNREADABLE,
     NOT_UTF8,
-    YAML_DIRECTIVE,
-    YAML_DOCUMENTS,
-    YAML_EMPTY,
     YAML_NO_SPACE,
     YAML_NOT_MAPPING,
     YAML_TOO_LARGE,
+    YAML_UNSUPPORTED,
 )
 from headwater.loaders.yaml_builder import TreeBuilder
 from headwater.loaders.yaml_nodes import MappingNode, Node, Pair, ScalarNode, SequenceNode, Source, shown
-from headwater.loaders.yaml_syntax import explain, glued
+from headwater.loaders.yaml_syntax import glued
 from headwater.values import Position, nearest
 
 __all__ = ["MappingNode", "Node", "Pair", "ScalarNode", "SequenceNode", "parse_tree", "read_tree"]
@@ -46,50 +39,26 @@ def parse_tree(text: str, file: str) -> MappingNode:
     if problem:
         raise PipelineError(problem)
     builder = TreeBuilder(source)
-    documents = 0
-    for event in _events(source, builder):
-        documents += isinstance(event, DocumentStartEvent)
-        if documents > 1:
-            builder.problems.append(YAML_DOCUMENTS.at(source.at(event.start_mark.index)))
-            break
-        if not builder.feed(event):
-            break
+    root = builder.build()
     if builder.problems:
-        raise PipelineError(*sorted(builder.problems, key=_place))
-    return _top_level(builder.root, source)
-
-
-def _events(source: Source, builder: TreeBuilder) -> Iterator[Event]:
-    """The parser's events; an error of the parser ends them and becomes a problem."""
-    events = YAML(typ="safe", pure=True).parse(source.text)
-    reached = 0
-    while True:
-        try:
-            event = next(events, None)
-        except (YAMLError, ValueError, OverflowError) as error:
-            # Escapes such as "\UFFFFFFFF" leave the parser as a ValueError or an OverflowError.
-            builder.problems.append(explain(error, source, reached, builder.bracket))
-            return
-        if event is None:
-            return
-        reached = event.end_mark.index
-        yield event
+        found = builder.problems
+        raise PipelineError.of(
+            sorted(found, key=lambda p: (p.place.line, p.place.column) if p.place else (0, 0))
+        )
+    return _top_level(root, source)
 
 
 def _refused_unread(source: Source) -> Problem | None:
     if len(source.text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return _too_large(source.file)
     if directive := _DIRECTIVE.match(source.text):
-        return YAML_DIRECTIVE.at(source.at(directive.start(1)), line=shown(directive[1]))
+        found = shown(directive[1])
+        return YAML_UNSUPPORTED.at(source.at(directive.start(1)), what="YAML directives", found=found)
     return None
 
 
-def _place(problem: Problem) -> tuple[int, int]:
-    return (problem.place.line, problem.place.column) if problem.place else (0, 0)
-
-
 def _too_large(file: str) -> Problem:
-    return YAML_TOO_LARGE.at(Position(file, 1), file=file, limit=MAX_BYTES)
+    return YAML_TOO_LARGE.at(Position(file, 1), file=file, limit=f"{MAX_BYTES} bytes")
 
 
 def _top_level(root: Node | None, source: Source) -> MappingNode:
@@ -97,7 +66,7 @@ def _top_level(root: Node | None, source: Source) -> MappingNode:
         return root
     start = Position(source.file, 1)
     if root is None or (isinstance(root, ScalarNode) and root.plain and root.text == ""):
-        raise PipelineError(YAML_EMPTY.at(start, file=source.file))
+        raise PipelineError(YAML_NOT_MAPPING.at(start, kind="nothing"))
     pair = glued(root.text) if isinstance(root, ScalarNode) and root.plain else None
     if pair:
         raise PipelineError(YAML_NO_SPACE.at(root.position, found=pair[0], suggestion=pair[1]))

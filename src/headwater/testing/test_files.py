@@ -11,10 +11,8 @@ from typing import Any
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import (
     MISSING_KEY,
-    YAML_EMPTY,
     YAML_NOT_MAPPING,
     YAML_TOO_LARGE,
-    YAML_TOO_MANY,
 )
 from headwater.errors.catalogue.testing import TEST_FILE, TEST_FILE_TOO_LARGE, TEST_NONE
 from headwater.loaders.judge import in_order
@@ -39,23 +37,18 @@ def load_tests(file: Path) -> tuple[Test, ...]:
         tree = read_tree(file)
     except PipelineError as error:
         raise PipelineError.of([_retold(problem, file) for problem in error.problems]) from None
-    if not {"pipeline", "tests"} & {pair.key for pair in tree.pairs} and not _nearly(tree):
+    # A misspelt key is told as such.
+    if not any(nearest(pair.key, ("pipeline", "tests")) for pair in tree.pairs):
         raise PipelineError(TEST_FILE.at(tree.position, file=str(file)))
     return _FileReader(file, tree).tests()
 
 
-def _nearly(tree: MappingNode) -> bool:
-    """Whether a key is there that looks like a misspelt one of a test file."""
-    return any(nearest(pair.key, ("pipeline", "tests")) for pair in tree.pairs)
-
-
 def _retold(problem: Problem, file: Path) -> Problem:
     """What is wrong with the file as YAML, where the remedy for a pipeline file would mislead."""
-    if problem.entry in (YAML_EMPTY, YAML_NOT_MAPPING):
+    if problem.entry is YAML_NOT_MAPPING:
         return TEST_FILE.at(problem.place or Position(str(file), 1), file=str(file))
-    if problem.entry in (YAML_TOO_LARGE, YAML_TOO_MANY):
-        unit = "bytes" if problem.entry is YAML_TOO_LARGE else "values"
-        limit = f"{problem.params['limit']} {unit}"
+    limit = problem.params.get("limit", "")
+    if problem.entry is YAML_TOO_LARGE and "levels" not in str(limit):
         return TEST_FILE_TOO_LARGE.at(problem.place, file=str(file), limit=limit)
     return problem
 

@@ -153,50 +153,21 @@ NOT_UTF8 = Entry(
     "This line is not UTF-8 text.",
     "Save {file} as UTF-8 in your editor.",
 )
-YAML_CHARACTER = Entry(
-    "HW-YAML-CHARACTER",
-    "The character {character} may not stand in a YAML file.",
-    'Delete it, or write it as an escape between double quotes: "{escape}".',
-)
 YAML_TOO_LARGE = Entry(
     "HW-YAML-TOO-LARGE",
-    "{file} is larger than {limit} bytes, the most that is read.",
-    "Check that it is the right file; move long SQL or code into files of their own.",
-)
-YAML_TOO_DEEP = Entry(
-    "HW-YAML-TOO-DEEP",
-    "Values are nested more than {limit} levels deep here.",
-    "Check the brackets and the indentation; no pipeline needs this depth.",
-)
-YAML_TOO_MANY = Entry(
-    "HW-YAML-TOO-MANY",
-    "The file holds more than {limit} values, counting what `*aliases` repeat.",
-    "Split the pipeline, or write fewer aliases.",
-)
-YAML_LOOP = Entry(
-    "HW-YAML-LOOP",
-    "`*{name}` stands inside the value that `&{name}` names, so the value would contain itself.",
-    "Take `*{name}` out of that value; if it is meant as text, quote it.",
+    "{file} holds more than {limit}, the most that is read.",
+    "Check that it is the right file, its brackets and what `*aliases` repeat; move long SQL or code into "
+    "files of their own.",
 )
 YAML_UNKNOWN_ALIAS = Entry(
     "HW-YAML-UNKNOWN-ALIAS",
-    "`*{name}` repeats a value, but no value above is marked `&{name}`.",
+    "`*{name}` repeats a value, but no complete value above is marked `&{name}`.",
     'If it is meant as text, quote it: "*{name}".',
-)
-YAML_EMPTY = Entry(
-    "HW-YAML-EMPTY",
-    "{file} declares nothing: it is empty or holds only comments.",
-    "Begin with `name: my_pipeline`.",
 )
 YAML_DOCUMENTS = Entry(
     "HW-YAML-DOCUMENTS",
     "A second YAML document begins here, and a file holds one pipeline.",
     "Move what follows into a file of its own, or take the `---` or `...` line out.",
-)
-YAML_DIRECTIVE = Entry(
-    "HW-YAML-DIRECTIVE",
-    "YAML directives are not supported: `{line}`.",
-    "Take the line out; files are always read as YAML 1.2.",
 )
 YAML_NOT_MAPPING = Entry(
     "HW-YAML-NOT-MAPPING",
@@ -243,30 +214,20 @@ YAML_QUOTE_START = Entry(
     "A value that begins with {character} must be quoted.",
     "Write `{suggestion}`.",
 )
-YAML_QUOTE_KEY = Entry(
-    "HW-YAML-QUOTE-KEY",
-    "The key `{key}` is read as {kind}, and keys must be text.",
-    'Quote it: `"{key}":`.',
-)
 YAML_KEY_NOT_TEXT = Entry(
     "HW-YAML-KEY-NOT-TEXT",
     "A key must be text, and here stands {kind}.",
-    "If `{{`, `[` or `*` is meant as text, quote the whole value or key.",
+    "Quote the key; if `{{`, `[` or `*` is meant as text, quote the whole value.",
 )
 YAML_DUPLICATE_KEY = Entry(
     "HW-YAML-DUPLICATE-KEY",
     "The key `{key}` stands twice: on line {first} and on line {second}.",
     "Rename or delete one of the two.",
 )
-YAML_MERGE = Entry(
-    "HW-YAML-MERGE",
-    "Merge keys (`<<`) are not supported.",
-    "Write the keys out; `*name` may repeat a whole value.",
-)
-YAML_TAG = Entry(
-    "HW-YAML-TAG",
-    "YAML tags are not supported: `{tag}`.",
-    "Take it out; if it is meant as text, quote the value.",
+YAML_UNSUPPORTED = Entry(
+    "HW-YAML-UNSUPPORTED",
+    "{what} are not supported: `{found}`.",
+    "Take it out, and write merged keys out; quote it if it is meant as text.",
 )
 YAML_UNCLOSED = Entry(
     "HW-YAML-UNCLOSED",
@@ -278,25 +239,16 @@ YAML_COMMA = Entry(
     "A comma or the closing {closing} is missing before this place.",
     "Add it; quote values that hold brackets, quotes or `#`.",
 )
-YAML_AFTER_VALUE = Entry(
-    "HW-YAML-AFTER-VALUE",
-    "There is more text after the end of the value.",
-    "Quote the value as a whole; inside single quotes write a quote as '', inside double quotes as \\\".",
-)
 YAML_LIST = Entry(
     "HW-YAML-LIST",
     "A list item can't begin on the same line as its key.",
     "Put `- …` on the next line, or write the list between brackets: [a, b].",
 )
-YAML_ESCAPE = Entry(
-    "HW-YAML-ESCAPE",
-    "The text between double quotes has a `\\` that begins no known escape.",
-    "Write `\\\\` for a backslash, or use single quotes.",
-)
 YAML_SYNTAX = Entry(
     "HW-YAML-SYNTAX",
     "This line can't be read as YAML: `{line}`.",
-    "Check indentation, brackets and quotes here and on the line above; quote special characters.",
+    "Check indentation, brackets and quotes here and on the line above; quote special characters, and write "
+    "`\\\\` for a backslash between double quotes.",
 )
 VARIABLE_MISSING = Entry(
     "HW-VARIABLE-MISSING",
