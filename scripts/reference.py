@@ -24,8 +24,9 @@ from headwater.cli.main import app
 from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.errors import Entry, HeadwaterError, catalogue
 from headwater.loaders.json_schema import VARIABLE, keys_of
-from headwater.loaders.keys import FunctionKeys, PipelineKeys, SinkKeys, SourceKeys, TableKeys, WatermarkKeys
-from headwater.spec import FunctionRef, Mode, Schema
+from headwater.loaders.keys import PipelineKeys, TableKeys
+from headwater.spec import FunctionRef, Mode, Schema, Watermark
+from headwater.spec.pipeline import FunctionKeys, SinkKeys, SourceKeys
 from headwater.values import Duration
 from headwater.values.triggers import Every, EveryBatch
 from scripts.contract import ROOT
@@ -46,7 +47,7 @@ KINDS = {
     EveryBatch: "text such as `every batch`",
     Every: "trigger such as `every 10 seconds`",
     Schema: "mapping of columns to types, or text",
-    WatermarkKeys: "mapping; see [watermarks](#watermarks)",
+    Watermark: "mapping; see [watermarks](#watermarks)",
 }
 TYPES = {
     "string": "text",
@@ -172,7 +173,7 @@ def pipeline_page() -> Iterator[str]:
     yield "[output modes](../concepts/output-modes.md) and [triggers](../concepts/triggers.md)."
     yield from ("", *keys_table(SinkKeys, connector=one_of("sink"), accept=ACCEPT), "## Watermarks", "")
     yield "`watermark:` stands on a source, or on a table that makes the event-time column; see"
-    yield from ("[event time](../concepts/event-time.md).", "", *keys_table(WatermarkKeys))
+    yield from ("[event time](../concepts/event-time.md).", "", *keys_table(Watermark))
     yield from VALUES.splitlines()
 
 

@@ -12,8 +12,9 @@ import headwater
 from headwater.api.project import schema
 from headwater.connectors import all_connectors
 from headwater.errors import Entry, HeadwaterError
-from headwater.loaders.keys import PipelineKeys, SinkKeys, SourceKeys, TableKeys
+from headwater.loaders.keys import PipelineKeys, TableKeys
 from headwater.loaders.known_keys import known_keys
+from headwater.spec.pipeline import SinkKeys, SourceKeys
 from scripts import reference
 
 PAGES = reference.pages()

@@ -106,7 +106,7 @@ def _short(name: str, sink: SinkSpec | None) -> Iterator[str]:
 
 
 def run_batch(
-    file: str | Path,
+    pipeline: PipelineSpec | str | Path,
     options: RunOptions,
     *,
     into: Path | None = None,
@@ -114,20 +114,11 @@ def run_batch(
     stdout: Callable[[str], None],
     emit: Callable[[Event], None] = lambda event: None,
 ) -> BatchResult:
-    """Run every sink's table once over finished data and hand the rows to the sink."""
-    return run_batch_spec(load(file), options, into=into, append=append, stdout=stdout, emit=emit)
+    """Run every sink's table once over finished data and hand the rows to the sink.
 
-
-def run_batch_spec(
-    spec: PipelineSpec,
-    options: RunOptions,
-    *,
-    into: Path | None = None,
-    append: bool = False,
-    stdout: Callable[[str], None],
-    emit: Callable[[Event], None] = lambda event: None,
-) -> BatchResult:
-    """Run a loaded pipeline as a batch; `append` lets it add to places that the stream adds to, too."""
+    `append` lets it add to places that the stream adds to, too.
+    """
+    spec = pipeline if isinstance(pipeline, PipelineSpec) else load(pipeline)
     problems = list(_problems(spec, into, append=append))
     if problems:
         raise PipelineError.of(problems)
@@ -194,16 +185,19 @@ def _place_problems(spec: PipelineSpec, sink: SinkSpec, place: Path) -> Iterator
         return
     declared = [p for each in spec.sources for p in source_side(each.connector).places(each.options)]
     declared += [p for each in spec.sinks for p in sink_side(each.connector).places(each.options)]
-    touched = next((other for other in declared if _touches(str(place), other, spec.root)), None)
+    # One of two places lies in the other; what is declared may be a glob.
+    touched = next(
+        (
+            other
+            for other in declared
+            if lies_in(str(place), other) or lies_in(fixed_folder(other, spec.root), str(place))
+        ),
+        None,
+    )
     if touched:
         yield INTO_DECLARED_PLACE.at(sink.position, place=str(place), other=touched)
     elif place.is_dir() and any(place.iterdir()) and not _marker(place).exists():
         yield INTO_NOT_EMPTY.at(sink.position, place=str(place))
-
-
-def _touches(place: str, declared: str, root: Path) -> bool:
-    """Whether one of two places lies in the other; what is declared may be a glob."""
-    return lies_in(place, declared) or lies_in(fixed_folder(declared, root), place)
 
 
 def _marker(place: Path) -> Path:
@@ -232,17 +226,15 @@ def _written(
     # Only what stores every row once is counted: a console shows a few, and a function may do anything. Of
     # what is added elsewhere Spark does not tell.
     counts = side.stores and not side.appends
-    frame, rows = counted(prepared.frames[sink.name]) if counts else (prepared.frames[sink.name], _unknown)
+    frame, rows = (
+        counted(prepared.frames[sink.name]) if counts else (prepared.frames[sink.name], lambda: None)
+    )
     _write(prepared, spec, sink, options, frame)
     if into is not None and side.stores and not side.appends:
         _marker(_place(into, sink)).touch()
     event = SinkWritten(sink=sink.name, place=", ".join(side.places(options)), rows=rows())
     emit(event)
     return event
-
-
-def _unknown() -> None:
-    return None
 
 
 def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, options: Any, frame: Any) -> None:

@@ -20,8 +20,13 @@ from headwater.plan.quarantine import with_quarantine
 from headwater.spec import PipelineSpec
 
 
+def loaded(pipeline: PipelineSpec | str | Path) -> PipelineSpec:
+    """The pipeline of a file, or the one at hand, with the quarantines that it asks for."""
+    return with_quarantine(pipeline if isinstance(pipeline, PipelineSpec) else load(pipeline))
+
+
 def check(
-    file: str | Path,
+    pipeline: PipelineSpec | str | Path,
     *,
     offline: bool = False,
     strict: bool = False,
@@ -34,18 +39,19 @@ def check(
     network: bool = False,
     emit: Callable[[Event], None] = lambda event: None,
 ) -> CheckResult:
-    """Check a pipeline file; offline no JVM is started. `rates` are rows per second by source.
+    """Check a pipeline or the file of one; offline no JVM is started. `rates` are rows per second by source.
 
     A Python file that makes no pipeline is run as a script: with `arguments`, within the `deadline`, without
     a network unless `network` is set. `accept` holds codes of findings that are all right there.
     """
+    file = pipeline.declared_in if isinstance(pipeline, PipelineSpec) else str(pipeline)
     try:
-        if is_script(file):
+        if not isinstance(pipeline, PipelineSpec) and is_script(file):
             if offline:
-                raise UsageProblem(SCRIPT_OFFLINE.at(None, file=str(file)))
+                raise UsageProblem(SCRIPT_OFFLINE.at(None, file=file))
             emit(SparkStarting())
             of_script = check_script(
-                str(file),
+                file,
                 arguments,
                 seconds=deadline,
                 strict=strict,
@@ -58,34 +64,19 @@ def check(
             if of_script is not None:
                 return of_script
         elif arguments:
-            raise UsageProblem(SCRIPT_ARGUMENTS.at(None, file=str(file), arguments=" ".join(arguments)))
+            raise UsageProblem(SCRIPT_ARGUMENTS.at(None, file=file, arguments=" ".join(arguments)))
         if accept:
-            raise UsageProblem(SCRIPT_ACCEPT.at(None, file=str(file)))
-        spec = with_quarantine(load(file))
+            raise UsageProblem(SCRIPT_ACCEPT.at(None, file=file))
+        spec = loaded(pipeline)
     except PipelineError as error:
-        return _rejected(str(file), offline, strict, error)
+        rejected = tuple(together(map(Finding, error.problems)))
+        return CheckResult(file, None, offline, rejected, strict=strict)
     refuse_unknown_rates(spec, rates)
     checked = _checked(spec, offline=offline, master=master, conf=conf, emit=emit)
     outlines = {name: Outline.of(facts, rates) for name, facts in checked.facts.items()}
     known = {s.name: guarantee_offline(spec, checked.graph, s) for s in spec.sinks if offline}
     sinks = tuple(SinkChecked(s.name, outlines.get(s.name), known.get(s.name)) for s in spec.sinks)
-    return CheckResult(str(file), spec.name, offline, tuple(checked.findings), sinks, strict)
-
-
-def _rejected(file: str, offline: bool, strict: bool, error: PipelineError) -> CheckResult:
-    return CheckResult(file, None, offline, tuple(together(map(Finding, error.problems))), strict=strict)
-
-
-def check_spec(
-    spec: PipelineSpec,
-    *,
-    offline: bool = False,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
-    emit: Callable[[Event], None] = lambda event: None,
-) -> list[Finding]:
-    """Check a loaded pipeline."""
-    return _checked(with_quarantine(spec), offline=offline, master=master, conf=conf, emit=emit).findings
+    return CheckResult(file, spec.name, offline, tuple(checked.findings), sinks, strict)
 
 
 def refuse_unknown_rates(spec: PipelineSpec, rates: Mapping[str, float] | None) -> None:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from headwater.api.checking import refuse_unknown_rates
+from headwater.api.checking import loaded, refuse_unknown_rates
 from headwater.api.results import ExplainResult, SinkExplained, TableExplained
 from headwater.checks.outline import Outline
 from headwater.connectors import sink_side
 from headwater.engine.analysis import physical_plan
-from headwater.engine.loading import load
 from headwater.engine.outcome import Verdict, verdict
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
@@ -21,7 +20,6 @@ from headwater.engine.shared_paths import stream_paths, unshared
 from headwater.errors import PipelineError
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph
-from headwater.plan.quarantine import with_quarantine
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
@@ -33,26 +31,29 @@ def check_with_spark(
     spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None, say: Callable[[str], None]
 ) -> Verdict:
     """Everything that Spark and the rules over its facts have to say."""
-    with _no_warehouse_left(), tempfile.TemporaryDirectory(prefix="headwater-check-") as logs:
-        session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
-        try:
-            prepared, folder = prepare(session, spec), RunFolder.of(spec)
-            heard = verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
-            paths = stream_paths(prepared, spec, heard.facts)
-            return heard.with_findings(unshared(prepared, paths, say, starts=False))
-        finally:
-            session.jvm.stop()
+    with _analysed(spec, master, conf) as (prepared, heard):
+        paths = stream_paths(prepared, spec, heard.facts)
+        return heard.with_findings(unshared(prepared, paths, say, starts=False))
 
 
 @contextmanager
-def _no_warehouse_left() -> Iterator[None]:
-    """Remove the directory that Spark creates as soon as it looks for a table in its catalog."""
+def _analysed(
+    spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None
+) -> Iterator[tuple[Prepared, Verdict]]:
+    """The pipeline on a Spark of its own, which leaves nothing behind."""
     existed = os.path.exists(_WAREHOUSE)
     try:
-        yield
+        with tempfile.TemporaryDirectory(prefix="headwater-check-") as logs:
+            session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
+            try:
+                prepared, folder = prepare(session, spec), RunFolder.of(spec)
+                yield prepared, verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
+            finally:
+                session.jvm.stop()
     finally:
         if not existed:
-            # It is missing or empty, unless another process has written into it meanwhile.
+            # Spark makes it as soon as it looks for a table in its catalog. It is missing or empty, unless
+            # another process has written into it meanwhile.
             with suppress(OSError):
                 os.rmdir(_WAREHOUSE)
 
@@ -61,7 +62,7 @@ def _no_warehouse_left() -> Iterator[None]:
 
 
 def explain(
-    file: str | Path,
+    pipeline: PipelineSpec | str | Path,
     *,
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
@@ -72,37 +73,19 @@ def explain(
 
     `rates` are rows per second by source; they tell how many rows are kept.
     """
-    return explain_spec(load(file), master=master, conf=conf, rates=rates, emit=emit)
-
-
-def explain_spec(
-    spec: PipelineSpec,
-    *,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
-    rates: Mapping[str, float] | None = None,
-    emit: Callable[[Event], None] = lambda event: None,
-) -> ExplainResult:
-    """Explain a loaded pipeline."""
-    spec = with_quarantine(spec)
+    spec = loaded(pipeline)
     refuse_unknown_rates(spec, rates)
     emit(SparkStarting())
-    with tempfile.TemporaryDirectory(prefix="headwater-explain-") as logs:
-        session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
-        try:
-            prepared, folder = prepare(session, spec), RunFolder.of(spec)
-            heard = verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
-            errors = [finding.problem for finding in heard.findings if finding.is_error]
-            if errors:
-                raise PipelineError.of(errors)
-            return ExplainResult(
-                pipeline=spec.name,
-                folder=str(spec.folder),
-                tables=_tables(prepared, prepared.graph, spec),
-                sinks=_sinks(prepared, spec, heard, rates),
-            )
-        finally:
-            session.jvm.stop()
+    with _analysed(spec, master, conf) as (prepared, heard):
+        errors = [finding.problem for finding in heard.findings if finding.is_error]
+        if errors:
+            raise PipelineError.of(errors)
+        return ExplainResult(
+            pipeline=spec.name,
+            folder=str(spec.folder),
+            tables=_tables(prepared, prepared.graph, spec),
+            sinks=_sinks(prepared, spec, heard, rates),
+        )
 
 
 def _tables(prepared: Prepared, graph: Graph, spec: PipelineSpec) -> tuple[TableExplained, ...]:

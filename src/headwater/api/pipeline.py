@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.api.checking import check_spec
+from headwater.api.checking import check
 from headwater.api.results import BatchResult, ExplainResult
 from headwater.checks import Finding
 from headwater.engine.loading import declared, judged
@@ -63,7 +63,7 @@ class Pipeline(Declarations):
         self, *, offline: bool = False, master: str | None = None, conf: Mapping[str, str] | None = None
     ) -> list[Finding]:
         """What can be said before a start."""
-        return check_spec(self.spec(), offline=offline, master=master, conf=conf)
+        return list(check(self.spec(), offline=offline, master=master, conf=conf).findings)
 
     def explain(
         self,
@@ -73,9 +73,9 @@ class Pipeline(Declarations):
         rates: Mapping[str, float] | None = None,
     ) -> ExplainResult:
         """What Spark will do; `rates` are rows per second by source, and tell how many rows are kept."""
-        from headwater.api.full_check import explain_spec
+        from headwater.api.full_check import explain
 
-        return explain_spec(self.spec(), master=master, conf=conf, rates=rates)
+        return explain(self.spec(), master=master, conf=conf, rates=rates)
 
     def run_batch(
         self,
@@ -87,12 +87,12 @@ class Pipeline(Declarations):
         spark_ui: bool = False,
     ) -> BatchResult:
         """Run the same tables over what the sources hold now; `append` lets it add to topics."""
-        from headwater.api.batch import run_batch_spec
+        from headwater.api.batch import run_batch
         from headwater.runtime import RunOptions
 
         options = RunOptions(master=master, conf=conf or {}, spark_ui=spark_ui)
         folder = Path(into) if into else None
-        return run_batch_spec(self.spec(), options, into=folder, append=append, stdout=_to_stdout)
+        return run_batch(self.spec(), options, into=folder, append=append, stdout=_to_stdout)
 
 
 def load(file: str | Path) -> Pipeline:

@@ -12,15 +12,12 @@ from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.loaders.judge import RESERVED
 from headwater.loaders.keys import (
     NAME,
-    ExpectationKeys,
-    FunctionKeys,
     PipelineKeys,
-    SinkKeys,
-    SourceKeys,
     TableKeys,
 )
 from headwater.loaders.known_keys import known_keys
 from headwater.spec import Mode
+from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys
 
 Node = dict[str, Any]
 
@@ -78,15 +75,12 @@ class _Writer:
         }
 
     def _parts(self) -> Iterator[tuple[str, Node]]:
-        yield "functions", self._function()
+        function = _closed(self._properties(FunctionKeys, "function"), ())
+        function["oneOf"] = [{"required": ["python"]}, {"required": ["class"]}]
+        yield "functions", self._defined("function", function)
         yield "sources", self._connected("source", SourceKeys)
         yield "tables", self._table()
         yield "sinks", self._connected("sink", SinkKeys)
-
-    def _function(self) -> Node:
-        keys = _closed(self._properties(FunctionKeys, "function"), ())
-        keys["oneOf"] = [{"required": ["python"]}, {"required": ["class"]}]
-        return self._defined("function", keys)
 
     def _table(self) -> Node:
         properties = self._properties(TableKeys, "table")
@@ -127,7 +121,9 @@ class _Writer:
         if isinstance(part, Sink):
             shared["mode"] = _or_variable(_among_modes(common["mode"], part.modes))
         keys = _closed({**shared, **own}, (*_required(model), *_required(part.options)))
-        return self._defined(f"{side}.{name}", {"description": _first_line(part.options), **keys})
+        return self._defined(
+            f"{side}.{name}", {"description": (part.options.__doc__ or "").strip().partition("\n")[0], **keys}
+        )
 
     def _properties(self, model: type[BaseModel], owner: str) -> Node:
         """The keys of a model by the names that users write; nested models become `$defs` of their own."""
@@ -205,20 +201,15 @@ def _or_variable(node: Node) -> Node:
     about = {word: node[word] for word in _ABOUT if word in node}
     core = {word: each for word, each in node.items() if word not in _ABOUT}
     choices = core.get("anyOf", [core])
-    if VARIABLE in choices or any(_is_free_text(each) for each in choices):
+    if VARIABLE in choices or any(
+        each.get("type") == "string" and not any(word in each for word in _NARROWING) for each in choices
+    ):
         return node
-    if not any(_needs_variable(each) for each in choices):
+    # Single values take one; `${…}` can't hold a list or a mapping.
+    single = ("integer", "number", "boolean", "string")
+    if not any(each.get("type") in single or "enum" in each for each in choices):
         return node
     return {**about, "anyOf": [*choices, VARIABLE]}
-
-
-def _needs_variable(node: Node) -> bool:
-    """Single values do; `${…}` can't hold a list or a mapping."""
-    return node.get("type") in ("integer", "number", "boolean", "string") or "enum" in node
-
-
-def _is_free_text(node: Node) -> bool:
-    return node.get("type") == "string" and not any(word in node for word in _NARROWING)
 
 
 def _among_modes(node: Node, modes: frozenset[str]) -> Node:
@@ -238,7 +229,3 @@ def _required(model: type[BaseModel]) -> tuple[str, ...]:
         for name, field in model.model_fields.items()
         if field.is_required() and (field.alias or name) in known_keys(model)
     )
-
-
-def _first_line(model: type[BaseModel]) -> str:
-    return (model.__doc__ or "").strip().partition("\n")[0]

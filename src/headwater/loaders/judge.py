@@ -23,14 +23,10 @@ from headwater.errors.catalogue.pipelines import (
 from headwater.loaders.keys import (
     NAME,
     Declaration,
-    ExpectationKeys,
-    FunctionKeys,
     PipelineKeys,
     Places,
     Refused,
     Route,
-    SinkKeys,
-    SourceKeys,
     TableKeys,
     value_places,
 )
@@ -50,6 +46,7 @@ from headwater.spec import (
     TableSpec,
 )
 from headwater.spec.paths import absolute
+from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys
 from headwater.values import Position, Secret, nearest
 
 # The expectations of a table, as they are declared in either form.
@@ -69,9 +66,8 @@ def expectations_of(
     ways = {name: (name,) if isinstance(written[name], str) else (name, "check") for name in keys}
     return tuple(
         Expectation(
+            **each.content(),
             name=name,
-            check=each.check,
-            otherwise=each.otherwise,
             position=places.of_key((*route, name)),
             text=places.of_text((*route, *ways[name])),
         )
@@ -110,10 +106,8 @@ class _Judge:
         """Whether the names of sources and tables are the ones that other parts know."""
 
     def spec(self) -> PipelineSpec:
-        written, known = self.declaration.values, known_keys(PipelineKeys)
-        self.problems += unknown_keys(written, known, self.declaration, (), "a pipeline file")
-        misspelt = meant_by_others(written, known)
-        keys = self._checked(PipelineKeys, written, (), "the pipeline", misspelt)
+        written = self.declaration.values
+        keys, _ = self._of_model(PipelineKeys, written, (), "the pipeline", "a pipeline file")
         functions = self._things("functions", written, self._sql_function)
         sources = self._things("sources", written, self._source)
         tables = self._things("tables", written, self._table)
@@ -195,12 +189,10 @@ class _Judge:
         where = f"the function `{name}`"
         if not self._is_mapping(written, route, where, "Write `python:` or `class:` below it."):
             return None
-        misspelt = meant_by_others(written, known_keys(FunctionKeys))
-        self.problems += unknown_keys(written, known_keys(FunctionKeys), self.declaration, route, where)
-        keys = self._checked(FunctionKeys, written, route, where, misspelt)
+        keys, misspelt = self._of_model(FunctionKeys, written, route, where)
         if not isinstance(keys, FunctionKeys):
             return None
-        has = [key for key, value in (("python", keys.python), ("class", keys.java_class)) if value]
+        has = [key for key, value in (("python", keys.function), ("class", keys.java_class)) if value]
         if not has and misspelt & {"python", "class"}:
             return None
         if len(has) != 1:
@@ -208,13 +200,9 @@ class _Judge:
                 FUNCTION_FORM.at(self.places.of_key(route), name=name, has=" and ".join(has) or "neither")
             )
             return None
-        return FunctionSpec(
-            name=name,
-            function=self._function(keys.python, (*route, "python")) if keys.python else None,
-            java_class=keys.java_class,
-            returns=keys.returns,
-            position=self.places.of_key(route),
-        )
+        found = self._function(keys.function, (*route, "python")) if keys.function else None
+        told = {**keys.content(), "function": found}
+        return FunctionSpec(**told, name=name, position=self.places.of_key(route))
 
     def _source(self, name: str, written: Any, route: Route) -> SourceSpec | None:
         where = f"the source `{name}`"
@@ -222,15 +210,9 @@ class _Judge:
         if not isinstance(keys, SourceKeys) or not isinstance(options, SourceOptions):
             return None
         return SourceSpec(
+            **keys.content(),
             name=name,
-            connector=keys.connector,
             options=options,
-            static=keys.static,
-            refresh=keys.refresh,
-            cache=keys.cache,
-            watermark=keys.watermark.to_spec() if keys.watermark else None,
-            bad_rows=keys.bad_rows,
-            max_row_bytes=keys.max_row_bytes,
             position=self.places.of_key(route),
             places=value_places(self.places, written, route),
         )
@@ -241,13 +223,9 @@ class _Judge:
         if not isinstance(keys, SinkKeys) or not isinstance(options, SinkOptions):
             return None
         return SinkSpec(
+            **keys.content(),
             name=name,
-            reads=keys.reads,
-            connector=keys.connector,
             options=options,
-            mode=keys.mode,
-            trigger=keys.trigger,
-            accept=keys.accept,
             position=self.places.of_key(route),
             places=value_places(self.places, written, route),
             reads_position=self.places.of_value((*route, "reads")),
@@ -262,21 +240,17 @@ class _Judge:
             written, route, where, f"Write `{name}: SELECT …`, or keys such as `sql:` below it."
         ):
             return None
-        misspelt = meant_by_others(written, known_keys(TableKeys))
-        self.problems += unknown_keys(written, known_keys(TableKeys), self.declaration, route, where)
         expected = (*route, "expect")
         self.problems += name_problems(written.get("expect"), name, self.places, expected)
-        keys = self._checked(TableKeys, written, route, where, misspelt)
-        if not isinstance(keys, TableKeys):
-            return None
-        if not self._has_one_form(name, keys, misspelt, route):
+        keys, misspelt = self._of_model(TableKeys, written, route, where)
+        if not isinstance(keys, TableKeys) or not self._has_one_form(name, keys, misspelt, route):
             return None
         return TableSpec(
             name=name,
             sql=keys.sql.rstrip() if keys.sql else None,
             function=self._function(keys.python, (*route, "python"), for_table=True) if keys.python else None,
             distinct=self._distinct(keys, route) if keys.distinct else None,
-            watermark=keys.watermark.to_spec() if keys.watermark else None,
+            watermark=keys.watermark,
             expect=expectations_of(keys.expect, written.get("expect"), self.places, expected),
             accept=keys.accept,
             position=self.places.of_key(route),
@@ -330,7 +304,9 @@ class _Judge:
         """The common keys, and the connector's own."""
         if not self._is_mapping(written, route, where, "Write keys such as `connector:` below it."):
             return None, None
-        common, fitting = known_keys(model), _sides(side)
+        common = known_keys(model)
+        sides = {each.name: getattr(each, side) for each in all_connectors().values()}
+        fitting = {name: part for name, part in sides.items() if part is not None}
         misspelt = self._misspelt_common(model, written, fitting.values(), route, where)
         connector = self._connector(side, written, fitting, route, where, misspelt)
         if connector is None:
@@ -392,6 +368,15 @@ class _Judge:
         place = self.places.of_value((*route, "connector"))
         return UNKNOWN_CONNECTOR.at(place, side=side, name=name, hint=hint, known=known)
 
+    def _of_model(
+        self, model: Any, written: Mapping[str, Any], route: Route, where: str, around: str = ""
+    ) -> tuple[Any, frozenset[str]]:
+        """What was written as one model, None where it is wrong, and keys for which unknown ones stand."""
+        known = known_keys(model)
+        self.problems += unknown_keys(written, known, self.declaration, route, around or where)
+        misspelt = meant_by_others(written, known)
+        return self._checked(model, written, route, where, misspelt), misspelt
+
     def _checked(
         self,
         model: Any,
@@ -425,13 +410,6 @@ class _Judge:
             suggestion = f"{suggestion}_rows"
         place = self.places.of_value(route) if value else self.places.of_key(route)
         self.problems.append(BAD_NAME.at(place, name=name, where=where, suggestion=suggestion))
-
-
-def _sides(side: str) -> dict[str, Any]:
-    """What every connector can do on one side, of those that have it."""
-    return {
-        each.name: part for each in all_connectors().values() if (part := getattr(each, side)) is not None
-    }
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:

@@ -1,77 +1,24 @@
-"""The keys that every source, table and sink has, whatever its connector."""
+"""The keys of a pipeline file that are not yet what the spec holds, and a declaration before it is judged."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from headwater.errors import PipelineError, Problem
-from headwater.loaders.known_keys import (
-    OF_EXPECTATIONS,
-    OF_FUNCTIONS,
-    OF_PIPELINES,
-    OF_SINKS,
-    OF_SOURCES,
-    OF_TABLES,
-    OF_WATERMARKS,
-)
-from headwater.spec import Mode, PipelineSpec, Watermark, WatermarkPolicy
+from headwater.spec import Declared, PipelineSpec, WatermarkPolicy
+from headwater.spec.other_names import OF_PIPELINES, OF_TABLES
 from headwater.spec.paths import ProjectPath
-from headwater.spec.pipeline import FunctionField
-from headwater.spec.schema import canonical_type
-from headwater.values import (
-    BadRows,
-    Duration,
-    Never,
-    Otherwise,
-    Position,
-    RefreshField,
-    Secret,
-    TextPosition,
-    TriggerField,
-    Unpaced,
-)
+from headwater.spec.pipeline import Accept, ExpectationKeys, FunctionField, WatermarkField
+from headwater.values import Position, TextPosition
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 """What declared things and expectations may be called."""
-
-
-class Keys(BaseModel):
-    """What may stand at one level of a pipeline file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, defer_build=True)
-
-    also_called: ClassVar[Mapping[str, str]] = {}
-    """Keys by the names that others have for them; written, they suggest the key."""
-
-
-def _watermark(written: object) -> object:
-    """Python declarations may write `("shown_at", "2 hours")`."""
-    if isinstance(written, tuple) and len(written) == 2:
-        return {"column": written[0], "delay": written[1]}
-    if isinstance(written, Mapping | WatermarkKeys | Secret | None):
-        return written
-    raise ValueError("a column and a delay are wanted here; write `{column: shown_at, delay: 10 minutes}`")
-
-
-class WatermarkKeys(Keys):
-    """`watermark: {column: shown_at, delay: 2 hours}`."""
-
-    also_called = OF_WATERMARKS
-
-    column: str = Field(description="The event-time column.")
-    delay: Duration = Field(description="How late a row may be, such as 10 minutes.")
-
-    def to_spec(self) -> Watermark:
-        return Watermark(column=self.column, delay=self.delay)
-
-
-WatermarkField = Annotated[WatermarkKeys | None, BeforeValidator(_watermark)]
 
 
 def _timezone(name: str) -> str:
@@ -98,16 +45,6 @@ Setting = Annotated[str, BeforeValidator(_setting)]
 Things = Annotated[dict[str, Any], BeforeValidator(lambda written: {} if written is None else written)]
 
 
-def _reason(reason: str) -> str:
-    if not reason.strip():
-        raise ValueError("a reason is wanted here; write in a few words why it is all right")
-    return reason.strip()
-
-
-Reason = Annotated[str, AfterValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
-Accept = dict[str, Reason]
-
-
 def _listed(written: object) -> object:
     return [written] if isinstance(written, str) else written
 
@@ -117,7 +54,7 @@ _ONE_OR_MORE = WithJsonSchema(
 )
 
 
-class PipelineKeys(Keys):
+class PipelineKeys(Declared):
     """The top level of a pipeline file."""
 
     also_called = OF_PIPELINES
@@ -146,68 +83,6 @@ class PipelineKeys(Keys):
     sinks: Things = Field(default_factory=dict, description="Where the rows of a table go.")
 
 
-class FunctionKeys(Keys):
-    """Keys of a function for SQL."""
-
-    also_called = OF_FUNCTIONS
-
-    python: FunctionField | None = Field(
-        default=None, description='A UDF or a plain function of yours, as `"file.py:function"`.'
-    )
-    java_class: str | None = Field(
-        default=None,
-        alias="class",
-        description="A class in one of the `jars`: a UDF0 … UDF22 or an Aggregator.",
-    )
-    returns: Annotated[str, AfterValidator(canonical_type)] | None = Field(
-        default=None, description="The type that a plain Python function returns, such as `bigint`."
-    )
-
-
-class SourceKeys(Keys):
-    """Keys of every source."""
-
-    also_called = OF_SOURCES
-
-    connector: str = Field(description="What kind of source it is.")
-    static: bool = Field(default=False, description="Read it as a finished table, not as a stream.")
-    refresh: Annotated[RefreshField, WithJsonSchema({"type": "string"})] = Field(
-        default=Never(),
-        description="static: when to look for changed files: `never`, `every batch`, `every 10 minutes`.",
-    )
-    cache: bool = Field(default=False, description="static: keep the rows in Spark; read once per refresh.")
-    watermark: WatermarkField = Field(default=None, description="The event-time column and its delay.")
-    bad_rows: BadRows = Field(
-        default=BadRows.FAIL,
-        description="What becomes of a row that can't be read: `fail`, `drop`, `keep` or `quarantine`.",
-    )
-    max_row_bytes: int | None = Field(
-        default=None, gt=0, description="A longer row counts as one that can't be read."
-    )
-
-
-def _condition(check: str) -> str:
-    if not check.strip():
-        raise ValueError("a condition is wanted here; write one such as `cost >= 0`")
-    return check.strip()
-
-
-Condition = Annotated[str, AfterValidator(_condition), WithJsonSchema({"type": "string", "minLength": 1})]
-
-
-class ExpectationKeys(Keys):
-    """`paid: {check: cost >= 0, else: drop}`."""
-
-    also_called = OF_EXPECTATIONS
-
-    check: Condition = Field(description="A condition in SQL over the table's columns.")
-    otherwise: Otherwise = Field(
-        default=Otherwise.WARN,
-        alias="else",
-        description="What becomes of a row that fails it: `warn`, `drop`, `fail` or `quarantine`.",
-    )
-
-
 def _expectations(written: object) -> object:
     """A condition alone is one that warns."""
     if not isinstance(written, Mapping):
@@ -218,7 +93,7 @@ def _expectations(written: object) -> object:
 Expectations = Annotated[dict[str, ExpectationKeys], BeforeValidator(_expectations)]
 
 
-class TableKeys(Keys):
+class TableKeys(Declared):
     """Keys of a table that is not written as SQL alone."""
 
     also_called = OF_TABLES
@@ -245,25 +120,6 @@ class TableKeys(Keys):
     accept: Accept = Field(
         default_factory=dict,
         description="Codes of findings in this table that are all right, each with the reason.",
-    )
-
-
-class SinkKeys(Keys):
-    """Keys of every sink."""
-
-    also_called = OF_SINKS
-
-    reads: str = Field(description="The table or source whose rows it takes.")
-    connector: str = Field(description="What kind of sink it is.")
-    mode: Mode = Field(default=Mode.APPEND, description="Which rows of the result a batch hands over.")
-    trigger: Annotated[TriggerField, WithJsonSchema({"type": "string"})] = Field(
-        default=Unpaced(),
-        description="When the next batch starts: `every 10 seconds`, `available now`, `once`, "
-        "`continuous 1 second`, `real time 5 minutes`; else at once.",
-    )
-    accept: Accept = Field(
-        default_factory=dict,
-        description="Codes of findings about this query that are all right, each with the reason.",
     )
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from headwater.values import Position, Secret
 
@@ -28,15 +29,16 @@ class Declared(BaseModel):
     also_called: ClassVar[Mapping[str, str]] = {}
     """Keys by the names that Spark, Kafka and others have for them; written, they suggest the key."""
 
-    position: Position | None = Field(default=None, exclude=True, repr=False)
+    position: SkipJsonSchema[Position | None] = Field(default=None, exclude=True, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._content() == other._content()
+        return type(self) is type(other) and self.content() == other.content()
 
     def __hash__(self) -> int:
-        return hash((type(self), tuple(sorted(self._content()))))
+        return hash((type(self), tuple(sorted(self.content()))))
 
-    def _content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
+        """Its fields without those that tell where it stands."""
         return {name: value for name, value in self.__dict__.items() if name not in self.where_only}
 
 

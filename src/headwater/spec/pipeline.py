@@ -5,16 +5,26 @@ from __future__ import annotations
 import inspect
 import linecache
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from headwater.spec.connector import ClassRef, Declared, FunctionRef, SinkOptions, SourceOptions
+from headwater.spec.other_names import OF_EXPECTATIONS, OF_FUNCTIONS, OF_SINKS, OF_SOURCES, OF_WATERMARKS
 from headwater.spec.paths import absolute, project_root
+from headwater.spec.schema import canonical_type
 from headwater.values import (
     BadRows,
     Duration,
@@ -22,6 +32,7 @@ from headwater.values import (
     Otherwise,
     Position,
     RefreshField,
+    Secret,
     TextPosition,
     TriggerField,
     Unpaced,
@@ -44,10 +55,34 @@ class WatermarkPolicy(StrEnum):
 
 
 class Watermark(Declared):
-    """An event-time column, and how late a row may be."""
+    """`watermark: {column: shown_at, delay: 2 hours}`."""
 
-    column: str
-    delay: Duration
+    also_called = OF_WATERMARKS
+
+    column: str = Field(description="The event-time column.")
+    delay: Duration = Field(description="How late a row may be, such as 10 minutes.")
+
+
+def _watermark(written: object) -> object:
+    """Python declarations may write `("shown_at", "2 hours")`."""
+    if isinstance(written, tuple) and len(written) == 2:
+        return {"column": written[0], "delay": written[1]}
+    if isinstance(written, Mapping | Watermark | Secret | None):
+        return written
+    raise ValueError("a column and a delay are wanted here; write `{column: shown_at, delay: 10 minutes}`")
+
+
+WatermarkField = Annotated[Watermark | None, BeforeValidator(_watermark)]
+
+
+def _reason(reason: str) -> str:
+    if not reason.strip():
+        raise ValueError("a reason is wanted here; write in a few words why it is all right")
+    return reason.strip()
+
+
+Reason = Annotated[str, AfterValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
+Accept = dict[str, Reason]
 
 
 class Named(Declared):
@@ -64,32 +99,64 @@ class Named(Declared):
         return self.places.get(key, self.position)
 
 
-class SourceSpec(Named):
+class SourceKeys(Declared):
+    """Keys of every source."""
+
+    also_called = OF_SOURCES
+
+    connector: str = Field(description="What kind of source it is.")
+    static: bool = Field(default=False, description="Read it as a finished table, not as a stream.")
+    refresh: Annotated[RefreshField, WithJsonSchema({"type": "string"})] = Field(
+        default=Never(),
+        description="static: when to look for changed files: `never`, `every batch`, `every 10 minutes`.",
+    )
+    cache: bool = Field(default=False, description="static: keep the rows in Spark; read once per refresh.")
+    watermark: WatermarkField = Field(default=None, description="The event-time column and its delay.")
+    bad_rows: BadRows = Field(
+        default=BadRows.FAIL,
+        description="What becomes of a row that can't be read: `fail`, `drop`, `keep` or `quarantine`.",
+    )
+    max_row_bytes: int | None = Field(
+        default=None, gt=0, description="A longer row counts as one that can't be read."
+    )
+
+
+class SourceSpec(Named, SourceKeys):
     """A source: where rows come from."""
 
-    connector: str
     options: SerializeAsAny[SourceOptions]
-    static: bool = False
-    refresh: RefreshField = Never()
-    """When a static source looks for changed files."""
-    cache: bool = False
-    """Spark keeps the rows of a static source between batches."""
-    watermark: Watermark | None = None
-    bad_rows: BadRows = BadRows.FAIL
-    """What becomes of a row that can't be read."""
-    max_row_bytes: int | None = None
-    """A longer row counts as one that can't be read."""
 
 
-class Expectation(Declared):
-    """What a table's rows should fulfil, and what becomes of those that don't."""
+def _condition(check: str) -> str:
+    if not check.strip():
+        raise ValueError("a condition is wanted here; write one such as `cost >= 0`")
+    return check.strip()
+
+
+Condition = Annotated[str, AfterValidator(_condition), WithJsonSchema({"type": "string", "minLength": 1})]
+
+
+class ExpectationKeys(Declared):
+    """`paid: {check: cost >= 0, else: drop}`."""
+
+    also_called = OF_EXPECTATIONS
+
+    check: Condition = Field(description="A condition in SQL over the table's columns.")
+    otherwise: Otherwise = Field(
+        default=Otherwise.WARN,
+        alias="else",
+        description="What becomes of a row that fails it: `warn`, `drop`, `fail` or `quarantine`.",
+    )
+
+
+class Expectation(ExpectationKeys):
+    """What a table's rows should fulfil, and what becomes of those that don't; null fails it, too."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
     where_only = frozenset({"position", "text"})
 
     name: str
-    check: str
-    """A condition in SQL over the table's columns; a row for which it is null fails it too."""
-    otherwise: Otherwise = Otherwise.WARN
     text: TextPosition | None = Field(default=None, exclude=True, repr=False)
     """Where the condition stands."""
 
@@ -129,30 +196,34 @@ class TableSpec(Named):
         return "sql" if self.sql is not None else "distinct" if self.distinct else "python"
 
 
-class SinkSpec(Named):
+class SinkKeys(Declared):
+    """Keys of every sink."""
+
+    also_called = OF_SINKS
+
+    reads: str = Field(description="The table or source whose rows it takes.")
+    connector: str = Field(description="What kind of sink it is.")
+    mode: Mode = Field(default=Mode.APPEND, description="Which rows of the result a batch hands over.")
+    trigger: Annotated[TriggerField, WithJsonSchema({"type": "string"})] = Field(
+        default=Unpaced(),
+        description="When the next batch starts: `every 10 seconds`, `available now`, `once`, "
+        "`continuous 1 second`, `real time 5 minutes`; else at once.",
+    )
+    accept: Accept = Field(
+        default_factory=dict,
+        description="Codes of findings about this query that are all right, each with the reason.",
+    )
+
+
+class SinkSpec(Named, SinkKeys):
     """A sink: where the rows of a table go. Running, it is a query with one checkpoint."""
 
     where_only = frozenset({"position", "places", "reads_position"})
 
-    reads: str
-    connector: str
     options: SerializeAsAny[SinkOptions]
-    mode: Mode = Mode.APPEND
-    trigger: TriggerField = Unpaced()
     sets_aside: bool = False
     """Whether it is the quarantine of what it reads: it takes the rows that are kept from all others."""
-    accept: dict[str, str] = Field(default_factory=dict)
-    """Codes of findings about this query that are accepted, each with the reason."""
     reads_position: Position | None = Field(default=None, exclude=True, repr=False)
-
-
-class FunctionSpec(Named):
-    """A function for SQL: a Python function of the project, or a class in a jar."""
-
-    function: FunctionRef | None = None
-    java_class: str | None = None
-    returns: str | None = None
-    """The type that a plain Python function returns; a UDF says it itself."""
 
 
 class PipelineSpec(Named):
@@ -179,8 +250,8 @@ class PipelineSpec(Named):
     in_program: bool = Field(default=False, exclude=True, repr=False)
     """Whether a Python program declares or loads it, which can then query its tables in memory."""
 
-    def _content(self) -> dict[str, Any]:
-        content = super()._content()
+    def content(self) -> dict[str, Any]:
+        content = super().content()
         # The order of declaration carries no meaning.
         for part in ("functions", "sources", "tables", "sinks"):
             things: tuple[Named, ...] = content[part]
@@ -251,6 +322,32 @@ FunctionField = Annotated[
     BeforeValidator(function_ref),
     WithJsonSchema({"type": "string", "examples": ["out.py:write"], "pattern": r"\.py:"}),
 ]
+
+
+class FunctionKeys(Declared):
+    """Keys of a function for SQL."""
+
+    also_called = OF_FUNCTIONS
+
+    function: FunctionField | None = Field(
+        default=None,
+        alias="python",
+        description='A UDF or a plain function of yours, as `"file.py:function"`.',
+    )
+    java_class: str | None = Field(
+        default=None,
+        alias="class",
+        description="A class in one of the `jars`: a UDF0 … UDF22 or an Aggregator.",
+    )
+    returns: Annotated[str, AfterValidator(canonical_type)] | None = Field(
+        default=None, description="The type that a plain Python function returns, such as `bigint`."
+    )
+
+
+class FunctionSpec(Named, FunctionKeys):
+    """A function for SQL: a Python function of the project, or a class in a jar."""
+
+    model_config = ConfigDict(populate_by_name=True)
 
 
 def class_ref(written: object, info: ValidationInfo) -> ClassRef:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.api import batch
-from headwater.api.batch import run_batch_spec
+from headwater.api.batch import run_batch
 from headwater.errors import PipelineError
 from headwater.runtime import RunOptions
 from headwater.spec import PipelineSpec
@@ -29,7 +29,7 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
 def refused(spec: PipelineSpec, into: Path) -> list[str]:
     """The codes of the refusal; none where Spark would have started."""
     try:
-        run_batch_spec(spec, RunOptions(), into=into, stdout=print)
+        run_batch(spec, RunOptions(), into=into, stdout=print)
     except PipelineError as error:
         return [problem.code for problem in error.problems]
     except Opened:

@@ -29,8 +29,8 @@ def ask(*given: Any, **named: Any) -> None:
 def pipeline(monkeypatch: pytest.MonkeyPatch) -> hw.Pipeline:
     for module, name in (
         (runtime, "start"),
-        (batch, "run_batch_spec"),
-        (full_check, "explain_spec"),
+        (batch, "run_batch"),
+        (full_check, "explain"),
         (full_check, "check_with_spark"),
     ):
         monkeypatch.setattr(module, name, ask)

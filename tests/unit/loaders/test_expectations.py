@@ -46,13 +46,17 @@ def declared() -> Declarations:
     return p
 
 
+def expectation(name: str, check: str, otherwise: Otherwise) -> Expectation:
+    return Expectation.model_validate({"name": name, "check": check, "else": otherwise})
+
+
 def test_both_forms_say_the_same() -> None:
     (table,) = spec_of(YAML).tables
     assert table.expect == (
         Expectation(name="positive", check="value >= 0"),
-        Expectation(name="paid", check="value < 9", otherwise=Otherwise.DROP),
-        Expectation(name="known", check="value IS NOT NULL", otherwise=Otherwise.WARN),
-        Expectation(name="long", check="value > 0\nAND value < 5", otherwise=Otherwise.QUARANTINE),
+        expectation("paid", "value < 9", Otherwise.DROP),
+        expectation("known", "value IS NOT NULL", Otherwise.WARN),
+        expectation("long", "value > 0\nAND value < 5", Otherwise.QUARANTINE),
     )
     assert declared().spec().tables[0].expect == table.expect
 

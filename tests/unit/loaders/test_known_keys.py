@@ -10,17 +10,10 @@ from pydantic import BaseModel
 
 from headwater.connectors import all_connectors
 from headwater.errors import PipelineError
-from headwater.loaders.keys import (
-    ExpectationKeys,
-    FunctionKeys,
-    PipelineKeys,
-    SinkKeys,
-    SourceKeys,
-    TableKeys,
-    WatermarkKeys,
-)
+from headwater.loaders.keys import PipelineKeys, TableKeys
 from headwater.loaders.known_keys import KnownKeys, known_keys
 from headwater.loaders.yaml_form import YamlFile
+from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys, Watermark
 
 
 def known(place: str) -> KnownKeys:
@@ -33,7 +26,7 @@ def known(place: str) -> KnownKeys:
             "table": TableKeys,
             "sink": SinkKeys,
             "function": FunctionKeys,
-            "watermark": WatermarkKeys,
+            "watermark": Watermark,
             "expectation": ExpectationKeys,
         }
         return known_keys(common[side])

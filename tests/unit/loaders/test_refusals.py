@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.api.checking import check, check_spec
+from headwater.api.checking import check
 from headwater.checks import Severity
 from headwater.errors import PipelineError, Problem
 from headwater.loaders.judge import judge
@@ -61,12 +61,12 @@ def test_the_file_that_cases_are_made_from_is_right(tmp_path: Path) -> None:
 def test_an_alias_bomb_is_defused(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    assert [problem.code for problem in told(project(tmp_path, "\n".join(lines)))] == ["HW-YAML-TOO-MANY"]
+    assert [problem.code for problem in told(project(tmp_path, "\n".join(lines)))] == ["HW-YAML-TOO-LARGE"]
 
 
 def test_values_can_be_nested_only_so_deep(tmp_path: Path) -> None:
     problems = told(project(tmp_path, f"name: {'[' * 5000}{']' * 5000}\n"))
-    assert [problem.code for problem in problems] == ["HW-YAML-TOO-DEEP"]
+    assert [problem.code for problem in problems] == ["HW-YAML-TOO-LARGE"]
 
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "code"),
-    [(b"name: p\xff\n", "HW-NOT-UTF8"), (b"name: p\0\n", "HW-YAML-CHARACTER"), (b"", "HW-YAML-EMPTY")],
+    [(b"name: p\xff\n", "HW-NOT-UTF8"), (b"name: p\0\n", "HW-YAML-SYNTAX"), (b"", "HW-YAML-NOT-MAPPING")],
 )
 def test_bytes_that_are_no_text(content: bytes, code: str, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yml"
@@ -233,7 +233,7 @@ def nearly_right(draw: st.DrawFn) -> dict[str, Any]:
 
 def test_the_right_pipeline_is_right() -> None:
     spec = judge(Declaration(RIGHT, NoPlaces(), Path("/nowhere"), "p.yml"))
-    assert check_spec(spec, offline=True) == []
+    assert check(spec, offline=True).findings == ()
 
 
 @given(nearly_right())
@@ -247,7 +247,7 @@ def refused(values: dict[str, Any]) -> list[Problem]:
         spec = judge(Declaration(values, NoPlaces(), Path("/nowhere"), "p.yml"))
     except PipelineError as error:
         return list(error.problems)
-    return [finding.problem for finding in check_spec(spec, offline=True)]
+    return [finding.problem for finding in check(spec, offline=True).findings]
 
 
 @given(st.text(max_size=60) | st.text(":-{}[]&*!|>'\"#%@,? \n\tabc", max_size=60))
