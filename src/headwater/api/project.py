@@ -60,7 +60,7 @@ def init(folder: Path, kind: str = "word-count") -> InitResult:
     """Make a project of a kind in a new or empty folder."""
     template, shown = _template(kind), _shown(folder)
     try:
-        if os.path.lexists(folder) and not _is_empty_folder(folder):
+        if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
             raise UsageProblem(FOLDER_NOT_EMPTY.at(None, path=shown or os.curdir))
         for name, source in template.files.items():
             _write(folder / name, f"{template.folder}/{source}")
@@ -77,10 +77,6 @@ def _template(kind: str) -> Template:
         hint = f"Did you mean `{near}`? " if near else ""
         raise UsageProblem(UNKNOWN_TEMPLATE.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
     return KINDS[kind]
-
-
-def _is_empty_folder(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
 
 
 def _write(file: Path, source: str) -> None:
@@ -169,13 +165,8 @@ def connector_reference(name: str) -> ConnectorReference:
         meant = nearest(name, known)
         hint = f"Did you mean `{meant}`?" if meant else "Is a package missing?"
         raise UsageProblem(NO_SUCH_CONNECTOR.at(None, name=name, hint=hint, known=", ".join(sorted(known))))
-    return _described(known[name])
-
-
-def _described(connector: Connector) -> ConnectorReference:
-    return ConnectorReference(
-        connector.name, connector.summary, _keys(connector.source), _keys(connector.sink)
-    )
+    found = known[name]
+    return ConnectorReference(found.name, found.summary, _keys(found.source), _keys(found.sink))
 
 
 def _keys(side: Source[Any] | Sink[Any] | None) -> tuple[Key, ...] | None:

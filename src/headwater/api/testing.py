@@ -103,7 +103,9 @@ def planned(paths: Sequence[Path], k: str | None = None) -> list[Planned]:
     if not files:
         raise UsageProblem(TEST_NOT_FOUND.at(None, where=", ".join(map(str, paths))))
     every = [each for file in files for each in _of_file(file)]
-    plan = [each for each in every if choice is None or each.refusal or choice(_full_name(each))]
+    # As with pytest the file's name counts, too.
+    named = [(each, f"{each.file.name}::{each.name}") for each in every]
+    plan = [each for each, name in named if choice is None or each.refusal or choice(name)]
     if not plan:
         raise UsageProblem(_none_chosen(k or "", every))
     return plan
@@ -125,11 +127,6 @@ def _of_file(file: Path) -> Iterator[Planned]:
         yield Planned(refusal.name, file, refusal=refusal)
     else:
         yield from (Planned(test.name, file, test) for test in tests)
-
-
-def _full_name(planned: Planned) -> str:
-    """What `-k` looks at: as with pytest the file's name counts, too."""
-    return f"{planned.file.name}::{planned.name}"
 
 
 def _none_chosen(k: str, every: list[Planned]) -> Problem:

@@ -114,12 +114,9 @@ def _location(finding: Finding, file: str) -> dict[str, Any]:
     place = finding.problem.place
     path = finding.problem.file if place else shown_file(file)
     region = {"startLine": place.line, "startColumn": place.column} if place else {"startLine": 1}
-    return {"artifactLocation": {"uri": _uri(path)}, "region": region}
-
-
-def _uri(path: str) -> str:
-    """From the current folder where the file lies below it."""
-    return Path(path).as_uri() if Path(path).is_absolute() else quote(Path(path).as_posix())
+    # From the current folder where the file lies below it.
+    uri = Path(path).as_uri() if Path(path).is_absolute() else quote(Path(path).as_posix())
+    return {"artifactLocation": {"uri": uri}, "region": region}
 
 
 def _why(entry: Entry) -> str:

@@ -81,7 +81,9 @@ def show_check(result: CheckResult, *, verbose: bool) -> None:
                 typer.echo(scrub(f"  {_head(finding)} (see sink {first})"), err=True)
         # What would not start guarantees nothing.
         starts = not any(finding.is_error for finding in found)
-        for line in (*(_guaranteed(sink) if starts else ()), *_kept_rows(sink)):
+        if starts and sink.outline:
+            typer.echo(scrub(f"  guarantee: {sink.outline.guarantee.line()}"))
+        for line in _kept_rows(sink):
             typer.echo(scrub(f"  {line}"))
     typer.echo(_summary(result))
 
@@ -92,12 +94,6 @@ def _to_be_told(result: CheckResult) -> list[SinkChecked]:
     names = dict.fromkeys((*sinks, *(finding.sink for finding in result.findings if finding.sink)))
     told = (sinks.get(name, SinkChecked(name)) for name in names)
     return [sink for sink in told if sink.outline or result.of_sink(sink.name)]
-
-
-def _guaranteed(sink: SinkChecked) -> Iterator[str]:
-    """How often a row takes effect, and why; `explain` tells what would raise it."""
-    if sink.outline:
-        yield f"guarantee: {sink.outline.guarantee.line()}"
 
 
 def _kept_rows(sink: SinkChecked) -> Iterator[str]:

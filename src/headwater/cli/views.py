@@ -264,7 +264,8 @@ def describe(event: Event) -> str:
         case SinkBegun():
             return f"{event.sink}: begun"
         case SinkWritten():
-            return f"{event.sink}: written{_place(event.place)}{_rows(event.rows)}"
+            rows = "" if event.rows is None else f", {event.rows} rows"
+            return f"{event.sink}: written{f' to {event.place}' if event.place else ''}{rows}"
         case Said():
             return event.text
         case _:
@@ -293,14 +294,6 @@ def _failing(tables: Mapping[str, Any]) -> list[str]:
 def _not_gone_on(event: QueryProgress) -> str:
     counts = {"bad": _bad(event), "unmet": _unmet(event), "late": sum(event.late_rows.values())}
     return "".join(f", {rows} {word}" for word, rows in counts.items() if rows)
-
-
-def _place(place: str) -> str:
-    return f" to {place}" if place else ""
-
-
-def _rows(rows: int | None) -> str:
-    return "" if rows is None else f", {rows} rows"
 
 
 def _why(problem: Problem | None) -> str:

@@ -105,7 +105,8 @@ def _found(file: Path, name: str, place: Position | None) -> ast.stmt:
     found = find_statement(tree, name)
     if found is None:
         at = place or Position(str(file), 1)
-        raise PipelineError(function_missing(at, file, name, _function_names(tree)))
+        names = [each.name for each in statements(tree.body) if isinstance(each, ast.FunctionDef)]
+        raise PipelineError(function_missing(at, file, name, names))
     return found
 
 
@@ -210,10 +211,6 @@ def _bound_names(node: ast.stmt) -> list[str]:
     return []
 
 
-def _function_names(tree: ast.Module) -> list[str]:
-    return [node.name for node in statements(tree.body) if isinstance(node, ast.FunctionDef)]
-
-
 def _optional(given: ast.arguments) -> frozenset[str]:
     places = [*given.posonlyargs, *given.args]
     defaulted = places[len(places) - len(given.defaults) :]
@@ -250,7 +247,8 @@ def declared_class(file: Path, name: str, place: Position | None = None) -> Decl
     tree = read_source(file, place).tree
     found = find_statement(tree, name)
     if found is None:
-        known = nearest_first(name, _class_names(tree))
+        names = [each.name for each in statements(tree.body) if isinstance(each, ast.ClassDef)]
+        known = nearest_first(name, names)
         at = place or Position(str(file), 1)
         raise PipelineError(PYTHON_CLASS_MISSING.at(at, file=str(file), name=name, known=known))
     if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -318,10 +316,6 @@ def _fits(given: ast.arguments, count: int) -> bool:
 
 def _at(ref: ClassRef, node: ast.FunctionDef) -> Position:
     return Position(ref.file, node.lineno, node.col_offset + 1)
-
-
-def _class_names(tree: ast.Module) -> list[str]:
-    return [node.name for node in statements(tree.body) if isinstance(node, ast.ClassDef)]
 
 
 def with_parameters(ref: FunctionRef, place: Position | None) -> FunctionRef:
@@ -430,7 +424,8 @@ def makes_pipeline(tree: ast.Module) -> bool:
                 packages |= {alias.asname or _HEADWATER for alias in named}
             case ast.ImportFrom(module=str() as module) if module.partition(".")[0] == _HEADWATER:
                 classes |= {alias.asname or alias.name for alias in node.names if alias.name == _PIPELINE}
-    return any(_is_pipeline(node.func, packages, classes) for node in _calls(tree))
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(_is_pipeline(node.func, packages, classes) for node in calls)
 
 
 def _is_pipeline(called: ast.expr, packages: set[str], classes: set[str]) -> bool:
@@ -440,10 +435,6 @@ def _is_pipeline(called: ast.expr, packages: set[str], classes: set[str]) -> boo
         case ast.Attribute(attr="Pipeline", value=ast.Name(id=name)):
             return name in packages
     return False
-
-
-def _calls(tree: ast.Module) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
 def _imported(tree: ast.Module, folder: Path) -> Iterator[Path]:

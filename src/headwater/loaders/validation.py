@@ -134,15 +134,15 @@ def _known_at(model: Any, location: Route) -> KnownKeys:
             continue
         fields = {field.alias or name: field for name, field in model.model_fields.items()}
         inside = fields[str(part)].annotation if str(part) in fields else None
-        models = [each for each in (inside, *get_args(inside)) if _is_model(each)]
+        models = [
+            each
+            for each in (inside, *get_args(inside))
+            if isinstance(each, type) and issubclass(each, BaseModel)
+        ]
         if not models:
             return KnownKeys()
         model, named = models[0], get_origin(inside) is dict
     return KnownKeys() if named else known_keys(model)
-
-
-def _is_model(annotation: object) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _strict_keys(model: type[BaseModel]) -> Iterator[tuple[str, type]]:

@@ -67,7 +67,9 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
     yield from _sources(spec, declaration)
     yield from _places(spec)
     yield from _loops(spec)
-    yield from _settings(spec, declaration)
+    for key in spec.spark:
+        if problem := setting_problem(key, declaration.places.of_key(("spark", key))):
+            yield problem
     yield from _jars(spec, declaration)
     folder = str(declaration.values.get("folder", ""))
     if is_uri(folder):
@@ -75,11 +77,6 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
     if not declaration.values.get("sinks"):
         table = (*spec.names, "a_table")[0]
         yield NO_SINKS.at(spec.position, name=spec.name, table=table)
-
-
-def _settings(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
-    found = (setting_problem(key, declaration.places.of_key(("spark", key))) for key in spec.spark)
-    yield from filter(None, found)
 
 
 def _jars(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from headwater.errors import Place, Problem, shown_file
+from headwater.errors import Problem, shown_file
 from headwater.testing.diff import describe, show
 from headwater.testing.results import Batch, Failure, StepTrace, TestResult
 
@@ -61,7 +61,8 @@ class _Teller:
         step = self.result.steps[index]
         # A step that only checks looks at the batches of the last one in which something happened.
         source = step if step.acted else self._last_that_acted(index) or step
-        told = self._told(source, step.failures) or {"": _no_batch(source)}
+        none = "no batch ran, the queries are stopped" if source.stopped else "no batch ran"
+        told = self._told(source, step.failures) or {"": none}
         head = f"step {step.number}, {step.text}"
         if verbose or len(told) > 1:
             yield f"  {head}"
@@ -72,7 +73,8 @@ class _Teller:
             yield from self._batches(step)
         told_place = ""
         for failure in step.failures:
-            place = _place(failure.place or step.place)
+            at = failure.place or step.place
+            place = f"{shown_file(at.file)}:{at.line}" if at else ""
             if place and place != told_place:
                 yield f"  {place}"
             told_place = place
@@ -140,13 +142,5 @@ class _Teller:
         return "none" if time is None else show(time, self.result.zone, self.result.day)
 
 
-def _no_batch(step: StepTrace) -> str:
-    return "no batch ran, the queries are stopped" if step.stopped else "no batch ran"
-
-
 def _rows_in(rows: Mapping[str, int]) -> str:
     return ", ".join(f"{count} in from {name}" for name, count in rows.items()) or "no data"
-
-
-def _place(place: Place | None) -> str:
-    return f"{shown_file(place.file)}:{place.line}" if place else ""

@@ -64,7 +64,9 @@ class Scripted:
         __tracebackhide__ = True
         if mode not in list(Mode):
             raise ValueError(f"{mode!r} is no output mode; there are {', '.join(Mode)}")
-        self._surround(env or {})
+        if not self._runs:
+            # The test's own folder, once, and its variables.
+            self._around.enter_context(self.player.environment(env or {}))
         settings = Test("", Path(), (), given=given or {}, day=day, clock=clock)
         built: Subject
         if callable(subject):
@@ -88,11 +90,6 @@ class Scripted:
             run.close()
         self._runs.clear()
         self._around.close()
-
-    def _surround(self, env: Mapping[str, str]) -> None:
-        """The test's own folder, once, and its variables."""
-        if not self._runs:
-            self._around.enter_context(self.player.environment(env))
 
 
 class ScriptedRun:

@@ -182,14 +182,12 @@ def shuffled(test: Test, number: int) -> Test:
     """The test with the rows of every feed in another order; the same number gives the same order."""
     random = Random(number)
     steps = [
-        replace(step, rows=_reordered(step.rows, random)) if isinstance(step, Feed) else step
+        replace(step, rows={name: _another_order(fed, random) for name, fed in step.rows.items()})
+        if isinstance(step, Feed)
+        else step
         for step in test.steps
     ]
     return replace(test, name=f"{test.name} [shuffled {number}]", steps=steps)
-
-
-def _reordered(rows: Mapping[str, Rows], random: Random) -> dict[str, Rows]:
-    return {name: _another_order(fed, random) for name, fed in rows.items()}
 
 
 def _another_order(rows: Rows, random: Random) -> Rows:

@@ -201,7 +201,7 @@ def _look_up(name: str, environ: Mapping[str, str]) -> str:
     if file is None:
         raise PipelineError(SECRET_MISSING.at(name=name))
     try:
-        return _without_line_end(Path(file).read_bytes().decode("utf-8"))
+        return Path(file).read_bytes().decode("utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PipelineError(SECRET_FILE.at(name=name, file=file, reason=reason)) from None
@@ -213,10 +213,6 @@ def _is_available(name: str, environ: Mapping[str, str]) -> bool:
     except PipelineError:
         return False
     return True
-
-
-def _without_line_end(text: str) -> str:
-    return text.removesuffix("\n").removesuffix("\r")
 
 
 # Options that hold a secret in clear: told by their names or by the form of their values, and masked.
