@@ -32,7 +32,14 @@ from headwater.loaders.keys import (
 )
 from headwater.loaders.known_keys import known_keys
 from headwater.loaders.user_files import key_of, reference_problems, table_function, with_parameters
-from headwater.loaders.validation import meant_by_others, misspelt_required, unknown_keys, upper, validated
+from headwater.loaders.validation import (
+    meant_by_others,
+    misspelt_required,
+    read_keys,
+    unknown_keys,
+    upper,
+    validated,
+)
 from headwater.loaders.whole import whole_problems
 from headwater.spec import (
     Distinct,
@@ -371,11 +378,9 @@ class _Judge:
     def _of_model(
         self, model: Any, written: Mapping[str, Any], route: Route, where: str, around: str = ""
     ) -> tuple[Any, frozenset[str]]:
-        """What was written as one model, None where it is wrong, and keys for which unknown ones stand."""
-        known = known_keys(model)
-        self.problems += unknown_keys(written, known, self.declaration, route, around or where)
-        misspelt = meant_by_others(written, known)
-        return self._checked(model, written, route, where, misspelt), misspelt
+        keys, problems, misspelt = read_keys(model, written, self.declaration, route, where, around)
+        self.problems += problems
+        return keys, misspelt
 
     def _checked(
         self,

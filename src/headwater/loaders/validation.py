@@ -28,10 +28,13 @@ PLACEHOLDERS = {
     "host": "localhost",
     "name": "my_pipeline",
     "path": "data/",
+    "pipeline": "my_pipeline.yml",
     "port": "9999",
     "reads": "a_table",
     "rows_per_batch": "10",
+    "steps": "[{feed: {words: [{word: owl}]}}]",
     "table": "shop.orders",
+    "tests": "{owls are counted: [{feed: {words: [{word: owl}]}}]}",
 }
 # What is wanted, in the words of these pages and not of the library that looked.
 _WANTED = {
@@ -75,6 +78,25 @@ def misspelt_required(
     wanted = {name for name, field in model.model_fields.items() if field.is_required()} - written.keys()
     likely = {key: known.meant(key) for key in written if key not in others}
     return {key: meant for key, meant in likely.items() if meant in wanted}
+
+
+def read_keys(
+    model: type[Model],
+    written: Mapping[str, Any],
+    declaration: Declaration,
+    route: Route,
+    where: str,
+    around: str = "",
+) -> tuple[Model | None, list[Problem], frozenset[str]]:
+    """What was written as one model, all that is wrong with it, and the keys for which unknown ones stand.
+
+    `around` is what has the keys, in words, if that is not `where`.
+    """
+    known = known_keys(model)
+    misspelt = meant_by_others(written, known)
+    problems = unknown_keys(written, known, declaration, route, around or where)
+    found = validated(model, written, declaration, route, where, misspelt)
+    return (None, problems + found, misspelt) if isinstance(found, list) else (found, problems, misspelt)
 
 
 def validated(

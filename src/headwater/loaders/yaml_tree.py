@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from headwater.errors import PipelineError, Problem
@@ -29,7 +30,7 @@ _DIRECTIVE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*(%[^\r\n]*)")
 
 def read_tree(path: Path) -> MappingNode:
     """The tree of a file; PipelineError carries everything that is wrong with it."""
-    return parse_tree(_decoded(_content(path), str(path)), str(path))
+    return parse_tree(read_text(path, (".yml", ".yaml"), "a pipeline file", MAX_BYTES), str(path))
 
 
 def parse_tree(text: str, file: str) -> MappingNode:
@@ -73,25 +74,21 @@ def _top_level(root: Node | None, source: Source) -> MappingNode:
     raise PipelineError(YAML_NOT_MAPPING.at(root.position, kind=root.kind))
 
 
-def _content(path: Path) -> bytes:
-    """The bytes of a file, one more than the limit at most."""
-    place = Position(str(path), 1)
+def read_text(path: Path, suffixes: Collection[str], what: str, most: int | None = None) -> str:
+    """The text of a file, of `most` bytes; PipelineError says why there is none, and what may be meant."""
+    file = str(path)
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
+        with path.open("rb") as opened:
+            content = opened.read(-1 if most is None else most + 1)
+    except (FileNotFoundError, NotADirectoryError):
         raise PipelineError(FILE_NOT_THERE.at(file=path, hint=_missing_hint(path))) from None
     except IsADirectoryError:
-        raise PipelineError(FILE_IS_FOLDER.at(file=path, hint=_folder_hint(path))) from None
+        raise PipelineError(FILE_IS_FOLDER.at(file=path, hint=_folder_hint(path, suffixes, what))) from None
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise PipelineError(FILE_UNREADABLE.at(file=path, reason=reason)) from None
-    if len(content) > MAX_BYTES:
-        raise PipelineError(_too_large(place.file))
-    return content
-
-
-def _decoded(content: bytes, file: str) -> str:
+    if most is not None and len(content) > most:
+        raise PipelineError(_too_large(file))
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -107,8 +104,8 @@ def _missing_hint(path: Path) -> str:
     return f"Did you mean {folder / close}?" if close else f"See what is there: `ls {folder}`."
 
 
-def _folder_hint(path: Path) -> str:
-    files = sorted(entry for entry in path.iterdir() if entry.suffix in {".yml", ".yaml"} and entry.is_file())
+def _folder_hint(path: Path, suffixes: Collection[str], what: str) -> str:
+    files = sorted(entry for entry in path.iterdir() if entry.suffix in suffixes and entry.is_file())
     if not files:
-        return "Name a pipeline file."
+        return f"Name {what}."
     return f"Name a file in it, such as {nearest(path.name + '.yml', map(str, files)) or files[0]}."

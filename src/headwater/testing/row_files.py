@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.pipelines import FILE_IS_FOLDER, FILE_NOT_THERE, FILE_UNREADABLE, NOT_UTF8
 from headwater.errors.catalogue.testing import (
     ROWS_CELLS,
     ROWS_FILE_KIND,
@@ -25,9 +24,10 @@ from headwater.errors.catalogue.testing import (
     ROWS_NOT_ROW,
 )
 from headwater.loaders.yaml_nodes import Source
+from headwater.loaders.yaml_tree import read_text
 from headwater.scripted.times import Cell
 from headwater.testing.steps import Row
-from headwater.values import Position, nearest
+from headwater.values import Position
 
 _SPACES = " \t\r\n"
 _LINE_HINT = "Write one whole row on each line; if the file holds one list, let its name end in .json."
@@ -40,38 +40,7 @@ def read_rows(file: Path) -> list[Row]:
     if reader is None:
         ending = f'"{file.suffix}"' if file.suffix else "no known way"
         raise PipelineError(ROWS_FILE_KIND.at(file=file, ending=ending))
-    return list(reader(_source(file)))
-
-
-def _source(file: Path) -> Source:
-    content = _content(file)
-    try:
-        return Source(str(file), content.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        before = content[: error.start].decode("utf-8")
-        raise PipelineError(NOT_UTF8.at(Source(str(file), before).at(len(before)), file=file)) from None
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise PipelineError(FILE_NOT_THERE.at(file=file, hint=_hint(file))) from None
-    except IsADirectoryError:
-        raise PipelineError(FILE_IS_FOLDER.at(file=file, hint="Name a file of rows in it.")) from None
-    except OSError as error:
-        raise PipelineError(FILE_UNREADABLE.at(file=file, reason=error.strerror or str(error))) from None
-
-
-def _hint(file: Path) -> str:
-    folder = file.parent
-    there = [path.name for path in folder.iterdir() if path.suffix in _READERS] if folder.is_dir() else []
-    close = nearest(file.name, there)
-    return (
-        f"Did you mean {folder / close}?"
-        if close
-        else f"Check the path, or see what is there: `ls {folder}`."
-    )
+    return list(reader(Source(str(file), read_text(file, tuple(_READERS), "a file of rows"))))
 
 
 class _KeyTwice(Exception):

@@ -2,33 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from datetime import date
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.pipelines import (
-    MISSING_KEY,
-    YAML_NOT_MAPPING,
-    YAML_TOO_LARGE,
+from pydantic import BaseModel
+
+from headwater.errors import PipelineError, Problem, shown_file
+from headwater.errors.catalogue.pipelines import WRONG_VALUE, YAML_NOT_MAPPING, YAML_TOO_LARGE
+from headwater.errors.catalogue.testing import (
+    TEST_FILE,
+    TEST_FILE_TOO_LARGE,
+    TEST_NONE,
+    TEST_PIPELINE,
+    TEST_ROW,
+    TEST_ROW_FILE,
+    TEST_STEP_EMPTY,
+    TEST_STEP_WORD,
+    TEST_TWO_ACTIONS,
 )
-from headwater.errors.catalogue.testing import TEST_FILE, TEST_FILE_TOO_LARGE, TEST_NONE
 from headwater.loaders.judge import in_order
+from headwater.loaders.keys import Declaration, Route
 from headwater.loaders.user_files import called_function
-from headwater.loaders.yaml_nodes import MappingNode, Node, Pair, ScalarNode, SequenceNode
+from headwater.loaders.validation import read_keys
+from headwater.loaders.yaml_form import TreePlaces
+from headwater.loaders.yaml_nodes import MappingNode, ScalarNode
 from headwater.loaders.yaml_tree import read_tree
-from headwater.testing.file_steps import ROW_FILES, ROWS_EXAMPLE, Reader, StepReader, place_of
-from headwater.testing.steps import Read, Rows, Step, Test
+from headwater.testing.file_keys import (
+    ACTIONS,
+    CHECKS,
+    ROW_FILES,
+    STEP_EXAMPLE,
+    TEST_EXAMPLE,
+    WORDS,
+    FileKeys,
+    ReadKeys,
+    SettingsKeys,
+    StepKeys,
+    TestKeys,
+    found_words,
+)
+from headwater.testing.row_files import read_rows
+from headwater.testing.steps import (
+    Advance,
+    ChangeTo,
+    Check,
+    Crash,
+    Feed,
+    Read,
+    Restart,
+    Row,
+    Rows,
+    Start,
+    Step,
+    Stop,
+    Test,
+)
 from headwater.values import Position, nearest
 
-SETTINGS = ("day", "clock", "env", "given", "sinks", "no_data_batches")
-TOP_KEYS = ("pipeline", *SETTINGS, "tests")
-TEST_KEYS = (*SETTINGS, "steps")
-TEST_EXAMPLE = "owls are counted: [{feed: {words: [{word: owl}]}}]"
-STEP_EXAMPLE = "- feed: {words: [{word: owl}]}"
-READ_EXAMPLE = '{read: "checks.py:read_totals"}'
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
+
+PIPELINE_FILES = (".yml", ".yaml", ".py")
+_STEPS: Mapping[str, type[Step]] = {"restart": Restart, "stop": Stop, "start": Start, "crash": Crash}
+_EXAMPLES = {
+    "feed": "feed: {words: [{word: owl}]}",
+    "advance": "advance: 2 hours",
+    "change_to": "change_to: version2.yml",
+}
 
 
 def load_tests(file: Path) -> tuple[Test, ...]:
@@ -53,220 +95,213 @@ def _retold(problem: Problem, file: Path) -> Problem:
     return problem
 
 
-@dataclass(frozen=True)
-class Sinks:
-    """What `sinks:` says."""
-
-    real: Mapping[str, Read | None] = field(default_factory=dict)
-    all_real: bool = False
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the surroundings of a pipeline are replaced; None where nothing is said."""
-
-    day: str | None = None
-    clock: str | None = None
-    env: Mapping[str, str] | None = None
-    given: Mapping[str, Rows | str] | None = None
-    sinks: Sinks | None = None
-    no_data_batches: bool | None = None
-
-    def above(self, file: Settings) -> Settings:
-        """These settings, and the file's where they say nothing; rows and variables name by name."""
-        said = {each.name: getattr(self, each.name) for each in fields(self)}
-        merged = {
-            name: getattr(file, name) if value is None else _together(getattr(file, name), value)
-            for name, value in said.items()
-        }
-        return Settings(**merged)
-
-
-def _together(outer: Any, inner: Any) -> Any:
-    return {**(outer or {}), **inner} if isinstance(inner, Mapping) else inner
-
-
 class _FileReader:
-    """Walks the tree of one file and collects problems."""
+    """Goes through one file and collects problems."""
 
     def __init__(self, file: Path, tree: MappingNode) -> None:
         self.file = file
         self.tree = tree
-        self.reader = Reader(file)
-        self.steps = StepReader(self.reader)
+        self.declaration = Declaration(tree.value, TreePlaces(tree), file.parent, str(file))
+        self.problems: list[Problem] = []
 
     def tests(self) -> tuple[Test, ...]:
-        self.reader.unknown(self.tree, TOP_KEYS, "a test file")
-        pipeline = self._pipeline()
-        settings = self._settings(self.tree)
-        tests = list(self._tests(pipeline or self.file, settings))
-        if self.reader.problems:
-            raise PipelineError.of(in_order(self.reader.problems))
-        return tuple(tests)
+        keys = self._keys(FileKeys, self.tree.value, (), "the test file", "a test file")
+        written = self.tree.value.get("tests")
+        settings = self._settings(keys, ()) if keys else {}
+        path = self.tree.value.get("pipeline")
+        pipeline = self._pipeline(("pipeline",), path) if isinstance(path, str) else self.file
+        if "tests" in self.tree.value and not written:
+            self._nothing(("tests",), "tests", TEST_EXAMPLE)
+        named = written.items() if isinstance(written, Mapping) else ()
+        tests = [self._test(name, each, pipeline, settings) for name, each in named]
+        if self.problems:
+            raise PipelineError.of(in_order(self.problems))
+        return tuple(test for test in tests if test)
 
-    def _needed(self, key: str, example: str) -> Pair | None:
-        """A key that must be there; a misspelt one has been told."""
-        found = _pair(self.tree, key)
-        if found is None and not any(nearest(each.key, TOP_KEYS) == key for each in self._unknown()):
-            place = Position(str(self.file), 1)
-            problem = MISSING_KEY.at(place, key=key, where="the test file", example=f"`{example}`")
-            self.reader.problems.append(problem)
-        return found
+    def _keys(
+        self, model: type[Model], written: Mapping[str, Any], route: Route, where: str, around: str = ""
+    ) -> Model | None:
+        keys, problems, _ = read_keys(model, written, self.declaration, route, where, around)
+        self.problems += problems
+        return keys
 
-    def _unknown(self) -> list[Pair]:
-        return [pair for pair in self.tree.pairs if pair.key not in TOP_KEYS]
+    def _place(self, route: Route) -> Position:
+        """Where a value stands; an empty one stands nowhere, so its key has to do."""
+        node = self.tree.find(route)
+        nothing = isinstance(node, ScalarNode) and node.resolved is None
+        return self.tree.key_position(route) if nothing else node.position
 
-    def _pipeline(self) -> Path | None:
-        example = "pipeline: my_pipeline.yml"
-        pair = self._needed("pipeline", example)
-        written = self.reader.text(pair, example) if pair else None
-        if pair is None or written is None:
+    def _nothing(self, route: Route, key: str, example: str) -> None:
+        self.problems.append(TEST_NONE.at(self._place(route), key=key, example=example))
+
+    def _settings(self, keys: SettingsKeys, route: Route) -> dict[str, Any]:
+        """What was said of the surroundings, as a Test has it."""
+        said: dict[str, Any] = {name: getattr(keys, name) for name in SettingsKeys.model_fields}
+        said = {name: value for name, value in said.items() if name in keys.model_fields_set}
+        if "env" in said:
+            # The environment knows no numbers: what was written counts.
+            texts = {name: self.tree.find((*route, "env", name)) for name in said["env"]}
+            said["env"] = {name: node.text for name, node in texts.items() if isinstance(node, ScalarNode)}
+        if "given" in said:
+            of = {name: f"`given` of `{name}`" for name in said["given"]}
+            said["given"] = {
+                name: rows if rows == "real" else self._rows((*route, "given", name), rows, of[name])
+                for name, rows in said["given"].items()
+            }
+        if "sinks" in said:
+            sinks = said.pop("sinks")
+            named = sinks if isinstance(sinks, Mapping) else {}
+            reads = {name: each for name, each in named.items() if each != "captured"}
+            said["real"] = {name: self._read((*route, "sinks", name), each) for name, each in reads.items()}
+            said["all_real"] = sinks == "real"
+        return said
+
+    def _read(self, route: Route, written: Any) -> Read | None:
+        """How a real sink is read back, where that has to be said."""
+        if written == "real":
             return None
-        return self.reader.pipeline(pair, written)
-
-    def _tests(self, pipeline: Path, settings: Settings) -> Iterator[Test]:
-        pair = self._needed("tests", f"tests: {{{TEST_EXAMPLE}}}")
-        if pair is None:
-            return
-        if isinstance(pair.node, MappingNode) and pair.node.pairs:
-            for each in pair.node.pairs:
-                test = self._test(each, pipeline, settings)
-                if test is not None:
-                    yield test
-        elif pair.node.value:
-            self.reader.wanted(pair, "a mapping of names to steps", f"tests: {{{TEST_EXAMPLE}}}")
-        else:
-            self._nothing(pair, TEST_EXAMPLE)
-
-    def _test(self, pair: Pair, pipeline: Path, settings: Settings) -> Test | None:
-        if isinstance(pair.node, MappingNode):
-            self.reader.unknown(pair.node, TEST_KEYS, f"the test `{pair.key}`")
-            settings = self._settings(pair.node).above(settings)
-            steps = self._steps_of(pair, pair.node)
-        else:
-            steps = self._steps(pair)
-        if steps is None:
+        keys = self._keys(ReadKeys, written, route, f"`sinks` of `{route[-1]}`")
+        if keys is None:
             return None
-        sinks = settings.sinks or Sinks()
-        return Test(
-            name=pair.key,
-            pipeline=pipeline,
-            steps=steps,
-            given=settings.given or {},
-            real=sinks.real,
-            all_real=sinks.all_real,
-            env=settings.env or {},
-            day=settings.day,
-            clock=settings.clock,
-            no_data_batches=settings.no_data_batches,
-            file=self.file,
-            place=pair.key_position,
-        )
-
-    def _steps_of(self, pair: Pair, node: MappingNode) -> tuple[Step, ...] | None:
-        """The steps of a test that has settings of its own."""
-        found = _pair(node, "steps")
-        if found is not None:
-            return self._steps(found)
-        others = [each.key for each in node.pairs if each.key not in TEST_KEYS]
-        if not any(nearest(other, TEST_KEYS) == "steps" for other in others):
-            place, where = pair.key_position, f"the test `{pair.key}`"
-            example = f"`steps:`, and below it `{STEP_EXAMPLE}`"
-            self.reader.problems.append(MISSING_KEY.at(place, key="steps", where=where, example=example))
-        return None
-
-    def _steps(self, pair: Pair) -> tuple[Step, ...] | None:
-        if isinstance(pair.node, SequenceNode) and pair.node.children:
-            return tuple(step for step in map(self.steps.step, pair.node.children) if step)
-        if pair.node.value in (None, []):
-            self._nothing(pair, STEP_EXAMPLE)
-        else:
-            self.reader.wanted(pair, "a list of steps", STEP_EXAMPLE)
-        return None
-
-    def _nothing(self, pair: Pair, example: str) -> None:
-        self.reader.problems.append(TEST_NONE.at(place_of(pair), key=pair.key, example=example))
-
-    def _settings(self, node: MappingNode) -> Settings:
-        read: dict[str, Callable[[Pair], Any]] = {
-            "day": self._day,
-            "clock": lambda pair: self.reader.time(pair, "clock: 08:00"),
-            "env": lambda pair: self.reader.by_name(pair, "env: {TOPIC: words}", self._variable),
-            "given": lambda pair: self.reader.by_name(pair, f"given: {{ads: {ROWS_EXAMPLE}}}", self._given),
-            "sinks": self._sinks,
-            "no_data_batches": self.reader.truth,
-        }
-        return Settings(**{pair.key: read[pair.key](pair) for pair in node.pairs if pair.key in SETTINGS})
-
-    def _day(self, pair: Pair) -> str | None:
-        text = pair.node.value
-        if isinstance(text, str) and _is_day(text):
-            return text
-        self.reader.wanted(pair, "a day", "day: 2026-01-31")
-        return None
-
-    def _variable(self, pair: Pair) -> str | None:
-        """The text of a variable: the environment knows no numbers."""
-        if isinstance(pair.node, ScalarNode) and pair.node.resolved is not None:
-            return pair.node.text
-        self.reader.wanted(pair, "text", f"{pair.key}: words")
-        return None
-
-    def _given(self, pair: Pair) -> Rows | str | None:
-        if pair.node.value == "real":
-            return "real"
-        if isinstance(pair.node, SequenceNode) or str(pair.node.value).endswith(ROW_FILES):
-            return self.reader.rows(pair, f"`given` of `{pair.key}`")
-        wanted = "a list of rows, a file of them, or `real`,"
-        self.reader.wanted(pair, wanted, f"{pair.key}: {ROWS_EXAMPLE}` or `{pair.key}: real")
-        return None
-
-    def _sinks(self, pair: Pair) -> Sinks | None:
-        if pair.node.value in ("real", "captured"):
-            return Sinks(all_real=pair.node.value == "real")
-        if not isinstance(pair.node, MappingNode):
-            self.reader.wanted(pair, "`captured` or `real`", "sinks: real` or `sinks: {counts: real}")
-            return None
-        real: dict[str, Read | None] = {}
-        for each in pair.node.pairs:
-            if each.node.value == "real":
-                real[each.key] = None
-            elif each.node.value != "captured":
-                real[each.key] = self._read(each)
-        return Sinks(real)
-
-    def _read(self, pair: Pair) -> Read | None:
-        """How a real sink is read back."""
-        function = _pair(pair.node, "read")
-        if isinstance(pair.node, MappingNode):
-            self.reader.unknown(pair.node, ("read",), f"`sinks` of `{pair.key}`")
-        if function is None:
-            if not isinstance(pair.node, MappingNode) or not pair.node.pairs:
-                wanted = f"`captured`, `real` or `{READ_EXAMPLE}`"
-                self.reader.wanted(pair, wanted, f"{pair.key}: real")
-            return None
-        written = self.reader.text(function, READ_EXAMPLE)
-        return self._function(function, written) if written is not None else None
-
-    def _function(self, pair: Pair, written: str) -> Read | None:
-        file, colon, name = written.rpartition(":")
-        if not colon or not file.endswith(".py") or not name.isidentifier():
-            says = f"`{written}` does not name a function of a Python file"
-            self.reader.wrong(pair, says, f"Write `{READ_EXAMPLE}`.")
-            return None
-        place, path = place_of(pair), self.reader.path(file)
-        self.reader.collected(lambda: called_function(path, name, ("spark",), place))
+        file, _, name = keys.read.rpartition(":")
+        place, path = self._place((*route, "read")), self._path(file)
+        self._collected(lambda: called_function(path, name, ("spark",), place))
         return Read(f"{path}:{name}", place)
 
+    def _test(self, name: str, written: Any, pipeline: Path, settings: Mapping[str, Any]) -> Test | None:
+        route: Route = ("tests", name)
+        listed = not isinstance(written, Mapping)
+        keys = self._keys(TestKeys, {"steps": written} if listed else written, route, f"the test `{name}`")
+        if keys is None:
+            return None
+        below: Route = route if listed else (*route, "steps")
+        if not keys.steps:
+            self._nothing(below, str(below[-1]), STEP_EXAMPLE)
+            return None
+        own = self._settings(keys, route)
+        merged = {
+            key: {**settings[key], **own[key]} if key in ("env", "given") and key in settings else own[key]
+            for key in own
+        }
+        steps = [self._step((*below, index), each) for index, each in enumerate(keys.steps)]
+        return Test(
+            **{**settings, **merged},
+            name=name,
+            pipeline=pipeline,
+            steps=tuple(step for step in steps if step),
+            file=self.file,
+            place=self.tree.key_position(route),
+        )
 
-def _is_day(text: str) -> bool:
-    try:
-        return date.fromisoformat(text).isoformat() == text
-    except ValueError:
-        return False
-
-
-def _pair(node: Node, key: str) -> Pair | None:
-    if not isinstance(node, MappingNode):
+    def _step(self, route: Route, written: Any) -> Step | None:
+        """One step; None where it is wrong."""
+        place = self.tree.find(route).position
+        if written is None or written == {}:
+            self.problems.append(TEST_STEP_EMPTY.at(place, known=", ".join((*ACTIONS, *CHECKS))))
+        elif isinstance(written, Mapping):
+            actions = [key for key in written if key in ACTIONS]
+            for other in actions[1:]:
+                at = self.tree.key_position((*route, other))
+                self.problems.append(TEST_TWO_ACTIONS.at(at, first=actions[0], second=other))
+            keys = self._keys(StepKeys, written, route, "a step")
+            return self._action(keys, actions[0] if actions else "", route, place) if keys else None
+        elif written in WORDS:
+            return _STEPS[written](place=place)
+        else:
+            word = written if isinstance(written, str) else found_words(written).strip("`")
+            self.problems.append(TEST_STEP_WORD.at(place, word=word, hint=_word_hint(word)))
         return None
-    return next((pair for pair in node.pairs if pair.key == key), None)
+
+    def _action(self, keys: StepKeys, action: str, route: Route, place: Position) -> Step:
+        said: dict[str, Any] = {key: getattr(keys, key) for key in CHECKS if key in keys.model_fields_set}
+        checks = {**said, "place": place}
+        if "expect" in said:
+            checks["expect"] = self._by_name((*route, "expect"), keys.expect, "`expect` of")
+        if "state" in said:
+            kept = keys.state.items()
+            checks["state"] = {name: self._state((*route, "state", name), each) for name, each in kept}
+        match action:
+            case "":
+                return Check(**checks)
+            case "feed":
+                return Feed(self._by_name((*route, "feed"), keys.feed, "`feed` to"), **checks)
+            case "advance":
+                return Advance(keys.advance, **checks)
+            case "change_to":
+                return ChangeTo(self._pipeline((*route, "change_to"), keys.change_to), **checks)
+            case word:
+                return _STEPS[word](**checks)
+
+    def _by_name(self, route: Route, rows: Mapping[str, Any], where: str) -> dict[str, Rows]:
+        return {name: self._rows((*route, name), each, f"{where} `{name}`") for name, each in rows.items()}
+
+    def _state(self, route: Route, kept: Any) -> Any:
+        """The number of rows of state, the rows, or rows by operator, side of a join or state variable."""
+        if isinstance(kept, int):
+            return kept
+        if isinstance(kept, Mapping):
+            return {name: self._state((*route, name), rows) for name, rows in kept.items()}
+        rows = self._rows(route, kept, f"`state` of `{route[-1]}`")
+        if any(isinstance(row, Row) and isinstance(row.values, list) for row in rows):
+            says, hint = "a row of state has names", "Write `{key: {…}, value: {…}}` for it."
+            at = self._place(route)
+            self.problems.append(WRONG_VALUE.at(at, what=f"`{route[-1]}`", says=says, hint=hint))
+        return rows
+
+    def _rows(self, route: Route, written: Any, where: str) -> Rows:
+        """A list of rows by column or in the order of the columns, or the rows of a file beside the test."""
+        if isinstance(written, str):
+            path = self._path(written)
+            if path.is_file():
+                return self._collected(lambda: read_rows(path)) or []
+            told = {"file": shown_file(str(path)), "where": where, "hint": self._hint(path, ROW_FILES)}
+            self.problems.append(TEST_ROW_FILE.at(self._place(route), **told))
+            return []
+        rows = []
+        for index, values in enumerate(written):
+            place = self.tree.find((*route, index)).position
+            rows.append(Row(values, place))
+            if not isinstance(values, Mapping | list):
+                self.problems.append(TEST_ROW.at(place, where=where, kind=found_words(values)))
+        return rows
+
+    def _path(self, written: str) -> Path:
+        """A path from the folder of the test file."""
+        return Path(os.path.abspath(self.file.parent / written))
+
+    def _pipeline(self, route: Route, written: str) -> Path:
+        """A pipeline file; `pipeline.py:name` picks one of several in a Python file."""
+        stem, colon, name = written.partition(".py:")
+        path = self._path(f"{stem}.py" if colon else written)
+        if not path.is_file():
+            told = {"file": shown_file(str(path)), "hint": self._hint(path, PIPELINE_FILES)}
+            self.problems.append(TEST_PIPELINE.at(self._place(route), **told))
+        return Path(f"{path}:{name}") if colon else path
+
+    def _collected(self, read: Callable[[], T]) -> T | None:
+        """What a reader of another file gives; what is wrong there is told together with the rest."""
+        try:
+            return read()
+        except PipelineError as error:
+            self.problems += error.problems
+            return None
+
+    def _hint(self, path: Path, suffixes: tuple[str, ...]) -> str:
+        """What a path that leads nowhere may stand for, written as the test file would have it."""
+        beside = "Paths are read from the folder of the test file."
+        if not path.parent.is_dir():
+            return f"{beside} There is no folder {path.parent} either."
+        close = nearest(path.name, [each.name for each in path.parent.iterdir() if each.suffix in suffixes])
+        if close is None:
+            return f"{beside} See what is there: `ls {path.parent}`."
+        written = os.path.relpath(path.parent / close, os.path.abspath(self.file.parent))
+        return f"{beside} Did you mean `{Path(written).as_posix()}`?"
+
+
+def _word_hint(word: str) -> str:
+    """What to write in the place of a word that is no step."""
+    if word in (*_EXAMPLES, *CHECKS):
+        return f"It needs a value: write `- {_EXAMPLES.get(word, f'{word}: …')}`."
+    if meant := nearest(word, (*ACTIONS, *CHECKS)):
+        return f"Did you mean `{meant}`?"
+    return f"A step is one of the words {', '.join(WORDS)}, or keys with values: `{_EXAMPLES['feed']}`."
