@@ -13,7 +13,7 @@ from pathlib import Path
 from headwater.testing.pictures import draw
 from headwater.testing.report import report
 from headwater.testing.test_files import load_tests
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from scripts.contract import ROOT
 
 FOLDER = "docs/transformations/pictures"
@@ -77,7 +77,7 @@ PICTURES: dict[tuple[str, str], tuple[Picture, ...]] = {
 
 def main() -> None:
     """Play each test that has a picture, and write what it draws."""
-    player = Player()
+    player = TestRunner()
     try:
         for (file, name), pictures in PICTURES.items():
             test = next(test for test in load_tests(ROOT / "examples" / file) if test.name == name)

@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from headwater.api.checking import check
 from headwater.api.full_check import explain
 from headwater.testing.report import report
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from scripts.contract import ROOT
 from tests.pipelines import write
 from tests.scripted.plays import play_here
@@ -25,8 +25,8 @@ NOON = datetime(2026, 1, 1, 12)
 
 
 @pytest.fixture(scope="module")
-def player(context: SparkContext) -> Iterator[Player]:
-    player = Player()
+def player(context: SparkContext) -> Iterator[TestRunner]:
+    player = TestRunner()
     yield player
     player.close()
 
@@ -109,7 +109,7 @@ def start(sink: str, minute: int) -> int:
     return minute // 60 * 60 if sink == "per_hour" else minute
 
 
-def test_the_state_of_real_runs_is_what_the_bounds_say(player: Player, tmp_path: Path) -> None:
+def test_the_state_of_real_runs_is_what_the_bounds_say(player: TestRunner, tmp_path: Path) -> None:
     steps = "".join(
         f"    - feed: {{impressions: [[k{at}, '{NOON + timedelta(minutes=at)}']], "
         f"clicks: [[k{at}, '{NOON + timedelta(minutes=at)}']]}}\n"

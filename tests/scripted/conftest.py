@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark import SparkContext
 
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.jvm import shared_context
 
 
@@ -19,8 +19,8 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
 
 
 @pytest.fixture(scope="session")
-def player(context: SparkContext) -> Iterator[Player]:
+def player(context: SparkContext) -> Iterator[TestRunner]:
     """Plays tests of pipelines on the process's JVM."""
-    player = Player()
+    player = TestRunner()
     yield player
     player.close()

@@ -8,14 +8,14 @@ from headwater.testing.pictures import draw
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
 from headwater.testing.test_files import load_tests
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from scripts.contract import ROOT
 from scripts.pictures import PICTURES
 
 EXAMPLES = ROOT / "examples"
 
 
-def play_file(player: Player, file: str) -> dict[str, TestResult]:
+def play_file(player: TestRunner, file: str) -> dict[str, TestResult]:
     """Play a test file below `examples/`; each of its tests passes and looks as in the docs."""
     results = {test.name: player.play(test) for test in load_tests(EXAMPLES / file)}
     for name, result in results.items():
@@ -28,7 +28,7 @@ def play_file(player: Player, file: str) -> dict[str, TestResult]:
     return results
 
 
-def play_here(player: Player, folder: Path, pipeline: str, tests: str) -> dict[str, TestResult]:
+def play_here(player: TestRunner, folder: Path, pipeline: str, tests: str) -> dict[str, TestResult]:
     """Play tests of a pipeline that a test of ours writes down; the results are the caller's to judge."""
     (folder / "pipeline.yml").write_text(pipeline, encoding="utf-8")
     file = folder / "test_pipeline.yml"

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from headwater.testing.report import report
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_file, play_here
 
 
 @pytest.mark.feature("C2.1", part="without a function from a jar")
 @pytest.mark.feature("C2.5")
 @pytest.mark.feature("C14.3")
-def test_sums_rankings_limits_and_distinct_rows(player: Player) -> None:
+def test_sums_rankings_limits_and_distinct_rows(player: TestRunner) -> None:
     results = play_file(player, "sales/tests/test_sales.yml")
 
     ranking = results["a ranking is sorted anew after each batch"]
@@ -57,6 +57,6 @@ tests:
 
 
 @pytest.mark.feature("C14.3", part="SELECT DISTINCT with an event time, in append and update mode")
-def test_distinct_rows_of_a_watermark_are_final_once(player: Player, tmp_path: Path) -> None:
+def test_distinct_rows_of_a_watermark_are_final_once(player: TestRunner, tmp_path: Path) -> None:
     (result,) = play_here(player, tmp_path, DISTINCT, DISTINCT_STEPS).values()
     assert result.passed, "\n".join(report(result))

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from headwater.api.checking import check
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.pipelines import write
 from tests.scripted.plays import play_file, play_here
 
@@ -121,13 +121,13 @@ def tables(mode: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def played(player: Player) -> Played:
+def played(player: TestRunner) -> Played:
     """The tests of an example, played once."""
     return cache(lambda example: play_file(player, f"{example}/tests/test_{example}.yml"))
 
 
 @pytest.fixture(scope="module")
-def calls(player: Player, tmp_path_factory: pytest.TempPathFactory) -> TestResult:
+def calls(player: TestRunner, tmp_path_factory: pytest.TempPathFactory) -> TestResult:
     """All three ways, with an aggregation of what each call gave; frames hold two rows at most."""
     folder = tmp_path_factory.mktemp("calls")
     write(folder, CALLS, "calls.py")
@@ -181,7 +181,7 @@ def test_timeouts_by_processing_time(played: Played) -> None:
 
 
 @pytest.mark.feature("C13.3")
-def test_timeouts_by_event_time(player: Player, played: Played, tmp_path: Path) -> None:
+def test_timeouts_by_event_time(player: TestRunner, played: Played, tmp_path: Path) -> None:
     sessions, alerts = played("user_sessions"), played("user_alerts")
     assert sessions["a session is over when the watermark is half an hour past its last page"].passed
     assert sessions["time without a run ends no session"].passed

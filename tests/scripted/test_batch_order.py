@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.testing.report import report
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.pipelines import write
 from tests.scripted.plays import play_here
 
@@ -62,7 +62,7 @@ tests:
 
 
 @pytest.mark.feature("H1.2")
-def test_offsets_come_before_the_sink_and_commits_after_it(player: Player, tmp_path: Path) -> None:
+def test_offsets_come_before_the_sink_and_commits_after_it(player: TestRunner, tmp_path: Path) -> None:
     write(tmp_path, OUT, "out.py")
     result = play_here(player, tmp_path, PIPELINE, TESTS)["order"]
     assert result.passed, "\n".join(report(result))

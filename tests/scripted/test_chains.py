@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.testing.report import report
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_file, play_here
 
 IN_OTHER_MODES = """
@@ -68,7 +68,7 @@ def in_other_modes() -> tuple[str, str]:
 
 
 @pytest.mark.feature("C10")
-def test_chains_run_in_append_mode_and_in_no_other(player: Player, tmp_path: Path) -> None:
+def test_chains_run_in_append_mode_and_in_no_other(player: TestRunner, tmp_path: Path) -> None:
     play_file(player, "chains/tests/test_chains.yml")
 
     played = play_here(player, tmp_path, *in_other_modes())

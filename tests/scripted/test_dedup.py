@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.testing.report import report
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_file, play_here
 
 MARKED = """
@@ -41,12 +41,12 @@ tests:
 
 
 @pytest.mark.feature("C11")
-def test_repeats_are_dropped_for_ever_with_event_time_or_within_the_watermark(player: Player) -> None:
+def test_repeats_are_dropped_for_ever_with_event_time_or_within_the_watermark(player: TestRunner) -> None:
     play_file(player, "duplicates/tests/test_duplicates.yml")
 
 
 def test_where_the_rows_have_a_watermark_late_ones_are_dropped_by_each_kind(
-    player: Player, tmp_path: Path
+    player: TestRunner, tmp_path: Path
 ) -> None:
     result = play_here(player, tmp_path, MARKED, LATE)["late rows go too"]
     assert result.passed, "\n".join(report(result))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_file
 
 
 @pytest.mark.feature("K3", part="scripted tests")
-def test_expectations_act_in_scripted_tests(player: Player) -> None:
+def test_expectations_act_in_scripted_tests(player: TestRunner) -> None:
     play_file(player, "expectations/tests/test_payments.yml")

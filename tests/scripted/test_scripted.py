@@ -11,7 +11,7 @@ import pytest
 
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_here
 
 PIPELINE = """
@@ -89,18 +89,20 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def played(player: Player, project: Path, steps: str, settings: str = "") -> TestResult:
+def played(player: TestRunner, project: Path, steps: str, settings: str = "") -> TestResult:
     tests = f"{settings}tests:\n  it:\n" + "".join(f"    {line}\n" for line in dedent(steps).splitlines())
     return play_here(player, project, PIPELINE, tests)["it"]
 
 
-def passes(player: Player, project: Path, steps: str, settings: str = "") -> TestResult:
+def passes(player: TestRunner, project: Path, steps: str, settings: str = "") -> TestResult:
     result = played(player, project, steps, settings)
     assert result.passed, "\n".join(report(result, verbose=True))
     return result
 
 
-def test_a_feed_covers_its_data_batch_and_the_no_data_batch_after_it(player: Player, project: Path) -> None:
+def test_a_feed_covers_its_data_batch_and_the_no_data_batch_after_it(
+    player: TestRunner, project: Path
+) -> None:
     result = passes(
         player,
         project,
@@ -122,7 +124,7 @@ def test_a_feed_covers_its_data_batch_and_the_no_data_batch_after_it(player: Pla
     assert [batch.rows_in for batch in result.steps[1].batches["closed"]] == [{"words": 1}, {}]
 
 
-def test_without_no_data_batches_a_window_waits_for_the_next_feed(player: Player, project: Path) -> None:
+def test_without_no_data_batches_a_window_waits_for_the_next_feed(player: TestRunner, project: Path) -> None:
     passes(
         player,
         project,
@@ -138,7 +140,9 @@ def test_without_no_data_batches_a_window_waits_for_the_next_feed(player: Player
     )
 
 
-def test_modes_decide_what_is_expected_and_a_check_alone_looks_back(player: Player, project: Path) -> None:
+def test_modes_decide_what_is_expected_and_a_check_alone_looks_back(
+    player: TestRunner, project: Path
+) -> None:
     passes(
         player,
         project,
@@ -154,7 +158,9 @@ def test_modes_decide_what_is_expected_and_a_check_alone_looks_back(player: Play
     )
 
 
-def test_time_stands_still_and_rows_wait_while_the_queries_are_stopped(player: Player, project: Path) -> None:
+def test_time_stands_still_and_rows_wait_while_the_queries_are_stopped(
+    player: TestRunner, project: Path
+) -> None:
     passes(
         player,
         project,
@@ -173,7 +179,7 @@ def test_time_stands_still_and_rows_wait_while_the_queries_are_stopped(player: P
     )
 
 
-def test_static_sources_are_given(player: Player, project: Path) -> None:
+def test_static_sources_are_given(player: TestRunner, project: Path) -> None:
     passes(
         player,
         project,
@@ -185,7 +191,7 @@ def test_static_sources_are_given(player: Player, project: Path) -> None:
 
 
 @pytest.mark.feature("H1.2", part="the same batch, time and rows again")
-def test_a_crash_runs_the_data_batch_again_with_the_same_time(player: Player, project: Path) -> None:
+def test_a_crash_runs_the_data_batch_again_with_the_same_time(player: TestRunner, project: Path) -> None:
     result = passes(
         player,
         project,
@@ -204,7 +210,7 @@ def test_a_crash_runs_the_data_batch_again_with_the_same_time(player: Player, pr
     assert (again.id, again.again, again.rows_in) == (0, True, {"words": 1})
 
 
-def test_a_sink_that_repeats_a_replayed_batch_is_found(player: Player, project: Path) -> None:
+def test_a_sink_that_repeats_a_replayed_batch_is_found(player: TestRunner, project: Path) -> None:
     steps = """
         - feed: {words: [[12:01, owl]]}
         - crash
@@ -216,7 +222,7 @@ def test_a_sink_that_repeats_a_replayed_batch_is_found(player: Player, project: 
     assert (failure.sink, failure.diff.unexpected, failure.diff.same) == ("appended", ({"word": "OWL"},), 1)
 
 
-def test_a_function_that_gives_other_rows_on_replay_is_found(player: Player, project: Path) -> None:
+def test_a_function_that_gives_other_rows_on_replay_is_found(player: TestRunner, project: Path) -> None:
     result = played(
         player, project, "- feed: {words: [[12:01, owl]]}\n- crash\n- expect: {noisy: []}\n".lstrip()
     )
@@ -225,7 +231,7 @@ def test_a_function_that_gives_other_rows_on_replay_is_found(player: Player, pro
 
 
 def test_a_real_sink_keeps_its_promise_and_nothing_outside_the_test_is_written(
-    player: Player, project: Path
+    player: TestRunner, project: Path
 ) -> None:
     passes(
         player,
@@ -242,7 +248,7 @@ def test_a_real_sink_keeps_its_promise_and_nothing_outside_the_test_is_written(
     assert not (project / "out").exists()
 
 
-def test_another_version_goes_on_and_what_does_not_fit_fails(player: Player, project: Path) -> None:
+def test_another_version_goes_on_and_what_does_not_fit_fails(player: TestRunner, project: Path) -> None:
     grouped = PIPELINE.replace("word, count(*) AS n FROM words GROUP BY word", "{}")
     more = grouped.replace("{}", "word, count(*) * 10 AS n FROM words GROUP BY word", 1)
     other = grouped.replace("{}", "word, max(at) AS n FROM words GROUP BY word", 1)
@@ -267,7 +273,7 @@ def test_another_version_goes_on_and_what_does_not_fit_fails(player: Player, pro
     )
 
 
-def test_a_failure_tells_what_was_expected_and_sparks_own_word(player: Player, project: Path) -> None:
+def test_a_failure_tells_what_was_expected_and_sparks_own_word(player: TestRunner, project: Path) -> None:
     broken = PIPELINE.replace("SELECT upper(word) AS word", "SELECT string(1 / (length(word) - 3)) AS word")
     (project / "division.yml").write_text(broken, encoding="utf-8")
     steps = """
@@ -286,7 +292,7 @@ def test_a_failure_tells_what_was_expected_and_sparks_own_word(player: Player, p
     assert [problem.code for problem in right.problems] == ["HW-TEST-NOT-RUNNING"]
 
 
-def test_parts_of_a_state_are_named(player: Player, project: Path) -> None:
+def test_parts_of_a_state_are_named(player: TestRunner, project: Path) -> None:
     for wanted in ("[]", '{"3": []}', "{left: []}"):
         settled = played(
             player,
@@ -300,7 +306,7 @@ def test_parts_of_a_state_are_named(player: Player, project: Path) -> None:
     passes(player, project, "- state: {twice: []}\n- expect: {twice: []}\n")
 
 
-def test_a_query_that_fails_unexpectedly_ends_the_test(player: Player, project: Path) -> None:
+def test_a_query_that_fails_unexpectedly_ends_the_test(player: TestRunner, project: Path) -> None:
     broken = PIPELINE.replace("SELECT upper(word) AS word", "SELECT raise_error(word) AS word")
     (project / "broken.yml").write_text(broken, encoding="utf-8")
     result = played(
@@ -336,7 +342,7 @@ def test_a_query_that_fails_unexpectedly_ends_the_test(player: Player, project: 
     ],
 )
 def test_what_can_not_be_played_is_refused_at_its_line(
-    player: Player, project: Path, steps: str, code: str, line: int
+    player: TestRunner, project: Path, steps: str, code: str, line: int
 ) -> None:
     settings = "sinks: real\n" if "NO-READ" in code else ""
     result = played(player, project, steps, settings)
@@ -346,7 +352,7 @@ def test_what_can_not_be_played_is_refused_at_its_line(
     assert problem.place.line == line + len(settings.splitlines())
 
 
-def test_what_a_step_expects_besides_a_failure_is_checked(player: Player, project: Path) -> None:
+def test_what_a_step_expects_besides_a_failure_is_checked(player: TestRunner, project: Path) -> None:
     broken = PIPELINE.replace("SELECT upper(word) AS word", "SELECT raise_error(word) AS word")
     (project / "broken.yml").write_text(broken, encoding="utf-8")
     result = played(
@@ -370,7 +376,7 @@ def test_what_a_step_expects_besides_a_failure_is_checked(player: Player, projec
     assert (problem.code, problem.params["name"]) == ("HW-TEST-HAS-FAILED", "files")
 
 
-def test_a_crash_hits_only_the_queries_that_were_in_a_batch(player: Player, project: Path) -> None:
+def test_a_crash_hits_only_the_queries_that_were_in_a_batch(player: TestRunner, project: Path) -> None:
     two = PIPELINE.replace("  kinds:", "  others: {connector: rate}\n  kinds:", 1).replace(
         "  seen: {reads: seen,", "  others: {reads: others, connector: memory}\n  seen: {reads: seen,", 1
     )
@@ -387,7 +393,7 @@ def test_a_crash_hits_only_the_queries_that_were_in_a_batch(player: Player, proj
     assert result.passed, "\n".join(report(result, verbose=True))
 
 
-def test_a_failure_of_the_batch_that_runs_again_is_the_crash_steps(player: Player, project: Path) -> None:
+def test_a_failure_of_the_batch_that_runs_again_is_the_crash_steps(player: TestRunner, project: Path) -> None:
     result = passes(
         player,
         project,
@@ -404,7 +410,9 @@ def test_a_failure_of_the_batch_that_runs_again_is_the_crash_steps(player: Playe
     assert unexpected.problems == ()
 
 
-def test_rows_that_were_fed_before_fit_the_columns_of_a_new_version(player: Player, project: Path) -> None:
+def test_rows_that_were_fed_before_fit_the_columns_of_a_new_version(
+    player: TestRunner, project: Path
+) -> None:
     fewer = """
 name: words
 sources:
@@ -433,7 +441,7 @@ sinks:
     )
 
 
-def test_a_read_that_fails_is_told_and_the_next_test_goes_on(player: Player, project: Path) -> None:
+def test_a_read_that_fails_is_told_and_the_next_test_goes_on(player: TestRunner, project: Path) -> None:
     (project / "bad_read.py").write_text("def read(spark):\n    return {}['nothing']\n", encoding="utf-8")
     (project / "no_frame.py").write_text("def read(spark):\n    return [1]\n", encoding="utf-8")
     for file, says in (("bad_read.py", "KeyError: 'nothing'"), ("no_frame.py", "it returned list")):
@@ -444,7 +452,7 @@ def test_a_read_that_fails_is_told_and_the_next_test_goes_on(player: Player, pro
     passes(player, project, "- feed: {words: [[12:01, owl]]}\n  expect: {counts: [[owl, 1]]}\n")
 
 
-def test_a_function_that_does_not_return_is_given_up(project: Path, player: Player) -> None:
+def test_a_function_that_does_not_return_is_given_up(project: Path, player: TestRunner) -> None:
     (project / "slow.py").write_text(
         "import threading\n\nGO = threading.Event()\n\n\ndef write(batch, batch_id):\n    GO.wait(60)\n",
         encoding="utf-8",
@@ -456,7 +464,7 @@ sources:
 sinks:
   out: {reads: words, connector: foreach_batch, function: "slow.py:write"}
 """
-    impatient = Player(limit=5)
+    impatient = TestRunner(limit=5)
     tests = 'sinks: {out: {read: "out.py:read"}}\ntests:\n  it:\n    - feed: {words: [[owl]]}\n'
     began = time.monotonic()
     result = play_here(impatient, project, slow, tests)["it"]
@@ -465,7 +473,7 @@ sinks:
     impatient.close()
 
 
-def test_the_pipelines_own_setting_decides_about_no_data_batches(player: Player, project: Path) -> None:
+def test_the_pipelines_own_setting_decides_about_no_data_batches(player: TestRunner, project: Path) -> None:
     quiet = PIPELINE + 'spark: {spark.sql.streaming.noDataMicroBatches.enabled: "false"}\n'
     steps = """
     - feed: {words: [[12:01, owl]]}
@@ -478,7 +486,7 @@ def test_the_pipelines_own_setting_decides_about_no_data_batches(player: Player,
     assert play_here(player, project, quiet, said)["it"].passed
 
 
-def test_variables_of_a_test_stay_with_it(player: Player, project: Path) -> None:
+def test_variables_of_a_test_stay_with_it(player: TestRunner, project: Path) -> None:
     pipeline = """
 name: vars
 sources:
@@ -551,7 +559,7 @@ def read(spark):
 
 
 def test_python_sinks_are_kept_real_and_memory_sinks_are_captured_all_the_same(
-    player: Player, tmp_path: Path
+    player: TestRunner, tmp_path: Path
 ) -> None:
     (tmp_path / "kept.py").write_text(KEPT, encoding="utf-8")
     tests = """sinks: {table: real, own: {read: "kept.py:read"}}

@@ -15,7 +15,7 @@ from pyspark.sql.functions import current_timestamp, expr, window
 from headwater.errors import HeadwaterError
 from headwater.testing import Advance, Feed, Restart
 from headwater.testing.scripted import Scripted
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 
 PIPELINE = """
 name: words
@@ -40,7 +40,7 @@ WORDS = {"words": "at timestamp, word string"}
 
 
 @pytest.fixture
-def scripted(player: Player) -> Iterator[Scripted]:
+def scripted(player: TestRunner) -> Iterator[Scripted]:
     runs = Scripted(player)
     yield runs
     runs.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.testing.results import TestResult
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_file
 
 
@@ -16,7 +16,7 @@ def used(result: TestResult) -> list[str | None]:
 
 
 @pytest.mark.feature("C12")
-def test_the_slowest_watermark_counts_and_the_fastest_by_choice(player: Player) -> None:
+def test_the_slowest_watermark_counts_and_the_fastest_by_choice(player: TestRunner) -> None:
     played = play_file(player, "two_shops/tests/test_two_shops.yml")
     slowest = played["the slowest watermark counts"]
     fastest = played["the fastest watermark counts where that is chosen"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_file
 
 
 @pytest.mark.feature("C1.1")
 @pytest.mark.feature("C1.2")
-def test_rows_are_selected_filtered_exploded_and_mapped(player: Player) -> None:
+def test_rows_are_selected_filtered_exploded_and_mapped(player: TestRunner) -> None:
     play_file(player, "tickets/tests/test_tickets.yml")

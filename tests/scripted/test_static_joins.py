@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.testing.report import report
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_file, play_here
 
 AMONG_THEMSELVES = """
@@ -60,7 +60,7 @@ tests:
 
 
 @pytest.mark.feature("C7.1")
-def test_streams_meet_static_tables_and_static_tables_each_other(player: Player, tmp_path: Path) -> None:
+def test_streams_meet_static_tables_and_static_tables_each_other(player: TestRunner, tmp_path: Path) -> None:
     play_file(player, "customers/tests/test_customers.yml")
     result = play_here(player, tmp_path, AMONG_THEMSELVES, EVERY_KIND)["every kind"]
     assert result.passed, "\n".join(report(result))

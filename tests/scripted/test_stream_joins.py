@@ -12,7 +12,7 @@ import pytest
 
 from headwater.testing.report import report
 from headwater.testing.results import Batch, TestResult
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.scripted.plays import play_file, play_here
 
 BY_WINDOW = """
@@ -62,7 +62,7 @@ tests:
 
 
 @pytest.fixture(scope="module")
-def played(player: Player) -> dict[str, TestResult]:
+def played(player: TestRunner) -> dict[str, TestResult]:
     return play_file(player, "ad_clicks/tests/test_ad_clicks.yml")
 
 
@@ -86,7 +86,7 @@ def at(hour: int, minute: int, millisecond: int = 0) -> datetime:
 
 
 @pytest.mark.feature("C8.1")
-def test_inner_joins_with_and_without_watermarks(player: Player, played: dict[str, TestResult]) -> None:
+def test_inner_joins_with_and_without_watermarks(player: TestRunner, played: dict[str, TestResult]) -> None:
     timed = played["a click within the hour finds its impression"]
     assert [len(batch.rows) for batch in batches(timed, "clicked")] == [1, 0, 1, 0, 1, 0, 0]
     assert [batch.state for batch in batches(timed, "clicked")] == [3, 3, 5, 5, 7, 2, 2]
@@ -101,7 +101,7 @@ def test_inner_joins_with_and_without_watermarks(player: Player, played: dict[st
 
 @pytest.mark.feature("C8.2")
 def test_rows_without_a_partner_come_in_the_batch_that_the_watermark_says(
-    player: Player, played: dict[str, TestResult], tmp_path: Path
+    player: TestRunner, played: dict[str, TestResult], tmp_path: Path
 ) -> None:
     result = played["each kind of join has its own rows"]
     not_clicked = (at(13, 10, 1), False, ["cat", at(12, 10), None])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
 from headwater.testing.steps import Feed, Test
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.pipelines import write
 from tests.scripted.plays import play_file, play_here
 
@@ -21,7 +21,7 @@ from tests.scripted.plays import play_file, play_here
 @pytest.mark.feature("C4.2")
 @pytest.mark.feature("C5.1")
 @pytest.mark.feature("C6", part="a very late row beside the newest one")
-def test_the_textbook_run_in_every_mode(player: Player) -> None:
+def test_the_textbook_run_in_every_mode(player: TestRunner) -> None:
     play_file(player, "late_words/tests/test_late_words.yml")
 
 
@@ -75,7 +75,7 @@ def late(result: TestResult) -> list[int]:
 @example([[20], [11], [50, 11], [11, 41]])
 @given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=4), min_size=2, max_size=3))
 def test_a_row_less_late_than_the_delay_is_never_dropped(
-    player: Player, strictest: Path, batches: Minutes
+    player: TestRunner, strictest: Path, batches: Minutes
 ) -> None:
     result = player.play(script(strictest, batches))
 
@@ -144,7 +144,7 @@ MARK = "watermark: {column: since, delay: 1 minute}"
 
 
 @pytest.mark.feature("C5.3")
-def test_a_watermark_on_static_data_changes_nothing(player: Player, tmp_path: Path) -> None:
+def test_a_watermark_on_static_data_changes_nothing(player: TestRunner, tmp_path: Path) -> None:
     variants = {
         "none": PRICED.format(on_source="", on_table="", prices="prices"),
         "everywhere": PRICED.format(on_source=MARK, on_table=MARK, prices="prices"),

@@ -8,14 +8,14 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.api.checking import check
-from headwater.testing.test_runner import Player
+from headwater.testing.test_runner import TestRunner
 from tests.pipelines import write
 from tests.scripted.plays import play_file
 
 
 @pytest.mark.feature("C3.1")
 @pytest.mark.feature("C3.2")
-def test_windows_of_every_kind(player: Player) -> None:
+def test_windows_of_every_kind(player: TestRunner) -> None:
     play_file(player, "windows/tests/test_windows.yml")
 
 

@@ -16,7 +16,7 @@ from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
 from headwater.errors.catalogue.programs import FOLDER_NOT_EMPTY, NO_SUCH_CONNECTOR, UNKNOWN_TEMPLATE
 from headwater.loaders.json_schema import keys_of, pipeline_schema
 from headwater.loaders.keys import PipelineKeys
-from headwater.values import nearest
+from headwater.values import did_you_mean
 
 TEMPLATES = resources.files("headwater.api") / "templates"
 
@@ -73,8 +73,7 @@ def init(folder: Path, kind: str = "word-count") -> InitResult:
 
 def _template(kind: str) -> Template:
     if kind not in KINDS:
-        near = nearest(kind, KINDS)
-        hint = f"Did you mean `{near}`? " if near else ""
+        hint = f"{did_you_mean(kind, KINDS)} ".lstrip()
         raise UsageProblem(UNKNOWN_TEMPLATE.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
     return KINDS[kind]
 
@@ -162,8 +161,7 @@ def connector_reference(name: str) -> ConnectorReference:
     """The reference of one connector, built in or from another package."""
     known = all_connectors()
     if name not in known:
-        meant = nearest(name, known)
-        hint = f"Did you mean `{meant}`?" if meant else "Is a package missing?"
+        hint = did_you_mean(name, known, "Is a package missing?")
         raise UsageProblem(NO_SUCH_CONNECTOR.at(None, name=name, hint=hint, known=", ".join(sorted(known))))
     found = known[name]
     return ConnectorReference(found.name, found.summary, _keys(found.source), _keys(found.sink))

@@ -45,10 +45,10 @@ MakesPlayer = Callable[[Mapping[str, str], Say, float | None], Plays]
 
 def _spark_player(conf: Mapping[str, str], say: Say, limit: float | None) -> Plays:
     # Loaded only here: what is wrong with the test files is told without PySpark.
-    from headwater.testing.test_runner import Player
+    from headwater.testing.test_runner import TestRunner
 
     say(STARTING_SPARK)
-    return Player(conf, say) if limit is None else Player(conf, say, limit)
+    return TestRunner(conf, say) if limit is None else TestRunner(conf, say, limit)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ from headwater.spec import (
 )
 from headwater.spec.paths import absolute
 from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys
-from headwater.values import Position, Secret, nearest
+from headwater.values import Position, Secret, did_you_mean
 
 # The expectations of a table, as they are declared in either form.
 
@@ -369,8 +369,7 @@ class _Judge:
         return fitting.get(name) if isinstance(name, str) else None
 
     def _unknown_connector(self, side: str, name: str, fitting: Iterable[str], route: Route) -> Problem:
-        meant = nearest(name, tuple(fitting))
-        hint = f"Did you mean `{meant}`?" if meant else "Is a package missing?"
+        hint = did_you_mean(name, fitting, "Is a package missing?")
         known = ", ".join(sorted(fitting))
         place = self.places.of_value((*route, "connector"))
         return UNKNOWN_CONNECTOR.at(place, side=side, name=name, hint=hint, known=known)

@@ -27,7 +27,7 @@ from headwater.errors.catalogue.quarantine import NOT_JUDGED, STATIC_QUARANTINE
 from headwater.loaders.keys import Declaration
 from headwater.spec import Named, PipelineSpec, SourceSpec
 from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, spelt_once
-from headwater.values import BadRows, EveryBatch, Never, nearest
+from headwater.values import BadRows, EveryBatch, Never, did_you_mean, nearest
 
 # Names of Spark's settings, wherever they are given: in the file, in a call, on the command line.
 
@@ -82,9 +82,9 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
 def _jars(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
     for index, path in enumerate(spec.jars):
         if not is_uri(path) and not Path(path).is_file():
-            meant = nearest(Path(path).name, [each.name for each in Path(path).parent.glob("*.jar")])
+            jars = [each.name for each in Path(path).parent.glob("*.jar")]
             there = "Put it there, or name another one; a path is relative to the pipeline file."
-            hint = f"Did you mean `{meant}`?" if meant else there
+            hint = did_you_mean(Path(path).name, jars, there)
             yield NO_SUCH_JAR.at(declaration.places.of_value(("jars", index)), path=path, hint=hint)
 
 

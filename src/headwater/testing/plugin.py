@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from headwater.testing.results import TestResult
     from headwater.testing.scripted import Scripted
     from headwater.testing.steps import Test
-    from headwater.testing.test_runner import Player
+    from headwater.testing.test_runner import TestRunner
 
-PLAYER = pytest.StashKey["Player"]()
+RUNNER = pytest.StashKey["TestRunner"]()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -30,19 +30,19 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End Spark with the session."""
-    player = config.stash.get(PLAYER, None)
-    if player is not None:
-        del config.stash[PLAYER]
-        player.close()
+    runner = config.stash.get(RUNNER, None)
+    if runner is not None:
+        del config.stash[RUNNER]
+        runner.close()
 
 
-def player_of(config: pytest.Config) -> Player:
-    """The one player of the session; Spark starts with its first test."""
-    if PLAYER not in config.stash:
-        from headwater.testing.test_runner import Player
+def runner_of(config: pytest.Config) -> TestRunner:
+    """The one runner of the session; Spark starts with its first test."""
+    if RUNNER not in config.stash:
+        from headwater.testing.test_runner import TestRunner
 
-        config.stash[PLAYER] = Player({}, lambda text: None)
-    return config.stash[PLAYER]
+        config.stash[RUNNER] = TestRunner({}, lambda text: None)
+    return config.stash[RUNNER]
 
 
 class NotPassed(Exception):
@@ -110,7 +110,7 @@ class ScriptedTest(_Item):
         from headwater.testing.report import details, first_line
         from headwater.values import scrub
 
-        result: TestResult = player_of(self.config).play(self.test)
+        result: TestResult = runner_of(self.config).play(self.test)
         if not result.passed:
             raise NotPassed(scrub("\n".join([first_line(result), *details(result)])))
         if lines := details(result):
@@ -122,6 +122,6 @@ def scripted(request: pytest.FixtureRequest) -> Iterator[Scripted]:
     """Scripted streams for a function from DataFrames to a DataFrame, or for a pipeline file."""
     from headwater.testing.scripted import Scripted
 
-    runs = Scripted(player_of(request.config))
+    runs = Scripted(runner_of(request.config))
     yield runs
     runs.close()

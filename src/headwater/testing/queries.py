@@ -33,7 +33,7 @@ from headwater.scripted.values import read_row
 from headwater.testing.diff import compare
 from headwater.testing.results import Batch, Failure, Values
 from headwater.testing.steps import Row, Rows
-from headwater.values import Duration, nearest
+from headwater.values import Duration, did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,9 +89,8 @@ def bad_row(name: str, bad: BadRow, place: Place | None, schema: StructType) -> 
 
 
 def _unknown(entry: Entry, name: str, known: Collection[str], listed: str) -> Problem:
-    meant = nearest(name, known)
     names = ", ".join(f"`{each}`" for each in known) or "none"
-    return entry.at(None, name=name, hint=f"Did you mean `{meant}`?" if meant else f"{listed}: {names}.")
+    return entry.at(None, name=name, hint=did_you_mean(name, known, f"{listed}: {names}."))
 
 
 def _refuse(problems: Iterable[Problem]) -> None:
@@ -105,7 +104,7 @@ DEFAULT_LIMIT = 120.0
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Environment:
     """What a test puts in place of the world around the pipeline."""
 
     reading: Reading
@@ -129,12 +128,12 @@ class Broken:
 
 
 @dataclass
-class Script:
+class ScriptedQueries:
     """The queries of one test, from their first start to the end."""
 
     subject: Subject
     sinks: Sequence[str]
-    around: Surroundings
+    environment: Environment
     clock: int
     """Processing time, in milliseconds since 1970."""
     queries: dict[str, ScriptedQuery] = field(default_factory=dict)
@@ -161,8 +160,8 @@ class Script:
     _checked: bool = False
 
     def __post_init__(self) -> None:
-        refuse_sinks(self.subject, dict.fromkeys((*self.sinks, *self.around.real)))
-        refuse_given(self.subject, self.around.given)
+        refuse_sinks(self.subject, dict.fromkeys((*self.sinks, *self.environment.real)))
+        refuse_given(self.subject, self.environment.given)
         self.done = {sink: [] for sink in self.sinks}
         self._waiting = {sink: {} for sink in self.sinks}
 
@@ -238,14 +237,14 @@ class Script:
     def close(self) -> None:
         """Stop everything and remove the test's folder."""
         self.stop()
-        shutil.rmtree(self.around.folder, ignore_errors=True)
+        shutil.rmtree(self.environment.folder, ignore_errors=True)
 
     def checkpoint(self, sink: str) -> Path:
-        return checkpoints_in(self.around.folder) / sink
+        return checkpoints_in(self.environment.folder) / sink
 
     def real_folder(self, sink: str) -> Path | None:
         """Where a sink that is kept as declared writes."""
-        return self.around.folder / "sinks" / sink if sink in self.around.real else None
+        return self.environment.folder / "sinks" / sink if sink in self.environment.real else None
 
     def watermark(self, sink: str) -> datetime | None:
         """The watermark that the next batch of a sink's query will use."""
@@ -261,7 +260,7 @@ class Script:
         """What a real sink holds now."""
         folder = self.real_folder(sink)
         assert folder is not None, "only a real sink is read back"
-        return self.subject.read_back(sink, self.frames[sink], folder, self.around.real[sink])
+        return self.subject.read_back(sink, self.frames[sink], folder, self.environment.real[sink])
 
     def take_broken(self) -> list[Broken]:
         """The queries that failed since this was last asked."""
@@ -275,7 +274,7 @@ class Script:
         for row in rows:
             written = row if isinstance(row, Row) else Row(row)
             try:
-                read.append(read_row(written.values, schema, self.around.reading))
+                read.append(read_row(written.values, schema, self.environment.reading))
             except BadRow as bad:
                 problems.append(bad_row(name, bad, written.place, schema))
         if problems:
@@ -310,9 +309,9 @@ class Script:
                 self.subject.modes[sink],
                 checkpoint=checkpoint,
                 milliseconds=self.clock,
-                limit=self.around.limit,
+                limit=self.environment.limit,
                 captured=real is None,
-                no_data_batches=self.around.no_data_batches,
+                no_data_batches=self.environment.no_data_batches,
             )
         except SPARK_ERRORS as error:
             raise PipelineError(self.subject.refusal(sink, error)) from error
@@ -322,7 +321,7 @@ class Script:
     def _static_rows(self, needed: Collection[str]) -> dict[str, Any]:
         frames = {}
         for name in self.subject.statics:
-            given = self.around.given.get(name)
+            given = self.environment.given.get(name)
             if name not in needed or given == REAL:
                 continue
             if given is None or isinstance(given, str):
@@ -365,7 +364,7 @@ class Script:
             ran.late,
             ran.state,
             again=before is not None,
-            captured=sink not in self.around.real,
+            captured=sink not in self.environment.real,
         )
         if before is not None:
             batch = replace(batch, rows_in=before.rows_in)

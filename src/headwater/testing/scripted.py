@@ -12,10 +12,10 @@ from typing import Any
 from headwater.errors import HeadwaterError, Problem
 from headwater.scripted.subjects import Subject
 from headwater.spec import Mode
-from headwater.testing.queries import Script
+from headwater.testing.queries import ScriptedQueries
 from headwater.testing.report import details, first_line
 from headwater.testing.results import Batch, StepTrace, TestResult, Values
-from headwater.testing.step_runner import Play, handed
+from headwater.testing.step_runner import StepRunner, handed
 from headwater.testing.steps import (
     UNSAID,
     Advance,
@@ -30,7 +30,7 @@ from headwater.testing.steps import (
     Stop,
     Test,
 )
-from headwater.testing.test_runner import Player, beginning, surroundings
+from headwater.testing.test_runner import TestRunner, environment_of, start_time
 from headwater.values import nearest, scrub
 
 
@@ -38,9 +38,9 @@ from headwater.values import nearest, scrub
 class Scripted:
     """Starts scripted runs; the pytest fixture `scripted` is one. What it started ends with it."""
 
-    player: Player
+    runner: TestRunner
     _runs: list[ScriptedRun] = field(default_factory=list)
-    _around: ExitStack = field(default_factory=ExitStack)
+    _environment: ExitStack = field(default_factory=ExitStack)
 
     def __call__(
         self,
@@ -66,21 +66,21 @@ class Scripted:
             raise ValueError(f"{mode!r} is no output mode; there are {', '.join(Mode)}")
         if not self._runs:
             # The test's own folder, once, and its variables.
-            self._around.enter_context(self.player.environment(env or {}))
+            self._environment.enter_context(self.runner.isolated(env or {}))
         settings = Test("", Path(), (), given=given or {}, day=day, clock=clock)
         built: Subject
         if callable(subject):
-            built = self.player.function(subject, streams or {}, static or {}, mode)
+            built = self.runner.function(subject, streams or {}, static or {}, mode)
         else:
-            built = self.player.subject(Path(subject), env or {})
+            built = self.runner.subject(Path(subject), env or {})
         named = real if isinstance(real, Mapping) else dict.fromkeys(real)
         kept = {name: read for name, read in named.items() if not built.captured(name)}
-        around = replace(
-            surroundings(self.player, settings, built.zone), real=kept, no_data_batches=no_data_batches
+        environment = replace(
+            environment_of(self.runner, settings, built.zone), real=kept, no_data_batches=no_data_batches
         )
         chosen = list(dict.fromkeys((*sinks, *named))) or list(built.modes)
-        script = Script(built, chosen, around, beginning(settings, around.reading))
-        run = ScriptedRun(Play(script, lambda path: self.player.subject(path, env or {})))
+        script = ScriptedQueries(built, chosen, environment, start_time(settings, environment.reading))
+        run = ScriptedRun(StepRunner(script, lambda path: self.runner.subject(path, env or {})))
         self._runs.append(run)
         run.begin()
         return run
@@ -89,7 +89,7 @@ class Scripted:
         for run in self._runs:
             run.close()
         self._runs.clear()
-        self._around.close()
+        self._environment.close()
 
 
 class ScriptedRun:
@@ -99,20 +99,20 @@ class ScriptedRun:
     may be left out. Checks: `expect`, `watermark`, `late`, `state`, `idle`, `fails`.
     """
 
-    def __init__(self, play: Play) -> None:
-        self._play_ = play
+    def __init__(self, steps: StepRunner) -> None:
+        self._steps = steps
 
     def begin(self) -> None:
         """Start the queries; HeadwaterError says why they can't be."""
         __tracebackhide__ = True
-        with self._play_.script.subject.alone():
-            self._play_.first()
-        if self._play_.problems:
-            raise HeadwaterError(*map(_scrubbed, self._play_.problems))
+        with self._steps.script.subject.alone():
+            self._steps.first()
+        if self._steps.problems:
+            raise HeadwaterError(*map(_scrubbed, self._steps.problems))
 
     def close(self) -> None:
         """Stop everything."""
-        self._play_.script.close()
+        self._steps.script.close()
 
     def feed(
         self, rows: Rows | Mapping[str, Rows] | None = None, /, *, crash: bool = False, **named: Any
@@ -159,32 +159,32 @@ class ScriptedRun:
     def play(self, *steps: Step) -> TestResult:
         """Steps as objects, one after another, up to the first that fails."""
         __tracebackhide__ = True
-        with self._play_.script.subject.alone():
-            self._play_.steps(steps)
+        with self._steps.script.subject.alone():
+            self._steps.steps(steps)
         return self._judged()
 
     @property
     def rows(self) -> list[Values]:
         """What the last step that did something brought to the only sink."""
-        return list(handed(self._play_.script, self._sink, self._play_.batches()))
+        return list(handed(self._steps.script, self._sink, self._steps.batches()))
 
     @property
     def batches(self) -> tuple[Batch, ...]:
         """The batches of the last step that did something, of the only sink."""
-        return tuple(self._play_.batches().get(self._sink, ()))
+        return tuple(self._steps.batches().get(self._sink, ()))
 
     @property
     def watermark(self) -> datetime | None:
         """The watermark that the next batch will use, of the only sink's query."""
-        return self._play_.script.watermark(self._sink)
+        return self._steps.script.watermark(self._sink)
 
     @property
     def _sink(self) -> str:
-        return _only(self._play_.script.sinks, "sink")
+        return _only(self._steps.script.sinks, "sink")
 
     @property
     def _stream(self) -> str:
-        return _only(list(self._play_.script.subject.streams), "stream")
+        return _only(list(self._steps.script.subject.streams), "stream")
 
     def _play(self, step: Step, *, crash: bool = False) -> StepTrace:
         __tracebackhide__ = True
@@ -192,10 +192,10 @@ class ScriptedRun:
 
     def _judged(self) -> TestResult:
         __tracebackhide__ = True
-        result = self._play_.result(TestResult("scripted run", None, (), 0.0))
+        result = self._steps.result(TestResult("scripted run", None, (), 0.0))
         # What was told once does not fail the next step, too.
-        self._play_.problems = ()
-        self._play_.traces = [replace(trace, failures=()) for trace in self._play_.traces]
+        self._steps.problems = ()
+        self._steps.traces = [replace(trace, failures=()) for trace in self._steps.traces]
         if result.problems:
             raise HeadwaterError(*(_scrubbed(problem) for problem in result.problems))
         if not result.passed:
@@ -215,7 +215,7 @@ class ScriptedRun:
         return {**checks, **by_sink, "idle": [idle] if isinstance(idle, str) else idle}
 
     def _refuse_names(self, named: Mapping[str, Any]) -> None:
-        known = (*self._play_.script.subject.streams, *_CHECKS)
+        known = (*self._steps.script.subject.streams, *_CHECKS)
         for name in named:
             if name not in known and (meant := nearest(name, known)):
                 raise TypeError(f"{name!r} is neither a stream nor a check; did you mean {meant!r}?")
@@ -224,7 +224,7 @@ class ScriptedRun:
         """Rows are lists, so a mapping of them is by sink; parts of a state are a mapping, too."""
         if not isinstance(value, Mapping):
             return False
-        return key == "expect" or set(value) <= set(self._play_.script.sinks)
+        return key == "expect" or set(value) <= set(self._steps.script.sinks)
 
 
 _CHECKS = ("expect", "watermark", "late", "state", "idle", "fails")

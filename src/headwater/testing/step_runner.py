@@ -22,7 +22,7 @@ from headwater.scripted.subjects import Subject
 from headwater.scripted.times import BadRow, read_time
 from headwater.spec import Mode
 from headwater.testing.diff import compare, show
-from headwater.testing.queries import Broken, Script, refuse_streams
+from headwater.testing.queries import Broken, ScriptedQueries, refuse_streams
 from headwater.testing.results import Batch, Failure, StepTrace, TestResult, Values
 from headwater.testing.steps import (
     Advance,
@@ -46,7 +46,7 @@ from headwater.values import Duration
 class Checker:
     """The checks of one step, over the batches that it covers."""
 
-    script: Script
+    script: ScriptedQueries
     step: Step
     batches: Mapping[str, Sequence[Batch]]
 
@@ -65,7 +65,7 @@ class Checker:
         yield from self._idle()
 
     def _rows(self, sink: str, rows: Rows) -> Iterator[Failure]:
-        real = sink in self.script.around.real
+        real = sink in self.script.environment.real
         got, schema = (
             self.script.read_back(sink)
             if real
@@ -141,16 +141,16 @@ class Checker:
         if written is None or written == "none":
             return None
         try:
-            return read_time(written, self.script.around.reading)
+            return read_time(written, self.script.environment.reading)
         except BadRow as bad:
             raise PipelineError(TEST_BAD_TIME.at(self.step.place, key=written, says=bad.says)) from None
 
     def _show(self, moment: datetime | None) -> str:
-        reading = self.script.around.reading
+        reading = self.script.environment.reading
         return "none yet" if moment is None else show(moment, reading.zone, reading.day)
 
 
-def handed(script: Script, sink: str, batches: Mapping[str, Sequence[Batch]]) -> Sequence[Values]:
+def handed(script: ScriptedQueries, sink: str, batches: Mapping[str, Sequence[Batch]]) -> Sequence[Values]:
     """The rows of some batches; in complete mode the whole table after the last of them."""
     if script.subject.modes[sink] is Mode.COMPLETE:
         whole = batches.get(sink) or script.done[sink]
@@ -168,10 +168,10 @@ QUERY = "query"
 
 
 @dataclass
-class Play:
+class StepRunner:
     """A script that is moved on by steps; `traces` tells what each brought."""
 
-    script: Script
+    script: ScriptedQueries
     load: Callable[[Path], Subject]
     """Another version of the pipeline, for a ChangeTo step."""
     said: Callable[[StepTrace], None] = lambda trace: None
@@ -230,7 +230,7 @@ class Play:
             steps=tuple(self.traces),
             problems=self.problems,
             zone=self.script.subject.zone,
-            day=str(self.script.around.reading.day),
+            day=str(self.script.environment.reading.day),
             event_times=times,
         )
 

@@ -59,7 +59,7 @@ from headwater.testing.steps import (
     Stop,
     Test,
 )
-from headwater.values import Position, nearest
+from headwater.values import Position, did_you_mean, nearest
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -302,6 +302,5 @@ def _word_hint(word: str) -> str:
     """What to write in the place of a word that is no step."""
     if word in (*_EXAMPLES, *CHECKS):
         return f"It needs a value: write `- {_EXAMPLES.get(word, f'{word}: …')}`."
-    if meant := nearest(word, (*ACTIONS, *CHECKS)):
-        return f"Did you mean `{meant}`?"
-    return f"A step is one of the words {', '.join(WORDS)}, or keys with values: `{_EXAMPLES['feed']}`."
+    every = f"A step is one of the words {', '.join(WORDS)}, or keys with values: `{_EXAMPLES['feed']}`."
+    return did_you_mean(word, (*ACTIONS, *CHECKS), every)

@@ -26,9 +26,9 @@ from headwater.scripted.subjects import FunctionSubject, Subject, has_session, i
 from headwater.scripted.subjects import Read as ReadBack
 from headwater.scripted.times import BadRow, Reading, read_date, read_time
 from headwater.spec import Mode, PipelineSpec
-from headwater.testing.queries import DEFAULT_LIMIT, Script, Surroundings, refuse_sinks
+from headwater.testing.queries import DEFAULT_LIMIT, Environment, ScriptedQueries, refuse_sinks
 from headwater.testing.results import StepTrace, TestResult
-from headwater.testing.step_runner import Play
+from headwater.testing.step_runner import StepRunner
 from headwater.testing.steps import Read, Step, Test
 from headwater.values import scrub
 
@@ -46,8 +46,10 @@ class Known:
 
 
 @dataclass
-class Player:
+class TestRunner:
     """Plays tests; Spark starts with the first one, and every pipeline has a session of its own."""
+
+    __test__ = False
 
     conf: Mapping[str, str] = field(default_factory=dict)
     say: Callable[[str], None] = lambda text: None
@@ -70,7 +72,7 @@ class Player:
         """One test from start to end; what keeps it from running stands in the result."""
         began = time.monotonic()
         result = TestResult(test.name, test.file, (), 0.0, day=test.day or DEFAULT_DAY, place=test.place)
-        with self.environment(test.env):
+        with self.isolated(test.env):
             try:
                 result = self._played(test, result, said)
             except HeadwaterError as error:
@@ -96,14 +98,15 @@ class Player:
 
     def _played(self, test: Test, result: TestResult, said: Callable[[StepTrace], None]) -> TestResult:
         subject = self.subject(test.pipeline, test.env)
-        around = replace(surroundings(self, test, subject.zone), real=_real(test, subject))
-        script = Script(subject, _sinks(test, subject), around, beginning(test, around.reading))
-        play = Play(script, lambda path: self.subject(path, test.env), said)
+        environment = replace(environment_of(self, test, subject.zone), real=_real(test, subject))
+        start = start_time(test, environment.reading)
+        script = ScriptedQueries(subject, _sinks(test, subject), environment, start)
+        steps = StepRunner(script, lambda path: self.subject(path, test.env), said)
         try:
-            play.all(test.steps)
+            steps.all(test.steps)
         finally:
             script.close()
-        return play.result(result)
+        return steps.result(result)
 
     def subject(self, pipeline: Path, env: Mapping[str, str]) -> PipelineSubject:
         """The pipeline of a file; analysed again only if it says something else than before."""
@@ -145,7 +148,7 @@ class Player:
         return folder
 
     @contextmanager
-    def environment(self, env: Mapping[str, str]) -> Iterator[None]:
+    def isolated(self, env: Mapping[str, str]) -> Iterator[None]:
         """The variables of a test, and an empty folder under the same name for each."""
         own = self._root / "folder"
         shutil.rmtree(own, ignore_errors=True)
@@ -179,18 +182,18 @@ def _unforeseen(error: Exception) -> Problem:
     return replace(INTERNAL.at(None, error=text), detail=scrub(traceback.format_exc()))
 
 
-def surroundings(player: Player, test: Test, zone: str) -> Surroundings:
+def environment_of(runner: TestRunner, test: Test, zone: str) -> Environment:
     """What a test says about the world around the pipeline, in a folder of its own."""
-    return Surroundings(
+    return Environment(
         _reading(test, zone),
-        player.new_folder(),
+        runner.new_folder(),
         given=test.given,
         no_data_batches=test.no_data_batches,
-        limit=player.limit,
+        limit=runner.limit,
     )
 
 
-def beginning(test: Test, reading: Reading) -> int:
+def start_time(test: Test, reading: Reading) -> int:
     """Processing time at the start of a test, in milliseconds since 1970."""
     try:
         return int(read_time(test.clock or "00:00", reading).timestamp() * 1_000)

@@ -13,3 +13,9 @@ def nearest(word: str, candidates: Iterable[str], least: float = 0.6) -> str | N
         by_lower.setdefault(candidate.lower(), candidate)
     matches = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=least)
     return by_lower[matches[0]] if matches else None
+
+
+def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
+    """The hint that names the closest candidate, or what to say where none is close."""
+    close = nearest(word, candidates)
+    return f"Did you mean `{close}`?" if close else otherwise

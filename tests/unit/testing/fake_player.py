@@ -54,6 +54,6 @@ class FakePlayer:
 def put_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `headwater test` and the plugin find this player."""
     module = ModuleType(MODULE)
-    module.Player = FakePlayer  # type: ignore[attr-defined]
+    module.TestRunner = FakePlayer  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, MODULE, module)
     FakePlayer.made.clear()
