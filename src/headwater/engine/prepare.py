@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -54,20 +55,15 @@ def prepare(
 
     Nothing is written, but where a run `starts`. `counted` hears how many sinks have been asked about.
     """
-    # Spark binds the time zone and other settings while it analyses, not only while it runs.
-    session.apply(settings_of(session, spec))
-    code = ship_user_code(spec, session.spark.sparkContext)
     uncounted: set[str] = set()
-    builder = Builder(
-        session.spark,
+    builder, unregistered = assemble(
+        session,
         spec,
-        code,
         batch=batch,
         starts=starts,
         ends_when_idle=ends_when_idle,
         counts=lambda name: name not in uncounted,
     )
-    unregistered = register_functions(session.spark, spec, builder.load)
     graph = builder.graph()
     uncounted |= _uncounted(spec, graph)
     frames, refusals = dict[str, DataFrame](), dict[str, Refusal | None]()
@@ -81,7 +77,7 @@ def prepare(
         except PipelineError as error:
             found = list(error.problems)
         else:
-            refusals[sink.name], found = _objections(builder, sink, frames[sink.name])
+            refusals[sink.name], found = objections(builder, sink, frames[sink.name])
         counted(len(frames))
         for problem in found:
             # One broken table stops several sinks; it is told once.
@@ -93,7 +89,15 @@ def prepare(
     return Prepared(session, builder, graph, frames, tuple(problems.values()), refusals)
 
 
-def _objections(builder: Builder, sink: SinkSpec, frame: DataFrame) -> tuple[Refusal | None, list[Problem]]:
+def assemble(session: PipelineSession, spec: PipelineSpec, **how: Any) -> tuple[Builder, list[Problem]]:
+    """All that comes before the first DataFrame, and the functions that SQL will miss."""
+    # Spark binds the time zone and other settings while it analyses, not only while it runs.
+    session.apply(settings_of(session, spec))
+    builder = Builder(session.spark, spec, ship_user_code(spec, session.spark.sparkContext), **how)
+    return builder, list(register_functions(session.spark, spec, builder.load))
+
+
+def objections(builder: Builder, sink: SinkSpec, frame: DataFrame) -> tuple[Refusal | None, list[Problem]]:
     """What Spark has against the query of a sink, and all that is wrong with the sink."""
     of_code = list(code_problems(builder, sink))
     if builder.batch:

@@ -15,17 +15,13 @@ from headwater.checks.suppression import judged, with_reasons
 from headwater.connectors import sink_side
 from headwater.connectors.connector import ReadsBack
 from headwater.connectors.registry import source_columns
-from headwater.engine.analysis import as_refusal, code_problems, refused_by_spark, sink_problems
 from headwater.engine.builder import SPARK_ERRORS, Builder
 from headwater.engine.class_path import active
 from headwater.engine.facts import facts_of
-from headwater.engine.prepare import Prepared, settings_of
-from headwater.engine.project_code import ProjectCode
+from headwater.engine.prepare import Prepared, assemble, objections, settings_of
 from headwater.engine.query import let_it_run_again
 from headwater.engine.session import PipelineSession
-from headwater.engine.sql_functions import register_functions
 from headwater.engine.translate import failure_problem, planning_problem
-from headwater.engine.user_code import ship_user_code
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.testing import TEST_NO_READ, TEST_READ_FAILED
 from headwater.plan import Graph
@@ -44,19 +40,14 @@ class PipelineSubject:
     session: PipelineSession
     spec: PipelineSpec
     log: Path
-    code: ProjectCode | None = field(init=False)
     _schemas: dict[str, StructType] = field(default_factory=dict)
     _graph: Graph = field(init=False)
     _builder: Builder = field(init=False)
 
     def __post_init__(self) -> None:
-        # Spark binds the time zone and other settings while it analyses, not only while it runs.
-        self.session.apply(settings_of(self.session, self.spec))
+        self._builder, unregistered = assemble(self.session, self.spec)
         for key, value in QUICK.items():
             self.spark.conf.set(key, value)
-        self.code = ship_user_code(self.spec, self.spark.sparkContext)
-        self._builder = Builder(self.spark, self.spec, self.code)
-        unregistered = register_functions(self.spark, self.spec, self._builder.load)
         self._graph = self._builder.graph()
         if unregistered or self._graph.problems:
             raise PipelineError.of([*unregistered, *self._graph.problems])
@@ -104,11 +95,12 @@ class PipelineSubject:
         return self._schemas[source]
 
     def build(self, sink: str, rows: Mapping[str, DataFrame], *, check: bool) -> DataFrame:
-        builder = Builder(self.spark, self.spec, self.code, stand_in=lambda source: rows.get(source.name))
+        code = self._builder.code
+        builder = Builder(self.spark, self.spec, code, stand_in=lambda source: rows.get(source.name))
         frame = builder.frame(self._reads(sink), self._graph)
         declared = self._sink(sink)
         if check:
-            problems = [*self._problems(builder, declared, frame), *code_problems(builder, declared)]
+            problems = list(self._problems(builder, declared, frame))
             if problems:
                 raise PipelineError.of(problems)
         self._builder = builder
@@ -116,14 +108,14 @@ class PipelineSubject:
 
     def _problems(self, builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
         """What keeps a query from starting: by what is declared, by Spark and by the rules over its facts."""
-        refused = refused_by_spark(self.spark, frame, sink.mode) if frame.isStreaming else None
-        yield from sink_problems(builder, sink, frame, refused)
+        refusal, found = objections(builder, sink, frame)
+        yield from found
         if frame.isStreaming:
-            refusals = {sink.name: as_refusal(refused)}
+            refusals = {sink.name: refusal}
             prepared = Prepared(self.session, builder, self._graph, {sink.name: frame}, (), refusals)
             facts = facts_of(prepared, self.spec, sink, settings_of(self.session, self.spec))
-            found = with_reasons(judged(query_of(self.spec, facts)), self.spec)
-            yield from (each.problem for each in found if each.is_error)
+            told = with_reasons(judged(query_of(self.spec, facts)), self.spec)
+            yield from (each.problem for each in told if each.is_error)
 
     def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
         declared = self._sink(sink)
