@@ -70,7 +70,13 @@ def batch_counts(prepared: Prepared, written: list[SinkSpec], emit: Callable[[Ev
     judged = {name: counts_of(each) for name, each in told.items() if each}
     said = [text for source in builder.spec.sources for text in _bad(source, read.get(source.name))]
     said += [text for table in builder.spec.tables for text in _failed(table, judged.get(table.name))]
-    said += [text for name in (*read, *judged) for text in _short(name, first.get(name))]
+    # A sink that stores no rows may have asked for some of them only.
+    short = {name: sink for name, sink in first.items() if not sink_side(sink.connector).stores}
+    said += [
+        f"{name}: counted are the rows that the sink `{short[name].name}` asked for, which may not be all"
+        for name in (*read, *judged)
+        if name in short
+    ]
     for text in said:
         emit(Said(text=text))
     return BatchCounts(read, judged)
@@ -97,12 +103,6 @@ def _failed(table: TableSpec, counts: TableCounts | None) -> Iterator[str]:
             aside = each.otherwise is Otherwise.QUARANTINE
             what = "; only a stream sets rows aside, here they are dropped" if aside else ""
             yield f"{table.name}: {rows} of {counts.rows} rows fail {each.name}{what}"
-
-
-def _short(name: str, sink: SinkSpec | None) -> Iterator[str]:
-    """A sink that stores no rows may have asked for some of them only."""
-    if sink and not sink_side(sink.connector).stores:
-        yield f"{name}: counted are the rows that the sink `{sink.name}` asked for, which may not be all"
 
 
 def run_batch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from headwater.api.plain import DEADLINE_SECONDS, check_script, is_script
 from headwater.api.results import CheckResult, SinkChecked
@@ -44,23 +45,21 @@ def check(
     A Python file that makes no pipeline is run as a script: with `arguments`, within the `deadline`, without
     a network unless `network` is set. `accept` holds codes of findings that are all right there.
     """
+    at_hand = isinstance(pipeline, PipelineSpec)
     file = pipeline.declared_in if isinstance(pipeline, PipelineSpec) else str(pipeline)
+    about: dict[str, Any] = {
+        "strict": strict,
+        "master": master,
+        "conf": conf,
+        "rates": rates,
+        "accept": accept,
+    }
     try:
-        if not isinstance(pipeline, PipelineSpec) and is_script(file):
+        if not at_hand and is_script(file):
             if offline:
                 raise UsageProblem(SCRIPT_OFFLINE.at(None, file=file))
             emit(SparkStarting())
-            of_script = check_script(
-                file,
-                arguments,
-                seconds=deadline,
-                strict=strict,
-                master=master,
-                conf=conf,
-                rates=rates,
-                accept=accept,
-                network=network,
-            )
+            of_script = check_script(file, arguments, seconds=deadline, network=network, **about)
             if of_script is not None:
                 return of_script
         elif arguments:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from headwater.connectors import Connector, Sink, Source, all_connectors
+from headwater.connectors import Sink, Source, all_connectors
 from headwater.engine.doctor import Check, examine, examine_jars
 from headwater.errors import EnvironmentProblem, UsageProblem
 from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE

@@ -189,8 +189,7 @@ class LiveView(View):
 
     def _add_up(self, name: str, event: QueryProgress) -> None:
         """Rows that did not go on, since the start: one batch's alone would be gone with the next."""
-        counts = {"bad": _bad(event), "unmet": _unmet(event), "late": sum(event.late_rows.values())}
-        for column, rows in counts.items():
+        for column, rows in _not_gone_on(event).items():
             before = int(self._row(name).get(column, "").replace(",", "") or 0)
             self._row(name)[column] = f"{before + rows:,}" if before + rows else ""
 
@@ -253,7 +252,8 @@ def describe(event: Event) -> str:
             return f"{event.query}: started (id {event.id})"
         case QueryProgress():
             mark = f", watermark {event.watermark}" if event.watermark else ""
-            rows = f"{event.rows_in} rows in, {event.rows_out or 0} out{_not_gone_on(event)}"
+            lost = "".join(f", {count} {word}" for word, count in _not_gone_on(event).items() if count)
+            rows = f"{event.rows_in} rows in, {event.rows_out or 0} out{lost}"
             return f"{event.query}: batch {event.batch_id}, {rows}, {event.batch_ms} ms{mark}"
         case EpochCommitted():
             return f"{event.query}: epoch {event.epoch} committed"
@@ -272,13 +272,14 @@ def describe(event: Event) -> str:
             return ""
 
 
-def _bad(event: QueryProgress) -> int:
-    return sum(counts.bad for counts in event.source_counts.values())
-
-
-def _unmet(event: QueryProgress) -> int:
-    """How often rows failed an expectation; one that fails two counts twice."""
-    return sum(rows for counts in event.table_counts.values() for rows in counts.failed.values())
+def _not_gone_on(event: QueryProgress) -> dict[str, int]:
+    """How many rows did not go on, by why; one that fails two expectations counts twice."""
+    failed = (counts.failed for counts in event.table_counts.values())
+    return {
+        "bad": sum(counts.bad for counts in event.source_counts.values()),
+        "unmet": sum(rows for each in failed for rows in each.values()),
+        "late": sum(event.late_rows.values()),
+    }
 
 
 def _failing(tables: Mapping[str, Any]) -> list[str]:
@@ -289,11 +290,6 @@ def _failing(tables: Mapping[str, Any]) -> list[str]:
         for expectation, rows in counts["failed"].items()
         if rows
     ]
-
-
-def _not_gone_on(event: QueryProgress) -> str:
-    counts = {"bad": _bad(event), "unmet": _unmet(event), "late": sum(event.late_rows.values())}
-    return "".join(f", {rows} {word}" for word, rows in counts.items() if rows)
 
 
 def _why(problem: Problem | None) -> str:

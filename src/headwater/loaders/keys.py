@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from headwater.errors import PipelineError, Problem
 from headwater.spec import Declared, PipelineSpec, WatermarkPolicy
+from headwater.spec.connector import option_text
 from headwater.spec.other_names import OF_PIPELINES, OF_TABLES
 from headwater.spec.paths import ProjectPath
 from headwater.spec.pipeline import Accept, ExpectationKeys, FunctionField, WatermarkField
@@ -35,13 +36,7 @@ def _folder(path: str) -> str:
     return path
 
 
-def _setting(value: object) -> object:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
-
-
-Setting = Annotated[str, BeforeValidator(_setting)]
+Setting = Annotated[str, BeforeValidator(option_text)]
 Things = Annotated[dict[str, Any], BeforeValidator(lambda written: {} if written is None else written)]
 
 

@@ -62,7 +62,9 @@ class KnownKeys:
 def known_keys(*models: type[BaseModel]) -> KnownKeys:
     """The keys a user can write where these models stand together."""
     keys = tuple(key for model in models for key in _keys(model))
-    return KnownKeys(keys, {plain(name): key for model in models for name, key in _names(model)})
+    bases = [base for model in models for base in reversed(model.__mro__)]
+    names = {plain(name): key for base in bases for name, key in vars(base).get("also_called", {}).items()}
+    return KnownKeys(keys, names)
 
 
 def plain(word: str) -> str:
@@ -75,8 +77,3 @@ def _keys(model: type[BaseModel]) -> Iterator[str]:
     if issubclass(model, ConnectorOptions) and not model.takes_options:
         hidden |= {"options"}
     return (field.alias or name for name, field in model.model_fields.items() if name not in hidden)
-
-
-def _names(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
-    for base in reversed(model.__mro__):
-        yield from vars(base).get("also_called", {}).items()

@@ -80,7 +80,7 @@ def read_text(path: Path, suffixes: Collection[str], what: str, most: int | None
     try:
         with path.open("rb") as opened:
             content = opened.read(-1 if most is None else most + 1)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         raise PipelineError(FILE_NOT_THERE.at(file=path, hint=_missing_hint(path))) from None
     except IsADirectoryError:
         raise PipelineError(FILE_IS_FOLDER.at(file=path, hint=_folder_hint(path, suffixes, what))) from None

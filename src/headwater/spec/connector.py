@@ -69,14 +69,14 @@ class ClassRef(FunctionRef):
     """A user's Python class, named in the same way; `function` is the class when it is at hand."""
 
 
-def _option_text(value: object) -> object:
+def option_text(value: object) -> object:
     """Spark's options are text: numbers and switches are written the way Spark reads them."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
 
 
-OptionValue = Annotated[str | Secret, BeforeValidator(_option_text)]
+OptionValue = Annotated[str | Secret, BeforeValidator(option_text)]
 
 
 class ConnectorOptions(Declared):

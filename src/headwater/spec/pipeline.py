@@ -75,13 +75,20 @@ def _watermark(written: object) -> object:
 WatermarkField = Annotated[Watermark | None, BeforeValidator(_watermark)]
 
 
-def _reason(reason: str) -> str:
-    if not reason.strip():
-        raise ValueError("a reason is wanted here; write in a few words why it is all right")
-    return reason.strip()
+def _filled(says: str) -> AfterValidator:
+    def stripped(text: str) -> str:
+        if not text.strip():
+            raise ValueError(says)
+        return text.strip()
+
+    return AfterValidator(stripped)
 
 
-Reason = Annotated[str, AfterValidator(_reason), WithJsonSchema({"type": "string", "minLength": 1})]
+Reason = Annotated[
+    str,
+    _filled("a reason is wanted here; write in a few words why it is all right"),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
 Accept = dict[str, Reason]
 
 
@@ -127,13 +134,11 @@ class SourceSpec(Named, SourceKeys):
     options: SerializeAsAny[SourceOptions]
 
 
-def _condition(check: str) -> str:
-    if not check.strip():
-        raise ValueError("a condition is wanted here; write one such as `cost >= 0`")
-    return check.strip()
-
-
-Condition = Annotated[str, AfterValidator(_condition), WithJsonSchema({"type": "string", "minLength": 1})]
+Condition = Annotated[
+    str,
+    _filled("a condition is wanted here; write one such as `cost >= 0`"),
+    WithJsonSchema({"type": "string", "minLength": 1}),
+]
 
 
 class ExpectationKeys(Declared):

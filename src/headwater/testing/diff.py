@@ -96,12 +96,9 @@ def _time(value: datetime, zone: tzinfo | str, day: date | str) -> str:
     clock = local.strftime("%H:%M:%S.%f").rstrip("0").removesuffix(".") if local.microsecond else ""
     clock = clock or local.strftime("%H:%M:%S" if local.second else "%H:%M")
     shown = clock if local.date().isoformat() == str(day) else f"{local.date().isoformat()} {clock}"
-    return shown + (local.strftime("%z") if _comes_twice(local) else "")
-
-
-def _comes_twice(local: datetime) -> bool:
-    """Clocks were put back, and show this time a second time."""
-    return local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
+    # Where clocks were put back, they show a time a second time.
+    twice = local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
+    return shown + (local.strftime("%z") if twice else "")
 
 
 def describe(diff: RowDiff, zone: tzinfo | str, day: date | str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from headwater.errors import Problem, shown_file
@@ -60,7 +60,8 @@ class _Teller:
     def step(self, index: int, verbose: bool) -> Iterator[str]:
         step = self.result.steps[index]
         # A step that only checks looks at the batches of the last one in which something happened.
-        source = step if step.acted else self._last_that_acted(index) or step
+        acted = (each for each in reversed(self.result.steps[: index + 1]) if each.acted)
+        source = next(acted, step)
         none = "no batch ran, the queries are stopped" if source.stopped else "no batch ran"
         told = self._told(source, step.failures) or {"": none}
         head = f"step {step.number}, {step.text}"
@@ -88,10 +89,6 @@ class _Teller:
                 mark = self._time(last.watermarks.get(sink))
                 them = "it" if len(sources) == 1 else "them"
                 yield f"  idle: {', '.join(sources)} – the watermark of {sink} waits for {them} ({mark})"
-
-    def _last_that_acted(self, index: int) -> StepTrace | None:
-        before = reversed(self.result.steps[:index])
-        return next((step for step in before if step.acted), None)
 
     def _told(self, step: StepTrace, failures: Sequence[Failure]) -> dict[str, str]:
         """The batches and watermarks of the sinks that a failure is about, or of all."""
@@ -131,7 +128,8 @@ class _Teller:
         mark = f"watermark {self._time(batch.watermark)}"
         out = f"{len(batch.rows)} out" if batch.captured else "out to the real sink"
         counts = f"{out}, {batch.late} late, {batch.state} in state"
-        return f"batch {batch.id}{again} · {mark} · {_rows_in(batch.rows_in)}, {counts}"
+        rows_in = ", ".join(f"{count} in from {name}" for name, count in batch.rows_in.items()) or "no data"
+        return f"batch {batch.id}{again} · {mark} · {rows_in}, {counts}"
 
     def _failure(self, failure: Failure) -> Iterator[str]:
         yield f"    {failure.sentence}"
@@ -140,7 +138,3 @@ class _Teller:
 
     def _time(self, time: datetime | None) -> str:
         return "none" if time is None else show(time, self.result.zone, self.result.day)
-
-
-def _rows_in(rows: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} in from {name}" for name, count in rows.items()) or "no data"
