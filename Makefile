@@ -53,8 +53,8 @@ reference: setup ## write the generated pages of the docs again
 pictures: setup ## draw the pictures of the docs again, from the tests of the examples
 	@$(PY) -m scripts.pictures
 
-outcomes: setup ## start every case of the checker's matrix for real, and write down what it comes to
-	@$(PY) -m scripts.outcomes
+outcomes: setup ## start what is new in the checker's matrix for real and record it (ARGS=--all: every case)
+	@$(PY) -m scripts.outcomes $(ARGS)
 
 plans: setup ## record the plans anew on which facts are tested
 	@$(PY) -m scripts.plans

@@ -1,4 +1,4 @@
-"""The gate: every check and test folder in its own process, then one table of what they said.
+"""The gate: every check and test folder in its own process, then the slowest tests and a table of the steps.
 
 Two steps run side by side; what a step prints is kept in build/gate/ and shown whole when the step ends. A
 step that fails does not stop the later ones. With CI=true a skipped test counts against the gate.
@@ -26,6 +26,7 @@ QUICK_FOLDERS = ("unit", "architecture")
 # The longest come first, so that the short ones fill what is left of the time.
 SPARK_FOLDERS = ("spark", "scripted", "kafka", "faults", "checker", "docs", "connectors")
 LANES = 2
+SLOWEST = 30
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Outcome:
     passed: int
     failed: int
     skips: tuple[str, ...] = ()
+    tests: tuple[tuple[float, str], ...] = ()
+    """The seconds that each test took, with its fixtures, and its name."""
 
 
 def steps(quick: bool) -> list[Step]:
@@ -147,17 +150,26 @@ def judge_tests(name: str, seconds: float, code: int, report: Path) -> Outcome:
     skips = [case for case in cases if case.find("skipped") is not None and case not in bad]
     failed = len(bad) or int(code != 0)
     passed = len(cases) - len(bad) - len(skips)
-    return Outcome(name, seconds, passed, failed, tuple(_skip_line(case) for case in skips))
+    tests = tuple((float(case.get("time", 0)), _name(case)) for case in cases)
+    return Outcome(name, seconds, passed, failed, tuple(_skip_line(case) for case in skips), tests)
+
+
+def _name(case: ElementTree.Element) -> str:
+    return f"{case.get('classname')}::{case.get('name')}"
 
 
 def _skip_line(case: ElementTree.Element) -> str:
     skipped = case.find("skipped")
     reason = "" if skipped is None else skipped.get("message", "")
-    return f"{case.get('classname')}::{case.get('name')}: {reason}"
+    return f"{_name(case)}: {reason}"
 
 
 def summary(outcomes: Sequence[Outcome], strict: bool, wall: float | None = None) -> Iterator[str]:
-    """The closing lines: the table, every skip with its reason, the totals."""
+    """The closing lines: the slowest tests, the table, every skip with its reason, the totals."""
+    slowest = sorted((test for outcome in outcomes for test in outcome.tests), reverse=True)[:SLOWEST]
+    if slowest:
+        yield f"\nthe slowest {len(slowest)} tests, in seconds"
+        yield from (f"{seconds:>9.1f}  {name}" for seconds, name in slowest)
     yield f"\n{'step':<22}{'seconds':>9}{'passed':>9}{'failed':>9}{'skipped':>9}"
     for outcome in outcomes:
         counts = f"{outcome.passed:>9}{outcome.failed:>9}{len(outcome.skips):>9}"

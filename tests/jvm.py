@@ -10,7 +10,11 @@ from pyspark import SparkContext
 
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
+from headwater.spark.jvm_log import LOG
 from tests.short_lives import java_options
+
+SHOWN = 60
+"""Lines: the end of Spark's log and the head of Java's error file say why a JVM is gone."""
 
 
 @contextmanager
@@ -18,16 +22,26 @@ def shared_context(
     folder: Path, stdout: Callable[[str], None], jars: Iterable[str] = ()
 ) -> Iterator[SparkContext]:
     """The process's Spark context, on two cores; `stdout` gets what the JVM prints."""
+    error_file = folder / "hs_err.log"
     settings = {
         "spark.jars": ",".join(jars),
         "spark.master": "local[2]",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": java_options(),
+        "spark.driver.extraJavaOptions": f'{java_options()} "-XX:ErrorFile={error_file}"',
     }
     jvm = start_context(settings, java=find_java(), log_folder=folder, stdout=stdout)
     try:
         yield jvm.context
     finally:
+        code = SparkContext._gateway.proc.poll() if SparkContext._gateway else None
         jvm.stop()
+        if code is not None:
+            # Raised, not printed: pytest shows it whole, however it captures what is printed.
+            log, native = _lines(folder / LOG)[-SHOWN:], _lines(error_file)[:SHOWN]
+            raise RuntimeError("\n".join([f"the JVM ended by itself (exit code {code}):", *log, *native]))
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.exists() else []

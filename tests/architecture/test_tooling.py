@@ -128,6 +128,11 @@ def test_a_junit_report_is_counted(folder: Path, tmp_path: Path) -> None:
     outcome = judge_tests("tests/step", 1.0, done.returncode, file)
     assert (outcome.passed, outcome.failed) == (1, 1)
     assert [skip.rpartition("::")[2] for skip in outcome.skips] == ["test_skipped: no reason"]
+    assert [name.rpartition("::")[2] for _, name in outcome.tests] == [
+        "test_whole",
+        "test_two",
+        "test_skipped",
+    ]
 
 
 def test_a_process_that_dies_without_a_report_has_failed(tmp_path: Path) -> None:
@@ -147,6 +152,18 @@ def test_the_summary_ends_with_the_totals() -> None:
     assert lines[1].split() == ["mypy", "1.0", "1", "0", "0"]
     assert "  t::a: no server" in lines
     assert lines[-1].strip() == "6 passed, 2 failed, 1 skipped"
+
+
+def test_the_summary_begins_with_the_slowest_tests() -> None:
+    outcomes = [
+        Outcome("tests/a", 9.0, 40, 0, tests=tuple((float(n), f"a::{n}") for n in range(40))),
+        Outcome("tests/b", 9.0, 1, 0, tests=((12.5, "b::x"),)),
+    ]
+    lines = list(summary(outcomes, strict=False, wall=18.0))
+    assert lines[0].strip() == "the slowest 30 tests, in seconds"
+    assert lines[1].split() == ["39.0", "a::39"]
+    assert [line.split() for line in lines[27:29]] == [["13.0", "a::13"], ["12.5", "b::x"]]
+    assert [line.split()[-1] for line in lines if line.startswith("side by side")] == ["18.0"]
 
 
 @pytest.mark.parametrize(("soak", "left"), [("", ["usual"]), ("3", ["usual", "rare"])])

@@ -1,4 +1,7 @@
-"""The matrix: what the check says of every case, held against a real start with data through two batches."""
+"""The matrix: what the check says of every case, held against a real start with data through two batches.
+
+A real start is made once for each Spark and each text of a case, by `make outcomes`; the gate knows them all.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ class Judged:
     says: str = ""
     """What went wrong at the real start."""
     started: bool = True
-    """Whether that was in this run; else `outcome` is what stands beside the tests."""
+    """Whether that was in this run; else `outcome` is what is recorded beside the tests."""
 
     @property
     def accepted(self) -> bool:
@@ -92,18 +95,6 @@ def all_cases() -> list[Case]:
     names = [each.name for each in pkgutil.iter_modules(cases.__path__)]
     modules = [importlib.import_module(f"{cases.__name__}.{name}") for name in names]
     return [case for module in modules for case in getattr(module, "CASES", ())]
-
-
-def first_cases() -> list[Case]:
-    """One case of each kind in each mode, into each sink and by each trigger that it is tried with.
-
-    This is what the gate has time to judge, and it does not start all of these (`known_outcomes`);
-    `make outcomes` starts every one, and the variants of a kind as well.
-    """
-    first: dict[tuple[str, ...], Case] = {}
-    for case in all_cases():
-        first.setdefault((case.kind, case.mode, case.sink, case.trigger), case)
-    return list(first.values())
 
 
 def run_matrix(asked: Iterable[Case], folder: Path, known: Mapping[str, Outcome] | None = None) -> Matrix:
@@ -157,17 +148,25 @@ class Group:
         }
         whole = [each for each in found if each.is_error and not each.sink and not each.table]
         assert not whole, "\n".join(str(each.problem) for each in whole)
+        starts = self.starts(prepared.frames)
+        return [
+            Judged(case, errors[case.id], self.known[case.id], started=False)
+            if case.id in self.known
+            else Judged(case, errors[case.id], starts[case.id].outcome, starts[case.id].says)
+            for case in self.cases
+        ]
+
+    def starts(self, frames: Mapping[str, DataFrame]) -> dict[str, Started]:
+        """A real start of each case whose outcome is not known."""
+        unknown = [case for case in self.cases if case.id not in self.known]
+        if not unknown:
+            return {}
         batch = BatchForms(self)
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            starts = pool.map(lambda case: self.start(case, prepared.frames.get(case.id), batch), self.cases)
-            return [
-                Judged(case, errors[case.id], started.outcome, started.says, case.id not in self.known)
-                for case, started in zip(self.cases, starts, strict=True)
-            ]
+            started = pool.map(lambda case: self.start(case, frames.get(case.id), batch), unknown)
+            return {case.id: each for case, each in zip(unknown, started, strict=True)}
 
     def start(self, case: Case, frame: DataFrame | None, batch: BatchForms) -> Started:
-        if case.id in self.known:
-            return Started(self.known[case.id])
         if frame is None:
             return Started(Outcome.REFUSED, "it can't be built")
         with ALONE if case.alone else nullcontext():
