@@ -52,10 +52,12 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 def _names_metadata(table: TableSpec) -> bool:
     """Whether the SQL of a table has the name, not only a text or a comment with it."""
     sql = table.sql or ""
+    if "_metadata" not in sql.lower():
+        return False
     try:
         tokens = Spark().tokenize(sql)
     except SqlglotError:
-        return "_metadata" in sql.lower()
+        return True
     named = (each.text.lower() for each in tokens if each.token_type in (TokenType.VAR, TokenType.IDENTIFIER))
     return "_metadata" in named
 

@@ -115,9 +115,10 @@ def _leaves(plan: Any) -> Iterator[Leaf]:
 
 def _static_files(node: Any) -> Iterator[Leaf]:
     relation = node.relation()
-    if kind_of(relation) != "HadoopFsRelation":
+    kind = str(relation.getClass().getSimpleName())
+    if kind != "HadoopFsRelation":
         # Of other static relations, such as those of JDBC, only the name is told.
-        yield Leaf(kind_of(relation), {}, False, node)
+        yield Leaf(kind, {}, False, node)
         return
     paths = relation.location().rootPaths()
     places = tuple(str(paths.apply(index).toString()) for index in range(paths.size()))

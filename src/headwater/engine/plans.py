@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,6 +22,8 @@ from headwater.plan.tree import Clash, JoinReach, SideReach
 from headwater.spec import TableSpec
 
 _STREAMS = ("StreamingRelation", "StreamingRelationV2")
+# A source's frame is asked for every query that may read it, and never changes.
+_READ_BY: WeakKeyDictionary[DataFrame, tuple[int, ...]] = WeakKeyDictionary()
 
 
 def inputs_of(frame: DataFrame, sources: Mapping[str, DataFrame]) -> QueryInputs:
@@ -34,8 +37,7 @@ def inputs_of(frame: DataFrame, sources: Mapping[str, DataFrame]) -> QueryInputs
         # What is equal shares one source when the query starts; what is joined with itself is not equal.
         if leaf not in leaves:
             leaves.append(leaf)
-    marks = (node for node in nodes_of(plan.root) if kind_of(node) == "EventTimeWatermark")
-    watermarks = {str(node.nodeId()): plan.names_below(node) for node in marks}
+    watermarks = {str(node.nodeId()): plan.names_below(node) for node in plan.marks}
     return QueryInputs(tuple(plan.name_of(leaf) for leaf in leaves), watermarks)
 
 
@@ -61,22 +63,27 @@ class _Plan:
     jvm: Any
     names: Mapping[int, str]
     """The names of streams by the identity of what they read."""
+    marks: tuple[Any, ...]
+    """The nodes that carry a watermark."""
     parts: Mapping[int, Any]
     """What `WITH` names, by Spark's number for it."""
 
     @classmethod
     def of(cls, frame: DataFrame, sources: Mapping[str, DataFrame]) -> _Plan:
         root, jvm = analysed(frame), frame.sparkSession._jvm
-        parts = {int(node.id()): node for node in nodes_of(root) if kind_of(node) == "CTERelationDef"}
-        return cls(root, jvm, stream_names(frame, sources), parts)
+        nodes = [(kind_of(node), node) for node in nodes_of(root)]
+        marks = tuple(node for kind, node in nodes if kind == "EventTimeWatermark")
+        parts = {int(node.id()): node for kind, node in nodes if kind == "CTERelationDef"}
+        return cls(root, jvm, stream_names(frame, sources), marks, parts)
 
     def names_below(self, node: Any) -> tuple[str, ...]:
         """The names of all streams whose rows pass a node, each once."""
         found: dict[str, None] = {}
-        for each in nodes_of(node):
-            if kind_of(each) in _STREAMS:
+        for each in items_of(node.collectLeaves()):
+            kind = kind_of(each)
+            if kind in _STREAMS:
                 found[self.name_of(each)] = None
-            elif kind_of(each) == "CTERelationRef":
+            elif kind == "CTERelationRef":
                 found |= dict.fromkeys(self.names_below(self.parts[int(each.cteId())]))
         return tuple(found)
 
@@ -87,17 +94,17 @@ class _Plan:
 def stream_names(frame: DataFrame, sources: Mapping[str, DataFrame]) -> dict[int, str]:
     """The names of streams by the identity of what they read."""
     jvm = frame.sparkSession._jvm
-    return {
-        _identity(jvm, leaf): name
-        for name, source in sources.items()
-        for leaf in nodes_of(analysed(source))
-        if kind_of(leaf) in _STREAMS
-    }
+    names: dict[int, str] = {}
+    for name, source in sources.items():
+        if source not in _READ_BY:
+            _READ_BY[source] = tuple(_identity(jvm, leaf) for leaf in streams_below(analysed(source)))
+        names |= dict.fromkeys(_READ_BY[source], name)
+    return names
 
 
 def streams_below(node: Any) -> Iterator[Any]:
     """The streams at the end of a part of a plan, in its order."""
-    return (each for each in nodes_of(node) if kind_of(each) in _STREAMS)
+    return (leaf for leaf in items_of(node.collectLeaves()) if kind_of(leaf) in _STREAMS)
 
 
 def stream_name(jvm: Any, leaf: Any, names: Mapping[int, str]) -> str:
@@ -148,8 +155,8 @@ def analysed(frame: DataFrame) -> Any:
 
 
 def kind_of(node: Any) -> str:
-    """The name of a node's class."""
-    return str(node.getClass().getSimpleName())
+    """The name of the class of a node, which is a case class: one question where the class takes two."""
+    return str(node.productPrefix())
 
 
 # What only Spark's optimised plan tells: how long joins keep rows, and which event times come together.

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -275,8 +276,14 @@ def _type(expression: Any, nullable: bool) -> str:
 
 
 def _sequence(spark: SparkSession, values: list[Any]) -> Any:
-    jvm: Any = spark._jvm
-    found = jvm.java.util.ArrayList()
+    new_list, as_scala = _lists(spark._jvm)
+    found = new_list()
     for value in values:
         found.add(value)
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toIndexedSeq()
+    return as_scala(found).toIndexedSeq()
+
+
+@cache
+def _lists(jvm: Any) -> tuple[Any, Any]:
+    """Java's list, and how it becomes Scala's; looked up once, since py4j asks for each part of a name."""
+    return jvm.java.util.ArrayList, jvm.scala.jdk.javaapi.CollectionConverters.asScala

@@ -27,6 +27,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -94,6 +95,25 @@ class OutputReader:
 _DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 _LOOPBACK = "127.0.0.1"
 _STOP_SECONDS = 30.0
+_PACKAGES = (
+    "java.lang",
+    "java.util",
+    "org.apache.spark.api.python",
+    "org.apache.spark.sql.catalyst.analysis",
+    "org.apache.spark.sql.catalyst.optimizer",
+    "org.apache.spark.sql.catalyst.plans.logical",
+    "org.apache.spark.sql.catalyst.plans.physical",
+    "org.apache.spark.sql.catalyst.planning",
+    "org.apache.spark.sql.classic",
+    "org.apache.spark.sql.execution.datasources",
+    "org.apache.spark.sql.execution.streaming",
+    "org.apache.spark.sql.internal",
+    "org.apache.spark.sql.streaming",
+    "org.apache.spark.util",
+    "py4j.reflection",
+    "scala.collection.immutable",
+    "scala.jdk.javaapi",
+)
 _PY4J_LOGGERS = ("", "py4j.clientserver", "py4j.java_gateway")
 
 
@@ -334,12 +354,23 @@ def _make_context(gateway: Any, settings: Mapping[str, str], log: Path) -> Spark
     try:
         with _environ(python), _kept_interrupt_handler():
             context = SparkContext(conf=conf, gateway=gateway)
+            _name_packages(context._jvm)
             prevent_search(context)
     except (Py4JError, PySparkRuntimeError) as error:
         problem = environment.SPARK_NOT_STARTED.at(master=master, reason=_first_line(error), log=str(log))
         raise EnvironmentProblem(replace(problem, detail=str(error))) from error
     expect_closed_connections(context._accumulatorServer)
     return context
+
+
+def _name_packages(jvm: Any) -> None:
+    """Tell py4j what is a package. It asks for each part of a name, each time that the name is used, and the
+    JVM then looks into every jar for a class that is called so."""
+    for name in _PACKAGES:
+        parent, path = jvm, ""
+        for part in name.split("."):
+            path = f"{path}.{part}" if path else part
+            parent = vars(parent).setdefault(part, JavaPackage(path, jvm._gateway_client, jvm._id))
 
 
 def expect_closed_connections(server: socketserver.BaseServer) -> None:
