@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
+from headwater.api.checking import check
 from tests.pipelines import write
 from tests.processes import headwater
 
@@ -38,7 +39,9 @@ def _life(folder: Path) -> int:
 
 
 @pytest.mark.feature("E4.2")
-def test_two_lives_of_a_continuous_query_and_what_it_can_not_become(tmp_path: Path) -> None:
+def test_two_lives_of_a_continuous_query_and_what_it_can_not_become(
+    context: SparkContext, tmp_path: Path
+) -> None:
     file = write(tmp_path, PIPELINE)
     first = _life(tmp_path)
     assert _life(tmp_path) > first
@@ -64,14 +67,7 @@ def test_two_lives_of_a_continuous_query_and_what_it_can_not_become(tmp_path: Pa
     )
     file.write_text(changed, encoding="utf-8")
     write(tmp_path, "def write(batch, number):\n    pass\n", "out.py")
-    with headwater(tmp_path, "check", "pipeline.yml", "--json") as check:
-        assert check.wait() != 0
-        found = {
-            (each["sink"], each["code"])
-            for each in json.loads(check.stdout)["findings"]
-            if each["severity"] == "error"
-        }
-    assert found == {
+    assert {(each.sink, each.code) for each in check(file).findings if each.is_error} == {
         ("even", "HW-TRIGGER-SWITCHED"),
         ("counts", "HW-NOT-ROW-BY-ROW"),
         ("late", "HW-NO-CURRENT-TIME"),

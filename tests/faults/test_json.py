@@ -54,7 +54,7 @@ def test_every_line_is_an_object_and_progress_is_whole(tmp_path: Path) -> None:
     page = "/a-page-with-a-long-name"
     visits = [{"at": f"2026-01-01T12:0{minute}:00Z", "page": page} for minute in (0, 3)]
     feed(tmp_path / "in", "1", visits)
-    with headwater(tmp_path, "run", "pipeline.yml", "--json", "--for", "5s") as run:
+    with headwater(tmp_path, "run", "pipeline.yml", "--json", "--until-idle") as run:
         assert run.wait() == 0, run.told
 
     events = [json.loads(line) for line in run.stdout.splitlines()]

@@ -1,6 +1,6 @@
 """One run on a real cluster of two workers, whose Python has neither Headwater nor anything of the project.
 
-Starting Spark on a cluster costs more than what is shown there, so one pipeline does it all: functions by
+Starting Spark on a cluster costs more than what is shown there, so one application does it all: functions by
 file and by value, rows handed to the user's own code, data sources, a connector of another package, state.
 """
 
@@ -24,7 +24,7 @@ from scripts.contract import ROOT
 from tests.cluster import Cluster
 from tests.connectors.installing import install, page_files, wheel
 from tests.pipelines import feed, write
-from tests.processes import headwater
+from tests.processes import program
 from tests.spark.test_foreach import CODE, WORDS, lives, noted
 from tests.spark.test_project_code import EXPECTED, PROJECT
 from tests.spark.test_project_code import write as write_all
@@ -95,7 +95,7 @@ def by_value(numbers):
 
 
 def sink(name, *what, **more):
-    if name in os.environ["SINKS"].split():
+    if name in SINKS:
         p.sink(name, *what, **more)
 
 
@@ -206,9 +206,26 @@ class Writer(DataSourceStreamWriter):
         self.file.write_text(json.dumps({"committed": lib.places.here(), "parts": parts}))
 """
 PLACES = "import os\n\nFIRST = 3\n\n\ndef here():\n    return os.getcwd()\n"
+# One application for all runs: a driver and executors for each would cost more than what they do.
+DRIVER = """
+import json
+import sys
+from pathlib import Path
+
+from headwater.spark.java import find_java
+from headwater.spark.jvm import start_context
+from tests.pipelines import run_until_idle
+
+settings, files = json.loads(sys.argv[1]), sys.argv[2:]
+jvm = start_context(settings, java=find_java(), log_folder=Path.cwd(), stdout=lambda line: None)
+for file in files:
+    result = run_until_idle(Path(file))
+    assert result.exit_code == 0, result.queries
+jvm.stop()
+"""
 RUN_SECONDS = 400.0
 # Each starts Python processes of its own when its query does; all at once is too much for two cores.
-SINKS = ("functions by_file by_value", "called written alerts", "places spread")
+SINKS = (("functions", "by_file", "by_value"), ("called", "written", "alerts"), ("places", "spread"))
 FAILED = {"anna": (0, 4, 7), "ben": (0, 5, 11), "cora": (2, 3, 4), "dora": (30,)}
 
 
@@ -242,8 +259,8 @@ def bare_python(folder: Path) -> Path:
     return file
 
 
-def make_project(folder: Path) -> Path:
-    """The pipeline's file, with the code and the data that it needs beside it."""
+def make_project(folder: Path) -> list[Path]:
+    """A file of the pipeline for each part of its sinks, with the code and the data that they need."""
     write_all(folder, {name: text for name, text in PROJECT.items() if name != "pipeline.py"})
     spread: dict[str, Any] = YAML(typ="safe").load(page_files()["spread.yml"])
     source, sink = spread["sources"]["numbers"], spread["sinks"]["numbers"]
@@ -265,13 +282,16 @@ def make_project(folder: Path) -> Path:
         for minute in reversed(minutes)
     ]
     feed(folder / "data", "1", logins)
-    return write(folder, text, "pipeline.py")
+    return [
+        write(folder, text.replace("SINKS", repr(sinks)), f"pipeline_{number}.py")
+        for number, sinks in enumerate(SINKS)
+    ]
 
 
 @pytest.fixture(scope="module")
 def ran(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder = tmp_path_factory.mktemp("on_the_cluster")
-    file = make_project(folder / "project")
+    files = make_project(folder / "project")
     site = install(wheel(page_files(), folder), folder / "site")
     python = str(bare_python(folder))
     absent = subprocess.run([python, "-c", "import headwater"], stderr=subprocess.DEVNULL, check=False)
@@ -279,13 +299,17 @@ def ran(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     # From another folder, so that no process finds the modules by where it happens to be.
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
-    settings = {**cluster.settings, "spark.locality.wait": "0s"}
-    conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-    command = ["run", str(file), "--master", cluster.master, "--until-idle", *conf]
-    for sinks in SINKS:
-        with headwater(elsewhere, *command, PYTHONPATH=str(site), PYSPARK_PYTHON=python, SINKS=sinks) as run:
-            assert run.wait(RUN_SECONDS) == 0, run.told
-    return Ran(file.parent, elsewhere, cluster)
+    settings = {
+        **cluster.settings,
+        "spark.master": cluster.master,
+        "spark.scheduler.mode": "FAIR",
+        "spark.locality.wait": "0s",
+    }
+    command = (sys.executable, write(folder, DRIVER, "driver.py"), json.dumps(settings), *files)
+    path = os.pathsep.join([str(ROOT), str(site)])
+    with program(elsewhere, *command, PYTHONPATH=path, PYSPARK_PYTHON=python) as driver:
+        assert driver.wait(RUN_SECONDS) == 0, driver.told
+    return Ran(folder / "project", elsewhere, cluster)
 
 
 @pytest.mark.feature("C1.3")
