@@ -305,8 +305,9 @@ def ran(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ran:
         "spark.scheduler.mode": "FAIR",
         "spark.locality.wait": "0s",
     }
-    command = (sys.executable, write(folder, DRIVER, "driver.py"), json.dumps(settings), *files)
+    driver_file = write(folder, DRIVER, "driver.py")
     path = os.pathsep.join([str(ROOT), str(site)])
+    command: list[str | Path] = [sys.executable, driver_file, json.dumps(settings), *files]
     with program(elsewhere, *command, PYTHONPATH=path, PYSPARK_PYTHON=python) as driver:
         assert driver.wait(RUN_SECONDS) == 0, driver.told
     return Ran(folder / "project", elsewhere, cluster)
