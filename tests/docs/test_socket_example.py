@@ -28,7 +28,7 @@ def server() -> Iterator[LineServer]:
 
 
 @pytest.mark.feature("A5")
-@pytest.mark.parametrize("form", ["pipeline.yml", "pipeline.py"])
+@pytest.mark.parametrize("form", ["pipeline.yml", pytest.param("pipeline.py", marks=pytest.mark.soak)])
 def test_two_lines_give_the_two_well_known_tables(
     form: str, server: LineServer, context: SparkContext, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

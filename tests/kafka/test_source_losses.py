@@ -108,7 +108,7 @@ def test_a_loss_fails_or_is_named(spark: SparkSession, tmp_path: Path, broker: B
 
 
 @pytest.mark.feature("B4.4", part="a topic made again")
-@pytest.mark.parametrize("on_data_loss", ["fail", "warn"])
+@pytest.mark.parametrize("on_data_loss", ["fail", pytest.param("warn", marks=pytest.mark.soak)])
 def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(
     spark: SparkSession, tmp_path: Path, broker: Broker, topic: str, on_data_loss: str
 ) -> None:
@@ -167,7 +167,7 @@ def test_a_topic_made_again_under_a_running_query_stops_it(
 
 
 @pytest.mark.feature("B4.4", part="a topic that is deleted")
-@pytest.mark.parametrize("on_data_loss", ["fail", "warn"])
+@pytest.mark.parametrize("on_data_loss", ["fail", pytest.param("warn", marks=pytest.mark.soak)])
 def test_a_topic_that_is_deleted_ends_the_query_by_name(
     spark: SparkSession, tmp_path: Path, broker: Broker, topic: str, on_data_loss: str
 ) -> None:

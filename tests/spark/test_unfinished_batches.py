@@ -41,7 +41,7 @@ def windows(minutes: int) -> Counter[tuple[Any, ...]]:
 # Each minute makes a batch, and the last one without data closes the last window but one. Of a log that is
 # made compact every three batches, 2 repeats 0 and 1.
 @pytest.mark.feature("H1.1", part="between the file sink's commit and Spark's, with state")
-@pytest.mark.parametrize("interval", [10, 3])
+@pytest.mark.parametrize("interval", [3, pytest.param(10, marks=pytest.mark.soak)])
 def test_the_batch_is_computed_again(spark: SparkSession, tmp_path: Path, interval: int) -> None:
     minutes, batch = 2, 2
     file = write(tmp_path, PIPELINE.replace("INTERVAL", str(interval)))
