@@ -5,14 +5,12 @@ Run as `python -m scripts.reference`. The pages are committed, so that they can 
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from string import Formatter
-from types import ModuleType, UnionType
+from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer.core
@@ -22,7 +20,8 @@ from pydantic import BaseModel
 from headwater.api.project import TEMPLATES, WORD_COUNT
 from headwater.cli.main import app
 from headwater.connectors import Connector, Sink, Source, all_connectors
-from headwater.errors import Entry, HeadwaterError, catalogue
+from headwater.errors import Entry, HeadwaterError
+from headwater.errors.catalogue import AREAS
 from headwater.loaders.json_schema import VARIABLE, keys_of
 from headwater.loaders.keys import PipelineKeys, TableKeys
 from headwater.spec import FunctionRef, Mode, Schema, Watermark
@@ -319,19 +318,13 @@ def errors_page() -> Iterator[str]:
     yield "Every failure has a code, a sentence and what to do next. Words in braces are filled in for the"
     yield "case at hand. Where the same may succeed when it is simply tried again, the entry says so."
     yield ""
-    for module in areas():
+    for area, module in sorted(AREAS.items()):
         entries = sorted(
             {value for value in vars(module).values() if isinstance(value, Entry)}, key=lambda e: e.code
         )
-        yield from (f"## {module.__name__.rpartition('.')[2].capitalize()}", "", first_line(module), "")
+        yield from (f"## {area.capitalize()}", "", first_line(module), "")
         for entry in entries:
             yield from entry_lines(entry)
-
-
-def areas() -> Iterator[ModuleType]:
-    """The modules of the catalogue."""
-    for area in sorted(pkgutil.iter_modules(catalogue.__path__), key=lambda area: area.name):
-        yield importlib.import_module(f"{catalogue.__name__}.{area.name}")
 
 
 def entry_lines(entry: Entry) -> Iterator[str]:

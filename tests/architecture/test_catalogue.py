@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
 
@@ -14,22 +11,9 @@ import pytest
 
 import headwater.errors
 from headwater.errors import Entry
+from headwater.errors.catalogue import AREAS, ENTRIES
 
-CATALOGUE = "headwater.errors.catalogue"
 CODE = re.compile(r"HW(-[A-Z0-9]+)+")
-
-
-def entries() -> Iterator[tuple[str, Entry]]:
-    """Every entry with the constant that holds it."""
-    package = importlib.import_module(CATALOGUE)
-    for area in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{CATALOGUE}.{area.name}")
-        for name, value in vars(module).items():
-            if isinstance(value, Entry):
-                yield f"{area.name}.{name}", value
-
-
-ENTRIES = dict(entries())
 
 
 def test_there_are_entries() -> None:
@@ -37,7 +21,8 @@ def test_there_are_entries() -> None:
 
 
 def test_no_code_is_used_twice() -> None:
-    codes = Counter(entry.code for entry in ENTRIES.values())
+    constants = (value for module in AREAS.values() for value in vars(module).values())
+    codes = Counter(entry.code for entry in constants if isinstance(entry, Entry))
     assert [code for code, times in codes.items() if times > 1] == []
 
 
@@ -72,6 +57,5 @@ def test_every_entry_is_used() -> None:
         for file in root.rglob("*.py")
         if "catalogue" not in file.relative_to(root).parts
     )
-    constants = [name.rpartition(".")[2] for name in ENTRIES]
     words = set(re.findall(r"\w+", used))
-    assert [constant for constant in constants if constant not in words] == []
+    assert [constant for constant in ENTRIES if constant not in words] == []

@@ -30,7 +30,7 @@ tables:
 sinks:
   few: {reads: few, connector: files, path: out, format: json, accept: {HW-NOT-REPLAYABLE: for a try}}
 """
-LOUD = Entry("HW-LOUD", "The sink `{sink}` is loud.", "Write quietly.")
+LOUD = Entry("The sink `{sink}` is loud.", "Write quietly.", code="HW-LOUD")
 
 
 class Loud(Rule):

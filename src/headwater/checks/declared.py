@@ -31,9 +31,9 @@ from headwater.errors.catalogue.kafka import (
     KAFKA_UNKNOWN_COLUMN,
 )
 from headwater.errors.catalogue.running import (
+    NOT_KNOWN_OFFLINE,
     SECRET_NOT_SET,
     SINK_MODE,
-    SQL_UNKNOWN_OFFLINE,
     UNUSED,
     WATERMARK_COLUMN,
     WATERMARK_TYPE,
@@ -188,7 +188,7 @@ class SecretNotSet(Rule):
 class NotKnownOffline(Rule):
     """SQL that only Spark's own parser reads; without Spark it is unknown, never an error."""
 
-    entries = {SQL_UNKNOWN_OFFLINE: Severity.ADVICE}
+    entries = {NOT_KNOWN_OFFLINE: Severity.ADVICE}
     example = """
         tables:
           parts: SELECT raw:order.id FROM orders
@@ -199,7 +199,7 @@ class NotKnownOffline(Rule):
     def findings(self, situation: Situation) -> Iterator[Finding]:
         for table in situation.spec.tables:
             if situation.graph.reads.get(table.name) is None:
-                problem = SQL_UNKNOWN_OFFLINE.at(table.position, name=table.name)
+                problem = NOT_KNOWN_OFFLINE.at(table.position, name=table.name)
                 yield Finding(problem, Severity.ADVICE, table=table.name)
 
 

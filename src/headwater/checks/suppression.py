@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
 from headwater.checks.rule import Finding, Query, QueryRule, Severity, all_rules, use_mode
-from headwater.errors import Entry, Problem, catalogue
+from headwater.errors import Problem
+from headwater.errors.catalogue import ENTRIES
 from headwater.errors.catalogue.pipelines import ACCEPT_REFUSED, ACCEPT_UNKNOWN, ACCEPT_UNMATCHED
 from headwater.errors.catalogue.running import MODE_NOT_SUPPORTED, NOT_ON_A_STREAM, SPARK_REFUSES
 from headwater.plan import QueryFacts
@@ -132,9 +131,7 @@ def _codes_of_rules() -> frozenset[str]:
 @cache
 def _codes() -> frozenset[str]:
     """Every code there is: what rules of other packages say is not in the catalogue."""
-    names = (f"{catalogue.__name__}.{area.name}" for area in pkgutil.iter_modules(catalogue.__path__))
-    values = (value for name in names for value in vars(importlib.import_module(name)).values())
-    return _codes_of_rules() | {value.code for value in values if isinstance(value, Entry)}
+    return _codes_of_rules() | {entry.code for entry in ENTRIES.values()}
 
 
 # All that is said of one query, and what Spark refuses where no rule knows why.

@@ -24,16 +24,22 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that can go wrong: its code, its sentence, what to do about it.
+    """One thing that can go wrong: its sentence, what to do about it, its code.
 
     `sentence` and `remedy` are `str.format` templates over the parameters of the problem.
     `retry` says whether the same thing may succeed when it is simply tried again.
+    A constant of the catalogue gives its own name as the code: `SQL_SYNTAX` is HW-SQL-SYNTAX.
     """
 
-    code: str
     sentence: str
     remedy: str
     retry: bool = False
+    code: str = ""
+
+    def named(self, constant: str) -> Entry:
+        """Take the code from the name of the constant."""
+        object.__setattr__(self, "code", self.code or f"HW-{constant.replace('_', '-')}")
+        return self
 
     def at(self, place: Place | None = None, /, **params: object) -> Problem:
         """Fill the entry in for one place."""

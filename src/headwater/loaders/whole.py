@@ -23,7 +23,7 @@ from headwater.errors.catalogue.pipelines import (
     STATIC_NOT_BATCH,
     WRITES_SOURCE,
 )
-from headwater.errors.catalogue.quarantine import NOT_JUDGED, STATIC_QUARANTINE
+from headwater.errors.catalogue.quarantine import BAD_ROWS_NOT_TOLD, STATIC_QUARANTINE
 from headwater.loaders.keys import Declaration
 from headwater.spec import Named, PipelineSpec, SourceSpec
 from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, spelt_once
@@ -147,7 +147,7 @@ def _bad_rows(source: SourceSpec) -> Iterator[Problem]:
         return
     for key in ("bad_rows", "max_row_bytes"):
         if (key,) in source.places:
-            yield NOT_JUDGED.at(source.at(key), name=source.name, key=key, connector=source.connector)
+            yield BAD_ROWS_NOT_TOLD.at(source.at(key), name=source.name, key=key, connector=source.connector)
 
 
 def _path_hint(path: Path) -> str:

@@ -15,7 +15,7 @@ from headwater.errors.catalogue.testing import (
     TEST_BAD_TIME,
     TEST_HAS_FAILED,
     TEST_NOT_RUNNING,
-    TEST_QUERY_NAME,
+    TEST_SEVERAL_SINKS,
 )
 from headwater.scripted.streams import rows_of, state_rows
 from headwater.scripted.subjects import Subject
@@ -134,7 +134,9 @@ class Checker:
         sinks = timed or list(self.script.sinks)
         if len({found[sink] for sink in sinks}) > 1:
             names = ", ".join(f"{sink} ({found[sink]})" for sink in sinks)
-            raise PipelineError(TEST_QUERY_NAME.at(self.step.place, check=check, names=names, first=sinks[0]))
+            raise PipelineError(
+                TEST_SEVERAL_SINKS.at(self.step.place, check=check, names=names, first=sinks[0])
+            )
         yield from ((sink, written) for sink in sinks)
 
     def _time(self, written: Any) -> datetime | None:

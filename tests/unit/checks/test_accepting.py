@@ -121,7 +121,7 @@ def test_a_rule_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
     class Outside(Rule):
         """Something that another package minds."""
 
-        entries = {Entry("ACME-LOUD", "It is loud.", "Be quiet."): Severity.ERROR}
+        entries = {Entry("It is loud.", "Be quiet.", code="ACME-LOUD"): Severity.ERROR}
 
         def findings(self, situation: Situation) -> Iterator[Finding]:
             for entry in self.entries:

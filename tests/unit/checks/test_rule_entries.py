@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headwater.checks import all_rules
-from headwater.errors import Entry, catalogue
+from headwater.errors import catalogue
+from headwater.errors.catalogue import ENTRIES
 
 RULES = {name: rule for name, rule in all_rules().items() if type(rule).__module__.startswith("headwater.")}
 FILES = sorted({Path(inspect.getfile(type(rule))) for rule in RULES.values()})
-
-
-def entries() -> Iterator[tuple[str, Entry]]:
-    """Every entry of the catalogue with its constant."""
-    for area in pkgutil.iter_modules(catalogue.__path__):
-        module = importlib.import_module(f"{catalogue.__name__}.{area.name}")
-        yield from ((name, value) for name, value in vars(module).items() if isinstance(value, Entry))
-
-
-CATALOGUE = dict(entries())
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -34,18 +23,18 @@ def test_a_rule_is_explained(name: str) -> None:
     assert type(rule).__doc__, "what it is for"
     assert inspect.cleandoc(rule.example), "an example"
     assert rule.entries, "what it can say"
-    assert set(rule.entries) <= set(CATALOGUE.values())
+    assert set(rule.entries) <= set(ENTRIES.values())
 
 
 def imported(file: Path) -> Iterator[str]:
     """The constants of the catalogue that a module takes."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(catalogue.__name__):
-            yield from (alias.name for alias in node.names if alias.name in CATALOGUE)
+            yield from (alias.name for alias in node.names if alias.name in ENTRIES)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_what_a_module_of_rules_can_say_is_among_the_entries(file: Path) -> None:
     named = {entry for rule in RULES.values() for entry in rule.entries}
-    unnamed = {name for name in imported(file) if CATALOGUE[name] not in named}
+    unnamed = {name for name in imported(file) if ENTRIES[name] not in named}
     assert unnamed == set()

@@ -257,7 +257,7 @@ class TestProblems:
     def test_headwaters_own_errors_pass(self, tmp_path: Path) -> None:
         text = """
             from headwater.errors import Entry, PipelineError
-            raise PipelineError(Entry("HW-X", "s.", "r.").at())
+            raise PipelineError(Entry("s.", "r.", code="HW-X").at())
             """
         write(tmp_path, {"alerts.py": text})
         assert problem(tmp_path, "alerts.py").code == "HW-X"

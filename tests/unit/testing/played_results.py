@@ -10,7 +10,7 @@ from headwater.errors import Entry
 from headwater.testing.results import Batch, Failure, RowDiff, StepTrace, TestResult
 from headwater.values import Position
 
-BROKEN = Entry("HW-BROKEN", "It is broken: {why}.", "Mend it.")
+BROKEN = Entry("It is broken: {why}.", "Mend it.", code="HW-BROKEN")
 FILE = Path("tests/test_words.yml")
 
 

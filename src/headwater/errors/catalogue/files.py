@@ -2,38 +2,29 @@
 
 from headwater.errors.problems import Entry
 
-FILES_BAD_ROWS = Entry(
-    "HW-FILES-BAD-ROWS",
-    "The source `{name}` can't have `{key}`: {why}.",
-    "{advice}.",
-)
+FILES_BAD_ROWS = Entry("The source `{name}` can't have `{key}`: {why}.", "{advice}.")
 FILES_ADMITTED = Entry(
-    "HW-FILES-ADMITTED",
     "The source `{name}` lists the files that could be opened in {folder}, and Spark passes over that list, "
     "because a folder above has one of `[ ] {{ }} * ? \\` in its name.",
     "Move the run folder (`folder:`) to a place without such characters.",
 )
 FILES_NOT_LOOKED_AT = Entry(
-    "HW-FILES-NOT-LOOKED-AT",
     "New files of the source `{name}` can't be opened before they are read: {says}.",
     "Mend what it names. A run goes on without new files of this source, and looks again; one with "
     "`--until-idle` gives up after 30 seconds, and a start is refused.",
 )
 FILES_NEVER_TAKEN = Entry(
-    "HW-FILES-NEVER-TAKEN",
     "Not all files of the source `{name}` could be taken in for 30 seconds: {says}. So it is not "
     "known whether all is read.",
     "What was read is committed. Mend what it names or move it away, and start again. A run without "
     "`--until-idle` goes on, and looks again.",
 )
 FILES_PLANNED_REJECTED = Entry(
-    "HW-FILES-PLANNED-REJECTED",
     "The query `{sink}` had planned to read {files} of the source `{name}`, which can't be opened.",
     "Nothing is to be done: what `bad_rows` says happens to such a file. The checkpoint's files from before "
     "are kept in {backup}.",
 )
 FILES_PLANNED_STAND_IN = Entry(
-    "HW-FILES-PLANNED-STAND-IN",
     "The query `{sink}` has planned a batch with a file of the source `{name}` that can't be opened and was "
     "to be set aside or dropped; with `bad_rows: {bad_rows}` it can't be read.",
     "Start once with the `bad_rows` from before until that batch is committed (`--until-idle`), and change "
@@ -44,32 +35,27 @@ FILES_PLANNED_STAND_IN = Entry(
 # What can go wrong with what a files sink has written, with its manifest and its compaction.
 
 FILE_OUTSIDE_FOLDER = Entry(
-    "HW-FILE-OUTSIDE-FOLDER",
     "The log of the folder {folder} names a file outside of it: {file}.",
     "Move the folder back (Spark's log contains absolute paths), or give the sink a new name and a new "
     "output path; it then starts from scratch.",
 )
 OUTPUT_AHEAD = Entry(
-    "HW-OUTPUT-AHEAD",
     "{place} has the batches up to {held} of an earlier checkpoint, and the one of `{sink}` {stands}: Spark "
     "would pass over its batches up to {held}, and their rows would be lost.",
     "Give the sink a new name and a new output path, or remove {place} with its _spark_metadata, or restore "
     "the old checkpoint.",
 )
 OUTPUT_UNREADABLE = Entry(
-    "HW-OUTPUT-UNREADABLE",
     "What the sink `{sink}` wrote before can't be read: {says}.",
     "The query can continue, but readers of {place} fail too: restore the file, or give the sink a new name "
     "and a new output path.",
 )
 MANIFEST_NOT_WRITTEN = Entry(
-    "HW-MANIFEST-NOT-WRITTEN",
     "The manifest of the sink `{sink}` can't be written: {says}.",
     "Readers see the list of an earlier batch meanwhile; it is tried again after the next batch.",
     retry=True,
 )
 COMPACTION_FAILED = Entry(
-    "HW-COMPACTION-FAILED",
     "The small files of the sink `{sink}` could not be rewritten: {says}.",
     "They stay as they are, and no row is lost; the next start tries again.",
     retry=True,
@@ -79,100 +65,81 @@ COMPACTION_FAILED = Entry(
 # What can go wrong with the files that a source reads: their folders, and their clean-up.
 
 FILES_KEYS_DIFFER = Entry(
-    "HW-FILES-KEYS-DIFFER",
     "The files of the source `{name}` lie in folders with different keys: {one} and {other}.",
     "Move one of them away, or declare a source for each kind of folder.",
 )
 FILES_KEY_NOT_NAMED = Entry(
-    "HW-FILES-KEY-NOT-NAMED",
     "The source `{name}` has files in `{key}=…` folders, and its schema has no column `{key}`: {file}.",
     "Add `{key}` with its type to the schema, or move the folder away; "
     "`options: {{recursiveFileLookup: true}}` reads the files without it.",
 )
 FILES_KEY_TYPE = Entry(
-    "HW-FILES-KEY-TYPE",
     "The column `{key}` of the source `{name}` is {type}, which the name of a folder can't hold.",
     "Give it a plain type, such as string, int or date.",
 )
 FILES_FOLDER = Entry(
-    "HW-FILES-FOLDER",
     "The query `{sink}` met a file of the source `{source}` in unexpected key=value folders: {path}.",
     "Move it to where it belongs and start again, or declare a source of its own for such folders.",
 )
 FILES_FOLDER_VALUE = Entry(
-    "HW-FILES-FOLDER-VALUE",
     "The query `{sink}` met a folder of the source `{source}` whose value does not fit its column: {path}.",
     "Rename the folder or change the type in the schema, and start again.",
 )
 FILES_NAME = Entry(
-    "HW-FILES-NAME",
     "The query `{sink}` found a file of the source `{source}` with one of `[ ] {{ }} * ? \\` in its path, "
     "and with the option `basePath` Spark would duplicate the rows of its batch: {path}.",
     "Remove the option `basePath` from the source, and start again.",
 )
 FILES_PATH_IS_GLOB = Entry(
-    "HW-FILES-PATH-IS-GLOB",
     "Source `{name}`: {path} exists, but `path` is a glob that does not match it.",
     "Write `{escaped}` to read this directory or file, or rename it.",
 )
 FILES_LOG_UNREAD = Entry(
-    "HW-FILES-LOG-UNREAD",
     "The source `{name}` streams {path}, where a files sink lists what counts; Spark passes over that list, "
     "because a folder above has one of `[ ] {{ }} * ? \\` in its name.",
     "Move the project to a folder without such characters.",
 )
 CLEAN_UP_STATIC = Entry(
-    "HW-CLEAN-UP-STATIC",
     "The source `{name}` is static and has `clean_up`: no file of it is ever finished.",
     "Leave `clean_up` out.",
 )
 CLEAN_UP_SHARED = Entry(
-    "HW-CLEAN-UP-SHARED",
     "`clean_up` of the source `{name}` would take files away from the static source `{other}` ({place}).",
     "Let the two read different folders, or leave `clean_up` out.",
 )
 CLEAN_UP_SINK = Entry(
-    "HW-CLEAN-UP-SINK",
     "`clean_up` of the source `{name}` would take files out of {place}, which a sink keeps a list of.",
     "Leave `clean_up` out: the readers of that folder need every file.",
 )
 CLEAN_UP_ARCHIVE = Entry(
-    "HW-CLEAN-UP-ARCHIVE",
     "The source `{name}` would archive files to {archive}, and the source `{other}` reads {place}.",
     "Archive to a folder that no source reads and that holds no folder which one reads.",
 )
 CLEAN_UP_DISK = Entry(
-    "HW-CLEAN-UP-DISK",
     "The archive {archive} of the source `{name}` is on another file system than {place}.",
     "Archive to a folder on the same one, where a file is moved in one step.",
 )
 CLEAN_UP_IN_PROCESS = Entry(
-    "HW-CLEAN-UP-IN-PROCESS",
     "The sink `{sink}` begins anew at each start, and by then the files of `{name}` have been {done}.",
     "Leave `clean_up` out, or let another kind of sink read the source.",
 )
 CLEAN_UP_WAITS = Entry(
-    "HW-CLEAN-UP-WAITS",
     "`clean_up` of the source `{name}` leaves each file that `{other}` passes over for its {keys} ({place}).",
     "Leave {keys} out if all files are to go, or let the two sources read different folders.",
 )
 CLEAN_UP_NEW_SINK = Entry(
-    "HW-CLEAN-UP-NEW-SINK",
     "The sink `{sink}` starts anew and misses the files of `{name}` that were {done} before.",
     "If it needs them, put them back under new names; the other sinks then read them again, too.",
 )
 CLEAN_UP_CHANGED = Entry(
-    "HW-CLEAN-UP-CHANGED",
     "{file} was written again after the source `{name}` had read it; it is not read twice, and stays.",
     "Give new data a new name; move this file away.",
 )
 CLEAN_UP_FAILED = Entry(
-    "HW-CLEAN-UP-FAILED",
     "A finished file of the source `{name}` can't be {done}: {says} ({file}).",
     "Mend what it names; the run goes on, and after each batch it is tried again.",
 )
 BEHIND = Entry(
-    "HW-BEHIND",
     "The query `{sink}` is behind: {waiting} files wait in {path}, and the last batch took {taken} of them.",
     "If they don't become fewer, raise `{limit}` of the source.",
 )

@@ -3,182 +3,137 @@
 from headwater.errors.problems import Entry
 
 NOT_A_FRAME = Entry(
-    "HW-NOT-A-FRAME",
     "`hw.check` takes a DataFrame of Spark, and got {got}.",
     "Pass the DataFrame whose `writeStream` you would start: `hw.check(df, mode=…, sink=…)`.",
 )
 NOT_A_STREAM = Entry(
-    "HW-NOT-A-STREAM",
     "The DataFrame of `{name}` is no stream: it reads static rows alone.",
     "Read one of its sources with `spark.readStream`, or write it with `df.write`, which needs no check.",
 )
 CONNECT_SESSION = Entry(
-    "HW-CONNECT-SESSION",
     "This is a session of Spark Connect, whose plans stay on its server and can't be judged here.",
     "Make the session without `remote(…)`, SPARK_REMOTE and `spark.api.mode`, and check again.",
 )
-UNKNOWN_MODE = Entry(
-    "HW-UNKNOWN-MODE",
-    "`{mode}` is no output mode.",
-    "Write append, update or complete.",
-)
+UNKNOWN_MODE = Entry("`{mode}` is no output mode.", "Write append, update or complete.")
 UNKNOWN_TRIGGER = Entry(
-    "HW-UNKNOWN-TRIGGER",
     "`hw.check` can't read the trigger: {says}.",
     'Write it as in a pipeline file: `trigger="every 10 seconds"`.',
 )
 UNKNOWN_SINK = Entry(
-    "HW-UNKNOWN-SINK",
     "`hw.check` can't tell what the sink {got} is.",
     'Name a format of Spark\'s (`sink="parquet"`), pass the function of `foreachBatch`, or a connector '
     "such as `hw.files(…)`.",
 )
 SCRIPT_OFFLINE = Entry(
-    "HW-SCRIPT-OFFLINE",
     "{file} declares no pipeline, and a plain program can't be judged offline: its queries come to be only "
     "when it runs.",
     "Leave `--offline` out: `headwater check {file}` runs it and starts none of its queries.",
 )
 SCRIPT_ARGUMENTS = Entry(
-    "HW-SCRIPT-ARGUMENTS",
     "`{arguments}` after `--` is for a script, and {file} declares a pipeline.",
     "Take it out, or check the script that takes these arguments.",
 )
 SCRIPT_ACCEPT = Entry(
-    "HW-SCRIPT-ACCEPT",
     "`--accept` is for a script, and {file} declares a pipeline.",
     "Write the code and its reason into the file, below `accept:`.",
 )
 ACCEPT_NO_REASON = Entry(
-    "HW-ACCEPT-NO-REASON",
-    "`{code}` is to be accepted, and no reason is given.",
-    "Write in a few words why it is all right: {form}.",
+    "`{code}` is to be accepted, and no reason is given.", "Write in a few words why it is all right: {form}."
 )
 SCRIPT_FAILED = Entry(
-    "HW-SCRIPT-FAILED",
     "The script fails at this line: {error}.",
     "Mend it; `--verbose` shows the whole traceback and what the script has printed.",
 )
 SCRIPT_PROGRESS = Entry(
-    "HW-SCRIPT-PROGRESS",
     "This line needs the progress of a query, and in a check none has run: {error}.",
     "Ask first whether there is any, `if query.lastProgress:`; a real query has none before its first batch, "
     "either.",
 )
 SCRIPT_ACTION = Entry(
-    "HW-SCRIPT-ACTION",
     "This line runs {action} on a stream, which has no end.",
     "Write the stream with `writeStream`; what should happen with each batch goes into `foreachBatch`.",
 )
 SCRIPT_SOURCE_MISSING = Entry(
-    "HW-SCRIPT-SOURCE-MISSING",
-    "Spark knows no data source `{format}`, which this line reads or writes.",
-    "{hint}",
+    "Spark knows no data source `{format}`, which this line reads or writes.", "{hint}"
 )
-SCRIPT_EXIT = Entry(
-    "HW-SCRIPT-EXIT",
-    "The script ends itself with exit code {code}{says}.",
-    "{hint}",
-)
+SCRIPT_EXIT = Entry("The script ends itself with exit code {code}{says}.", "{hint}")
 SCRIPT_DIED = Entry(
-    "HW-SCRIPT-DIED",
     "The script's process ended with {how} before the script was through{says}.",
     "Run it by itself to see why; `--verbose` shows what it has printed.",
 )
 SCRIPT_DEADLINE = Entry(
-    "HW-SCRIPT-DEADLINE",
     "After {seconds} the script had not come to its end; this is the line that it had reached.",
     "Nothing starts in a check, so it must not wait for rows. If it only needs longer, give it more with "
     "`--deadline`.",
 )
 SCRIPT_DEADLINE_NOWHERE = Entry(
-    "HW-SCRIPT-DEADLINE-NOWHERE",
     "After {seconds} the script {file} had not come to its end, and no line of it could be seen.",
     "Nothing starts in a check, so it must not wait for rows. If it only needs longer, give it more with "
     "`--deadline`.",
 )
 SCRIPT_NEEDS_WRITE = Entry(
-    "HW-SCRIPT-NEEDS-WRITE",
     "This line reads {place}, which line {line} of {file} would have written; a check writes nothing, so the "
     "script can't go on from here.",
     "Run the part that writes once by itself, then check again.",
 )
 SCRIPT_PROCESS = Entry(
-    "HW-SCRIPT-PROCESS",
     "This line starts the process `{command}`. A check does not start processes. The call returned exit code "
     "0 and no output.",
     "Pass its output to the script as an argument if the queries depend on it: `headwater check … -- …`.",
 )
 SCRIPT_FORKS = Entry(
-    "HW-SCRIPT-FORKS",
     "This line creates a process with `{call}`. A check does not create processes, so the call fails.",
     "Start the queries in the script's own process, or check the program of the other process separately.",
 )
 SCRIPT_WRITES = Entry(
-    "HW-SCRIPT-WRITES",
     "This line writes to {path}. A check cannot discard writes there, so the call fails.",
     "Write below the current directory and check on Linux, or write below `tempfile.gettempdir()`.",
 )
 SCRIPT_NETWORK = Entry(
-    "HW-SCRIPT-NETWORK",
     "This line needs the network: {error}. A check blocks network access.",
     "Add `--allow-network`, unless the script changes data over the network: a check cannot undo that.",
 )
 SCRIPT_WEAK_SANDBOX = Entry(
-    "HW-SCRIPT-WEAK-SANDBOX",
     "The script ran {sandbox}, because this machine does not allow namespaces. The check could not prevent "
     "{effects}.",
     "Check only scripts here that you would also run; or check on Linux as root or with unprivileged user "
     "namespaces, where a check prevents these effects.",
 )
 SCRIPT_NO_QUERY = Entry(
-    "HW-SCRIPT-NO-QUERY",
-    "{file} came to its end and started no streaming query, and it declares no pipeline.",
-    "{hint}",
+    "{file} came to its end and started no streaming query, and it declares no pipeline.", "{hint}"
 )
 NO_CHECKPOINT = Entry(
-    "HW-NO-CHECKPOINT",
     "The query `{name}` has no checkpoint, and Spark starts none into {format} without.",
     'Name a folder that stays: `.option("checkpointLocation", "…")`.',
 )
 PASSING_CHECKPOINT = Entry(
-    "HW-PASSING-CHECKPOINT",
     "The query `{name}` has no checkpoint that stays: Spark makes one in a folder for passing files, so each "
     "start begins anew, and rows come again or are lost.",
     'Name a folder that stays: `.option("checkpointLocation", "…")`.',
 )
 SAME_CHECKPOINT = Entry(
-    "HW-SAME-CHECKPOINT",
     "The query `{name}` has the checkpoint {checkpoint}, which the query `{other}` has already.",
     "Give each query a checkpoint of its own.",
 )
 SAME_QUERY_NAME = Entry(
-    "HW-SAME-QUERY-NAME",
     "A query with the name `{name}` runs already when this one starts, and Spark refuses the second.",
     "Give each query a name of its own with `queryName`.",
 )
 NO_TABLE_NAME = Entry(
-    "HW-NO-TABLE-NAME",
     "A stream into memory needs a name for its table, and this one has none.",
     'Name it: `.queryName("totals")`.',
 )
 NO_PATH = Entry(
-    "HW-NO-PATH",
     "The query `{name}` writes {format} files and does not say where.",
     'Name a folder: `.start("folder")` or `.option("path", "folder")`.',
 )
 NOT_A_SINK = Entry(
-    "HW-NOT-A-SINK",
-    "Spark can't write a stream with the format `{format}`, which the query `{name}` does.",
-    "{hint}",
+    "Spark can't write a stream with the format `{format}`, which the query `{name}` does.", "{hint}"
 )
 NO_SUCH_PARTITION = Entry(
-    "HW-NO-SUCH-PARTITION",
-    "The query `{name}` is partitioned by `{column}`, which its rows don't have.",
-    "Its columns are: {known}.",
+    "The query `{name}` is partitioned by `{column}`, which its rows don't have.", "Its columns are: {known}."
 )
 NOT_PARTITIONED = Entry(
-    "HW-NOT-PARTITIONED",
     "The query `{name}` is partitioned by {columns}, which Spark refuses with the format {format}.",
     "Take `partitionBy` out.",
 )
@@ -187,67 +142,42 @@ NOT_PARTITIONED = Entry(
 # What can be wrong with a call or a command line.
 
 TABLE_CALL = Entry(
-    "HW-TABLE-CALL",
     "A table made with `sql=` or `python=` needs its name first.",
     'Write `p.table("name", sql="SELECT …")`, or put `@p.table` over a function.',
 )
 BAD_CONF = Entry(
-    "HW-BAD-CONF",
     "`--conf {text}` is not a setting.",
     "Write `--conf key=value`, for instance `--conf spark.sql.shuffle.partitions=4`.",
 )
 BAD_DURATION = Entry(
-    "HW-BAD-DURATION",
     "`{option} {text}` is not a length of time: {says}.",
     "Write for instance `{option} 60s` or `{option} '10 minutes'`.",
 )
 FOLDER_NOT_EMPTY = Entry(
-    "HW-FOLDER-NOT-EMPTY",
-    "`{path}` is there already and is not empty.",
-    "Name a new folder: `headwater init my_project`.",
+    "`{path}` is there already and is not empty.", "Name a new folder: `headwater init my_project`."
 )
 UNKNOWN_TEMPLATE = Entry(
-    "HW-UNKNOWN-TEMPLATE",
-    "There is no template `{name}`.",
-    "{hint}Write one of these after `--template`: {known}.",
+    "There is no template `{name}`.", "{hint}Write one of these after `--template`: {known}."
 )
-UNKNOWN_QUERY = Entry(
-    "HW-UNKNOWN-QUERY",
-    "This run has no query `{name}`.",
-    "{hint} Its queries are: {known}.",
-)
+UNKNOWN_QUERY = Entry("This run has no query `{name}`.", "{hint} Its queries are: {known}.")
 APPEND_WITHOUT_BATCH = Entry(
-    "HW-APPEND-WITHOUT-BATCH",
-    "`--append` says what a batch run may do, and this is none.",
-    "Add `--batch`, or leave `--append` out.",
+    "`--append` says what a batch run may do, and this is none.", "Add `--batch`, or leave `--append` out."
 )
 INTO_WITHOUT_BATCH = Entry(
-    "HW-INTO-WITHOUT-BATCH",
     "`--into` is for batch runs, and `--batch` is not there.",
     "Add `--batch`, or take `--into` out to start the stream.",
 )
 BATCH_HAS_AN_END = Entry(
-    "HW-BATCH-HAS-AN-END",
     "`--until-idle`, `--for`, `--fail-fast` and `--stop-timeout` mean nothing with `--batch`.",
     "Take them out: a batch run ends by itself.",
 )
-NO_SUCH_CONNECTOR = Entry(
-    "HW-NO-SUCH-CONNECTOR",
-    "There is no connector `{name}`.",
-    "{hint} Installed are: {known}.",
-)
-ONE_FORM = Entry(
-    "HW-ONE-FORM",
-    "`{one}` and `{other}` are two forms of the same output.",
-    "Leave one of them out.",
-)
+NO_SUCH_CONNECTOR = Entry("There is no connector `{name}`.", "{hint} Installed are: {known}.")
+ONE_FORM = Entry("`{one}` and `{other}` are two forms of the same output.", "Leave one of them out.")
 BAD_RATE = Entry(
-    "HW-BAD-RATE",
     "`--rate {text}` is not a rate: {says}.",
     "Write for instance `--rate clicks=1000/s`, `--rate clicks=500/m` or `--rate clicks=20/h`.",
 )
 UNKNOWN_RATE = Entry(
-    "HW-UNKNOWN-RATE",
     "`--rate` names `{name}`, which is no streaming source of this pipeline.",
     "{hint}Its streaming sources are: {known}.",
 )

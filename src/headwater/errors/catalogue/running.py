@@ -3,286 +3,210 @@
 from headwater.errors.problems import Entry
 
 SETTING_NEEDS_NEW_PROCESS = Entry(
-    "HW-SETTING-NEEDS-NEW-PROCESS",
     "`{key}: {value}` can't be set any more: the Spark of this process runs already, with {now}.",
     "Run this pipeline in a process of its own, or set it where that Spark is started.",
 )
-SQL_SYNTAX = Entry(
-    "HW-SQL-SYNTAX",
-    "The SQL of the table `{name}` can't be read: {says}.",
-    "{hint}",
-)
-UNKNOWN_COLUMN = Entry(
-    "HW-UNKNOWN-COLUMN",
-    "{where} names the column {column}, which its input does not have.",
-    "{hint}",
-)
-WATERMARK_COLUMN = Entry(
-    "HW-WATERMARK-COLUMN",
-    "The watermark of {where} is on `{column}`, which is none of its columns.",
-    "{hint}",
-)
+SQL_SYNTAX = Entry("The SQL of the table `{name}` can't be read: {says}.", "{hint}")
+UNKNOWN_COLUMN = Entry("{where} names the column {column}, which its input does not have.", "{hint}")
+WATERMARK_COLUMN = Entry("The watermark of {where} is on `{column}`, which is none of its columns.", "{hint}")
 WATERMARK_TYPE = Entry(
-    "HW-WATERMARK-TYPE",
     "The watermark of {where} is on `{column}`, which is {type} and no timestamp.",
     "Declare it as timestamp, or make one in a table (`to_timestamp({column})`) with the `watermark:` there.",
 )
 UNKNOWN_FUNCTION = Entry(
-    "HW-UNKNOWN-FUNCTION",
     "{where} calls the function {function}, which Spark does not have.",
     "Check its spelling; functions of your own are declared under `functions:`.",
 )
 TYPE_MISMATCH = Entry(
-    "HW-TYPE-MISMATCH",
-    "{where} puts together types that don't fit: {says}.",
-    "Cast one side, for instance `CAST(x AS double)`.",
+    "{where} puts together types that don't fit: {says}.", "Cast one side, for instance `CAST(x AS double)`."
 )
-NOT_ON_A_STREAM = Entry(
-    "HW-NOT-ON-A-STREAM",
-    "{where} does what Spark can't do on a stream: {says}.",
-    "{hint}",
-)
-MODE_NOT_SUPPORTED = Entry(
-    "HW-MODE-NOT-SUPPORTED",
-    "The sink `{sink}` can't run in {mode} mode: {says}.",
-    "{hint}",
-)
+NOT_ON_A_STREAM = Entry("{where} does what Spark can't do on a stream: {says}.", "{hint}")
+MODE_NOT_SUPPORTED = Entry("The sink `{sink}` can't run in {mode} mode: {says}.", "{hint}")
 SINK_MODE = Entry(
-    "HW-SINK-MODE",
     "The sink `{sink}` is in {mode} mode, which the {connector} connector does not take.",
     "It takes: {modes}.",
 )
 SPARK_REFUSES = Entry(
-    "HW-SPARK-REFUSES",
-    "Spark refuses {where}: {says}.",
-    "Mend what it names; `--verbose` shows Spark's full text.",
+    "Spark refuses {where}: {says}.", "Mend what it names; `--verbose` shows Spark's full text."
 )
 TABLE_CODE_FAILED = Entry(
-    "HW-TABLE-CODE-FAILED",
     "The function of the table `{name}` failed: {error}.",
     "Mend the function at this line; `--verbose` shows its traceback.",
 )
 CLASS_CODE_FAILED = Entry(
-    "HW-CLASS-CODE-FAILED",
-    "The class of {where} failed: {error}.",
-    "Mend the class at this line; `--verbose` shows its traceback.",
+    "The class of {where} failed: {error}.", "Mend the class at this line; `--verbose` shows its traceback."
 )
 TABLE_NOT_A_DATAFRAME = Entry(
-    "HW-TABLE-NOT-A-DATAFRAME",
     "The function of the table `{name}` returned {returned} and not a DataFrame.",
     "Return a DataFrame made from its parameters.",
 )
 ACTION_ON_A_STREAM = Entry(
-    "HW-ACTION-ON-A-STREAM",
     "The function of the table `{name}` runs {action} on a stream, which has no end.",
     "Return the DataFrame as it is; what should happen with each batch goes into a `foreach_batch` sink.",
 )
 WRITE_IN_A_TABLE = Entry(
-    "HW-WRITE-IN-A-TABLE",
     "The function of the table `{name}` calls {call}, and such a function must only return a DataFrame: it "
     "is called at every check and before every start.",
     "Return the DataFrame, and declare a sink that reads the table; what should happen with each batch goes "
     "into a `foreach_batch` sink.",
 )
 STATIC_SINK = Entry(
-    "HW-STATIC-SINK",
     "The sink `{sink}` reads `{reads}`, in which nothing streams.",
     "Take `static: true` off one of its sources, or run it with `headwater run --batch`.",
 )
 WITHIN_NO_WATERMARK = Entry(
-    "HW-WITHIN-NO-WATERMARK",
     "The table `{name}` is distinct within the watermark, and {source} has none.",
     "Declare one (`watermark: {{column: at, delay: 10 minutes}}` at the source, `withWatermark` in PySpark), "
     "or tell rows apart without a limit (no `within: watermark`, dropDuplicates), which never forgets.",
 )
 WORKER_TOO_SLOW = Entry(
-    "HW-WORKER-TOO-SLOW",
     "The query `{sink}` failed: a Python process for your code did not start within Spark's ten seconds.",
     "The machine was too busy: start again, nothing is lost; with fewer sinks or more cores it comes less.",
     retry=True,
 )
 NO_BATCH_FORM = Entry(
-    "HW-NO-BATCH-FORM",
     "{what} `{name}` ({connector}) has no batch form.",
     "Leave it out of `run --batch`, or use in its place what has one: stored data, `distinct` without "
     "`within`, applyInPandas.",
 )
 BATCH_NEEDS_INTO = Entry(
-    "HW-BATCH-NEEDS-INTO",
     "The sink `{sink}` keeps what the stream wrote to {place}; a batch run must not write there.",
     "Name another folder: `headwater run --batch --into results/`.",
 )
 INTO_STREAM_FOLDER = Entry(
-    "HW-INTO-STREAM-FOLDER",
     "{place} belongs to a streaming sink (it has _spark_metadata): Spark readers would not see the rows.",
     "Name another folder with `--into`.",
 )
 INTO_DECLARED_PLACE = Entry(
-    "HW-INTO-DECLARED-PLACE",
     "{place} would be replaced, and this pipeline reads or writes {other}.",
     "Name another folder with `--into`.",
 )
 INTO_NOT_EMPTY = Entry(
-    "HW-INTO-NOT-EMPTY",
     "{place} holds files that no batch run of Headwater wrote, and they would be replaced.",
     "Name another folder with `--into`, or empty this one.",
 )
 QUERY_CODE_FAILED = Entry(
-    "HW-QUERY-CODE-FAILED",
     "The query `{sink}` failed in your code: {error}.",
     "Mend the code at this line and start again; the batch is repeated from its checkpoint.",
 )
 MALFORMED_ROW = Entry(
-    "HW-MALFORMED-ROW",
     "The query `{sink}` met a row that does not fit its schema: {says}.",
     "Mend the file or the schema; `bad_rows: quarantine` on the source sets such rows aside, and the others "
     "go on.",
 )
 DATA_FILE_UNREADABLE = Entry(
-    "HW-DATA-FILE-UNREADABLE",
     "The query `{sink}` met a file that can't be read: {says}.",
     "Mend the file or move it away, and start again; `bad_rows: quarantine` on the source sets such files "
     "aside, and the others go on.",
 )
 FILE_GONE = Entry(
-    "HW-FILE-GONE",
     "The query `{sink}` can't read a file any more: {says}.",
     "Put the file back and start again; the batch is repeated from its checkpoint.",
 )
 QUERY_FAILED = Entry(
-    "HW-QUERY-FAILED",
     "The query `{sink}` failed: {says}.",
     "The full text is in the log file of the run folder ({log}); start again once the cause is mended.",
 )
 SPARK_GONE = Entry(
-    "HW-SPARK-GONE",
     "Spark's process ended while the query `{sink}` ran: it was killed, or it had too little memory.",
     "Look at the end of {log}, then start again; the batch is repeated from its checkpoint.",
     retry=True,
 )
 NO_CONNECTION = Entry(
-    "HW-NO-CONNECTION",
     "The query `{sink}` got no connection to a server: {says}.",
     "See that it runs where the pipeline file says, and is reached from here; then start again.",
     retry=True,
 )
 STOPPED_BY_FAILURE = Entry(
-    "HW-STOPPED-BY-FAILURE",
-    "The query `{sink}` was stopped because another one failed (`--fail-fast`).",
-    "See the query that failed.",
+    "The query `{sink}` was stopped because another one failed (`--fail-fast`).", "See the query that failed."
 )
 FORCED = Entry(
-    "HW-FORCED",
-    "A second interrupt ended the run at once.",
-    "The batch that ran is repeated at the next start.",
+    "A second interrupt ended the run at once.", "The batch that ran is repeated at the next start."
 )
 START_FORCED = Entry(
-    "HW-START-FORCED",
     "A second interrupt ended the start of the pipeline.",
     "Start again; should a batch have begun already, it is repeated.",
 )
 WATCH_FAILED = Entry(
-    "HW-WATCH-FAILED",
     "Headwater could not watch the queries any longer and stopped them: {says}.",
     "Start again, the queries go on from their checkpoints; report what `--verbose` shows.",
 )
 EVENT_NOT_HANDLED = Entry(
-    "HW-EVENT-NOT-HANDLED",
     "Headwater could not process a Spark event: {says}. The queries continue, but counts may be too low.",
     "Report this message with the pipeline's `spark.log`.",
 )
 PROGRESS_LOST = Entry(
-    "HW-PROGRESS-LOST",
     "Spark dropped the progress of {lost} batches of `{sink}`: the counts of this run are too low.",
     "Set `spark.sql.streaming.numRecentProgressUpdates` to 100 or more, so that Headwater can catch up.",
 )
 PROGRESS_NOT_READ = Entry(
-    "HW-PROGRESS-NOT-READ",
     "The query `{sink}` ended, but Headwater could not read its last progress within {limit}: the counts of "
     "this run may be too low.",
     "Look for the cause in the pipeline's `spark.log`, such as a JVM that no longer responds. Committed "
     "batches are not affected.",
 )
 NOT_STOPPED_IN_TIME = Entry(
-    "HW-NOT-STOPPED-IN-TIME",
     "The running batch of `{sink}` did not end within {limit}; it was interrupted.",
     "It is repeated at the next start; `--stop-timeout` gives it longer.",
 )
 MOVED = Entry(
-    "HW-MOVED",
     "The project was moved from {old} to {new}; the query `{sink}` {says}.",
     "Move it back, or start from the beginning with a new run folder (`folder:`) and another output folder.",
 )
 PLACE_CHANGED = Entry(
-    "HW-PLACE-CHANGED",
     "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
     "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
     "a new run folder (`folder:`) and new output paths.",
 )
 TIMEZONE_CHANGED = Entry(
-    "HW-TIMEZONE-CHANGED",
     "The query `{sink}` was started in time zone {old}, and the pipeline now says {new}.",
     "Change `timezone:` back, or start from the beginning with a new run folder (`folder:`) and another "
     "output folder.",
 )
 FACTS_UNREADABLE = Entry(
-    "HW-FACTS-UNREADABLE",
     "{file} can't be read ({says}).",
     "It was written by another version of Headwater or cut short; put it back from a backup, or move it "
     "away: what it says is then not compared any more.",
 )
 FACTS_GONE = Entry(
-    "HW-FACTS-GONE",
     "The query `{sink}` has a checkpoint ({checkpoint}) but no facts: its places, time zone and columns are "
     "not compared with those of its last start.",
     "Put facts/{sink}.json back, or see that they are as they were; frozen settings are taken from the "
     "checkpoint.",
 )
-UNUSED = Entry(
-    "HW-UNUSED",
-    "The {kind} `{name}` is read by no sink.",
-    "Take it out, or add a sink that reads it.",
-)
+UNUSED = Entry("The {kind} `{name}` is read by no sink.", "Take it out, or add a sink that reads it.")
 SECRET_NOT_SET = Entry(
-    "HW-SECRET-NOT-SET",
     "The secret `{name}` is not set here; the run will need it.",
     "Set it before the run: `export {name}=…`, or `export {name}_FILE=` the path of a file that holds it.",
 )
-SQL_UNKNOWN_OFFLINE = Entry(
-    "HW-NOT-KNOWN-OFFLINE",
+NOT_KNOWN_OFFLINE = Entry(
     "The SQL of the table `{name}` can't be read without Spark.",
     "Nothing to do: the full check (`headwater check`) reads it.",
 )
 OUTPUT_TYPE_CHANGED = Entry(
-    "HW-OUTPUT-TYPE-CHANGED",
     "The sink `{sink}` would write other types than its folder holds: {says}.",
     "Cast them back, or give the sink a new name and a new output path; it then starts from scratch.",
 )
 OUTPUT_COLUMNS_CHANGED = Entry(
-    "HW-OUTPUT-COLUMNS-CHANGED",
     "The sink `{sink}` would write other columns than its folder holds: {says}.",
     "Readers see nulls where a file has no such column. If that is not intended, give the sink a new name "
     "and a new output path; it then starts from scratch.",
 )
 SETTING_KEPT = Entry(
-    "HW-SETTING-KEPT",
     "The query `{sink}` keeps `{key}: {kept}` from its first start; `{wanted}` is not used.",
     "Take the setting out, or start from the beginning with a new run folder (`folder:`) and another output "
     "folder.",
 )
 OTHER_PIPELINE = Entry(
-    "HW-OTHER-PIPELINE",
     "The run folder {folder} belongs to the pipeline `{owner}`, and this one is `{name}`.",
     "Give this pipeline a run folder of its own (`folder:`), or change its name back.",
 )
 INPUT_IDLE = Entry(
-    "HW-INPUT-IDLE",
     "{query} waits for {sources}: {brought} no rows since {since}, and {watermark}.",
     "Its next rows let the watermark go on. Where it may be silent for long, let it send a row now and then; "
     "`watermark_policy: fastest`, said before the first start, waits for nobody and drops what comes late.",
 )
 UPKEEP_FAILED = Entry(
-    "HW-UPKEEP-FAILED",
     "What is done between batches went wrong: {says}.",
     "The queries go on, and it is tried again after the next batch; logs/failures.log has the rest.",
     retry=True,
@@ -292,62 +216,52 @@ UPKEEP_FAILED = Entry(
 # What can be wrong with a checkpoint folder, and with the lock beside it.
 
 CHECKPOINT_UNREADABLE = Entry(
-    "HW-CHECKPOINT-UNREADABLE",
     "The checkpoint file {file} can't be read: {reason}.",
     "Check with `ls -la {file!r}` that it exists and that this user may read it.",
 )
 
 METADATA_DAMAGED = Entry(
-    "HW-METADATA-DAMAGED",
     "The checkpoint's {file} does not hold the query's id: {reason}.",
     'Restore it from a backup; if the id is known from a log, write one line into it: {{"id":"<the id>"}}.',
 )
 
 OFFSETS_DAMAGED = Entry(
-    "HW-OFFSETS-DAMAGED",
     "The offset file {file} of batch {batch} is damaged: {reason}.",
     "If the checkpoint has no commits/{batch}, delete it with `rm -f {file!r} {checksum!r}` and the batch is "
     "planned again; otherwise restore the checkpoint from a backup.",
 )
 
 COMMIT_DAMAGED = Entry(
-    "HW-COMMIT-DAMAGED",
     "The commit file {file} of batch {batch} is damaged: {reason}.",
     "Delete it with `rm -f {file!r} {checksum!r}`; the batch is then run again with the same offsets.",
 )
 
 FILE_LOG_DAMAGED = Entry(
-    "HW-FILE-LOG-DAMAGED",
     "The log file {file} that lists the files of batch {batch} is damaged: {reason}.",
     "Restore it from a backup; Spark can't start this query without it.",
 )
 
 NOT_A_FILE_LOG = Entry(
-    "HW-NOT-A-FILE-LOG",
     "{file} does not list files: it belongs to another kind of source.",
     "Read the positions of that source from the checkpoint's offsets instead.",
 )
 
 LOG_VERSION = Entry(
-    "HW-LOG-VERSION",
     "The checkpoint file {file} has version {version}; this Headwater reads up to v{newest}.",
     "A newer Spark wrote it: take a Headwater that supports that Spark, `pip install --upgrade headwater`.",
 )
 
 CHECKPOINT_HELD = Entry(
-    "HW-CHECKPOINT-HELD",
     "The checkpoint {checkpoint} is in use by run {run} (process {pid} of {user} on {host}) since {since}.",
     "Wait for its end, or stop it: Ctrl-C or `kill {pid}`. Another `folder:` begins from the start again.",
 )
 
 CHECKPOINT_HELD_BY_THIS_PROCESS = Entry(
-    "HW-CHECKPOINT-HELD-BY-THIS-PROCESS",
     "The checkpoint {checkpoint} is already in use by run {run} of this process ({pid}) since {since}.",
     "Stop that run first, or give this pipeline another `folder:`.",
 )
 
 CHECKPOINT_HELD_ELSEWHERE = Entry(
-    "HW-CHECKPOINT-HELD-ELSEWHERE",
     "The checkpoint {checkpoint} is in use by run {run} (process {pid} of {user} on {host}) since {since}; "
     "its last sign of life was at {seen}.",
     "Stop that run on {host} with `kill {pid}`, or, if it is gone, start again after {free_at}.",
@@ -355,65 +269,55 @@ CHECKPOINT_HELD_ELSEWHERE = Entry(
 )
 
 CHECKPOINT_BUSY = Entry(
-    "HW-CHECKPOINT-BUSY",
     "Another run has been starting on the checkpoint {checkpoint} for more than {seconds} seconds.",
     "Try again; if it stays, `fuser {guard!r}` names the process that holds the file.",
     retry=True,
 )
 
 LOCK_TAKEN = Entry(
-    "HW-LOCK-TAKEN",
     "The checkpoint {checkpoint} now belongs to run {run} (process {pid} of {user} on {host}) since {since}.",
     "This run was silent for too long and has to end; to start it again, stop the other first: `kill {pid}`.",
 )
 
 LOCK_REMOVED = Entry(
-    "HW-LOCK-REMOVED",
     "The lock {file} of this run was removed or overwritten, so another run may use the checkpoint.",
     "Start the run again, and leave that file in place while it runs.",
 )
 
 LOCK_VERSION = Entry(
-    "HW-LOCK-VERSION",
     "The lock {file} has version {version}; this Headwater knows version {known}.",
     "Use the Headwater that wrote it; if no run is alive on this checkpoint, `rm {file!r}`.",
 )
 
 LOCK_UNUSABLE = Entry(
-    "HW-LOCK-UNUSABLE",
     "The lock {file} can't be read or written: {reason}.",
     "Check that the disk has space and that this user may write there: `df {folder!r}; ls -ld {folder!r}`.",
     retry=True,
 )
 
 JVM_REMAINS = Entry(
-    "HW-JVM-REMAINS",
     "The run {run} has died, but its Spark process {pid} is still alive and may still write the checkpoint "
     "{checkpoint}.",
     "End it with `kill -9 {pid}`, then start again.",
     retry=True,
 )
 ALIGNMENT_FAILED = Entry(
-    "HW-ALIGNMENT-FAILED",
     "The offsets in {folder} could not be made to fit this start: {reason}.",
     "Mend what is said, and start again: the next start ends the work. Nothing is lost.",
     retry=True,
 )
 FIRST_BATCH_OPEN = Entry(
-    "HW-FIRST-BATCH-OPEN",
     "The checkpoint {checkpoint} holds batch {batch}, which is not committed, and none before it: under a "
     "continuous trigger the query would forget where it began, and could pass over rows.",
     "Start it once with the trigger from before until a batch is committed, and change the trigger then; or "
     "begin anew: remove {checkpoint} while the pipeline does not run.",
 )
 INPUTS_DAMAGED = Entry(
-    "HW-INPUTS-DAMAGED",
     "The file {file}, which names the sources of a checkpoint, is damaged: {reason}.",
     "Delete it with `rm -f {file!r}` and start again: the sources of the last start are taken then, and if "
     "they don't fit the checkpoint, nothing is changed.",
 )
 SOURCES_NOT_ADDED = Entry(
-    "HW-SOURCES-NOT-ADDED",
     "The checkpoint {folder} can't be made to know of rows that are fed again: {reason}.",
     "Mend what is said, and start again: what was begun is ended then, and the old checkpoint is kept.",
 )

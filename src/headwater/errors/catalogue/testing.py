@@ -3,102 +3,62 @@
 from headwater.errors.problems import Entry
 
 TEST_SPARK_VERSION = Entry(
-    "HW-TEST-SPARK-VERSION",
     "Tests with scripted streams can't control Spark {version}.",
     'Install a Spark that they know: `pip install "pyspark>=4.1,<4.2"`.',
 )
-TEST_UNKNOWN_SOURCE = Entry(
-    "HW-TEST-UNKNOWN-SOURCE",
-    "The test names `{name}`, which is no source of the pipeline.",
-    "{hint}",
-)
-TEST_UNKNOWN_STATIC = Entry(
-    "HW-TEST-UNKNOWN-STATIC",
-    "`given:` names `{name}`, which is no static source of the pipeline.",
-    "{hint}",
-)
+TEST_UNKNOWN_SOURCE = Entry("The test names `{name}`, which is no source of the pipeline.", "{hint}")
+TEST_UNKNOWN_STATIC = Entry("`given:` names `{name}`, which is no static source of the pipeline.", "{hint}")
 TEST_FEEDS_STATIC = Entry(
-    "HW-TEST-FEEDS-STATIC",
     "The test feeds `{name}`, which is static: it has the same rows in every batch.",
     "Give its rows by `given: {{{name}: [...]}}` at the top of the file or of the test.",
 )
 TEST_GIVES_STREAM = Entry(
-    "HW-TEST-GIVES-STREAM",
     "`given:` names `{name}`, which is a stream: its rows come batch by batch.",
     "Feed it in a step: `- feed: {{{name}: [...]}}`.",
 )
 TEST_NOT_GIVEN = Entry(
-    "HW-TEST-NOT-GIVEN",
     "The static source `{name}` has no rows in this test.",
     "Write `given: {{{name}: [...]}}`, or `given: {{{name}: real}}` to read the one that is declared.",
 )
-TEST_UNKNOWN_SINK = Entry(
-    "HW-TEST-UNKNOWN-SINK",
-    "The test names `{name}`, which is no sink of the pipeline.",
-    "{hint}",
-)
-TEST_BAD_ROW = Entry(
-    "HW-TEST-BAD-ROW",
-    "A row of `{name}` does not fit{column}: {says}.",
-    "Its columns are: {columns}.",
-)
+TEST_UNKNOWN_SINK = Entry("The test names `{name}`, which is no sink of the pipeline.", "{hint}")
+TEST_BAD_ROW = Entry("A row of `{name}` does not fit{column}: {says}.", "Its columns are: {columns}.")
 TEST_COLUMN_TWICE = Entry(
-    "HW-TEST-COLUMN-TWICE",
     "The rows of `{name}` have two columns named `{column}`, and a test tells columns by their names.",
     "Give one of them another name by AS.",
 )
-TEST_BAD_TIME = Entry(
-    "HW-TEST-BAD-TIME",
-    "`{key}` is no time: {says}.",
-    "Write 12:07, 12:07:30 or 2026-01-01 12:07.",
-)
-TEST_BAD_DURATION = Entry(
-    "HW-TEST-BAD-DURATION",
-    "The clock can't be advanced by `{written}`: {says}.",
-    "Write `advance: 2 hours`.",
-)
+TEST_BAD_TIME = Entry("`{key}` is no time: {says}.", "Write 12:07, 12:07:30 or 2026-01-01 12:07.")
+TEST_BAD_DURATION = Entry("The clock can't be advanced by `{written}`: {says}.", "Write `advance: 2 hours`.")
 TEST_NOT_RUNNING = Entry(
-    "HW-TEST-NOT-RUNNING",
-    "The step `{step}` needs running queries, and they are stopped.",
-    "Put a `start` step before it.",
+    "The step `{step}` needs running queries, and they are stopped.", "Put a `start` step before it."
 )
 TEST_HAS_FAILED = Entry(
-    "HW-TEST-HAS-FAILED",
     "The query of the sink `{name}` has failed in an earlier step, as expected, and does not run.",
     "Put a `restart` or a `change_to` before this step.",
 )
 TEST_RUNNING = Entry(
-    "HW-TEST-RUNNING",
-    "The step `start` finds the queries running.",
-    "Take it out, or put a `stop` step before it.",
+    "The step `start` finds the queries running.", "Take it out, or put a `stop` step before it."
 )
 TEST_NO_READ = Entry(
-    "HW-TEST-NO-READ",
     "The sink `{name}` is kept real, and the {connector} connector can't read back what it wrote.",
     'Say how: `sinks: {{{name}: {{read: "checks.py:read"}}}}`, a function of the Spark session.',
 )
 TEST_READ_FAILED = Entry(
-    "HW-TEST-READ-FAILED",
     "The real sink `{name}` can't be read back: {says}.",
     "Mend what reads it; the function of a `read:` gets the Spark session and returns a DataFrame.",
 )
 TEST_STUCK = Entry(
-    "HW-TEST-STUCK",
     "The query of the sink `{name}` did not come to rest: it is still in a batch after {limit}.",
     "Look for a loop or a wait in your own functions; `--limit` allows a batch more time.",
 )
 TEST_STATE = Entry(
-    "HW-TEST-STATE",
     "The state of the sink `{name}` can't be read: {says}.",
     "Expect the number of its rows (`state: {{{name}: 2}}`), or name a part of it.",
 )
 TEST_STATE_PART = Entry(
-    "HW-TEST-STATE-PART",
     "It is not clear which state of the sink `{name}` is meant; its operators with state are: {parts}.",
     "Name one, and of a join a side: `state: {{{name}: {{{first}: [...]}}}}`.",
 )
-TEST_QUERY_NAME = Entry(
-    "HW-TEST-SEVERAL-SINKS",
+TEST_SEVERAL_SINKS = Entry(
     "`{check}` does not say which sink it is about, and the queries differ: {names}.",
     "Write `{check}: {{{first}: …}}`.",
 )
@@ -107,79 +67,43 @@ TEST_QUERY_NAME = Entry(
 # What can be wrong with a test file, and with the choice of tests.
 
 TEST_FILE = Entry(
-    "HW-TEST-FILE",
     "{file} is not a test file: it has neither `pipeline:` nor `tests:`.",
     "Name a test file, or begin this one with `pipeline: my_pipeline.yml` and put the tests under `tests:`.",
 )
 TEST_FILE_TOO_LARGE = Entry(
-    "HW-TEST-FILE-TOO-LARGE",
     "The test file {file} holds more than is read of one: {limit}.",
     "Move long lists of rows into files beside it, `feed: {{words: words.jsonl}}`, or split the file.",
 )
-TEST_PIPELINE = Entry(
-    "HW-TEST-PIPELINE",
-    "There is no pipeline file {file}.",
-    "{hint}",
-)
-TEST_NONE = Entry(
-    "HW-TEST-NONE",
-    "There is nothing in `{key}`.",
-    "Add a test under it: `{example}`.",
-)
+TEST_PIPELINE = Entry("There is no pipeline file {file}.", "{hint}")
+TEST_NONE = Entry("There is nothing in `{key}`.", "Add a test under it: `{example}`.")
 TEST_TWO_ACTIONS = Entry(
-    "HW-TEST-TWO-ACTIONS",
     "This step has two actions, `{first}` and `{second}`.",
     "Make two steps of it: begin the second one with `- {second}`.",
 )
-TEST_STEP_EMPTY = Entry(
-    "HW-TEST-STEP-EMPTY",
-    "This step is empty.",
-    "Take it out, or say what happens: {known}.",
-)
-TEST_STEP_WORD = Entry(
-    "HW-TEST-STEP-WORD",
-    "`{word}` is not a step.",
-    "{hint}",
-)
+TEST_STEP_EMPTY = Entry("This step is empty.", "Take it out, or say what happens: {known}.")
+TEST_STEP_WORD = Entry("`{word}` is not a step.", "{hint}")
 TEST_ROW = Entry(
-    "HW-TEST-ROW",
     "A row of {where} is {kind}.",
     "Write its columns with their values, `{{word: owl, n: 1}}`, or its values in the order of the columns, "
     "`[owl, 1]`.",
 )
-TEST_ROW_FILE = Entry(
-    "HW-TEST-ROW-FILE",
-    "There is no file {file}, whose rows {where} takes.",
-    "{hint}",
-)
-TEST_PATH = Entry(
-    "HW-TEST-PATH",
-    "There is no file and no folder {path}.",
-    "{hint}",
-)
+TEST_ROW_FILE = Entry("There is no file {file}, whose rows {where} takes.", "{hint}")
+TEST_PATH = Entry("There is no file and no folder {path}.", "{hint}")
 TEST_NOT_FOUND = Entry(
-    "HW-TEST-NOT-FOUND",
     "There is no test file in {where}.",
     "Test files are named `test_*.yml` or `*_test.yml` and hold `pipeline:` and `tests:`; "
     "name the file or its folder: `headwater test tests/`.",
 )
-TEST_NOT_CHOSEN = Entry(
-    "HW-TEST-NOT-CHOSEN",
-    "`-k '{expression}'` chooses none of {count} tests.",
-    "{hint}",
-)
+TEST_NOT_CHOSEN = Entry("`-k '{expression}'` chooses none of {count} tests.", "{hint}")
 TEST_SELECTION = Entry(
-    "HW-TEST-SELECTION",
     "`-k '{expression}'` can't be read: {says}.",
     "Write words of test names, joined by `and`, `or`, `not` and parentheses: `-k 'late and not crashed'`.",
 )
 TEST_DRAW = Entry(
-    "HW-TEST-DRAW",
     "`--draw {path}` is one picture, and {count} tests are chosen.",
     "Choose one with `-k`, or name a folder: `--draw pictures/`.",
 )
 TEST_WRITE = Entry(
-    "HW-TEST-WRITE",
     "{path} can't be written: {reason}.",
     "Name another place; its folder must be one that this user may write.",
 )
@@ -188,47 +112,33 @@ TEST_WRITE = Entry(
 # What can be wrong with a file of rows that a test names.
 
 ROWS_FILE_KIND = Entry(
-    "HW-ROWS-FILE-KIND",
     "{file} is no file of rows that can be read: its name ends in {ending}.",
     "Name a .jsonl file (one row a line), a .json file (a list of rows) or a .csv file (with a header).",
 )
-ROWS_NOT_JSON = Entry(
-    "HW-ROWS-NOT-JSON",
-    "This is not JSON: {reason}.",
-    "{hint}",
-)
+ROWS_NOT_JSON = Entry("This is not JSON: {reason}.", "{hint}")
 ROWS_KEY_TWICE = Entry(
-    "HW-ROWS-KEY-TWICE",
-    'A row gives "{key}" twice.',
-    "Take one of them out; a row has one value for each column.",
+    'A row gives "{key}" twice.', "Take one of them out; a row has one value for each column."
 )
 ROWS_NOT_LIST = Entry(
-    "HW-ROWS-NOT-LIST",
     "A .json file of rows holds one list, and this one holds {kind}.",
     'Write [{{"word": "owl"}}, …], or one row a line in a file that ends in .jsonl.',
 )
 ROWS_NOT_ROW = Entry(
-    "HW-ROWS-NOT-ROW",
     "A row is expected here, and this is {kind}.",
     'Write an object, such as {{"word": "owl", "n": 1}}, or a list of all values in column order.',
 )
 ROWS_NO_HEADER = Entry(
-    "HW-ROWS-NO-HEADER",
     "{file} has no header: its first line must name the columns.",
     "Begin the file with the names of the columns, such as `at,word`.",
 )
 ROWS_HEADER = Entry(
-    "HW-ROWS-HEADER",
-    "The header of {file} {reason}.",
-    "Give each column one name of its own, such as `at,word`.",
+    "The header of {file} {reason}.", "Give each column one name of its own, such as `at,word`."
 )
 ROWS_CELLS = Entry(
-    "HW-ROWS-CELLS",
     "This line has {found} cells, and the header names {wanted} columns.",
     "Give each column one cell: an empty one is null, one with a comma in it stands between double quotes.",
 )
 ROWS_NOT_CSV = Entry(
-    "HW-ROWS-NOT-CSV",
     "This line is not CSV: {reason}.",
     'Put a cell with commas or quotes in it between double quotes, and double the quotes inside: "a ""b""".',
 )
