@@ -9,7 +9,6 @@ from typing import Any
 
 from headwater.api.results import BatchResult
 from headwater.checkpoint import SINK_LOG
-from headwater.checks.declared import secret_problems
 from headwater.connectors import sink_side, source_side
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.class_path import active
@@ -30,6 +29,7 @@ from headwater.errors.catalogue.running import (
 )
 from headwater.events import BatchEnded, Event, Said, SinkBegun, SinkWritten, SparkStarting
 from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_of
+from headwater.plan.predicates import secret_problems
 from headwater.runtime import RunOptions
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import fixed_folder, lies_in

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headwater.api.results import RunResult
-from headwater.checks import Finding
-from headwater.checks.declared import unqueried
+from headwater.checks import Finding, unqueried
 from headwater.engine.loading import load
 from headwater.engine.session import PipelineSession
 from headwater.errors import Interrupted

@@ -1,5 +1,7 @@
 """What can be said about a pipeline before it starts: one class per rule, findings with a severity."""
 
+from headwater.checks.declared import unqueried
+from headwater.checks.expectations import refused_quarantines
 from headwater.checks.rule import (
     GROUP,
     Finding,
@@ -29,6 +31,8 @@ __all__ = [
     "all_rules",
     "examine",
     "query_of",
+    "refused_quarantines",
     "together",
+    "unqueried",
     "with_reasons",
 ]

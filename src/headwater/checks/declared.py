@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 
 from headwater.checks.rule import Finding, Rule, Severity, Situation
 from headwater.connectors import sink_side, source_side
-from headwater.connectors.registry import source_columns
-from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.checks import SECRET_IN_CLEAR, SECRET_IN_SETTINGS
 from headwater.errors.catalogue.connectors import (
     FILES_CSV_COLUMN,
@@ -39,43 +35,10 @@ from headwater.errors.catalogue.running import (
     WATERMARK_TYPE,
     WITHIN_NO_WATERMARK,
 )
-from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec, TableSpec
-from headwater.values import Position, nearest, secret
+from headwater.plan.predicates import columns_of, missing_secrets, mode_problem, watermark_problem
+from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
+from headwater.values import Position
 from headwater.values.secrets import masked
-
-
-def mode_problem(sink: SinkSpec) -> Problem | None:
-    """The refusal of a mode that the sink's connector does not take."""
-    modes = sink_side(sink.connector).modes
-    if sink.mode.value in modes:
-        return None
-    return SINK_MODE.at(
-        sink.at("mode"),
-        sink=sink.name,
-        mode=sink.mode.value,
-        connector=sink.connector,
-        modes=", ".join(mode.value for mode in Mode if mode.value in modes),
-    )
-
-
-def missing_secrets(
-    thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
-) -> Iterator[tuple[str, Position | None]]:
-    """The secrets of a thing that have no value here, each with the place of its option."""
-    for route, hidden in thing.options.secrets():
-        for name in hidden.missing(environ):
-            yield name, thing.at(*route)
-
-
-def secret_problems(
-    thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
-) -> Iterator[Problem]:
-    """Why the secrets of a thing can't be had, where they are needed now."""
-    for name, place in missing_secrets(thing, environ):
-        try:
-            secret(name).reveal(environ)
-        except PipelineError as error:
-            yield from (replace(problem, place=place) for problem in error.problems)
 
 
 class UnusedTable(Rule):
@@ -205,37 +168,6 @@ class NotKnownOffline(Rule):
 
 # What is wrong with columns that a declaration names, told from columns and types that are known.
 
-_TEXT = ("char(", "varchar(")
-
-
-def watermark_problem(thing: SourceSpec | TableSpec, columns: Mapping[str, str]) -> Problem | None:
-    """What is wrong with a watermark over these columns; None where only Spark can tell."""
-    if thing.watermark is None:
-        return None
-    column, place = thing.watermark.column, thing.at("watermark", "column")
-    where = f"the {'source' if isinstance(thing, SourceSpec) else 'table'} `{thing.name}`"
-    found = {name.lower(): type_ for name, type_ in columns.items()}.get(column.lower())
-    if found is None:
-        # A dot or a backtick leads into a struct, or quotes a name; Spark knows the way.
-        if "." in column or "`" in column:
-            return None
-        return WATERMARK_COLUMN.at(place, where=where, column=column, hint=_hint(column, columns))
-    # The struct that a window makes can carry a watermark, too.
-    if found.startswith(("timestamp", "struct")):
-        return None
-    return WATERMARK_TYPE.at(place, where=where, column=column, type=found)
-
-
-def columns_of(source: SourceSpec) -> dict[str, str] | None:
-    """The columns of a source by name and type, as Spark would give them; None where only Spark can tell."""
-    schema = source_columns(source)
-    if schema is None:
-        return None
-    # Spark reads texts of a given length as texts of any.
-    return {
-        column.name: "string" if column.type.startswith(_TEXT) else column.type for column in schema.columns
-    }
-
 
 class WatermarkColumn(Rule):
     """A watermark needs a column with a time; where a source says its columns, no Spark is needed to see."""
@@ -319,11 +251,6 @@ class SinkColumns(Rule):
             columns = columns_of(source) if source and sink.mode.value in side.modes else None
             for problem in side.problems(sink, columns) if columns is not None else ():
                 yield Finding(problem, sink=sink.name)
-
-
-def _hint(column: str, columns: Mapping[str, str]) -> str:
-    meant = nearest(column, columns)
-    return f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(columns)}."
 
 
 # Secrets that stand in a pipeline file for everybody to read.

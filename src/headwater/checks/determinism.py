@@ -17,7 +17,7 @@ from headwater.errors.catalogue.checks import (
     STATE_NOT_REPEATABLE,
 )
 from headwater.plan.operators import Expression, Kind, Operator
-from headwater.spec import PipelineSpec, SourceSpec
+from headwater.plan.predicates import passing_sources
 
 _GRAVE = (Sort.RANDOM, Sort.TASKS)
 
@@ -100,15 +100,6 @@ def _is_aggregation(step: Expression | Operator) -> bool:
 
 
 # Rules about sources whose rows can't be read a second time.
-
-
-def passing_sources(spec: PipelineSpec) -> tuple[SourceSpec, ...]:
-    """The streaming sources that can't be read again."""
-    return tuple(
-        source
-        for source in spec.sources
-        if not source.static and not source_side(source.connector).replayable
-    )
 
 
 class NotReplayable(Rule):

@@ -9,7 +9,6 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from headwater.checkpoint import Read
-from headwater.checks.declared import columns_of
 from headwater.checks.rule import Finding, Rule, Severity, Situation
 from headwater.connectors import source_side
 from headwater.errors import Problem
@@ -26,40 +25,10 @@ from headwater.errors.catalogue.quarantine import FED_BEFORE, JUDGED_APART
 from headwater.errors.problems import shown_file
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.graph import NotAQuery, parsed_query
+from headwater.plan.predicates import column_problem, columns_of, condition_problem
 from headwater.plan.quarantine import fed_again, quarantine_of
-from headwater.plan.sql import columns_asked, fault_in
 from headwater.spec import Expectation, PipelineSpec, SourceSpec, TableSpec
-from headwater.values import Never, Otherwise, nearest
-
-
-def condition_problem(table: TableSpec, each: Expectation) -> Problem | None:
-    """What is certainly wrong with the text of a condition."""
-    fault = fault_in(each.check)
-    if fault is None:
-        return None
-    params = {"table": table.name, "expectation": each.name, "says": fault.says}
-    return EXPECTATION_SYNTAX.at(each.at((fault.line, fault.column)), **params)
-
-
-def column_problem(table: TableSpec, each: Expectation, columns: Iterable[str]) -> Problem | None:
-    """The first column that a condition asks for and the table does not have."""
-    known = list(columns)
-    small = {name.lower() for name in known}
-    for asked in columns_asked(each.check):
-        # A name with a dot may be a column or a way into a struct; of that only its beginning is known here.
-        if asked.parts[0].lower() not in small and asked.name.lower() not in small:
-            return unknown_column(table, each, asked.name, known, (asked.line, asked.column))
-    return None
-
-
-def unknown_column(
-    table: TableSpec, each: Expectation, column: str, known: Iterable[str], spot: tuple[int, int] | None
-) -> Problem:
-    """A condition asks for what the table does not have."""
-    meant = nearest(column, list(known))
-    hint = f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(known)}."
-    params = {"table": table.name, "expectation": each.name, "column": column, "hint": hint}
-    return EXPECTATION_COLUMN.at(each.at(spot), **params)
+from headwater.values import Never, Otherwise
 
 
 def known_columns(spec: PipelineSpec, name: str, readers: frozenset[str] = frozenset()) -> list[str] | None:

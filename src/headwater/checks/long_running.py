@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from headwater.checks.rule import Finding, Query, QueryRule, Rule, Severity, Situation
-from headwater.checks.triggers import BATCHES, named, slots_of, streaming, trigger_of
+from headwater.checks.triggers import BATCHES, named
 from headwater.connectors import sink_side
 from headwater.errors.catalogue.checks import (
     CORES_SHARED,
@@ -17,23 +17,9 @@ from headwater.errors.catalogue.checks import (
 )
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Expression, Kind, Operator
+from headwater.plan.predicates import slots_of, streaming, trigger_of
 from headwater.spec import SinkSpec
 from headwater.values import Continuous, Duration, RealTime
-
-
-def most_partitions(query: QueryFacts, source: str, together: Sequence[QueryFacts]) -> int | None:
-    """How many partitions of a source a query has cores for, beside the others that run with it.
-
-    None for one with batches, which waits for no core.
-    """
-    lasting = [each for each in together if isinstance(trigger_of(each), Continuous | RealTime)]
-    if query not in lasting:
-        return None
-    spare = query.cores - sum(map(slots_of, lasting)) - (len(lasting) < len(together))
-    readers = [each for each in lasting if any(one.name == source for one in streaming(each))]
-    slots = sum(each.slots for each in streaming(query) if each.name == source)
-    # One partition more is one more for each of them.
-    return slots + spare // max(len(readers), 1)
 
 
 class CoresShared(Rule):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 
 from headwater.checks.rule import Finding, Query, QueryRule, Severity
 from headwater.connectors import all_connectors
@@ -19,8 +18,9 @@ from headwater.errors.catalogue.checks import (
     TRIGGER_SINK,
     TRIGGER_SOURCE,
 )
-from headwater.plan import QueryFacts, SourceFacts
-from headwater.values import AvailableNow, Continuous, Once, RealTime, Trigger, parse_trigger
+from headwater.plan import QueryFacts
+from headwater.plan.predicates import slots_of, streaming, trigger_of
+from headwater.values import AvailableNow, Continuous, Once, RealTime
 
 BATCHES = "use a trigger with batches, such as `every 1 second`"
 _INSTEAD = {
@@ -37,23 +37,6 @@ _LIMITS = frozenset(
     }
 )  # fmt: skip
 _WAITS = frozenset({"min_rows_per_batch", "minoffsetspertrigger"})
-
-
-def trigger_of(facts: QueryFacts) -> Trigger | None:
-    """The trigger of a query; None for one that is not given, or that only Spark knows."""
-    with suppress(ValueError):
-        return parse_trigger(facts.trigger)
-    return None
-
-
-def streaming(facts: QueryFacts) -> Iterator[SourceFacts]:
-    """The sources that a query reads as streams."""
-    return (source for source in facts.sources if source.streaming)
-
-
-def slots_of(facts: QueryFacts) -> int:
-    """The cores that a query keeps for as long as it runs, as far as that is known."""
-    return sum(source.slots for source in streaming(facts))
 
 
 def named(names: Iterable[str]) -> str:

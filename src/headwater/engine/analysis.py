@@ -9,8 +9,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-from headwater.checks.declared import mode_problem
-from headwater.checks.determinism import passing_sources
 from headwater.connectors import sink_side
 from headwater.connectors.connector import ChecksCode
 from headwater.engine.builder import SPARK_ERRORS, Builder, columns_in
@@ -20,6 +18,7 @@ from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.checks import NOT_REPLAYABLE_TWICE
 from headwater.errors.catalogue.running import NO_BATCH_FORM, STATIC_SINK
 from headwater.plan import Refusal
+from headwater.plan.predicates import mode_problem, passing_sources
 from headwater.spark.errors import condition_of, python_failure, sentence_of
 from headwater.spec import Mode, SinkSpec
 

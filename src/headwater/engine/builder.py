@@ -17,7 +17,6 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from headwater.checkpoint import LocalStore, begun, checkpoints_in
-from headwater.checks.declared import secret_problems, watermark_problem
 from headwater.connectors import Context, sink_side, source_side, validates
 from headwater.connectors.connector import RefreshesStatic, ValidatesRows
 from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
@@ -40,6 +39,7 @@ from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
 from headwater.events.kinds import SOURCE_COUNTS, TABLE_COUNTS
 from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
+from headwater.plan.predicates import secret_problems, watermark_problem
 from headwater.plan.quarantine import AGAIN, quarantine_folder, sets_aside, takes_back, was_fed
 from headwater.spark.interception import without_writes
 from headwater.spec import Distinct, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec

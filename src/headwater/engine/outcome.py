@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from headwater.checks import Finding, Reached, Situation, accepted, examine, query_of, together
-from headwater.checks.expectations import refused_quarantines
+from headwater.checks import (
+    Finding,
+    Reached,
+    Situation,
+    accepted,
+    examine,
+    query_of,
+    refused_quarantines,
+    together,
+)
 from headwater.checks.suppression import unexplained
 from headwater.engine.facts import facts_of
 from headwater.engine.plan_record import Owners

@@ -31,7 +31,6 @@ from pyspark.sql.functions import (
 )
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from headwater.checks.expectations import column_problem, condition_problem, unknown_column
 from headwater.connectors.contract import DETAIL, KEPT_REASON, KEPT_TEXT, OWN, REASON, ROW, ROW_TYPE, Reason
 from headwater.connectors.decoding.formats import more_follows
 from headwater.connectors.options import TIMES
@@ -47,6 +46,7 @@ from headwater.errors.catalogue.pipelines import (
 )
 from headwater.errors.catalogue.quarantine import BAD_ROW, FED_AGAIN_UNREADABLE
 from headwater.events.kinds import ALL_ROWS, BAD, READ
+from headwater.plan.predicates import column_problem, condition_problem, unknown_column
 from headwater.plan.quarantine import sets_aside
 from headwater.spark.errors import condition_of, parameters_of, place_in_sql, sentence_of
 from headwater.spec import Expectation, SourceSpec, TableSpec

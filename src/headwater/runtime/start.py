@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from headwater.checks import Finding, with_reasons
-from headwater.checks.declared import secret_problems
 from headwater.engine.memory_tables import MemoryTables
 from headwater.engine.outcome import Verdict, verdict
 from headwater.engine.prepare import Prepared, prepare
@@ -17,6 +16,7 @@ from headwater.engine.shared_paths import stream_paths, unshared
 from headwater.errors import Held, PipelineError
 from headwater.errors.catalogue.checks import NEVER_IDLE
 from headwater.events import Event, Said, SparkStarting
+from headwater.plan.predicates import secret_problems
 from headwater.plan.quarantine import with_quarantine
 from headwater.runtime.handles import Run
 from headwater.runtime.launch import Launch, Planned

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 
 from headwater.checkpoint import Read
-from headwater.checks.long_running import most_partitions
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import CleansUp, HasUpkeep, OpensInput, WatchesInput
 from headwater.connectors.contract import Admission, Ended, Moment, Reader, SourceTask, Task
@@ -17,6 +16,7 @@ from headwater.engine.prepare import Prepared
 from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.running import UPKEEP_FAILED
 from headwater.plan import QueryFacts
+from headwater.plan.predicates import most_partitions
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
 from headwater.values import scrub

@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 
 from headwater.checks import Rule, Situation
-from headwater.checks.declared import (
-    SinkColumns,
-    WatermarkColumn,
-    WithinNoWatermark,
-    columns_of,
-    watermark_problem,
-)
+from headwater.checks.declared import SinkColumns, WatermarkColumn, WithinNoWatermark
 from headwater.errors import Problem
 from headwater.plan import Graph
+from headwater.plan.predicates import columns_of, watermark_problem
 from headwater.values import Position
 from tests.unit.specs import spec_of
 

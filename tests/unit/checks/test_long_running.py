@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from headwater.checks import Reached, Situation
-from headwater.checks.long_running import CoresShared, TriggerSwitched, most_partitions
+from headwater.checks.long_running import CoresShared, TriggerSwitched
 from headwater.plan import Graph, QueryFacts, SourceFacts
+from headwater.plan.predicates import most_partitions
 from tests.unit.checks.facts import facts
 from tests.unit.specs import spec_of
 

@@ -17,11 +17,11 @@ from headwater.checks.declared import (
     SinkMode,
     UnusedTable,
     WatermarkColumn,
-    secret_problems,
 )
 from headwater.errors.catalogue.pipelines import SECRET_MISSING
 from headwater.errors.catalogue.running import SECRET_NOT_SET
 from headwater.plan import Graph, QueryFacts, SourceFacts
+from headwater.plan.predicates import secret_problems
 from headwater.spec import PipelineSpec
 from headwater.values import Position
 from tests.unit.specs import spec_of

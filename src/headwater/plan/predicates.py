@@ -1,0 +1,166 @@
+"""What is asked of a declared pipeline or a query both by rules and by what runs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from headwater.connectors import sink_side, source_side
+from headwater.connectors.registry import source_columns
+from headwater.errors import PipelineError, Problem
+from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN, EXPECTATION_SYNTAX
+from headwater.errors.catalogue.running import SINK_MODE, WATERMARK_COLUMN, WATERMARK_TYPE
+from headwater.plan.facts import QueryFacts, SourceFacts
+from headwater.plan.sql import columns_asked, fault_in
+from headwater.spec import Expectation, Mode, PipelineSpec, SinkSpec, SourceSpec, TableSpec
+from headwater.values import Continuous, Position, RealTime, Trigger, nearest, parse_trigger, secret
+
+# What was declared: modes, secrets, sources that can't be read again.
+
+
+def mode_problem(sink: SinkSpec) -> Problem | None:
+    """The refusal of a mode that the sink's connector does not take."""
+    modes = sink_side(sink.connector).modes
+    if sink.mode.value in modes:
+        return None
+    return SINK_MODE.at(
+        sink.at("mode"),
+        sink=sink.name,
+        mode=sink.mode.value,
+        connector=sink.connector,
+        modes=", ".join(mode.value for mode in Mode if mode.value in modes),
+    )
+
+
+def missing_secrets(
+    thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
+) -> Iterator[tuple[str, Position | None]]:
+    """The secrets of a thing that have no value here, each with the place of its option."""
+    for route, hidden in thing.options.secrets():
+        for name in hidden.missing(environ):
+            yield name, thing.at(*route)
+
+
+def secret_problems(
+    thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
+) -> Iterator[Problem]:
+    """Why the secrets of a thing can't be had, where they are needed now."""
+    for name, place in missing_secrets(thing, environ):
+        try:
+            secret(name).reveal(environ)
+        except PipelineError as error:
+            yield from (replace(problem, place=place) for problem in error.problems)
+
+
+def passing_sources(spec: PipelineSpec) -> tuple[SourceSpec, ...]:
+    """The streaming sources that can't be read again."""
+    return tuple(
+        source
+        for source in spec.sources
+        if not source.static and not source_side(source.connector).replayable
+    )
+
+
+# Columns that a declaration names, told from columns and types that are known.
+
+
+_TEXT = ("char(", "varchar(")
+
+
+def watermark_problem(thing: SourceSpec | TableSpec, columns: Mapping[str, str]) -> Problem | None:
+    """What is wrong with a watermark over these columns; None where only Spark can tell."""
+    if thing.watermark is None:
+        return None
+    column, place = thing.watermark.column, thing.at("watermark", "column")
+    where = f"the {'source' if isinstance(thing, SourceSpec) else 'table'} `{thing.name}`"
+    found = {name.lower(): type_ for name, type_ in columns.items()}.get(column.lower())
+    if found is None:
+        # A dot or a backtick leads into a struct, or quotes a name; Spark knows the way.
+        if "." in column or "`" in column:
+            return None
+        return WATERMARK_COLUMN.at(place, where=where, column=column, hint=_hint(column, columns))
+    # The struct that a window makes can carry a watermark, too.
+    if found.startswith(("timestamp", "struct")):
+        return None
+    return WATERMARK_TYPE.at(place, where=where, column=column, type=found)
+
+
+def columns_of(source: SourceSpec) -> dict[str, str] | None:
+    """The columns of a source by name and type, as Spark would give them; None where only Spark can tell."""
+    schema = source_columns(source)
+    if schema is None:
+        return None
+    # Spark reads texts of a given length as texts of any.
+    return {
+        column.name: "string" if column.type.startswith(_TEXT) else column.type for column in schema.columns
+    }
+
+
+def condition_problem(table: TableSpec, each: Expectation) -> Problem | None:
+    """What is certainly wrong with the text of a condition."""
+    fault = fault_in(each.check)
+    if fault is None:
+        return None
+    params = {"table": table.name, "expectation": each.name, "says": fault.says}
+    return EXPECTATION_SYNTAX.at(each.at((fault.line, fault.column)), **params)
+
+
+def column_problem(table: TableSpec, each: Expectation, columns: Iterable[str]) -> Problem | None:
+    """The first column that a condition asks for and the table does not have."""
+    known = list(columns)
+    small = {name.lower() for name in known}
+    for asked in columns_asked(each.check):
+        # A name with a dot may be a column or a way into a struct; of that only its beginning is known here.
+        if asked.parts[0].lower() not in small and asked.name.lower() not in small:
+            return unknown_column(table, each, asked.name, known, (asked.line, asked.column))
+    return None
+
+
+def unknown_column(
+    table: TableSpec, each: Expectation, column: str, known: Iterable[str], spot: tuple[int, int] | None
+) -> Problem:
+    """A condition asks for what the table does not have."""
+    params = {"table": table.name, "expectation": each.name, "column": column, "hint": _hint(column, known)}
+    return EXPECTATION_COLUMN.at(each.at(spot), **params)
+
+
+def _hint(column: str, columns: Iterable[str]) -> str:
+    meant = nearest(column, list(columns))
+    return f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(columns)}."
+
+
+# What a query does while it runs: its trigger, its streams, the cores it keeps.
+
+
+def trigger_of(facts: QueryFacts) -> Trigger | None:
+    """The trigger of a query; None for one that is not given, or that only Spark knows."""
+    with suppress(ValueError):
+        return parse_trigger(facts.trigger)
+    return None
+
+
+def streaming(facts: QueryFacts) -> Iterator[SourceFacts]:
+    """The sources that a query reads as streams."""
+    return (source for source in facts.sources if source.streaming)
+
+
+def slots_of(facts: QueryFacts) -> int:
+    """The cores that a query keeps for as long as it runs, as far as that is known."""
+    return sum(source.slots for source in streaming(facts))
+
+
+def most_partitions(query: QueryFacts, source: str, together: Sequence[QueryFacts]) -> int | None:
+    """How many partitions of a source a query has cores for, beside the others that run with it.
+
+    None for one with batches, which waits for no core.
+    """
+    lasting = [each for each in together if isinstance(trigger_of(each), Continuous | RealTime)]
+    if query not in lasting:
+        return None
+    spare = query.cores - sum(map(slots_of, lasting)) - (len(lasting) < len(together))
+    readers = [each for each in lasting if any(one.name == source for one in streaming(each))]
+    slots = sum(each.slots for each in streaming(query) if each.name == source)
+    # One partition more is one more for each of them.
+    return slots + spare // max(len(readers), 1)
