@@ -21,7 +21,7 @@ from headwater.api.project import TEMPLATES, WORD_COUNT
 from headwater.cli.main import app
 from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.errors import Entry, HeadwaterError
-from headwater.errors.catalogue import AREAS
+from headwater.errors.catalogue import AREAS, ENTRIES
 from headwater.loaders.json_schema import VARIABLE, keys_of
 from headwater.loaders.keys import PipelineKeys, TableKeys
 from headwater.spec import FunctionRef, Mode, Schema, Watermark
@@ -31,6 +31,7 @@ from headwater.values.triggers import Every, EveryBatch
 from scripts.contract import ROOT
 from scripts.modes import with_section
 from scripts.reference_python import python_page
+from scripts.reference_rules import built_in as rules_built_in
 from scripts.reference_rules import rules_page
 
 DOCS = ROOT / "docs"
@@ -318,13 +319,23 @@ def errors_page() -> Iterator[str]:
     yield "Every failure has a code, a sentence and what to do next. Words in braces are filled in for the"
     yield "case at hand. Where the same may succeed when it is simply tried again, the entry says so."
     yield ""
-    for area, module in sorted(AREAS.items()):
-        entries = sorted(
-            {value for value in vars(module).values() if isinstance(value, Entry)}, key=lambda e: e.code
-        )
-        yield from (f"## {area.capitalize()}", "", first_line(module), "")
-        for entry in entries:
+    for title, (words, entries) in sorted(areas().items()):
+        yield from (f"## {title}", "", words, "")
+        for entry in sorted(entries, key=lambda entry: entry.code):
             yield from entry_lines(entry)
+
+
+def areas() -> dict[str, tuple[str, set[Entry]]]:
+    """What each area is about, and its entries; those that only rules have stand beside the rules."""
+    made = {
+        area.capitalize(): (
+            first_line(module),
+            {each for each in vars(module).values() if isinstance(each, Entry)},
+        )
+        for area, module in AREAS.items()
+    }
+    of_rules = {entry for rule in rules_built_in().values() for entry in rule.entries} - set(ENTRIES.values())
+    return {**made, "Checks": ("What `headwater check` says; see [rules](rules.md).", of_rules)}
 
 
 def entry_lines(entry: Entry) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator
 
@@ -25,17 +24,15 @@ def rules_page(text: Shown, template: Shown) -> Iterator[str]:
     """Every rule of Headwater's own; words and templates are shown as the other pages show them."""
     yield from (*INTRODUCTION.splitlines(), "")
     for name, rule in sorted(built_in().items()):
-        yield from (f"## {name.replace('_', ' ').capitalize()}", "", text(inspect.getdoc(rule) or ""), "")
-        example = inspect.cleandoc(rule.example)
-        yield from (f"```{kind_of(example)}", example, "```", "")
+        yield from (f"## {name.replace('_', ' ').capitalize()}", "", text(rule.why), "")
+        yield from (f"```{kind_of(rule.example)}", rule.example, "```", "")
         for entry, severity in rule.entries.items():
             yield from entry_lines(entry, severity, template)
 
 
 def built_in() -> dict[str, Rule]:
     """The rules of Headwater itself; what else is installed here is no part of the pages."""
-    own = "headwater."
-    return {name: rule for name, rule in all_rules().items() if type(rule).__module__.startswith(own)}
+    return {name: rule for name, rule in all_rules().items() if rule.module.startswith("headwater.")}
 
 
 def entry_lines(entry: Entry, severity: Severity, template: Shown) -> Iterator[str]:

@@ -10,29 +10,42 @@ from string import Formatter
 import pytest
 
 import headwater.errors
+from headwater.checks import all_rules
 from headwater.errors import Entry
 from headwater.errors.catalogue import AREAS, ENTRIES
 
 CODE = re.compile(r"HW(-[A-Z0-9]+)+")
+OF_RULES = {
+    entry.code: entry
+    for rule in all_rules().values()
+    for entry in rule.entries
+    if rule.module.startswith("headwater.") and entry not in ENTRIES.values()
+}
+"""What stands beside the rule that says it."""
+EVERY = {**ENTRIES, **OF_RULES}
 
 
 def test_there_are_entries() -> None:
     assert ENTRIES
+    assert OF_RULES
 
 
 def test_no_code_is_used_twice() -> None:
     constants = (value for module in AREAS.values() for value in vars(module).values())
-    codes = Counter(entry.code for entry in constants if isinstance(entry, Entry))
+    entries = [value for value in constants if isinstance(value, Entry)]
+    of_rules = {id(entry): entry for rule in all_rules().values() for entry in rule.entries}
+    beside = [entry for entry in of_rules.values() if not any(entry is each for each in entries)]
+    codes = Counter(entry.code for entry in [*entries, *beside])
     assert [code for code, times in codes.items() if times > 1] == []
 
 
 def test_every_code_is_upper_case_words() -> None:
-    assert [name for name, entry in ENTRIES.items() if not CODE.fullmatch(entry.code)] == []
+    assert [name for name, entry in EVERY.items() if not CODE.fullmatch(entry.code)] == []
 
 
 @pytest.mark.parametrize("part", ["sentence", "remedy"])
 def test_every_template_is_a_sentence(part: str) -> None:
-    templates: dict[str, str] = {name: getattr(entry, part) for name, entry in ENTRIES.items()}
+    templates: dict[str, str] = {name: getattr(entry, part) for name, entry in EVERY.items()}
     # A hint is a sentence of its own, worked out where the problem is found.
     assert [name for name, text in templates.items() if not text.endswith((".", "{hint}"))] == []
     assert [name for name, text in templates.items() if not text.strip(" .")] == []
@@ -42,7 +55,7 @@ def test_every_template_is_a_sentence(part: str) -> None:
 def test_every_parameter_of_a_template_has_a_name(part: str) -> None:
     fields = [
         (name, field)
-        for name, entry in ENTRIES.items()
+        for name, entry in EVERY.items()
         for _, field, _, _ in Formatter().parse(getattr(entry, part))
         if field is not None
     ]

@@ -13,8 +13,8 @@ from pyspark import SparkContext
 from headwater.api.checking import check
 from headwater.api.results import CheckResult
 from headwater.api.running import run
-from headwater.checks import Finding, Rule, Severity, Situation, all_rules, rule, suppression
-from headwater.errors import Entry, PipelineError
+from headwater.checks import Finding, Match, Situation, all_rules, pipeline_rule, rules, suppression
+from headwater.errors import PipelineError
 from headwater.events import Event, RunStarted
 from headwater.runtime import RunOptions
 from tests.pipelines import LONGEST, feed, write
@@ -30,26 +30,21 @@ tables:
 sinks:
   few: {reads: few, connector: files, path: out, format: json, accept: {HW-NOT-REPLAYABLE: for a try}}
 """
-LOUD = Entry("The sink `{sink}` is loud.", "Write quietly.", code="HW-LOUD")
 
 
-class Loud(Rule):
+@pipeline_rule("HW-LOUD", "The sink `{sink}` is loud.", "Write quietly.", example="sinks: {loud: …}")
+def loud(situation: Situation) -> Iterator[Match]:
     """An error with which Spark would run all the same."""
-
-    entries = {LOUD: Severity.ERROR}
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink in situation.spec.sinks:
-            yield Finding(LOUD.at(sink.position, sink=sink.name), sink=sink.name, acceptable=True)
+    for sink in situation.spec.sinks:
+        yield Match(sink.position, {}, sink.name, acceptable=True)
 
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A pipeline, with one more rule installed."""
-    rules = {**all_rules(), "loud": Loud()}
-    for module in (rule, suppression):
-        monkeypatch.setattr(module, "all_rules", lambda: rules)
+    installed = {**all_rules(), "loud": loud}
+    for module in (rules, suppression):
+        monkeypatch.setattr(module, "all_rules", lambda: installed)
     suppression._codes.cache_clear()
     feed(tmp_path / "in", "a", [{"id": 1}, {"id": 2}])
     yield write(tmp_path, PIPELINE)

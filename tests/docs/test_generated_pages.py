@@ -11,12 +11,13 @@ from ruamel.yaml import YAML
 import headwater
 from headwater.api.project import schema
 from headwater.connectors import all_connectors
-from headwater.errors import Entry, HeadwaterError
-from headwater.errors.catalogue import AREAS
+from headwater.errors import HeadwaterError
+from headwater.errors.catalogue import ENTRIES
 from headwater.loaders.keys import PipelineKeys, TableKeys
 from headwater.loaders.known_keys import known_keys
 from headwater.spec.pipeline import SinkKeys, SourceKeys
 from scripts import reference
+from scripts.reference_rules import built_in
 
 PAGES = reference.pages()
 YAML_BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -97,10 +98,12 @@ def test_every_error_is_there_in_order() -> None:
     page = PAGES["errors.md"]
     wanted = [
         code
-        for _, module in sorted(AREAS.items())
-        for code in sorted(value.code for value in vars(module).values() if isinstance(value, Entry))
+        for _, (_, entries) in sorted(reference.areas().items())
+        for code in sorted(entry.code for entry in entries)
     ]
     assert [heading for heading in headings(page) if heading.startswith("HW-")] == wanted
+    assert {entry.code for entry in ENTRIES.values()} <= set(wanted)
+    assert {entry.code for rule in built_in().values() for entry in rule.entries} <= set(wanted)
 
 
 def test_the_whole_examples_are_pipelines() -> None:

@@ -1,19 +1,21 @@
-"""What can be said about a pipeline before it starts: one class per rule, findings with a severity."""
+"""What can be said about a pipeline before it starts: one function per rule, findings with a severity."""
 
 from headwater.checks.declared import unqueried
 from headwater.checks.expectations import refused_quarantines
-from headwater.checks.rule import (
+from headwater.checks.rules import (
     GROUP,
     Finding,
+    Match,
     Query,
-    QueryRule,
     Reached,
     Rule,
     Severity,
     Situation,
     all_rules,
     examine,
+    pipeline_rule,
     query_of,
+    rule,
     together,
 )
 from headwater.checks.suppression import accepted, with_reasons
@@ -21,8 +23,8 @@ from headwater.checks.suppression import accepted, with_reasons
 __all__ = [
     "GROUP",
     "Finding",
+    "Match",
     "Query",
-    "QueryRule",
     "Reached",
     "Rule",
     "Severity",
@@ -30,8 +32,10 @@ __all__ = [
     "accepted",
     "all_rules",
     "examine",
+    "pipeline_rule",
     "query_of",
     "refused_quarantines",
+    "rule",
     "together",
     "unqueried",
     "with_reasons",

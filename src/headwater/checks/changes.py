@@ -5,97 +5,102 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headwater.checks.guarantees import known_sink
-from headwater.checks.rule import Finding, Rule, Severity, Situation, query_of
+from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline_rule, query_of
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import ForgetsBatches
+from headwater.errors import Entry
 from headwater.errors.catalogue.connectors import SINK_KIND_CHANGED
-from headwater.errors.catalogue.files import FILE_OUTSIDE_FOLDER, OUTPUT_AHEAD, OUTPUT_UNREADABLE
-from headwater.errors.catalogue.running import (
-    FACTS_GONE,
-    MOVED,
-    OUTPUT_COLUMNS_CHANGED,
-    OUTPUT_TYPE_CHANGED,
-    PLACE_CHANGED,
-    SETTING_KEPT,
-    TIMEZONE_CHANGED,
-)
-from headwater.errors.catalogue.state import OUTPUT_CHANGED, SOURCE_OPTION_CHANGED
+from headwater.errors.catalogue.files import FILE_OUTSIDE_FOLDER
 from headwater.plan import QueryFacts, SourceFacts
 from headwater.spec import PipelineSpec
 
+FROM_SCRATCH = (
+    "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
+    "a new run folder (`folder:`) and new output paths."
+)
+MOVED = Entry(
+    "The project was moved from {old} to {new}; the query `{sink}` {says}.",
+    "Move it back, or start from the beginning with a new run folder (`folder:`) and another output folder.",
+    code="HW-MOVED",
+)
+PLACE_CHANGED = Entry(
+    "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
+    "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
+    "a new run folder (`folder:`) and new output paths.",
+    code="HW-PLACE-CHANGED",
+)
 
-class PlaceChanged(Rule):
-    """A checkpoint remembers the files it has read by their full paths, and a folder those that were written:
-    elsewhere a query would read all again, or go on apart from its earlier rows."""
 
-    entries = {MOVED: Severity.ERROR, PLACE_CHANGED: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    entries={MOVED: Severity.ERROR, PLACE_CHANGED: Severity.ERROR},
+    example="""
         sources:
           orders: {connector: files, path: new_orders/, format: json, schema: {id: int}}   # it was orders/
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink, now in situation.facts.items():
-            then = situation.stored.get(sink)
-            if then:
-                yield from self._compare(situation.spec, then, now)
-
-    def _compare(self, spec: PipelineSpec, then: QueryFacts, now: QueryFacts) -> Iterator[Finding]:
-        positions = {source.name: source.position for source in spec.sources}
-        before = {source.name: source for source in then.sources if source.streaming}
-        says = moved(then, now)
-        if says:
-            place = next(sink.position for sink in spec.sinks if sink.name == now.sink)
-            problem = MOVED.at(place, sink=now.sink, old=then.root, new=now.root, says=says)
-            yield Finding(problem, sink=now.sink)
-            return
-        for source in _changed(then, now):
-            old, new = ", ".join(before[source.name].places), ", ".join(source.places)
-            problem = PLACE_CHANGED.at(
-                positions.get(source.name), sink=now.sink, source=source.name, old=old, new=new
-            )
-            yield Finding(problem, sink=now.sink)
+    """,
+    lasting=False,
+)
+def place_changed(situation: Situation) -> Iterator[Finding]:
+    """A checkpoint remembers the files it has read by their full paths, and a folder those that were written:
+    elsewhere a query would read all again, or go on apart from its earlier rows."""
+    for sink, now in situation.facts.items():
+        then = situation.stored.get(sink)
+        if then:
+            yield from _compare(situation.spec, then, now)
 
 
-class SinkKindChanged(Rule):
-    """A table in memory gets a new checkpoint at each start; other sinks keep theirs. A files sink has a log
-    that must start with the first batch of the checkpoint."""
+def _compare(spec: PipelineSpec, then: QueryFacts, now: QueryFacts) -> Iterator[Finding]:
+    positions = {source.name: source.position for source in spec.sources}
+    before = {source.name: source for source in then.sources if source.streaming}
+    says = moved(then, now)
+    if says:
+        place = next(sink.position for sink in spec.sinks if sink.name == now.sink)
+        problem = MOVED.at(place, sink=now.sink, old=then.root, new=now.root, says=says)
+        yield Finding(problem, sink=now.sink)
+        return
+    for source in _changed(then, now):
+        old, new = ", ".join(before[source.name].places), ", ".join(source.places)
+        problem = PLACE_CHANGED.at(
+            positions.get(source.name), sink=now.sink, source=source.name, old=old, new=new
+        )
+        yield Finding(problem, sink=now.sink)
 
-    entries = {SINK_KIND_CHANGED: Severity.ERROR}
-    example = """
+
+@pipeline_rule(
+    entries={SINK_KIND_CHANGED: Severity.ERROR},
+    example="""
         sinks:
           totals: {reads: totals, connector: memory, mode: complete}   # it was foreach_batch
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def sink_kind_changed(situation: Situation) -> Iterator[Finding]:
+    """A table in memory gets a new checkpoint at each start; other sinks keep theirs. A files sink has a log
+    that must start with the first batch of the checkpoint."""
+    positions = {sink.name: sink.at("connector") for sink in situation.spec.sinks}
+    for sink, now in situation.facts.items():
+        then = situation.stored.get(sink)
+        if then is None or then.connector == now.connector:
+            continue
+        if _in_process(now.connector):
+            says = "each start of it would remove the checkpoint"
+        elif _in_process(then.connector):
+            says = "it would go on after rows that were only in memory and are gone"
+        elif _passes_over(now.connector) and sink in situation.reached:
+            says = "its own log of batches must start with the first batch of the checkpoint"
+        else:
+            continue
+        problem = SINK_KIND_CHANGED.at(
+            positions[sink], sink=sink, old=then.connector, new=now.connector, says=says
+        )
+        yield Finding(problem, sink=sink)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        positions = {sink.name: sink.at("connector") for sink in situation.spec.sinks}
-        for sink, now in situation.facts.items():
-            then = situation.stored.get(sink)
-            if then is None or then.connector == now.connector:
-                continue
-            if _in_process(now.connector):
-                says = "each start of it would remove the checkpoint"
-            elif _in_process(then.connector):
-                says = "it would go on after rows that were only in memory and are gone"
-            elif _passes_over(now.connector) and sink in situation.reached:
-                says = "its own log of batches must start with the first batch of the checkpoint"
-            else:
-                continue
-            problem = SINK_KIND_CHANGED.at(
-                positions[sink], sink=sink, old=then.connector, new=now.connector, says=says
-            )
-            yield Finding(problem, sink=sink)
 
-
-class SourceOptionChanged(Rule):
-    """A query counts files in ignored directories as read: with another option it would never read them."""
-
-    entries = {SOURCE_OPTION_CHANGED: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    "HW-SOURCE-OPTION-CHANGED",
+    "The query `{sink}` cannot resume from its checkpoint: the option `{key}` of the source `{source}` was "
+    "{old}, and is now {new}. Files that the source ignored before count as read.",
+    FROM_SCRATCH,
+    example="""
         sources:
           orders:   # it had no options
             connector: files
@@ -103,123 +108,129 @@ class SourceOptionChanged(Rule):
             format: json
             schema: {id: int}
             options: {recursiveFileLookup: true}
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def source_option_changed(situation: Situation) -> Iterator[Match]:
+    """A query counts files in ignored directories as read: with another option it would never read them."""
+    for sink, now in situation.facts.items():
+        then = situation.stored.get(sink)
+        before = {each.name: each for each in then.sources} if then and sink in situation.reached else {}
+        query = query_of(situation.spec, now)
+        for source in now.sources:
+            old = before.get(source.name)
+            if old is None or old.connector != source.connector or not source.streaming:
+                continue
+            for key in source_side(source.connector).fixed_options:
+                was, is_ = (_option(each, key) for each in (old, source))
+                if was != is_:
+                    place = query.source_at(source.name, "options")
+                    params = {"key": key, "old": _set_to(was), "new": _set_to(is_)}
+                    yield Match.at(place, sink=sink, source=source.name, **params)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink, now in situation.facts.items():
-            then = situation.stored.get(sink)
-            before = {each.name: each for each in then.sources} if then and sink in situation.reached else {}
-            query = query_of(situation.spec, now)
-            for source in now.sources:
-                old = before.get(source.name)
-                if old is None or old.connector != source.connector or not source.streaming:
-                    continue
-                for key in source_side(source.connector).fixed_options:
-                    was, is_ = (_option(each, key) for each in (old, source))
-                    if was != is_:
-                        place = query.source_at(source.name, "options")
-                        params = {"key": key, "old": _set_to(was), "new": _set_to(is_)}
-                        problem = SOURCE_OPTION_CHANGED.at(place, sink=sink, source=source.name, **params)
-                        yield Finding(problem, sink=sink)
 
-
-class OutputChanged(Rule):
-    """Some keys of a sink can't change while its checkpoint is kept: the log in the folder of a files sink
-    starts with the first batch of the checkpoint, and its readers expect one format."""
-
-    entries = {OUTPUT_CHANGED: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    "HW-OUTPUT-CHANGED",
+    "The query `{sink}` cannot resume from its checkpoint: `{key}` of the sink was {old}, and is now {new}.",
+    FROM_SCRATCH,
+    example="""
         sinks:
           totals: {reads: totals, connector: files, path: out/, format: json}   # it was parquet
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink in situation.spec.sinks:
-            then, now = situation.stored.get(sink.name), situation.facts.get(sink.name)
-            if then is None or now is None or moved(then, now):
-                continue
-            for key, (old, new) in changed_options(situation, sink.name).items():
-                problem = OUTPUT_CHANGED.at(
-                    sink.at(key), sink=sink.name, key=key, old=_set_to(old), new=_set_to(new)
-                )
-                yield Finding(problem, sink=sink.name)
+    """,
+    lasting=False,
+)
+def output_changed(situation: Situation) -> Iterator[Match]:
+    """Some keys of a sink can't change while its checkpoint is kept: the log in the folder of a files sink
+    starts with the first batch of the checkpoint, and its readers expect one format."""
+    for sink in situation.spec.sinks:
+        then, now = situation.stored.get(sink.name), situation.facts.get(sink.name)
+        if then is None or now is None or moved(then, now):
+            continue
+        for key, (old, new) in changed_options(situation, sink.name).items():
+            yield Match.at(sink.at(key), sink=sink.name, key=key, old=_set_to(old), new=_set_to(new))
 
 
-class TimezoneChanged(Rule):
-    """Spark does not freeze the time zone: windows by day would silently change their edges."""
-
-    entries = {TIMEZONE_CHANGED: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    "HW-TIMEZONE-CHANGED",
+    "The query `{sink}` was started in time zone {old}, and the pipeline now says {new}.",
+    "Change `timezone:` back, or start from the beginning with a new run folder (`folder:`) and another "
+    "output folder.",
+    example="""
         name: orders
         timezone: Europe/Berlin   # it was UTC
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink, now in situation.facts.items():
-            then = situation.stored.get(sink)
-            if then and then.timezone != now.timezone:
-                problem = TIMEZONE_CHANGED.at(
-                    situation.spec.at("timezone"), sink=sink, old=then.timezone, new=now.timezone
-                )
-                yield Finding(problem, sink=sink)
+    """,
+    lasting=False,
+)
+def timezone_changed(situation: Situation) -> Iterator[Match]:
+    """Spark does not freeze the time zone: windows by day would silently change their edges."""
+    for sink, now in situation.facts.items():
+        then = situation.stored.get(sink)
+        if then and then.timezone != now.timezone:
+            yield Match.at(situation.spec.at("timezone"), sink=sink, old=then.timezone, new=now.timezone)
 
 
-class SettingKept(Rule):
-    """Some settings freeze in the checkpoint at the first start: another value later has no effect."""
-
-    entries = {SETTING_KEPT: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-SETTING-KEPT",
+    "The query `{sink}` keeps `{key}: {kept}` from its first start; `{wanted}` is not used.",
+    "Take the setting out, or start from the beginning with a new run folder (`folder:`) and another output "
+    "folder.",
+    Severity.WARNING,
+    example="""
         spark: {spark.sql.shuffle.partitions: 8}   # the first start was with 2
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def setting_kept(situation: Situation) -> Iterator[Match]:
+    """Some settings freeze in the checkpoint at the first start: another value later has no effect."""
+    for sink, now in situation.facts.items():
+        for key, wanted in now.passed_over.items():
+            place = situation.spec.setting_place(key, wanted)
+            yield Match.at(place, sink=sink, key=key, kept=now.settings[key], wanted=wanted)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink, now in situation.facts.items():
-            for key, wanted in now.passed_over.items():
-                place = situation.spec.setting_place(key, wanted)
-                problem = SETTING_KEPT.at(place, sink=sink, key=key, kept=now.settings[key], wanted=wanted)
-                yield Finding(problem, Severity.WARNING, sink)
+
+OUTPUT_TYPE_CHANGED = Entry(
+    "The sink `{sink}` would write other types than its folder holds: {says}.",
+    "Cast them back, or give the sink a new name and a new output path; it then starts from scratch.",
+    code="HW-OUTPUT-TYPE-CHANGED",
+)
+OUTPUT_COLUMNS_CHANGED = Entry(
+    "The sink `{sink}` would write other columns than its folder holds: {says}.",
+    "Readers see nulls where a file has no such column. If that is not intended, give the sink a new name "
+    "and a new output path; it then starts from scratch.",
+    code="HW-OUTPUT-COLUMNS-CHANGED",
+)
 
 
-class OutputSchemaChanged(Rule):
-    """A folder of files has one schema for its readers; rows of another one are nulls or failures to them."""
-
-    entries = {OUTPUT_TYPE_CHANGED: Severity.ERROR, OUTPUT_COLUMNS_CHANGED: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    entries={OUTPUT_TYPE_CHANGED: Severity.ERROR, OUTPUT_COLUMNS_CHANGED: Severity.WARNING},
+    example="""
         tables:
           totals: SELECT id, CAST(amount AS bigint) AS amount FROM orders   # amount was double
         sinks:
           totals: {reads: totals, connector: files, path: out/, format: parquet}
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        positions = {sink.name: sink.position for sink in situation.spec.sinks}
-        sides = {sink.name: sink_side(sink.connector) for sink in situation.spec.sinks}
-        # What is added row by row has no schema of the whole.
-        keeping = {name for name, side in sides.items() if side.stores and not side.appends}
-        for sink, now in situation.facts.items():
-            then = situation.stored.get(sink)
-            same_place = then and then.places in ((), now.places)
-            held = now.held_schema or (then.output_schema if then and same_place else {})
-            if sink not in keeping or not held:
-                continue
-            differs = _differences(held, now)
-            types = [difference for difference in differs if difference.startswith("`")]
-            if types:
-                problem = OUTPUT_TYPE_CHANGED.at(positions[sink], sink=sink, says=", ".join(types))
-                yield Finding(problem, Severity.ERROR, sink)
-            elif differs:
-                problem = OUTPUT_COLUMNS_CHANGED.at(positions[sink], sink=sink, says=", ".join(differs))
-                yield Finding(problem, Severity.WARNING, sink)
+    """,
+    lasting=False,
+)
+def output_schema_changed(situation: Situation) -> Iterator[Finding]:
+    """A folder of files has one schema for its readers; rows of another one are nulls or failures to them."""
+    positions = {sink.name: sink.position for sink in situation.spec.sinks}
+    sides = {sink.name: sink_side(sink.connector) for sink in situation.spec.sinks}
+    # What is added row by row has no schema of the whole.
+    keeping = {name for name, side in sides.items() if side.stores and not side.appends}
+    for sink, now in situation.facts.items():
+        then = situation.stored.get(sink)
+        same_place = then and then.places in ((), now.places)
+        held = now.held_schema or (then.output_schema if then and same_place else {})
+        if sink not in keeping or not held:
+            continue
+        differs = _differences(held, now)
+        types = [difference for difference in differs if difference.startswith("`")]
+        if types:
+            problem = OUTPUT_TYPE_CHANGED.at(positions[sink], sink=sink, says=", ".join(types))
+            yield Finding(problem, Severity.ERROR, sink)
+        elif differs:
+            problem = OUTPUT_COLUMNS_CHANGED.at(positions[sink], sink=sink, says=", ".join(differs))
+            yield Finding(problem, Severity.WARNING, sink)
 
 
 def changed_options(situation: Situation, sink: str) -> dict[str, tuple[str, str]]:
@@ -296,95 +307,97 @@ def _changed(then: QueryFacts, now: QueryFacts) -> list[SourceFacts]:
 # Rules over what a sink's place holds, beside the checkpoint that is to go on with it.
 
 
-class OutputAhead(Rule):
-    """A place that has noted a batch passes it over: under a checkpoint that counts anew, rows are lost."""
-
-    entries = {OUTPUT_AHEAD: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    "HW-OUTPUT-AHEAD",
+    "{place} has the batches up to {held} of an earlier checkpoint, and the one of `{sink}` {stands}: Spark "
+    "would pass over its batches up to {held}, and their rows would be lost.",
+    "Give the sink a new name and a new output path, or remove {place} with its _spark_metadata, or restore "
+    "the old checkpoint.",
+    example="""
         $ headwater run pipeline.yml --until-idle
         $ rm -r .headwater
         $ headwater run pipeline.yml --until-idle
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def output_ahead(situation: Situation) -> Iterator[Match]:
+    """A place that has noted a batch passes it over: under a checkpoint that counts anew, rows are lost."""
+    positions = {sink.name: sink.position for sink in situation.spec.sinks}
+    for sink, now in situation.facts.items():
+        reached = situation.reached.get(sink)
+        if now.held_batch is None or now.held_batch <= (reached.batch if reached else -1):
+            continue
+        stands = f"stands at batch {reached.batch}" if reached else "has not begun"
+        yield Match.at(
+            positions[sink], sink=sink, place=", ".join(now.places), held=now.held_batch, stands=stands
+        )
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        positions = {sink.name: sink.position for sink in situation.spec.sinks}
-        for sink, now in situation.facts.items():
-            reached = situation.reached.get(sink)
-            if now.held_batch is None or now.held_batch <= (reached.batch if reached else -1):
-                continue
-            stands = f"stands at batch {reached.batch}" if reached else "has not begun"
-            problem = OUTPUT_AHEAD.at(
-                positions[sink], sink=sink, place=", ".join(now.places), held=now.held_batch, stands=stands
-            )
-            yield Finding(problem, sink=sink)
 
-
-class OutputMisplaced(Rule):
-    """The log of a folder holds whole paths: of a moved folder it names the old place to readers."""
-
-    entries = {FILE_OUTSIDE_FOLDER: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    entries={FILE_OUTSIDE_FOLDER: Severity.ERROR},
+    example="""
         $ headwater run pipeline.yml --until-idle
         $ mv out elsewhere
         $ sed -i 's/out/elsewhere/' pipeline.yml
         $ headwater run pipeline.yml --until-idle
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def output_misplaced(situation: Situation) -> Iterator[Finding]:
+    """The log of a folder holds whole paths: of a moved folder it names the old place to readers."""
+    positions = {sink.name: sink.position for sink in situation.spec.sinks}
+    for sink, now in situation.facts.items():
+        then = situation.stored.get(sink)
+        # Where the project was moved, or the path was changed, that is the error.
+        elsewhere = then is not None and bool(moved(then, now))
+        if now.held_outside and not elsewhere and not changed_options(situation, sink):
+            folder = ", ".join(now.places)
+            problem = FILE_OUTSIDE_FOLDER.at(positions[sink], folder=folder, file=now.held_outside)
+            yield Finding(problem, sink=sink)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        positions = {sink.name: sink.position for sink in situation.spec.sinks}
-        for sink, now in situation.facts.items():
-            then = situation.stored.get(sink)
-            # Where the project was moved, or the path was changed, that is the error.
-            elsewhere = then is not None and bool(moved(then, now))
-            if now.held_outside and not elsewhere and not changed_options(situation, sink):
-                folder = ", ".join(now.places)
-                problem = FILE_OUTSIDE_FOLDER.at(positions[sink], folder=folder, file=now.held_outside)
-                yield Finding(problem, sink=sink)
 
-
-class OutputUnreadable(Rule):
-    """A file that is gone or damaged stops the readers of a folder; the query itself does not need it."""
-
-    entries = {OUTPUT_UNREADABLE: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-OUTPUT-UNREADABLE",
+    "What the sink `{sink}` wrote before can't be read: {says}.",
+    "The query can continue, but readers of {place} fail too: restore the file, or give the sink a new name "
+    "and a new output path.",
+    Severity.WARNING,
+    example="""
         $ headwater run pipeline.yml --until-idle
         $ rm out/part-*
         $ headwater run pipeline.yml --until-idle
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def output_unreadable(situation: Situation) -> Iterator[Match]:
+    """A file that is gone or damaged stops the readers of a folder; the query itself does not need it."""
+    positions = {sink.name: sink.position for sink in situation.spec.sinks}
+    for sink, now in situation.facts.items():
+        if changed_options(situation, sink):
+            continue
+        if now.held_unreadable and not now.held_outside:
+            place, says = ", ".join(now.places), now.held_unreadable
+            yield Match.at(positions[sink], sink=sink, place=place, says=says)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        positions = {sink.name: sink.position for sink in situation.spec.sinks}
-        for sink, now in situation.facts.items():
-            if changed_options(situation, sink):
-                continue
-            if now.held_unreadable and not now.held_outside:
-                place, says = ", ".join(now.places), now.held_unreadable
-                problem = OUTPUT_UNREADABLE.at(positions[sink], sink=sink, place=place, says=says)
-                yield Finding(problem, Severity.WARNING, sink)
 
-
-class FactsGone(Rule):
-    """Without the facts of the last start nothing tells whether the query is still the same."""
-
-    entries = {FACTS_GONE: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-FACTS-GONE",
+    "The query `{sink}` has a checkpoint ({checkpoint}) but no facts: its places, time zone and columns are "
+    "not compared with those of its last start.",
+    "Put facts/{sink}.json back, or see that they are as they were; frozen settings are taken from the "
+    "checkpoint.",
+    Severity.WARNING,
+    example="""
         $ headwater run pipeline.yml --until-idle
         $ rm -r .headwater/facts
         $ headwater run pipeline.yml --until-idle
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        positions = {sink.name: sink.position for sink in situation.spec.sinks}
-        for sink in situation.facts:
-            reached = situation.reached.get(sink)
-            if reached and sink not in situation.stored:
-                problem = FACTS_GONE.at(positions[sink], sink=sink, checkpoint=reached.checkpoint)
-                yield Finding(problem, Severity.WARNING, sink)
+    """,
+    lasting=False,
+)
+def facts_gone(situation: Situation) -> Iterator[Match]:
+    """Without the facts of the last start nothing tells whether the query is still the same."""
+    positions = {sink.name: sink.position for sink in situation.spec.sinks}
+    for sink in situation.facts:
+        reached = situation.reached.get(sink)
+        if reached and sink not in situation.stored:
+            yield Match.at(positions[sink], sink=sink, checkpoint=reached.checkpoint)

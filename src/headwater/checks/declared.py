@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.rule import Finding, Rule, Severity, Situation
+from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline_rule
 from headwater.connectors import sink_side, source_side
-from headwater.errors.catalogue.checks import SECRET_IN_CLEAR, SECRET_IN_SETTINGS
+from headwater.errors import Entry
 from headwater.errors.catalogue.connectors import (
     FILES_CSV_COLUMN,
     FILES_NO_COLUMNS,
     FILES_PARTITION_COLUMN,
     FILES_TEXT_COLUMN,
-    TABLE_NOT_QUERIED,
 )
 from headwater.errors.catalogue.kafka import (
-    COMPLETE_APPENDED,
-    FINISHED_DATA_ONLY,
-    FIRST_START_ONLY,
     KAFKA_AVRO_FIELD,
     KAFKA_AVRO_NAME,
     KAFKA_COLUMN_TYPE,
@@ -27,10 +23,7 @@ from headwater.errors.catalogue.kafka import (
     KAFKA_UNKNOWN_COLUMN,
 )
 from headwater.errors.catalogue.running import (
-    NOT_KNOWN_OFFLINE,
-    SECRET_NOT_SET,
     SINK_MODE,
-    UNUSED,
     WATERMARK_COLUMN,
     WATERMARK_TYPE,
     WITHIN_NO_WATERMARK,
@@ -41,54 +34,55 @@ from headwater.values import Position
 from headwater.values.secrets import masked
 
 
-class UnusedTable(Rule):
-    """A source or table that no sink reads does nothing; most often a name is misspelt somewhere."""
-
-    entries = {UNUSED: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-UNUSED",
+    "The {kind} `{name}` is read by no sink.",
+    "Take it out, or add a sink that reads it.",
+    Severity.WARNING,
+    example="""
         tables:
           large: SELECT * FROM orders WHERE amount > 10
         sinks:
           orders: {reads: orders, connector: console}
-    """
+    """,
+    whole=True,
+)
+def unused_table(situation: Situation) -> Iterator[Match]:
+    """A source or table that no sink reads does nothing; most often a name is misspelt somewhere."""
+    graph, spec = situation.graph, situation.spec
+    if None in graph.reads.values():
+        return
+    names = {name.lower(): name for name in spec.names}
+    used = set(graph.upstream(*(names[sink.reads.lower()] for sink in spec.sinks)))
+    for thing in spec.readable:
+        if thing.name not in used:
+            kind = "source" if thing in spec.sources else "table"
+            table = thing.name if kind == "table" else ""
+            yield Match.at(thing.position, table=table, kind=kind, name=thing.name)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        graph, spec = situation.graph, situation.spec
-        if None in graph.reads.values():
-            return
-        names = {name.lower(): name for name in spec.names}
-        used = set(graph.upstream(*(names[sink.reads.lower()] for sink in spec.sinks)))
-        for thing in spec.readable:
-            if thing.name not in used:
-                kind = "source" if thing in spec.sources else "table"
-                problem = UNUSED.at(thing.position, kind=kind, name=thing.name)
-                table = thing.name if kind == "table" else ""
-                yield Finding(problem, Severity.WARNING, table=table)
 
-
-class SinkMode(Rule):
-    """A connector takes some modes and no others, whatever the query does."""
-
-    entries = {SINK_MODE: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    entries={SINK_MODE: Severity.ERROR},
+    example="""
         sinks:
           totals: {reads: totals, connector: files, path: out/, format: json, mode: update}
-    """
-    asks_parts = True
+    """,
+)
+def sink_mode(situation: Situation) -> Iterator[Finding]:
+    """A connector takes some modes and no others, whatever the query does."""
+    for sink in situation.spec.sinks:
+        problem = mode_problem(sink)
+        if problem:
+            yield Finding(problem, sink=sink.name)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink in situation.spec.sinks:
-            problem = mode_problem(sink)
-            if problem:
-                yield Finding(problem, sink=sink.name)
 
-
-class CompleteAppended(Rule):
-    """Complete mode gives the whole result with each batch. A sink that only adds, such as a topic, holds
-    every such result one after the other, and grows with the number of batches."""
-
-    entries = {COMPLETE_APPENDED: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-COMPLETE-APPENDED",
+    "In complete mode the sink `{sink}` ({connector}) gets the whole result with each batch, and adds all "
+    "of it to what is there.",
+    "Use `mode: update`, which writes only what has changed; readers take the last message of each key.",
+    Severity.WARNING,
+    example="""
         sinks:
           totals:
             reads: totals
@@ -97,14 +91,14 @@ class CompleteAppended(Rule):
             topic: totals
             value: json
             mode: complete
-    """
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink in situation.spec.sinks:
-            if sink.mode is Mode.COMPLETE and sink_side(sink.connector).appends:
-                problem = COMPLETE_APPENDED.at(sink.at("mode"), sink=sink.name, connector=sink.connector)
-                yield Finding(problem, Severity.WARNING, sink.name)
+    """,
+)
+def complete_appended(situation: Situation) -> Iterator[Match]:
+    """Complete mode gives the whole result with each batch. A sink that only adds, such as a topic, holds
+    every such result one after the other, and grows with the number of batches."""
+    for sink in situation.spec.sinks:
+        if sink.mode is Mode.COMPLETE and sink_side(sink.connector).appends:
+            yield Match.at(sink.at("mode"), sink=sink.name, connector=sink.connector)
 
 
 def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
@@ -115,65 +109,70 @@ def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
             yield Finding(problem, Severity.WARNING, sink.name)
 
 
-class TableNotQueried(Rule):
-    """Commands can't query the table; a Python program that declares or loads the pipeline can."""
+TABLE_NOT_QUERIED = Entry(
+    "The rows of the sink `{sink}` are kept by the process of the run, and from the command line nobody can "
+    "query them.",
+    "Start the pipeline in Python and use `run.sql(…)`, or use a `files` or `console` sink.",
+    code="HW-TABLE-NOT-QUERIED",
+)
 
-    entries = {TABLE_NOT_QUERIED: Severity.WARNING}
-    example = """
+
+@pipeline_rule(
+    entries={TABLE_NOT_QUERIED: Severity.WARNING},
+    example="""
         sinks:
           totals: {reads: totals, connector: memory, mode: complete}
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def table_not_queried(situation: Situation) -> Iterator[Finding]:
+    """Commands can't query the table; a Python program that declares or loads the pipeline can."""
+    if not situation.spec.in_program:
+        yield from unqueried(situation.spec)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        if not situation.spec.in_program:
-            yield from unqueried(situation.spec)
 
-
-class SecretNotSet(Rule):
-    """A secret that is not set here may well be set where the pipeline runs; the run itself refuses."""
-
-    entries = {SECRET_NOT_SET: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-SECRET-NOT-SET",
+    "The secret `{name}` is not set here; the run will need it.",
+    "Set it before the run: `export {name}=…`, or `export {name}_FILE=` the path of a file that holds it.",
+    Severity.WARNING,
+    example="""
         sources:
           ticks: {connector: rate, options: {key: "${secret:NOT_SET_HERE}"}}
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def secret_not_set(situation: Situation) -> Iterator[Match]:
+    """A secret that is not set here may well be set where the pipeline runs; the run itself refuses."""
+    for thing in situation.spec.connected:
+        for name, place in missing_secrets(thing, situation.environ):
+            yield Match.at(place, name=name)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for thing in situation.spec.connected:
-            for name, place in missing_secrets(thing, situation.environ):
-                yield Finding(SECRET_NOT_SET.at(place, name=name), Severity.WARNING)
 
-
-class NotKnownOffline(Rule):
-    """SQL that only Spark's own parser reads; without Spark it is unknown, never an error."""
-
-    entries = {NOT_KNOWN_OFFLINE: Severity.ADVICE}
-    example = """
+@pipeline_rule(
+    "HW-NOT-KNOWN-OFFLINE",
+    "The SQL of the table `{name}` can't be read without Spark.",
+    "Nothing to do: the full check (`headwater check`) reads it.",
+    Severity.ADVICE,
+    example="""
         tables:
           parts: SELECT raw:order.id FROM orders
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for table in situation.spec.tables:
-            if situation.graph.reads.get(table.name) is None:
-                problem = NOT_KNOWN_OFFLINE.at(table.position, name=table.name)
-                yield Finding(problem, Severity.ADVICE, table=table.name)
+    """,
+    lasting=False,
+)
+def not_known_offline(situation: Situation) -> Iterator[Match]:
+    """SQL that only Spark's own parser reads; without Spark it is unknown, never an error."""
+    for table in situation.spec.tables:
+        if situation.graph.reads.get(table.name) is None:
+            yield Match.at(table.position, table=table.name, name=table.name)
 
 
 # What is wrong with columns that a declaration names, told from columns and types that are known.
 
 
-class WatermarkColumn(Rule):
-    """A watermark needs a column with a time; where a source says its columns, no Spark is needed to see."""
-
-    entries = {WATERMARK_COLUMN: Severity.ERROR, WATERMARK_TYPE: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    entries={WATERMARK_COLUMN: Severity.ERROR, WATERMARK_TYPE: Severity.ERROR},
+    example="""
         sources:
           orders:
             connector: files
@@ -181,48 +180,46 @@ class WatermarkColumn(Rule):
             format: json
             schema: {id: int, at: string}
             watermark: {column: at, delay: 10 minutes}
-    """
-    asks_parts = True
+    """,
+)
+def watermark_column(situation: Situation) -> Iterator[Finding]:
+    """A watermark needs a column with a time; where a source says its columns, no Spark is needed to see."""
+    for source in situation.spec.sources:
+        columns = columns_of(source) if source.watermark else None
+        problem = watermark_problem(source, columns) if columns is not None else None
+        if problem:
+            yield Finding(problem)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source in situation.spec.sources:
-            columns = columns_of(source) if source.watermark else None
-            problem = watermark_problem(source, columns) if columns is not None else None
-            if problem:
-                yield Finding(problem)
 
-
-class WithinNoWatermark(Rule):
-    """`within: watermark` needs a watermark above; SQL and Python tables may make one: they are trusted."""
-
-    entries = {WITHIN_NO_WATERMARK: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    entries={WITHIN_NO_WATERMARK: Severity.ERROR},
+    example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, at: timestamp}}
         tables:
           once: {reads: orders, distinct: id, within: watermark}
-    """
+    """,
+    whole=True,
+)
+def within_no_watermark(situation: Situation) -> Iterator[Finding]:
+    """`within: watermark` needs a watermark above; SQL and Python tables may make one: they are trusted."""
+    tables = {table.name.lower(): table for table in situation.spec.tables}
+    sources = {source.name.lower(): source for source in situation.spec.sources}
+    # Where Spark has been asked, the rule over its facts knows more.
+    for table in () if situation.facts else situation.spec.tables:
+        if table.distinct is None or not table.distinct.within_watermark:
+            continue
+        read = table.distinct.reads.lower()
+        while read in tables and not tables[read].watermark and (inner := tables[read].distinct):
+            read = inner.reads.lower()
+        if read in sources and not sources[read].watermark and not sources[read].static:
+            source = f"`{sources[read].name}`"
+            problem = WITHIN_NO_WATERMARK.at(table.distinct.position, name=table.name, source=source)
+            yield Finding(problem, table=table.name)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        tables = {table.name.lower(): table for table in situation.spec.tables}
-        sources = {source.name.lower(): source for source in situation.spec.sources}
-        # Where Spark has been asked, the rule over its facts knows more.
-        for table in () if situation.facts else situation.spec.tables:
-            if table.distinct is None or not table.distinct.within_watermark:
-                continue
-            read = table.distinct.reads.lower()
-            while read in tables and not tables[read].watermark and (inner := tables[read].distinct):
-                read = inner.reads.lower()
-            if read in sources and not sources[read].watermark and not sources[read].static:
-                source = f"`{sources[read].name}`"
-                problem = WITHIN_NO_WATERMARK.at(table.distinct.position, name=table.name, source=source)
-                yield Finding(problem, table=table.name)
 
-
-class SinkColumns(Rule):
-    """A sink that reads a source directly gets its columns; what the sink has against them is known early."""
-
-    entries = {
+@pipeline_rule(
+    entries={
         FILES_PARTITION_COLUMN: Severity.ERROR,
         FILES_NO_COLUMNS: Severity.ERROR,
         FILES_TEXT_COLUMN: Severity.ERROR,
@@ -234,54 +231,68 @@ class SinkColumns(Rule):
         KAFKA_NO_TOPIC: Severity.ERROR,
         KAFKA_NO_VALUE: Severity.ERROR,
         KAFKA_UNKNOWN_COLUMN: Severity.ERROR,
-    }
-    example = """
+    },
+    example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, shop: string}}
         sinks:
           orders: {reads: orders, connector: files, path: out/, format: parquet, partition_by: day}
-    """
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        sources = {source.name.lower(): source for source in situation.spec.sources if not source.static}
-        for sink in situation.spec.sinks:
-            side, source = sink_side(sink.connector), sources.get(sink.reads.lower())
-            # In a mode that it does not take, the sink is not asked about rows.
-            columns = columns_of(source) if source and sink.mode.value in side.modes else None
-            for problem in side.problems(sink, columns) if columns is not None else ():
-                yield Finding(problem, sink=sink.name)
+    """,
+)
+def sink_columns(situation: Situation) -> Iterator[Finding]:
+    """A sink that reads a source directly gets its columns; what the sink has against them is known early."""
+    sources = {source.name.lower(): source for source in situation.spec.sources if not source.static}
+    for sink in situation.spec.sinks:
+        side, source = sink_side(sink.connector), sources.get(sink.reads.lower())
+        # In a mode that it does not take, the sink is not asked about rows.
+        columns = columns_of(source) if source and sink.mode.value in side.modes else None
+        for problem in side.problems(sink, columns) if columns is not None else ():
+            yield Finding(problem, sink=sink.name)
 
 
 # Secrets that stand in a pipeline file for everybody to read.
 
 
-class SecretInClear(Rule):
-    """A password in a pipeline file is in the version control, in facts, plans and logs. `${secret:NAME}`
-    is looked up when it is needed and shown nowhere."""
+SECRET_IN_CLEAR = Entry(
+    "The value of `{key}` in {where} is a secret in clear: it is stored, shown and logged like any other "
+    "text.",
+    "Write it under `options:` as `${{secret:NAME}}` (in Python `hw.secret('NAME')`) and set the environment "
+    "variable NAME, or NAME_FILE for a file that holds it.",
+    code="HW-SECRET-IN-CLEAR",
+)
+SECRET_IN_SETTINGS = Entry(
+    "The setting `{key}` of Spark is a secret in clear, and settings are stored, shown and sent to every "
+    "executor.",
+    "Take it out of the file: let the store's own means bring it (a credential provider, a role of the "
+    "machine, `spark-defaults.conf` readable by the user alone).",
+    code="HW-SECRET-IN-SETTINGS",
+)
 
-    asks_parts = True
-    entries = {SECRET_IN_CLEAR: Severity.WARNING, SECRET_IN_SETTINGS: Severity.WARNING}
-    example = """
+
+@pipeline_rule(
+    entries={SECRET_IN_CLEAR: Severity.WARNING, SECRET_IN_SETTINGS: Severity.WARNING},
+    example="""
         sources:
           orders:
             connector: python
             class: feeds.py:Orders
             options: {api_token: 4f9d2c}   # api_token: "${secret:ORDERS_TOKEN}"
-    """
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        spec = situation.spec
-        for thing in spec.connected:
-            kind = "source" if isinstance(thing, SourceSpec) else "sink"
-            for key, value, place in _texts(thing):
-                if is_clear_secret(key, value):
-                    where = f"the {kind} `{thing.name}`"
-                    problem = SECRET_IN_CLEAR.at(place, key=key, where=where)
-                    yield Finding(problem, Severity.WARNING, thing.name if kind == "sink" else "")
-        for key, value in spec.spark.items():
+    """,
+)
+def secret_in_clear(situation: Situation) -> Iterator[Finding]:
+    """A password in a pipeline file is in the version control, in facts, plans and logs. `${secret:NAME}`
+    is looked up when it is needed and shown nowhere."""
+    spec = situation.spec
+    for thing in spec.connected:
+        kind = "source" if isinstance(thing, SourceSpec) else "sink"
+        for key, value, place in _texts(thing):
             if is_clear_secret(key, value):
-                yield Finding(SECRET_IN_SETTINGS.at(spec.at("spark", key), key=key), Severity.WARNING)
+                where = f"the {kind} `{thing.name}`"
+                problem = SECRET_IN_CLEAR.at(place, key=key, where=where)
+                yield Finding(problem, Severity.WARNING, thing.name if kind == "sink" else "")
+    for key, value in spec.spark.items():
+        if is_clear_secret(key, value):
+            yield Finding(SECRET_IN_SETTINGS.at(spec.at("spark", key), key=key), Severity.WARNING)
 
 
 def is_clear_secret(key: str, value: str) -> bool:
@@ -303,48 +314,50 @@ def _texts(thing: SourceSpec | SinkSpec) -> Iterator[tuple[str, str, Position | 
 # A rule over keys that count at a first start only.
 
 
-class FirstStartOnly(Rule):
-    """Where a source starts counts where no checkpoint says how far was read: later starts go on from there,
-    whatever the key says by then."""
-
-    entries = {FIRST_START_ONLY: Severity.ADVICE}
-    example = """
+@pipeline_rule(
+    "HW-FIRST-START-ONLY",
+    "`{key}` of the source `{source}` counts at a first start only: {sinks} goes on from its checkpoint.",
+    "Nothing is to be done. To start there all the same, give the sink another name, or remove its "
+    "checkpoint.",
+    Severity.ADVICE,
+    example="""
         sources:
           clicks: {connector: kafka, servers: "kafka:9092", topic: clicks, start: latest}   # it was earliest
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        graph, spec = situation.graph, situation.spec
-        for source in spec.sources if None not in graph.reads.values() else ():
-            keys = source_side(source.connector).first_start_keys
-            written = [key for key in keys if (key,) in source.places]
-            readers = graph.readers(source.name)
-            going_on = [sink.name for sink in readers if sink.name in situation.reached]
-            for key in written if going_on and not source.static else ():
-                sinks = ", ".join(f"`{name}`" for name in going_on)
-                problem = FIRST_START_ONLY.at(source.at(key), key=key, source=source.name, sinks=sinks)
-                yield Finding(problem, Severity.ADVICE)
+    """,
+    lasting=False,
+)
+def first_start_only(situation: Situation) -> Iterator[Match]:
+    """Where a source starts counts where no checkpoint says how far was read: later starts go on from there,
+    whatever the key says by then."""
+    graph, spec = situation.graph, situation.spec
+    for source in spec.sources if None not in graph.reads.values() else ():
+        keys = source_side(source.connector).first_start_keys
+        written = [key for key in keys if (key,) in source.places]
+        readers = graph.readers(source.name)
+        going_on = [sink.name for sink in readers if sink.name in situation.reached]
+        for key in written if going_on and not source.static else ():
+            sinks = ", ".join(f"`{name}`" for name in going_on)
+            yield Match.at(source.at(key), key=key, source=source.name, sinks=sinks)
 
 
 # A rule over keys that count for finished data only.
 
 
-class FinishedDataOnly(Rule):
-    """A stream has no end: where reading ends counts for a static source, and under `run --batch`."""
-
-    entries = {FINISHED_DATA_ONLY: Severity.ADVICE}
-    example = """
+@pipeline_rule(
+    "HW-FINISHED-DATA-ONLY",
+    "`{key}` of the source `{source}` counts for finished data only (`run --batch`, `static: true`): a "
+    "stream goes on.",
+    "Nothing is to be done if it is there for `run --batch`; else leave `{key}` out.",
+    Severity.ADVICE,
+    example="""
         sources:
           clicks: {connector: kafka, servers: "kafka:9092", topic: clicks, end: {time: "2026-01-31"}}
-    """
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source in situation.spec.sources:
-            keys = source_side(source.connector).batch_keys
-            for key in keys if not source.static else ():
-                if (key,) in source.places:
-                    problem = FINISHED_DATA_ONLY.at(source.at(key), key=key, source=source.name)
-                    yield Finding(problem, Severity.ADVICE)
+    """,
+)
+def finished_data_only(situation: Situation) -> Iterator[Match]:
+    """A stream has no end: where reading ends counts for a static source, and under `run --batch`."""
+    for source in situation.spec.sources:
+        keys = source_side(source.connector).batch_keys
+        for key in keys if not source.static else ():
+            if (key,) in source.places:
+                yield Match.at(source.at(key), key=key, source=source.name)

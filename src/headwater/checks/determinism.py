@@ -5,90 +5,100 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.checks.guarantees import Differs, Sort, differing, is_kept, is_kept_once
-from headwater.checks.rule import Finding, Query, QueryRule, Rule, Severity, Situation
+from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, rule
 from headwater.connectors import sink_side, source_side
-from headwater.errors.catalogue.checks import (
-    EVENT_TIME_NOT_REPEATABLE,
-    NOT_REPEATABLE,
-    NOT_REPLAYABLE,
-    NOT_REPLAYABLE_CHECKPOINT,
-    NOT_REPLAYABLE_SHARED,
-    ORDER_DECIDES,
-    STATE_NOT_REPEATABLE,
-)
+from headwater.errors import Entry
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.plan.predicates import passing_sources
 
 _GRAVE = (Sort.RANDOM, Sort.TASKS)
 
 
-class NotRepeatable(QueryRule):
-    """After a crash a batch runs again, and an exactly-once sink counts on getting the same rows again. A
-    random number, a clock or a function marked as non-deterministic gives others. Where its value reaches
-    state, what was written and what the state holds can disagree: in every sink that keeps rows, also one
-    that may get a batch twice."""
+NOT_REPEATABLE = Entry(
+    "{what} gives another value when a batch runs again after a crash ({why}), so the sink `{sink}` "
+    "({connector}) is not exactly once.",
+    "{hint}",
+    code="HW-NOT-REPEATABLE",
+)
+STATE_NOT_REPEATABLE = Entry(
+    "{what} reaches the state of the query and gives another value when a batch runs again after a crash "
+    "({why}): what the sink `{sink}` ({connector}) got before the crash and what the state holds after it "
+    "may disagree, and whoever reads the sink can miss rows or see them twice.",
+    "{hint}",
+    code="HW-STATE-NOT-REPEATABLE",
+)
 
-    entries = {NOT_REPEATABLE: Severity.WARNING, STATE_NOT_REPEATABLE: Severity.WARNING}
-    example = """
+
+@rule(
+    entries={NOT_REPEATABLE: Severity.WARNING, STATE_NOT_REPEATABLE: Severity.WARNING},
+    example="""
         tables:
           tagged: SELECT uuid() AS id, page FROM clicks
         sinks:
           tagged: {reads: tagged, connector: files, path: out/, format: json}
-    """
+    """,
+)
+def not_repeatable(query: Query) -> Iterator[Finding]:
+    """After a crash a batch runs again, and an exactly-once sink counts on getting the same rows again. A
+    random number, a clock or a function marked as non-deterministic gives others. Where its value reaches
+    state, what was written and what the state holds can disagree: in every sink that keeps rows, also one
+    that may get a batch twice."""
+    facts = query.facts
+    for each in differing(facts):
+        reaches = isinstance(each.step, Expression) and each.step.stateful_input
+        matters = is_kept(facts) if reaches else is_kept_once(facts)
+        if not matters or each.sort is Sort.ORDER or _of_event_time(each):
+            continue
+        problem = (STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE).at(
+            query.where(each.step),
+            what=each.what,
+            why=each.why,
+            sink=facts.sink,
+            connector=facts.connector,
+            hint=each.instead,
+        )
+        yield Finding(problem, Severity.WARNING, facts.sink, each.step.table)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        for each in differing(facts):
-            reaches = isinstance(each.step, Expression) and each.step.stateful_input
-            matters = is_kept(facts) if reaches else is_kept_once(facts)
-            if not matters or each.sort is Sort.ORDER or _of_event_time(each):
-                continue
-            problem = (STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE).at(
-                query.where(each.step),
-                what=each.what,
-                why=each.why,
-                sink=facts.sink,
-                connector=facts.connector,
-                hint=each.instead,
-            )
-            yield Finding(problem, Severity.WARNING, facts.sink, each.step.table)
 
-
-class EventTimeNotRepeatable(QueryRule):
-    """A watermark follows the greatest event time. Made from random numbers or a clock, it drops other rows
-    as late in each attempt; Spark runs it without a word."""
-
-    entries = {EVENT_TIME_NOT_REPEATABLE: Severity.ERROR}
-    example = """
+@rule(
+    "HW-EVENT-TIME-NOT-REPEATABLE",
+    "A watermark stands on a column that is made from {what}, which gives another value each time ({why}): "
+    "which rows are late, and into which window a row falls, is then left to chance.",
+    "Put the watermark on a time that the rows bring with them, or on `current_timestamp()` for the time at "
+    "which they come in.",
+    example="""
         tables:
           spread:
             sql: SELECT page, at + make_interval(0, 0, 0, 0, 0, 0, rand() * 60) AS at FROM clicks
             watermark: {column: at, delay: 10 minutes}
-    """
+    """,
+)
+def event_time_not_repeatable(query: Query) -> Iterator[Match]:
+    """A watermark follows the greatest event time. Made from random numbers or a clock, it drops other rows
+    as late in each attempt; Spark runs it without a word."""
+    for each in filter(_of_event_time, differing(query.facts)):
+        severity = Severity.ERROR if each.sort in _GRAVE else Severity.WARNING
+        # A function may be marked only to keep Spark from calling it twice.
+        yield query.match(each.step, what=each.what, why=each.why, severity=severity, acceptable=True)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for each in filter(_of_event_time, differing(query.facts)):
-            problem = EVENT_TIME_NOT_REPEATABLE.at(query.where(each.step), what=each.what, why=each.why)
-            severity = Severity.ERROR if each.sort in _GRAVE else Severity.WARNING
-            # A function may be marked only to keep Spark from calling it twice.
-            yield Finding(problem, severity, query.facts.sink, each.step.table, acceptable=True)
 
-
-class OrderDecides(QueryRule):
-    """`first`, `last` and texts put together take rows as they come. Within a batch that order is not
-    fixed: the same rows can give another value, after a crash or on another cluster."""
-
-    entries = {ORDER_DECIDES: Severity.ADVICE}
-    example = """
+@rule(
+    "HW-ORDER-DECIDES",
+    "{what} depends on the order of the rows, and a stream promises none within a batch: a batch that runs "
+    "again may give another value.",
+    "{hint}",
+    Severity.ADVICE,
+    example="""
         tables:
           latest: SELECT id, last(status) AS status FROM orders GROUP BY id
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for each in differing(query.facts):
-            if each.sort is Sort.ORDER and _is_aggregation(each.step) and "any_value" not in each.what:
-                problem = ORDER_DECIDES.at(query.where(each.step), what=each.what, hint=each.instead)
-                yield Finding(problem, Severity.ADVICE, query.facts.sink, each.step.table)
+    """,
+)
+def order_decides(query: Query) -> Iterator[Match]:
+    """`first`, `last` and texts put together take rows as they come. Within a batch that order is not
+    fixed: the same rows can give another value, after a crash or on another cluster."""
+    for each in differing(query.facts):
+        if each.sort is Sort.ORDER and _is_aggregation(each.step) and "any_value" not in each.what:
+            yield query.match(each.step, what=each.what, hint=each.instead)
 
 
 def _of_event_time(each: Differs) -> bool:
@@ -102,77 +112,72 @@ def _is_aggregation(step: Expression | Operator) -> bool:
 # Rules about sources whose rows can't be read a second time.
 
 
-class NotReplayable(Rule):
-    """After a crash a batch is read again, and some sources can't give its rows a second time."""
-
-    entries = {NOT_REPLAYABLE: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-NOT-REPLAYABLE",
+    "The rows of the source `{name}` ({connector}) can't be read again: what a batch that fails had taken, "
+    "and what is sent while nothing runs, is lost.",
+    "Good for trying things out; for rows that count, read a source that keeps them, such as `files`.",
+    Severity.WARNING,
+    example="""
         sources:
           lines: {connector: socket, host: localhost, port: 9999}
-    """
-    asks_parts = True
+    """,
+)
+def not_replayable(situation: Situation) -> Iterator[Match]:
+    """After a crash a batch is read again, and some sources can't give its rows a second time."""
+    for source in passing_sources(situation.spec):
+        yield Match.at(source.position, name=source.name, connector=source.connector)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source in passing_sources(situation.spec):
-            problem = NOT_REPLAYABLE.at(source.position, name=source.name, connector=source.connector)
-            yield Finding(problem, Severity.WARNING)
 
-
-class NotReplayableShared(Rule):
-    """Each sink reads its sources by itself; where rows come only once, each would get another part."""
-
-    entries = {NOT_REPLAYABLE_SHARED: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    "HW-NOT-REPLAYABLE-SHARED",
+    "The sinks {sinks} all read the source `{name}` ({connector}), and each would get other rows.",
+    "Leave one of them; or let one `files` sink store the rows, and read its folder in another pipeline.",
+    example="""
         sources:
           lines: {connector: socket, host: localhost, port: 9999}
         sinks:
           shown: {reads: lines, connector: console}
           kept: {reads: lines, connector: files, path: kept/, format: text}
-    """
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source in passing_sources(situation.spec):
-            # A table that sets rows aside is refused by a rule of its own.
-            sinks = [sink for sink in situation.graph.readers(source.name) if not sink.sets_aside]
-            if len(sinks) > 1:
-                shown = ", ".join(f"`{sink.name}`" for sink in sinks)
-                yield Finding(
-                    NOT_REPLAYABLE_SHARED.at(
-                        source.position, name=source.name, connector=source.connector, sinks=shown
-                    )
-                )
+    """,
+)
+def not_replayable_shared(situation: Situation) -> Iterator[Match]:
+    """Each sink reads its sources by itself; where rows come only once, each would get another part."""
+    for source in passing_sources(situation.spec):
+        # A table that sets rows aside is refused by a rule of its own.
+        sinks = [sink for sink in situation.graph.readers(source.name) if not sink.sets_aside]
+        if len(sinks) > 1:
+            shown = ", ".join(f"`{sink.name}`" for sink in sinks)
+            yield Match.at(source.position, name=source.name, connector=source.connector, sinks=shown)
 
 
-class NotReplayableCheckpoint(Rule):
-    """A checkpoint says how far a source was read; one that counts anew at each start can't go on there."""
-
-    entries = {NOT_REPLAYABLE_CHECKPOINT: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    "HW-NOT-REPLAYABLE-CHECKPOINT",
+    "The query `{sink}` can't go on from its checkpoint: the source `{name}` ({connector}) begins anew at "
+    "each start.",
+    "Begin anew: remove {checkpoint}, and what a `files` sink wrote with it.",
+    example="""
         sources:
           lines: {connector: socket, host: localhost, port: 9999}
         sinks:
           kept: {reads: lines, connector: files, path: kept/, format: text}   # and it ran before
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source in situation.spec.sources:
-            can_resume = source_side(source.connector).can_resume
-            for sink in [] if source.static else situation.graph.readers(source.name):
-                # A sink that lives in one process begins anew, too.
-                anew = sink_side(sink.connector).in_process
-                reached = None if anew else situation.reached.get(sink.name)
-                # Which of the offsets is this source's, the checkpoint does not say.
-                if reached and not all(map(can_resume, reached.offsets)):
-                    yield Finding(
-                        NOT_REPLAYABLE_CHECKPOINT.at(
-                            source.position,
-                            sink=sink.name,
-                            name=source.name,
-                            connector=source.connector,
-                            checkpoint=reached.checkpoint,
-                        ),
-                        sink=sink.name,
-                    )
+    """,
+    lasting=False,
+)
+def not_replayable_checkpoint(situation: Situation) -> Iterator[Match]:
+    """A checkpoint says how far a source was read; one that counts anew at each start can't go on there."""
+    for source in situation.spec.sources:
+        can_resume = source_side(source.connector).can_resume
+        for sink in [] if source.static else situation.graph.readers(source.name):
+            # A sink that lives in one process begins anew, too.
+            anew = sink_side(sink.connector).in_process
+            reached = None if anew else situation.reached.get(sink.name)
+            # Which of the offsets is this source's, the checkpoint does not say.
+            if reached and not all(map(can_resume, reached.offsets)):
+                yield Match.at(
+                    source.position,
+                    sink=sink.name,
+                    name=source.name,
+                    connector=source.connector,
+                    checkpoint=reached.checkpoint,
+                )

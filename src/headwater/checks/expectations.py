@@ -9,19 +9,10 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from headwater.checkpoint import Read
-from headwater.checks.rule import Finding, Rule, Severity, Situation
+from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline_rule
 from headwater.connectors import source_side
-from headwater.errors import Problem
-from headwater.errors.catalogue.pipelines import (
-    EXPECTATION_COLUMN,
-    EXPECTATION_NOT_REPLAYABLE,
-    EXPECTATION_NOT_SETTLED,
-    EXPECTATION_REFRESHED,
-    EXPECTATION_STATEFUL,
-    EXPECTATION_STATIC,
-    EXPECTATION_SYNTAX,
-)
-from headwater.errors.catalogue.quarantine import FED_BEFORE, JUDGED_APART
+from headwater.errors import Entry, Problem
+from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN, EXPECTATION_SYNTAX
 from headwater.errors.problems import shown_file
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.graph import NotAQuery, parsed_query
@@ -83,60 +74,91 @@ def _all_of(spec: PipelineSpec, query: exp.Select, readers: frozenset[str]) -> l
     return known_columns(spec, table.name, readers)
 
 
-class ExpectationCondition(Rule):
-    """A condition that can't be read, or asks for a column that is not there: no Spark is needed to see."""
-
-    entries = {EXPECTATION_SYNTAX: Severity.ERROR, EXPECTATION_COLUMN: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    entries={EXPECTATION_SYNTAX: Severity.ERROR, EXPECTATION_COLUMN: Severity.ERROR},
+    example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, cost: double}}
         tables:
           priced: {sql: SELECT * FROM orders, expect: {paid: costs >= 0}}
-    """
-    asks_parts = True
+    """,
+)
+def expectation_condition(situation: Situation) -> Iterator[Finding]:
+    """A condition that can't be read, or asks for a column that is not there: no Spark is needed to see."""
+    for table in (each for each in situation.spec.tables if each.expect):
+        columns = known_columns(situation.spec, table.name)
+        for each in table.expect:
+            problem = condition_problem(table, each)
+            if problem is None and columns is not None:
+                problem = column_problem(table, each, columns)
+            if problem:
+                yield Finding(problem, table=table.name)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for table in (each for each in situation.spec.tables if each.expect):
-            columns = known_columns(situation.spec, table.name)
-            for each in table.expect:
-                problem = condition_problem(table, each)
-                if problem is None and columns is not None:
-                    problem = column_problem(table, each, columns)
-                if problem:
-                    yield Finding(problem, table=table.name)
+
+EXPECTATION_NOT_REPLAYABLE = Entry(
+    "The table `{table}` sets rows aside, which takes a query of its own, but its source `{source}` "
+    "({connector}) gives each row to one query only.",
+    "Write `else: drop` or `else: fail` at the expectation `{expectation}`, or take a source that keeps its "
+    "rows, such as files or Kafka.",
+    code="HW-EXPECTATION-NOT-REPLAYABLE",
+)
+EXPECTATION_STATEFUL = Entry(
+    "The table `{table}` sets rows aside, but its rows come out of {operator}, which keeps state: the query "
+    "that sets them aside would keep it all a second time, and may see other results.",
+    "Let a table below {operator} set rows aside, or write `else: drop` or `else: fail` at the expectation "
+    "`{expectation}`.",
+    code="HW-EXPECTATION-STATEFUL",
+)
+EXPECTATION_NOT_SETTLED = Entry(
+    "The table `{table}` sets rows aside, but `{part}` may be another value in the query that sets them "
+    "aside: a row could go on and be set aside as well, or neither.",
+    "Judge by columns that a row brings along, or write `else: drop` at the expectation `{expectation}`.",
+    code="HW-EXPECTATION-NOT-SETTLED",
+)
+EXPECTATION_STATIC = Entry(
+    "The table `{table}` sets rows aside, but it reads no stream, and only a stream sets rows aside.",
+    "Write `else: drop` or `else: fail` at the expectation `{expectation}`.",
+    code="HW-EXPECTATION-STATIC",
+)
+EXPECTATION_REFRESHED = Entry(
+    "The table `{table}` sets rows aside, and its static source `{source}` is refreshed ({refresh}): the "
+    "query that sets rows aside may see other rows of it, so that a row could go on and be set aside as "
+    "well, or neither.",
+    "Write `refresh: never` at the source `{source}`, or judge by columns that don't come from it, or write "
+    "`else: drop` at the expectation `{expectation}`.",
+    code="HW-EXPECTATION-REFRESHED",
+)
 
 
-class ExpectationSetsAside(Rule):
-    """Rows are set aside by a query of their own, which has to see the same rows and judge them alike."""
-
-    entries = {
+@pipeline_rule(
+    entries={
         EXPECTATION_NOT_REPLAYABLE: Severity.ERROR,
         EXPECTATION_STATEFUL: Severity.ERROR,
         EXPECTATION_NOT_SETTLED: Severity.ERROR,
         EXPECTATION_STATIC: Severity.ERROR,
         EXPECTATION_REFRESHED: Severity.WARNING,
-    }
-    example = """
+    },
+    example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, cost: double}}
         tables:
           once: {reads: orders, distinct: id, expect: {paid: {check: cost >= 0, else: quarantine}}}
-    """
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for table in situation.spec.tables:
-            each = next((each for each in table.expect if each.otherwise is Otherwise.QUARANTINE), None)
-            facts = situation.facts.get(quarantine_of(table.name))
-            for problem in _against(situation.spec, situation.graph, table, each, facts) if each else ():
-                yield Finding(problem, table=table.name)
-            for problem in _refreshed(situation.spec, situation.graph, table, each) if each else ():
-                yield Finding(problem, Severity.WARNING, table=table.name)
+    """,
+)
+def expectation_sets_aside(situation: Situation) -> Iterator[Finding]:
+    """Rows are set aside by a query of their own, which has to see the same rows and judge them alike."""
+    for table in situation.spec.tables:
+        each = next((each for each in table.expect if each.otherwise is Otherwise.QUARANTINE), None)
+        facts = situation.facts.get(quarantine_of(table.name))
+        for problem in _against(situation.spec, situation.graph, table, each, facts) if each else ():
+            yield Finding(problem, table=table.name)
+        for problem in _refreshed(situation.spec, situation.graph, table, each) if each else ():
+            yield Finding(problem, Severity.WARNING, table=table.name)
 
 
 def refused_quarantines(findings: Iterable[Finding]) -> set[str]:
     """The queries that would set rows aside, of the tables that can't."""
-    refused = {entry for entry, how in ExpectationSetsAside.entries.items() if how is Severity.ERROR}
+    refused = {entry for entry, how in expectation_sets_aside.entries.items() if how is Severity.ERROR}
     return {quarantine_of(each.table) for each in findings if each.problem.entry in refused}
 
 
@@ -181,12 +203,15 @@ def _streamed(spec: PipelineSpec, graph: Graph, table: TableSpec) -> list[Source
 # A rule about rows that are judged in another way while queries stand at different places.
 
 
-class JudgedApart(Rule):
-    """Each query reads a source by itself. A row that one has left out as bad, and that another one now reads
-    as good, is missing in the first; if the other one is the quarantine, it is not set aside either."""
-
-    entries = {JUDGED_APART: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-JUDGED-APART",
+    "`{name}` judges its rows in another way than at the last start, and the queries that read it stand at "
+    "different places, as far as can be told: {queries}. Of the rows between these places, one that was bad "
+    "before can be lost, or come twice when it is fed again.",
+    "Put the old definition back, let all queries read equally far (`headwater run {file} --until-idle`), "
+    "then change it.",
+    Severity.WARNING,
+    example="""
         sources:
           orders:
             connector: files
@@ -194,20 +219,20 @@ class JudgedApart(Rule):
             format: json
             schema: {id: int, cost: double}   # cost was int, and `quarantine.orders` has not read all files
             bad_rows: quarantine
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        file = shown_file(situation.spec.declared_in) or "FILE"
-        for declared in situation.spec.readable:
-            readers = _begun(situation, declared.name)
-            if not any(_changed(situation, sink, declared.name) for sink in readers):
-                continue
-            if _apart(situation, readers, declared.name):
-                queries = ", ".join(f"`{sink}`" for sink in readers)
-                problem = JUDGED_APART.at(declared.position, name=declared.name, queries=queries, file=file)
-                yield Finding(problem, Severity.WARNING)
+    """,
+    lasting=False,
+)
+def judged_apart(situation: Situation) -> Iterator[Match]:
+    """Each query reads a source by itself. A row that one has left out as bad, and that another one now reads
+    as good, is missing in the first; if the other one is the quarantine, it is not set aside either."""
+    file = shown_file(situation.spec.declared_in) or "FILE"
+    for declared in situation.spec.readable:
+        readers = _begun(situation, declared.name)
+        if not any(_changed(situation, sink, declared.name) for sink in readers):
+            continue
+        if _apart(situation, readers, declared.name):
+            queries = ", ".join(f"`{sink}`" for sink in readers)
+            yield Match.at(declared.position, name=declared.name, queries=queries, file=file)
 
 
 def _begun(situation: Situation, name: str) -> list[str]:
@@ -241,27 +266,29 @@ def _apart(situation: Situation, readers: list[str], name: str) -> bool:
 # Rules about rows that were set aside and are fed again.
 
 
-class FedBefore(Rule):
-    """A new query begins with all rows of its source, and with those that were fed again before it: a row
-    that can be read at its first place by now comes to it twice."""
-
-    entries = {FED_BEFORE: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-FED-BEFORE",
+    "The query of `{sink}` begins anew and reads rows of `{source}` that were fed again before: those that "
+    "can be read at their first place by now come twice.",
+    "Where that matters, drop repeats with a table (`distinct:`), or start the whole pipeline anew with "
+    "another run folder (`folder:`) and other output folders.",
+    Severity.WARNING,
+    example="""
         sources:
           orders:   # 3 rows were fed again by `headwater quarantine replay`
             {connector: files, path: orders/, format: json, schema: {id: int}, bad_rows: quarantine}
         sinks:
           added_later: {reads: orders, connector: console}
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        sinks = {sink.name: sink for sink in situation.spec.sinks}
-        for name, facts in situation.facts.items():
-            if name in situation.stored or name in situation.reached:
-                continue
-            fed = [each.name for each in situation.spec.readable if fed_again(each.name) in facts.inputs]
-            for source in fed:
-                problem = FED_BEFORE.at(sinks[name].position, sink=name, source=source)
-                yield Finding(problem, Severity.WARNING, name)
+    """,
+    lasting=False,
+)
+def fed_before(situation: Situation) -> Iterator[Match]:
+    """A new query begins with all rows of its source, and with those that were fed again before it: a row
+    that can be read at its first place by now comes to it twice."""
+    sinks = {sink.name: sink for sink in situation.spec.sinks}
+    for name, facts in situation.facts.items():
+        if name in situation.stored or name in situation.reached:
+            continue
+        fed = [each.name for each in situation.spec.readable if fed_again(each.name) in facts.inputs]
+        for source in fed:
+            yield Match.at(sinks[name].position, sink=name, source=source)

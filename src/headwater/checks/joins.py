@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headwater.checks.rule import Finding, Query, QueryRule, Severity
-from headwater.errors.catalogue.state import ANTI_JOIN_OF_STREAMS, OUTER_JOIN_UNBOUNDED, STATIC_SIDE_PRESERVED
+from headwater.checks.rules import Match, Query, rule
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Join, Kind, Operator, Side
 
@@ -140,45 +139,44 @@ def joins_of(query: Query, kind: Kind) -> Iterator[tuple[Operator, Join]]:
             yield operator, operator.join
 
 
-class OuterJoinUnbounded(QueryRule):
+@rule(
+    "HW-OUTER-JOIN-UNBOUNDED",
+    "The {type} join of {left} with {right} can't tell when a row of {side} is without a partner for good.",
+    "Add {missing}.",
+    example="""
+        tables:
+          outcomes: SELECT i.ad, shown, clicked FROM impressions i LEFT JOIN clicks c ON i.ad = c.ad
+    """,
+)
+def outer_join_unbounded(query: Query) -> Iterator[Match]:
     """An outer join gives a row without a partner once it is sure that none will come, and only a watermark
     together with a time range (or equal windows) in the condition makes that sure. Some such joins Spark
     refuses; others it starts, and the rows without a partner never come."""
+    for operator, join in joins_of(query, Kind.JOIN):
+        needed = _needed(query, operator, join)
+        if any(needed):
+            left, right = sides_in_words(join)
+            yield query.match(
+                operator,
+                type=join.type,
+                left=left,
+                right=right,
+                side=" and ".join(side for side, open_ in zip((left, right), needed, strict=True) if open_),
+                missing=_missing(query.facts, operator, join, needed),
+            )
 
-    entries = {OUTER_JOIN_UNBOUNDED: Severity.ERROR}
-    example = """
-        tables:
-          outcomes: SELECT i.ad, shown, clicked FROM impressions i LEFT JOIN clicks c ON i.ad = c.ad
-    """
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator, join in joins_of(query, Kind.JOIN):
-            needed = self._needed(query, operator, join)
-            if any(needed):
-                left, right = sides_in_words(join)
-                problem = OUTER_JOIN_UNBOUNDED.at(
-                    query.where(operator),
-                    type=join.type,
-                    left=left,
-                    right=right,
-                    side=" and ".join(
-                        side for side, open_ in zip((left, right), needed, strict=True) if open_
-                    ),
-                    missing=_missing(query.facts, operator, join, needed),
-                )
-                yield Finding(problem, sink=query.facts.sink, table=operator.table)
-
-    def _needed(self, query: Query, operator: Operator, join: Join) -> tuple[bool, bool]:
-        """The sides (left, right) whose end must be known and is not."""
-        if join.type == "left semi":
-            # What it gives is right without an end, too; Spark wants to know one all the same.
-            refusal = query.facts.refusal
-            refused = refusal is not None and _REFUSED_BY_SPARK in refusal.says
-            return refused and not join.left.bounded, False
-        if _range_comes_late(query.facts, operator, join):
-            left, right = join_sides(operator)
-            return left.preserved, right.preserved
-        return waits_for_ever(operator)
+def _needed(query: Query, operator: Operator, join: Join) -> tuple[bool, bool]:
+    """The sides (left, right) whose end must be known and is not."""
+    if join.type == "left semi":
+        # What it gives is right without an end, too; Spark wants to know one all the same.
+        refusal = query.facts.refusal
+        refused = refusal is not None and _REFUSED_BY_SPARK in refusal.says
+        return refused and not join.left.bounded, False
+    if _range_comes_late(query.facts, operator, join):
+        left, right = join_sides(operator)
+        return left.preserved, right.preserved
+    return waits_for_ever(operator)
 
 
 def _range_comes_late(facts: QueryFacts, operator: Operator, join: Join) -> bool:
@@ -199,48 +197,49 @@ def _missing(facts: QueryFacts, operator: Operator, join: Join, needed: tuple[bo
     )
 
 
-class AntiJoinOfStreams(QueryRule):
-    """Spark has no left anti join with a stream on its right; an outer join does the same."""
-
-    entries = {ANTI_JOIN_OF_STREAMS: Severity.ERROR}
-    example = """
+@rule(
+    "HW-ANTI-JOIN-OF-STREAMS",
+    "A left anti join of two streams, {left} and {right}, is not possible in Spark.",
+    "Write a LEFT JOIN with watermarks and a time range in its condition, and keep the rows whose right side "
+    "IS NULL.",
+    example="""
         tables:
           unnoticed: SELECT i.ad FROM impressions i LEFT ANTI JOIN clicks c ON i.ad = c.ad
-    """
+    """,
+)
+def anti_join_of_streams(query: Query) -> Iterator[Match]:
+    """Spark has no left anti join with a stream on its right; an outer join does the same."""
+    for operator, join in joins_of(query, Kind.JOIN):
+        if join.type == "left anti":
+            left, right = sides_in_words(join)
+            yield query.match(operator, left=left, right=right)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator, join in joins_of(query, Kind.JOIN):
-            if join.type == "left anti":
-                left, right = sides_in_words(join)
-                problem = ANTI_JOIN_OF_STREAMS.at(query.where(operator), left=left, right=right)
-                yield Finding(problem, sink=query.facts.sink, table=operator.table)
 
-
-class StaticSidePreserved(QueryRule):
-    """A join of a stream with static rows looks at the stream's new rows, batch by batch. It can't give the
-    static rows that have no partner: a later batch may bring one."""
-
-    entries = {STATIC_SIDE_PRESERVED: Severity.ERROR}
-    example = """
+@rule(
+    "HW-STATIC-SIDE-PRESERVED",
+    "A {type} join of the stream {stream} with static rows on the {side} is not possible: {why}.",
+    "{hint}",
+    example="""
         tables:
           all_customers: SELECT c.id, o.amount FROM customers c LEFT JOIN orders o ON o.customer = c.id
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator, join in joins_of(query, Kind.STATIC_JOIN):
-            static = "right" if join.left.streaming else "left"
-            if not _gives_static_rows(join.type, static):
-                continue
-            stream = join.left if join.left.streaming else join.right
-            problem = STATIC_SIDE_PRESERVED.at(
-                query.where(operator),
-                type=join.type,
-                stream=streams_of(stream),
-                side=static,
-                why=_WHY.get(join.type, _NO_PARTNER),
-                hint=_hint(join.type, streams_of(stream)),
-            )
-            yield Finding(problem, sink=query.facts.sink, table=operator.table)
+    """,
+)
+def static_side_preserved(query: Query) -> Iterator[Match]:
+    """A join of a stream with static rows looks at the stream's new rows, batch by batch. It can't give the
+    static rows that have no partner: a later batch may bring one."""
+    for operator, join in joins_of(query, Kind.STATIC_JOIN):
+        static = "right" if join.left.streaming else "left"
+        if not _gives_static_rows(join.type, static):
+            continue
+        stream = join.left if join.left.streaming else join.right
+        yield query.match(
+            operator,
+            type=join.type,
+            stream=streams_of(stream),
+            side=static,
+            why=_WHY.get(join.type, _NO_PARTNER),
+            hint=_hint(join.type, streams_of(stream)),
+        )
 
 
 _NO_PARTNER = "it would give static rows without a partner, and a partner may still come"

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.rule import Finding, Query, QueryRule, Rule, Severity, Situation
+from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, rule
 from headwater.checks.triggers import BATCHES, named
 from headwater.connectors import sink_side
-from headwater.errors.catalogue.checks import (
-    CORES_SHARED,
-    PARTITIONS_CHANGED,
-    REAL_TIME_INTERVAL,
-    REAL_TIME_MODE,
-    REAL_TIME_STEP,
-    TRIGGER_SWITCHED,
-)
+from headwater.errors import Entry
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.plan.predicates import slots_of, streaming, trigger_of
@@ -22,102 +15,116 @@ from headwater.spec import SinkSpec
 from headwater.values import Continuous, Duration, RealTime
 
 
-class CoresShared(Rule):
-    """All queries of a pipeline share its cores, and one that is continuous or in real time never gives back
-    those it has. What is left must be enough for the others: a core for each partition of the others of this
-    kind, and one for all queries with batches together."""
-
-    entries = {CORES_SHARED: Severity.ERROR}
-    lasting = False
-    asks_parts = True
-    example = """
+@pipeline_rule(
+    "HW-CORES-SHARED",
+    "The queries of {sinks} keep {slots} cores busy for as long as they run, and the pipeline needs "
+    "{needed}: there are {cores}, so {starved} would wait for ever.",
+    "Run it with {needed} cores or more, on one machine `--master 'local[{needed}]'`; or have the sources "
+    "make fewer partitions; or use triggers with batches, such as `every 1 second`.",
+    example="""
         sources:
           ticks: {connector: rate}   # as many partitions as there are cores
         sinks:
           quick: {reads: ticks, connector: console, trigger: continuous 1 second}
           kept: {reads: ticks, connector: files, path: kept/, format: json}   # finds no core
-    """
+    """,
+    lasting=False,
+)
+def cores_shared(situation: Situation) -> Iterator[Match]:
+    """All queries of a pipeline share its cores, and one that is continuous or in real time never gives back
+    those it has. What is left must be enough for the others: a core for each partition of the others of this
+    kind, and one for all queries with batches together."""
+    lasting = {
+        name: facts
+        for name, facts in situation.facts.items()
+        if isinstance(trigger_of(facts), Continuous | RealTime) and slots_of(facts)
+    }
+    cores = min((facts.cores for facts in lasting.values()), default=0)
+    # One that is too large by itself is told by itself.
+    if not lasting or any(slots_of(facts) > cores for facts in lasting.values()):
+        return
+    others = [sink.name for sink in situation.spec.sinks if sink.name not in lasting]
+    slots = sum(map(slots_of, lasting.values()))
+    needed = slots + bool(others)
+    if needed > cores:
+        first = next(sink for sink in situation.spec.sinks if sink.name in lasting)
+        yield Match.at(
+            first.at("trigger"),
+            sink=first.name,
+            sinks=named(lasting),
+            slots=slots,
+            needed=needed,
+            cores=cores,
+            starved=named(others) if others and slots <= cores else "one of them",
+        )
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        lasting = {
-            name: facts
-            for name, facts in situation.facts.items()
-            if isinstance(trigger_of(facts), Continuous | RealTime) and slots_of(facts)
-        }
-        cores = min((facts.cores for facts in lasting.values()), default=0)
-        # One that is too large by itself is told by itself.
-        if not lasting or any(slots_of(facts) > cores for facts in lasting.values()):
-            return
-        others = [sink.name for sink in situation.spec.sinks if sink.name not in lasting]
-        slots = sum(map(slots_of, lasting.values()))
-        needed = slots + bool(others)
-        if needed > cores:
-            first = next(sink for sink in situation.spec.sinks if sink.name in lasting)
-            problem = CORES_SHARED.at(
-                first.at("trigger"),
-                sinks=named(lasting),
-                slots=slots,
-                needed=needed,
-                cores=cores,
-                starved=named(others) if others and slots <= cores else "one of them",
-            )
-            yield Finding(problem, sink=first.name)
+
+TRIGGER_SWITCHED = Entry(
+    "The checkpoint of `{sink}` was written under `{before}` and does not fit `{trigger}`: how far `{name}` "
+    "was read is noted in two ways, and `{connector}` can't go on from one to the other.",
+    "Go back to `trigger: {before}`; or begin anew: remove {checkpoint} while the pipeline does not run.",
+    code="HW-TRIGGER-SWITCHED",
+)
+PARTITIONS_CHANGED = Entry(
+    "The checkpoint of `{sink}` was written with {before} partitions of `{name}`, and now there would be "
+    "{now}: under `{trigger}` that number can't change.",
+    "Have `{name}` make {before} partitions again (`partitions: {before}`); or begin anew: remove "
+    "{checkpoint} while the pipeline does not run.",
+    code="HW-PARTITIONS-CHANGED",
+)
 
 
-class TriggerSwitched(Rule):
-    """A continuous query notes how far it has read in another way than one with batches. Headwater makes a
-    checkpoint fit where the source's own offsets are the same in both, as those of Kafka are. Others can't
-    go on from one to the other, and Spark would die with an error that says nothing of it."""
-
-    entries = {TRIGGER_SWITCHED: Severity.ERROR, PARTITIONS_CHANGED: Severity.ERROR}
-    lasting = False
-    asks_parts = True
-    example = """
+@pipeline_rule(
+    entries={TRIGGER_SWITCHED: Severity.ERROR, PARTITIONS_CHANGED: Severity.ERROR},
+    example="""
         sources:
           ticks: {connector: rate}
         sinks:
           copy: {reads: ticks, connector: console, trigger: every 1 second}   # was: continuous 1 second
-    """
+    """,
+    lasting=False,
+)
+def trigger_switched(situation: Situation) -> Iterator[Finding]:
+    """A continuous query notes how far it has read in another way than one with batches. Headwater makes a
+    checkpoint fit where the source's own offsets are the same in both, as those of Kafka are. Others can't
+    go on from one to the other, and Spark would die with an error that says nothing of it."""
+    for sink in situation.spec.sinks:
+        now, before = situation.facts.get(sink.name), situation.stored.get(sink.name)
+        reached = situation.reached.get(sink.name)
+        # A sink that lives in one process begins anew; a checkpoint without offsets fits everything.
+        anew = sink_side(sink.connector).in_process or reached is None or reached.batch < 0
+        if now and before and reached and not anew:
+            yield from _compared(sink, now, before, reached.checkpoint)
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink in situation.spec.sinks:
-            now, before = situation.facts.get(sink.name), situation.stored.get(sink.name)
-            reached = situation.reached.get(sink.name)
-            # A sink that lives in one process begins anew; a checkpoint without offsets fits everything.
-            anew = sink_side(sink.connector).in_process or reached is None or reached.batch < 0
-            if now and before and reached and not anew:
-                yield from self._compared(sink, now, before, reached.checkpoint)
 
-    def _compared(
-        self, sink: SinkSpec, now: QueryFacts, before: QueryFacts, checkpoint: str
-    ) -> Iterator[Finding]:
-        was, is_ = (isinstance(trigger_of(each), Continuous) for each in (before, now))
-        unfit = [source for source in streaming(now) if not source.switches]
-        if was != is_ and unfit:
-            problem = TRIGGER_SWITCHED.at(
+def _compared(sink: SinkSpec, now: QueryFacts, before: QueryFacts, checkpoint: str) -> Iterator[Finding]:
+    was, is_ = (isinstance(trigger_of(each), Continuous) for each in (before, now))
+    unfit = [source for source in streaming(now) if not source.switches]
+    if was != is_ and unfit:
+        problem = TRIGGER_SWITCHED.at(
+            sink.at("trigger"),
+            sink=sink.name,
+            before=before.trigger if was else "every 1 second",
+            trigger=now.trigger if is_ else "a trigger with batches",
+            name=unfit[0].name,
+            connector=unfit[0].connector,
+            checkpoint=checkpoint,
+        )
+        yield Finding(problem, sink=sink.name)
+    partitions = {source.name: source.slots for source in streaming(before)}
+    for source in unfit if was and is_ else ():
+        kept = partitions.get(source.name, 0)
+        if kept and source.slots and kept != source.slots:
+            problem = PARTITIONS_CHANGED.at(
                 sink.at("trigger"),
                 sink=sink.name,
-                before=before.trigger if was else "every 1 second",
-                trigger=now.trigger if is_ else "a trigger with batches",
-                name=unfit[0].name,
-                connector=unfit[0].connector,
+                name=source.name,
+                before=kept,
+                now=source.slots,
+                trigger=now.trigger,
                 checkpoint=checkpoint,
             )
             yield Finding(problem, sink=sink.name)
-        partitions = {source.name: source.slots for source in streaming(before)}
-        for source in unfit if was and is_ else ():
-            kept = partitions.get(source.name, 0)
-            if kept and source.slots and kept != source.slots:
-                problem = PARTITIONS_CHANGED.at(
-                    sink.at("trigger"),
-                    sink=sink.name,
-                    name=source.name,
-                    before=kept,
-                    now=source.slots,
-                    trigger=now.trigger,
-                    checkpoint=checkpoint,
-                )
-                yield Finding(problem, sink=sink.name)
 
 
 # Rules about real time: what Spark's newest way to run a query takes so far.
@@ -131,87 +138,88 @@ _PASSING = frozenset({Kind.WATERMARK, Kind.UNION, Kind.STATIC_JOIN})
 _MOVED = "it moves rows between tasks, or keeps some back, and every row is to come out at once"
 
 
-class RealTimeMode(QueryRule):
-    """In real time each row of the result is given as soon as it is there or has changed: that is update
-    mode, and Spark takes no other."""
-
-    entries = {REAL_TIME_MODE: Severity.ERROR}
-    example = """
+@rule(
+    "HW-REAL-TIME-MODE",
+    "The sink `{sink}` is in {mode} mode, and `{trigger}` can only be in update mode.",
+    'Use update mode: `mode: update` in the file, `outputMode("update")` in PySpark.',
+    example="""
         sinks:
           copy: {reads: orders, connector: console, trigger: real time 5 minutes}   # mode: append
-    """
+    """,
+)
+def real_time_mode(query: Query) -> Iterator[Match]:
+    """In real time each row of the result is given as soon as it is there or has changed: that is update
+    mode, and Spark takes no other."""
+    facts = query.facts
+    if isinstance(trigger_of(facts), RealTime) and facts.mode != "update":
+        place = query.at("mode")
+        yield query.match(place, mode=facts.mode, trigger=facts.trigger)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        if isinstance(trigger_of(facts), RealTime) and facts.mode != "update":
-            place = query.at("mode")
-            problem = REAL_TIME_MODE.at(place, sink=facts.sink, mode=facts.mode, trigger=facts.trigger)
-            yield Finding(problem, sink=facts.sink)
 
-
-class RealTimeInterval(QueryRule):
-    """The interval of `real time` is how long a batch lasts, at whose end it is noted how far was read; it
-    does not keep rows back. Spark wants five seconds at least."""
-
-    entries = {REAL_TIME_INTERVAL: Severity.ERROR}
-    example = """
+@rule(
+    "HW-REAL-TIME-INTERVAL",
+    "`{trigger}` is too short: {least} is the least that Spark takes.",
+    "Write `real time 5 minutes`: rows come out at once all the same, the interval only says how often it "
+    "is noted how far the query has read.",
+    example="""
         sinks:
           copy: {reads: orders, connector: console, mode: update, trigger: real time 1 second}
-    """
+    """,
+)
+def real_time_interval(query: Query) -> Iterator[Match]:
+    """The interval of `real time` is how long a batch lasts, at whose end it is noted how far was read; it
+    does not keep rows back. Spark wants five seconds at least."""
+    trigger = trigger_of(query.facts)
+    if isinstance(trigger, RealTime) and trigger.interval.milliseconds < LEAST.milliseconds:
+        yield query.match(query.at("trigger"), trigger=query.facts.trigger, least=str(LEAST))
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        trigger = trigger_of(query.facts)
-        if isinstance(trigger, RealTime) and trigger.interval.milliseconds < LEAST.milliseconds:
-            problem = REAL_TIME_INTERVAL.at(
-                query.at("trigger"), trigger=query.facts.trigger, least=str(LEAST)
-            )
-            yield Finding(problem, sink=query.facts.sink)
 
-
-class RealTimeSteps(QueryRule):
-    """In real time a row goes through the whole query at once. Spark has a list of what can be done so: to
-    choose rows, compute columns, explode, UNION, and join with a static table small enough to be sent to
-    every task; no Python functions, and no state before Spark 4.3."""
-
-    entries = {REAL_TIME_STEP: Severity.ERROR}
-    example = """
+@rule(
+    "HW-REAL-TIME-STEP",
+    "`{step}` can't run under `{trigger}` in Spark {version}: {why}.",
+    "{hint}",
+    example="""
         tables:
           counts: SELECT word, count(*) AS n FROM words GROUP BY word
         sinks:
           counts: {reads: counts, connector: console, mode: update, trigger: real time 5 minutes}
-    """
+    """,
+)
+def real_time_steps(query: Query) -> Iterator[Match]:
+    """In real time a row goes through the whole query at once. Spark has a list of what can be done so: to
+    choose rows, compute columns, explode, UNION, and join with a static table small enough to be sent to
+    every task; no Python functions, and no state before Spark 4.3."""
+    facts = query.facts
+    if not isinstance(trigger_of(facts), RealTime):
+        return
+    for step, name, why in _refused(facts):
+        place = query.where(step) if step else query.at("trigger")
+        yield query.match(
+            place,
+            table=step.table if step else "",
+            step=name,
+            trigger=facts.trigger,
+            version=facts.spark_version,
+            why=why,
+            hint=f"{BATCHES[:1].upper()}{BATCHES[1:]}.",
+        )
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        if not isinstance(trigger_of(facts), RealTime):
-            return
-        for step, name, why in self._refused(facts):
-            place = query.where(step) if step else query.at("trigger")
-            problem = REAL_TIME_STEP.at(
-                place,
-                step=name,
-                trigger=facts.trigger,
-                version=facts.spark_version,
-                why=why,
-                hint=f"{BATCHES[:1].upper()}{BATCHES[1:]}.",
-            )
-            yield Finding(problem, sink=facts.sink, table=step.table if step else "")
 
-    def _refused(self, facts: QueryFacts) -> Iterator[tuple[Operator | Expression | None, str, str]]:
-        for function in facts.python_functions:
-            yield None, function.name, "it is a Python function, to which rows are sent in groups"
-        for step in facts.beyond_rows:
-            if step.sql in _NO_SHUFFLE:
-                yield step, step.sql, _MOVED
-        for name in facts.repeated_streams:
-            yield None, name, "it is read several times over, and can be only once"
-        for operator in facts.operators:
-            if not operator.streams:
-                continue
-            if operator.is_stateful and facts.spark_version.startswith(_STATELESS):
-                yield operator, operator.name, "it keeps state, and in real time no query can yet"
-            elif not operator.is_stateful and operator.kind not in _PASSING:
-                yield operator, operator.name, _MOVED
-            elif operator.kind is Kind.STATIC_JOIN and facts.trigger_refusal:
-                why = f"Spark would run it as a {facts.trigger_refusal.says}, and it can only join by equal "
-                yield operator, operator.name, f"{why}columns with static rows that `broadcast` sends to all"
+def _refused(facts: QueryFacts) -> Iterator[tuple[Operator | Expression | None, str, str]]:
+    for function in facts.python_functions:
+        yield None, function.name, "it is a Python function, to which rows are sent in groups"
+    for step in facts.beyond_rows:
+        if step.sql in _NO_SHUFFLE:
+            yield step, step.sql, _MOVED
+    for name in facts.repeated_streams:
+        yield None, name, "it is read several times over, and can be only once"
+    for operator in facts.operators:
+        if not operator.streams:
+            continue
+        if operator.is_stateful and facts.spark_version.startswith(_STATELESS):
+            yield operator, operator.name, "it keeps state, and in real time no query can yet"
+        elif not operator.is_stateful and operator.kind not in _PASSING:
+            yield operator, operator.name, _MOVED
+        elif operator.kind is Kind.STATIC_JOIN and facts.trigger_refusal:
+            why = f"Spark would run it as a {facts.trigger_refusal.says}, and it can only join by equal "
+            yield operator, operator.name, f"{why}columns with static rows that `broadcast` sends to all"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headwater.checks.rule import Finding, ModeRule, Query, Severity, use_mode
+from headwater.checks.rules import Match, Query, rule, use_mode
 from headwater.checks.steps import (
     MODES,
     aggregated_below,
@@ -16,15 +16,6 @@ from headwater.checks.steps import (
     names_of,
     on_streams,
 )
-from headwater.errors.catalogue.checks import (
-    JOIN_IN_MODE,
-    LIMIT_IN_UPDATE,
-    NEVER_FINAL,
-    NOTHING_TO_COMPLETE,
-    RESULTS_COUNTED_AGAIN,
-    SESSIONS_IN_UPDATE,
-    UNION_IN_COMPLETE,
-)
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Kind, Operator
 
@@ -34,43 +25,35 @@ APART = "write what comes before with a sink of its own, and read that in anothe
 WATERMARKED = "(`watermark:` in the file, `withWatermark` in PySpark)"
 
 
-class NeverFinal(ModeRule):
-    """Append mode gives each row once, when it can't change any more. Of an aggregation Spark can tell that
-    only by a watermark on one of the keys, most often a window of time; without one, nothing ever comes."""
+def _never_final(facts: QueryFacts) -> Iterator[Operator]:
+    if facts.mode == "append":
+        for _, step in aggregations(facts):
+            if not any(key.watermarked for key in step.keys):
+                yield step
 
-    entries = {NEVER_FINAL: Severity.ERROR}
-    example = """
+
+@rule(
+    "HW-NEVER-FINAL",
+    "The sink `{sink}` is in append mode, which gives a row once it is final, and {rows} never is: {why}.",
+    "{hint}",
+    example="""
         tables:
           counts: SELECT word, count(*) AS n FROM lines GROUP BY word
         sinks:
           counts: {reads: counts, connector: files, path: counts/, format: json}   # mode: append
-    """
-
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        if facts.mode == "append":
-            for _, step in aggregations(facts):
-                if not any(key.watermarked for key in step.keys):
-                    yield step
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        # Of several the last: it gives the rows that the sink gets.
-        for step in list(self.objects(query.facts))[-1:]:
-            # Where a watermark was declared for it and got lost, the rules about watermarks say how.
-            if step is not None and not _lost_its_watermark(query.facts, step):
-                yield self.finding(query, step)
-
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        assert step is not None, "an aggregation is to blame"
-        why, way = _why_never_final(query.facts, step)
-        rows = f"a row for each {names_of(step.keys)}" if step.keys else "the one row of all"
-        problem = NEVER_FINAL.at(
-            query.where(step),
-            sink=query.facts.sink,
-            rows=rows,
-            why=why,
-            hint=use_mode(query.facts, way),
-        )
-        return Finding(problem, sink=query.facts.sink, table=step.table)
+    """,
+    refuses=_never_final,
+)
+def never_final(query: Query) -> Iterator[Match]:
+    """Append mode gives each row once, when it can't change any more. Of an aggregation Spark can tell that
+    only by a watermark on one of the keys, most often a window of time; without one, nothing ever comes."""
+    # Of several the last: it gives the rows that the sink gets.
+    for step in list(_never_final(query.facts))[-1:]:
+        # Where a watermark was declared for it and got lost, the rules about watermarks say how.
+        if not _lost_its_watermark(query.facts, step):
+            why, way = _why_never_final(query.facts, step)
+            rows = f"a row for each {names_of(step.keys)}" if step.keys else "the one row of all"
+            yield query.match(step, rows=rows, why=why, hint=use_mode(query.facts, way))
 
 
 def _lost_its_watermark(facts: QueryFacts, step: Operator) -> bool:
@@ -121,53 +104,54 @@ def _each_once(facts: QueryFacts, step: Operator) -> str:
     )
 
 
-class NothingToComplete(ModeRule):
-    """Complete mode gives the whole result after each batch. Only the result of an aggregation is kept to
-    be given again; other rows are gone with their batch."""
+def _nothing_to_complete(facts: QueryFacts) -> Iterator[None]:
+    if facts.mode == "complete" and not aggregations(facts):
+        yield None
 
-    entries = {NOTHING_TO_COMPLETE: Severity.ERROR}
-    example = """
+
+@rule(
+    "HW-NOTHING-TO-COMPLETE",
+    "The sink `{sink}` is in complete mode, which gives the whole result each time, and without an "
+    "aggregation that is every row that ever came.",
+    "{hint}",
+    example="""
         sinks:
           orders: {reads: orders, connector: console, mode: complete}   # orders is not aggregated
-    """
-
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        if facts.mode == "complete" and not aggregations(facts):
-            yield None
-
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        remedy = use_mode(query.facts, "aggregate (GROUP BY)")
-        problem = NOTHING_TO_COMPLETE.at(query.at("mode"), sink=query.facts.sink, hint=remedy)
-        return Finding(problem, sink=query.facts.sink)
+    """,
+    refuses=_nothing_to_complete,
+)
+def nothing_to_complete(query: Query) -> Iterator[Match]:
+    """Complete mode gives the whole result after each batch. Only the result of an aggregation is kept to
+    be given again; other rows are gone with their batch."""
+    for _ in _nothing_to_complete(query.facts):
+        yield query.match(query.at("mode"), hint=use_mode(query.facts, "aggregate (GROUP BY)"))
 
 
-class SessionsInUpdate(ModeRule):
-    """Sessions grow together: a late row may make one of two. What update mode gave for the two could not
-    be taken back, so Spark has no update mode for session windows."""
+def _sessions_in_update(facts: QueryFacts) -> Iterator[Operator]:
+    if facts.mode == "update":
+        for _, step in aggregations(facts):
+            if any(map(is_session, step.keys)):
+                yield step
 
-    entries = {SESSIONS_IN_UPDATE: Severity.ERROR}
-    example = """
+
+@rule(
+    "HW-SESSIONS-IN-UPDATE",
+    "The sink `{sink}` is in update mode, and session windows of {keys} can't be given so: two sessions "
+    "may grow into one, and what was given for them can't be taken back.",
+    "{hint}",
+    example="""
         tables:
           visits: SELECT user, count(*) AS n FROM clicks GROUP BY user, session_window(at, '5 minutes')
         sinks:
           visits: {reads: visits, connector: console, mode: update}
-    """
-
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        if facts.mode == "update":
-            for _, step in aggregations(facts):
-                if any(map(is_session, step.keys)):
-                    yield step
-
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        assert step is not None, "an aggregation is to blame"
-        problem = SESSIONS_IN_UPDATE.at(
-            query.where(step),
-            sink=query.facts.sink,
-            keys=_sessions_in_words(step),
-            hint=_whole_sessions(query.facts, step),
-        )
-        return Finding(problem, sink=query.facts.sink, table=step.table)
+    """,
+    refuses=_sessions_in_update,
+)
+def sessions_in_update(query: Query) -> Iterator[Match]:
+    """Sessions grow together: a late row may make one of two. What update mode gave for the two could not
+    be taken back, so Spark has no update mode for session windows."""
+    for step in _sessions_in_update(query.facts):
+        yield query.match(step, keys=_sessions_in_words(step), hint=_whole_sessions(query.facts, step))
 
 
 def _whole_sessions(facts: QueryFacts, step: Operator) -> str:
@@ -201,41 +185,43 @@ def _sessions_in_words(step: Operator) -> str:
     return f"`{times[0]}` by {names_of(others)}" if others else f"`{times[0]}`"
 
 
-class ResultsCountedAgain(ModeRule):
-    """In update and complete mode an aggregation gives the same key again whenever its result changes. What
-    keeps state after it (a second aggregation, a join with a stream) would take each change for a new row.
-    Spark refuses it where it sees it; through a `WITH` it does not, and the result is wrong."""
+def _results_counted_again(facts: QueryFacts) -> Iterator[Operator]:
+    if facts.mode == "append":
+        return
+    joins = list(_join_in_mode(facts))
+    for place, step in on_streams(facts, Kind.AGGREGATION, Kind.DISTINCT, Kind.JOIN, Kind.STATE):
+        if aggregated_below(facts, place) and not _told_elsewhere(step) and step not in joins:
+            yield step
 
-    entries = {RESULTS_COUNTED_AGAIN: Severity.ERROR}
-    example = """
+
+@rule(
+    "HW-RESULTS-COUNTED-AGAIN",
+    "{later} reads the results of {earlier}, and in {mode} mode these come again each time they change.",
+    "{hint}",
+    example="""
         tables:
           per_user: SELECT user, count(*) AS n FROM clicks GROUP BY user
           how_many: SELECT n, count(*) AS users FROM per_user GROUP BY n
         sinks:
           how_many: {reads: how_many, connector: console, mode: complete}
-    """
-
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        if facts.mode == "append":
-            return
-        joins = list(JoinInMode().objects(facts))
-        for place, step in on_streams(facts, Kind.AGGREGATION, Kind.DISTINCT, Kind.JOIN, Kind.STATE):
-            if aggregated_below(facts, place) and not _told_elsewhere(step) and step not in joins:
-                yield step
-
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        assert step is not None, "a step with state is to blame"
-        facts = query.facts
+    """,
+    refuses=_results_counted_again,
+)
+def results_counted_again(query: Query) -> Iterator[Match]:
+    """In update and complete mode an aggregation gives the same key again whenever its result changes. What
+    keeps state after it (a second aggregation, a join with a stream) would take each change for a new row.
+    Spark refuses it where it sees it; through a `WITH` it does not, and the result is wrong."""
+    facts = query.facts
+    for step in _results_counted_again(facts):
         below = [facts.operators[each] for each in facts.below(facts.operators.index(step))]
         earlier = next(each for each in reversed(below) if each.kind in (Kind.AGGREGATION, Kind.DISTINCT))
-        problem = RESULTS_COUNTED_AGAIN.at(
-            query.where(step),
+        yield query.match(
+            step,
             later=_in_words(step)[:1].upper() + _in_words(step)[1:],
             earlier=_in_words(earlier),
             mode=facts.mode,
             hint=use_mode(facts, APART),
         )
-        return Finding(problem, sink=facts.sink, table=step.table)
 
 
 def _told_elsewhere(step: Operator) -> bool:
@@ -249,93 +235,93 @@ def _in_words(step: Operator) -> str:
     return f"`{step.name}`{keys}" if step.kind is not Kind.AGGREGATION else f"the aggregation{keys}"
 
 
-class JoinInMode(ModeRule):
-    """A join of two streams gives each pair once, and a row without a partner when it is final: that is
-    append mode. No join keeps its result, which complete mode would need."""
+def _join_in_mode(facts: QueryFacts) -> Iterator[Operator]:
+    # In complete mode an aggregation is missed first of all.
+    if facts.mode == "append" or (facts.mode == "complete" and not aggregations(facts)):
+        return
+    joins = [step for _, step in on_streams(facts, Kind.JOIN)]
+    if facts.mode == "update" and not facts.spark_version.startswith(ONLY_APPEND):
+        joins = [step for step in joins if step.join and "outer" in step.join.type]
+    # The last one stands for those below it.
+    yield from joins[-1:]
 
-    entries = {JOIN_IN_MODE: Severity.ERROR}
-    example = """
+
+@rule(
+    "HW-JOIN-IN-MODE",
+    "The {type} join of two streams can't be in {mode} mode: {why}.",
+    "{hint}",
+    example="""
         tables:
           clicked: SELECT * FROM impressions LEFT JOIN clicks ON ad = clicked_ad AND clicked_at BETWEEN …
         sinks:
           clicked: {reads: clicked, connector: console, mode: update}
-    """
-
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        # In complete mode an aggregation is missed first of all.
-        if facts.mode == "append" or (facts.mode == "complete" and not aggregations(facts)):
-            return
-        joins = [step for _, step in on_streams(facts, Kind.JOIN)]
-        if facts.mode == "update" and not facts.spark_version.startswith(ONLY_APPEND):
-            joins = [step for step in joins if step.join and "outer" in step.join.type]
-        # The last one stands for those below it.
-        yield from joins[-1:]
-
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        assert step is not None, "a join is to blame"
+    """,
+    refuses=_join_in_mode,
+)
+def join_in_mode(query: Query) -> Iterator[Match]:
+    """A join of two streams gives each pair once, and a row without a partner when it is final: that is
+    append mode. No join keeps its result, which complete mode would need."""
+    for step in _join_in_mode(query.facts):
         assert step.join is not None, "it is a join"
-        facts = query.facts
-        outer = "outer" in step.join.type
         why = "it gives each pair once, and never again"
-        if outer:
+        if "outer" in step.join.type:
             why = "its rows without a partner come when they are final, once"
-        problem = JOIN_IN_MODE.at(
-            query.where(step),
-            type=step.join.type,
-            mode=facts.mode,
-            why=why,
-            hint=use_mode(facts, APART),
-        )
-        return Finding(problem, sink=facts.sink, table=step.table)
+        hint = use_mode(query.facts, APART)
+        yield query.match(step, type=step.join.type, mode=query.facts.mode, why=why, hint=hint)
 
 
-class LimitInUpdate(ModeRule):
-    """A limit gives the first rows and then no more. In update mode rows that are among the first may
-    change, and Spark does not take a limit there."""
+def _limit_in_update(facts: QueryFacts) -> Iterator[Operator]:
+    if facts.mode == "update":
+        yield from (step for _, step in on_streams(facts, Kind.LIMIT))
 
-    entries = {LIMIT_IN_UPDATE: Severity.ERROR}
-    example = """
+
+@rule(
+    "HW-LIMIT-IN-UPDATE",
+    "The sink `{sink}` is in update mode, and `LIMIT` can't be: rows that were given would have to be taken "
+    "back when others change.",
+    "{hint}",
+    example="""
         tables:
           few: SELECT * FROM orders LIMIT 10
         sinks:
           few: {reads: few, connector: console, mode: update}
-    """
-
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        if facts.mode == "update":
-            yield from (step for _, step in on_streams(facts, Kind.LIMIT))
-
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        assert step is not None, "a limit is to blame"
-        remedy = use_mode(query.facts, "use the limit in a `foreach_batch` function, on each batch")
-        problem = LIMIT_IN_UPDATE.at(query.where(step), sink=query.facts.sink, hint=remedy)
-        return Finding(problem, sink=query.facts.sink, table=step.table)
+    """,
+    refuses=_limit_in_update,
+)
+def limit_in_update(query: Query) -> Iterator[Match]:
+    """A limit gives the first rows and then no more. In update mode rows that are among the first may
+    change, and Spark does not take a limit there."""
+    for step in _limit_in_update(query.facts):
+        hint = use_mode(query.facts, "use the limit in a `foreach_batch` function, on each batch")
+        yield query.match(step, hint=hint)
 
 
-class UnionInComplete(ModeRule):
-    """In complete mode each batch replaces what was given before. A UNION of results and plain rows would
-    give all results and only the newest of the plain rows; Spark lets it start."""
+def _union_in_complete(facts: QueryFacts) -> Iterator[Operator]:
+    if facts.mode == "complete" and aggregations(facts):
+        for place, step in on_streams(facts, Kind.UNION):
+            # An aggregation above takes all rows in.
+            above = any(facts.operators[each].kind is Kind.AGGREGATION for each in facts.above(place))
+            if step.details == IN_PART_AGGREGATED and not above:
+                yield step
 
-    entries = {UNION_IN_COMPLETE: Severity.ERROR}
-    example = """
+
+@rule(
+    "HW-UNION-IN-COMPLETE",
+    "The sink `{sink}` is in complete mode, and a part of its UNION is not aggregated: of that part each "
+    "batch would give only the new rows, and the older ones would be gone.",
+    "Give each part a sink of its own, or use update mode.",
+    example="""
         tables:
           both: SELECT word, NULL AS n FROM lines UNION ALL SELECT word, count(*) FROM lines GROUP BY word
         sinks:
           both: {reads: both, connector: console, mode: complete}
-    """
-
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        if facts.mode == "complete" and aggregations(facts):
-            for place, step in on_streams(facts, Kind.UNION):
-                # An aggregation above takes all rows in.
-                above = any(facts.operators[each].kind is Kind.AGGREGATION for each in facts.above(place))
-                if step.details == IN_PART_AGGREGATED and not above:
-                    yield step
-
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        assert step is not None, "a union is to blame"
-        problem = UNION_IN_COMPLETE.at(query.where(step), sink=query.facts.sink)
-        return Finding(problem, sink=query.facts.sink, table=step.table)
+    """,
+    refuses=_union_in_complete,
+)
+def union_in_complete(query: Query) -> Iterator[Match]:
+    """In complete mode each batch replaces what was given before. A UNION of results and plain rows would
+    give all results and only the newest of the plain rows; Spark lets it start."""
+    yield from map(query.match, _union_in_complete(query.facts))
 
 
 IN_PART_AGGREGATED = "in part aggregated"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headwater.checks.rule import Finding, Query, QueryRule, Severity, other_modes
+from headwater.checks.rules import Finding, Match, Query, Severity, other_modes, rule
 from headwater.checks.steps import (
     AGGREGATING,
     MODES,
@@ -16,22 +16,8 @@ from headwater.checks.steps import (
     streams_in_words,
 )
 from headwater.errors import Entry
-from headwater.errors.catalogue.checks import (
-    DISTINCT_AGGREGATE,
-    EXCEPT_ON_STREAM,
-    HIDDEN_AGGREGATION,
-    INTERSECT_ON_STREAM,
-    OFFSET_ON_STREAM,
-    PIVOT_ON_STREAM,
-    RANDOM_SPLIT,
-    ROW_NUMBERS,
-    SAMPLE_ON_STREAM,
-    SORTED_STREAM,
-    UNION_WITH_STATIC,
-    WINDOW_FUNCTION,
-)
-from headwater.errors.catalogue.running import WITHIN_NO_WATERMARK
-from headwater.plan.operators import Aggregate, Expression, Kind, Operator
+from headwater.errors.catalogue.running import PIVOT_ON_STREAM, WITHIN_NO_WATERMARK
+from headwater.plan.operators import Aggregate, Kind, Operator
 
 # What to write in place of an aggregate with DISTINCT, which a stream can't have.
 
@@ -137,214 +123,236 @@ _EACH_BATCH = "sort each batch in a `foreach_batch` function"
 _PLAIN_NAME = "monotonically_increasing_id"
 
 
-def told(query: Query, entry: Entry, step: Operator | Expression, **params: object) -> Finding:
-    """An error at the place of a step."""
-    return Finding(entry.at(query.where(step), **params), sink=query.facts.sink, table=step.table)
+SORTED_STREAM = Entry(
+    "A stream can't be sorted: a row that belongs before the others may come at any time.",
+    "{hint}",
+    code="HW-SORTED-STREAM",
+)
+RANDOM_SPLIT = Entry(
+    "`randomSplit` sorts its rows first, and a stream can't be sorted.",
+    "Split by a column: `WHERE pmod(hash(id), 10) < 7` and `>= 7`, with a column of yours for `id`.",
+    code="HW-RANDOM-SPLIT",
+)
 
 
-class SortedStream(QueryRule):
-    """A sort gives rows in order, and of a stream the first may be yet to come. The result of an aggregation
-    is there as a whole in complete mode: that can be sorted."""
-
-    entries = {SORTED_STREAM: Severity.ERROR, RANDOM_SPLIT: Severity.ERROR}
-    example = """
+@rule(
+    entries={SORTED_STREAM: Severity.ERROR, RANDOM_SPLIT: Severity.ERROR},
+    example="""
         tables:
           ranking: SELECT * FROM orders ORDER BY amount DESC
-    """
+    """,
+)
+def sorted_stream(query: Query) -> Iterator[Finding]:
+    """A sort gives rows in order, and of a stream the first may be yet to come. The result of an aggregation
+    is there as a whole in complete mode: that can be sorted."""
+    facts = query.facts
+    for place, step in on_streams(facts, Kind.SORT):
+        whole = facts.mode == "complete" and aggregated_below(facts, place)
+        if whole and not (facts.refusal and facts.refusal.says.startswith(_SORTING)):
+            continue
+        if any(facts.operators[each].kind is Kind.SAMPLE for each in facts.above(place)[:1]):
+            yield query.error(RANDOM_SPLIT, step)
+        else:
+            yield query.error(SORTED_STREAM, step, hint=_remedy(query, place))
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        for place, step in on_streams(facts, Kind.SORT):
-            whole = facts.mode == "complete" and aggregated_below(facts, place)
-            if whole and not (facts.refusal and facts.refusal.says.startswith(_SORTING)):
-                continue
-            if any(facts.operators[each].kind is Kind.SAMPLE for each in facts.above(place)[:1]):
-                yield told(query, RANDOM_SPLIT, step)
-            else:
-                yield told(query, SORTED_STREAM, step, hint=self._remedy(query, place))
 
-    def _remedy(self, query: Query, place: int) -> str:
-        facts = query.facts
-        if not aggregated_below(facts, place):
-            return f"Take the sort out, or {_EACH_BATCH}."
-        if facts.mode == "complete":
-            return (
-                f"Write the aggregation in the query that sorts, not in a `WITH` before it; or {_EACH_BATCH}."
-            )
-        if "complete" in (facts.modes or MODES):
-            return f"Sort what is aggregated in complete mode, or {_EACH_BATCH}."
+def _remedy(query: Query, place: int) -> str:
+    facts = query.facts
+    if not aggregated_below(facts, place):
         return f"Take the sort out, or {_EACH_BATCH}."
+    if facts.mode == "complete":
+        return f"Write the aggregation in the query that sorts, not in a `WITH` before it; or {_EACH_BATCH}."
+    if "complete" in (facts.modes or MODES):
+        return f"Sort what is aggregated in complete mode, or {_EACH_BATCH}."
+    return f"Take the sort out, or {_EACH_BATCH}."
 
 
-class OffsetOnStream(QueryRule):
-    """`OFFSET` leaves out the first rows of an order, which a stream does not have."""
-
-    entries = {OFFSET_ON_STREAM: Severity.ERROR}
-    example = """
+@rule(
+    "HW-OFFSET-ON-STREAM",
+    "`OFFSET` leaves out the first rows, and a stream has no order by which some are the first.",
+    "Take it out, or leave rows out by what is in them: `WHERE id > 100`.",
+    example="""
         tables:
           later: SELECT * FROM orders OFFSET 100
-    """
+    """,
+)
+def offset_on_stream(query: Query) -> Iterator[Match]:
+    """`OFFSET` leaves out the first rows of an order, which a stream does not have."""
+    for _, step in on_streams(query.facts, Kind.OFFSET):
+        yield query.match(step)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.OFFSET):
-            yield told(query, OFFSET_ON_STREAM, step)
 
-
-class WindowFunctions(QueryRule):
-    """`row_number() OVER …`, `lag` and their like look at neighbours of a row among all rows. Windows of
-    time, which have an end, are something else: `GROUP BY window(at, '10 minutes')`."""
-
-    entries = {WINDOW_FUNCTION: Severity.ERROR}
-    example = """
+@rule(
+    "HW-WINDOW-FUNCTION",
+    "{functions} looks at rows before and after each row, and those of a stream are not all there.",
+    "Group by a window of time (`GROUP BY window(at, '10 minutes'), key` with max_by, min_by, count); to "
+    "compare a row with the one before it, keep that one with `transformWithState`.",
+    example="""
         tables:
           newest: SELECT *, row_number() OVER (PARTITION BY user ORDER BY at DESC) AS n FROM clicks
-    """
+    """,
+)
+def window_functions(query: Query) -> Iterator[Match]:
+    """`row_number() OVER …`, `lag` and their like look at neighbours of a row among all rows. Windows of
+    time, which have an end, are something else: `GROUP BY window(at, '10 minutes')`."""
+    for _, step in on_streams(query.facts, Kind.WINDOW_FUNCTION):
+        functions = f"`{step.details}` with `OVER`" if step.details else "A function with `OVER`"
+        yield query.match(step, functions=functions)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.WINDOW_FUNCTION):
-            functions = f"`{step.details}` with `OVER`" if step.details else "A function with `OVER`"
-            yield told(query, WINDOW_FUNCTION, step, functions=functions)
 
-
-class DistinctAggregate(QueryRule):
-    """`count(DISTINCT x)` needs every value that ever came. Spark does not keep them by itself; there are
-    three ways around, with their prices: an estimate, a set in the state, rows told apart first."""
-
-    entries = {DISTINCT_AGGREGATE: Severity.ERROR}
-    example = """
+@rule(
+    "HW-DISTINCT-AGGREGATE",
+    "`{sql}` would have to keep every value that ever came, which Spark does not do on a stream.",
+    "{hint}",
+    example="""
         tables:
           users: SELECT count(DISTINCT user) AS users FROM clicks
-    """
+    """,
+)
+def distinct_aggregate(query: Query) -> Iterator[Match]:
+    """`count(DISTINCT x)` needs every value that ever came. Spark does not keep them by itself; there are
+    three ways around, with their prices: an estimate, a set in the state, rows told apart first."""
+    for _, step in on_streams(query.facts, Kind.AGGREGATION):
+        for aggregate in step.aggregates:
+            if aggregate.distinct:
+                remedy = ways_around(step, aggregate, in_sql=bool(query.text(step.table)))
+                yield query.match(step, sql=aggregate.sql, hint=remedy)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.AGGREGATION):
-            for aggregate in step.aggregates:
-                if aggregate.distinct:
-                    remedy = ways_around(step, aggregate, in_sql=bool(query.text(step.table)))
-                    yield told(query, DISTINCT_AGGREGATE, step, sql=aggregate.sql, hint=remedy)
+
+INTERSECT_ON_STREAM = Entry(
+    "`INTERSECT` can't be done with a stream.",
+    "Write `SELECT … FROM a LEFT SEMI JOIN b ON …`, with the stream as `a`; if both are streams, with "
+    "watermarks and a time range in the condition.",
+    code="HW-INTERSECT-ON-STREAM",
+)
+EXCEPT_ON_STREAM = Entry("`EXCEPT` {why}.", "{hint}", code="HW-EXCEPT-ON-STREAM")
 
 
-class SetOperations(QueryRule):
-    """INTERSECT and EXCEPT compare whole sets. A join says the same about each row of a stream."""
-
-    entries = {INTERSECT_ON_STREAM: Severity.ERROR, EXCEPT_ON_STREAM: Severity.ERROR}
-    example = """
+@rule(
+    entries={INTERSECT_ON_STREAM: Severity.ERROR, EXCEPT_ON_STREAM: Severity.ERROR},
+    example="""
         tables:
           unknown: SELECT user FROM clicks EXCEPT SELECT user FROM users
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.SET_OPERATION):
-            if step.name.startswith("INTERSECT"):
-                yield told(query, INTERSECT_ON_STREAM, step)
-            else:
-                yield from self._except(query, step)
-
-    def _except(self, query: Query, step: Operator) -> Iterator[Finding]:
-        anti = "Write `SELECT … FROM a LEFT ANTI JOIN b ON …`"
-        if step.details == STATIC_ROWS_AFTER:
-            if query.facts.mode == "append":
-                why = "gives each row once, like DISTINCT, and in append mode no row of it is ever final"
-                modes = [mode for mode in other_modes(query.facts) if mode == "update"]
-                remedy = f"{anti}, which gives every row of the stream{'; or use update mode' * len(modes)}."
-                yield told(query, EXCEPT_ON_STREAM, step, why=why, hint=remedy)
-            return
-        why = "can't have a stream after it: a row that was given may turn out to be in there"
-        remedy = "Write a LEFT JOIN with watermarks and a time range, and keep rows whose partner IS NULL."
-        yield told(query, EXCEPT_ON_STREAM, step, why=why, hint=remedy)
+    """,
+)
+def set_operations(query: Query) -> Iterator[Finding]:
+    """INTERSECT and EXCEPT compare whole sets. A join says the same about each row of a stream."""
+    for _, step in on_streams(query.facts, Kind.SET_OPERATION):
+        if step.name.startswith("INTERSECT"):
+            yield query.error(INTERSECT_ON_STREAM, step)
+        else:
+            yield from _except(query, step)
 
 
-class HiddenAggregation(QueryRule):
-    """A subquery that aggregates for each row of a stream (LATERAL) is made into an aggregation of the stream
-    by Spark's optimiser. Its checker does not see that, and the query dies in its first batch."""
+def _except(query: Query, step: Operator) -> Iterator[Finding]:
+    anti = "Write `SELECT … FROM a LEFT ANTI JOIN b ON …`"
+    if step.details == STATIC_ROWS_AFTER:
+        if query.facts.mode == "append":
+            why = "gives each row once, like DISTINCT, and in append mode no row of it is ever final"
+            modes = [mode for mode in other_modes(query.facts) if mode == "update"]
+            remedy = f"{anti}, which gives every row of the stream{'; or use update mode' * len(modes)}."
+            yield query.error(EXCEPT_ON_STREAM, step, why=why, hint=remedy)
+        return
+    why = "can't have a stream after it: a row that was given may turn out to be in there"
+    remedy = "Write a LEFT JOIN with watermarks and a time range, and keep rows whose partner IS NULL."
+    yield query.error(EXCEPT_ON_STREAM, step, why=why, hint=remedy)
 
-    entries = {HIDDEN_AGGREGATION: Severity.ERROR}
-    example = """
+
+@rule(
+    "HW-HIDDEN-AGGREGATION",
+    "Spark makes an aggregation of the stream out of a part of the query of `{sink}`, most often a LATERAL "
+    "subquery that aggregates, and in append mode no row of it is ever final.",
+    "Aggregate first and join with that: "
+    "`… FROM a JOIN (SELECT id, max(n) AS n FROM b GROUP BY id) USING (id)`.",
+    example="""
         tables:
           best: SELECT o.id, t.best FROM orders o, LATERAL (SELECT max(b) AS best FROM bids WHERE id = o.id) t
-    """
+    """,
+)
+def hidden_aggregation(query: Query) -> Iterator[Match]:
+    """A subquery that aggregates for each row of a stream (LATERAL) is made into an aggregation of the stream
+    by Spark's optimiser. Its checker does not see that, and the query dies in its first batch."""
+    facts = query.facts
+    refused = facts.refusal is not None and _NO_WATERMARK in facts.refusal.says
+    if refused and not any(each.streams for each in facts.operators if each.kind in _AGGREGATING):
+        yield query.match(query.at())
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        refused = facts.refusal is not None and _NO_WATERMARK in facts.refusal.says
-        if refused and not any(each.streams for each in facts.operators if each.kind in _AGGREGATING):
-            yield Finding(HIDDEN_AGGREGATION.at(query.at(), sink=facts.sink), sink=facts.sink)
 
-
-class SampleOnStream(QueryRule):
-    """A sample by chance would be another one each time a batch runs again; Spark does not take one."""
-
-    entries = {SAMPLE_ON_STREAM: Severity.ERROR}
-    example = """
+@rule(
+    "HW-SAMPLE-ON-STREAM",
+    "Spark can't take a sample of a stream.",
+    "Choose by a column: `WHERE pmod(hash(id), 100) < 10` keeps a tenth, and the same rows each time.",
+    example="""
         def some(clicks):
             return clicks.sample(0.1)
-    """
+    """,
+)
+def sample_on_stream(query: Query) -> Iterator[Match]:
+    """A sample by chance would be another one each time a batch runs again; Spark does not take one."""
+    facts = query.facts
+    for place, step in on_streams(facts, Kind.SAMPLE):
+        if not any(facts.operators[each].kind is Kind.SORT for each in facts.operators[place].inputs):
+            yield query.match(step)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        for place, step in on_streams(facts, Kind.SAMPLE):
-            if not any(facts.operators[each].kind is Kind.SORT for each in facts.operators[place].inputs):
-                yield told(query, SAMPLE_ON_STREAM, step)
 
-
-class UnionWithStatic(QueryRule):
-    """The rows of a stream come in batches; static rows belong to none of them."""
-
-    entries = {UNION_WITH_STATIC: Severity.ERROR}
-    example = """
+@rule(
+    "HW-UNION-WITH-STATIC",
+    "A UNION of the stream {streams} with static rows can't be done: the static ones have no batch to come "
+    "in.",
+    "Read them as a stream, too (without `static: true`, with `readStream`), or write them once by "
+    "themselves.",
+    example="""
         tables:
           all_users: SELECT id FROM sign_ups UNION ALL SELECT id FROM old_users   # old_users is static
-    """
+    """,
+)
+def union_with_static(query: Query) -> Iterator[Match]:
+    """The rows of a stream come in batches; static rows belong to none of them."""
+    for _, step in on_streams(query.facts, Kind.UNION):
+        if step.details == WITH_STATIC_ROWS:
+            yield query.match(step, streams=streams_in_words(step))
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.UNION):
-            if step.details == WITH_STATIC_ROWS:
-                yield told(query, UNION_WITH_STATIC, step, streams=streams_in_words(step))
 
-
-class WithinNeedsWatermark(QueryRule):
-    """Rows are told apart only for a while, and a watermark says for how long."""
-
-    entries = {WITHIN_NO_WATERMARK: Severity.ERROR}
-    example = """
+@rule(
+    entries={WITHIN_NO_WATERMARK: Severity.ERROR},
+    example="""
         def once(clicks):  # clicks has no watermark
             return clicks.dropDuplicatesWithinWatermark(["id"])
-    """
+    """,
+)
+def within_needs_watermark(query: Query) -> Iterator[Finding]:
+    """Rows are told apart only for a while, and a watermark says for how long."""
+    for _, step in on_streams(query.facts, Kind.DEDUP_WITHIN_WATERMARK):
+        if not step.event_times:
+            name = step.table or query.facts.sink
+            yield query.error(WITHIN_NO_WATERMARK, step, name=name, source=streams_in_words(step))
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.DEDUP_WITHIN_WATERMARK):
-            if not step.event_times:
-                name = step.table or query.facts.sink
-                yield told(query, WITHIN_NO_WATERMARK, step, name=name, source=streams_in_words(step))
 
-
-class RowNumbers(QueryRule):
-    """`monotonically_increasing_id()` counts within a batch: the next one has the same numbers again."""
-
-    entries = {ROW_NUMBERS: Severity.ERROR}
-    example = """
+@rule(
+    "HW-ROW-NUMBERS",
+    "`monotonically_increasing_id()` begins anew in every batch, so Spark does not take it on a stream.",
+    "Make the id of the row's own columns: `sha2(concat_ws('|', a, b), 256)`.",
+    example="""
         tables:
           numbered: SELECT monotonically_increasing_id() AS id, * FROM clicks
-    """
+    """,
+)
+def row_numbers(query: Query) -> Iterator[Match]:
+    """`monotonically_increasing_id()` counts within a batch: the next one has the same numbers again."""
+    for expression in query.facts.non_deterministic:
+        if expression.sql.startswith(_PLAIN_NAME):
+            yield query.match(expression)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for expression in query.facts.non_deterministic:
-            if expression.sql.startswith(_PLAIN_NAME):
-                yield told(query, ROW_NUMBERS, expression)
 
-
-class PivotOnStream(QueryRule):
-    """Spark makes a pivot of two aggregations, and a stream has none after another outside append mode."""
-
-    entries = {PIVOT_ON_STREAM: Severity.ERROR}
-    example = """
+@rule(
+    entries={PIVOT_ON_STREAM: Severity.ERROR},
+    example="""
         def by_kind(clicks):
             return clicks.groupBy("user").pivot("kind", ["a", "b"]).count()
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.AGGREGATION):
-            if query.facts.mode != "append" and any(
-                each.function == "PivotFirst" for each in step.aggregates
-            ):
-                yield told(query, PIVOT_ON_STREAM, step, mode=query.facts.mode)
+    """,
+)
+def pivot_on_stream(query: Query) -> Iterator[Finding]:
+    """Spark makes a pivot of two aggregations, and a stream has none after another outside append mode."""
+    for _, step in on_streams(query.facts, Kind.AGGREGATION):
+        if query.facts.mode != "append" and any(each.function == "PivotFirst" for each in step.aggregates):
+            yield query.error(PIVOT_ON_STREAM, step, mode=query.facts.mode)

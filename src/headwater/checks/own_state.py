@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from headwater.checks.operations import told
-from headwater.checks.rule import Finding, ModeRule, Query, QueryRule, Severity
+from headwater.checks.rules import Match, Query, rule
 from headwater.checks.steps import (
     AGGREGATING,
     MODES,
@@ -14,16 +13,6 @@ from headwater.checks.steps import (
     aggregations,
     on_streams,
     streams_in_words,
-)
-from headwater.errors.catalogue.checks import (
-    NEVER_ENDS,
-    PROTOBUF_MISSING,
-    SEVERAL_STATES,
-    STATE_AFTER_RESULTS,
-    STATE_AGGREGATED,
-    STATE_MODE,
-    STATE_STORE,
-    TIMERS_NEED_WATERMARK,
 )
 from headwater.plan import QueryFacts
 from headwater.plan.operators import ArbitraryState, Kind, Operator
@@ -39,167 +28,175 @@ def states_of(facts: QueryFacts) -> Iterator[tuple[int, Operator, ArbitraryState
             yield place, step, step.state
 
 
-class StateMode(ModeRule):
+def _state_mode(facts: QueryFacts) -> Iterator[Operator]:
+    if aggregations(facts) or facts.mode == "complete":
+        return
+    for _, step, state in states_of(facts):
+        # Rows that stay as they are fit update mode, too; only the older call is not taken so.
+        if state.mode != facts.mode and (facts.mode == "append" or state.call == _APPLY):
+            yield step
+
+
+@rule(
+    "HW-STATE-MODE",
+    "The sink `{sink}` is in {mode} mode, and `{call}` gives it rows in {given} mode.",
+    "{hint}",
+    example="""
+        def counts(clicks):  # the sink is in append mode
+            return clicks.groupBy("user").transformWithState(Counts(), SCHEMA, "Update", "None")
+    """,
+    refuses=_state_mode,
+)
+def state_mode(query: Query) -> Iterator[Match]:
     """A function with state says whether the rows that it gives stay as they are (append) or replace those of
     the same key (update). In a sink of append mode changes would be taken for rows that stay, which Spark
     refuses for one of the calls and lets pass for the other."""
-
-    entries = {STATE_MODE: Severity.ERROR}
-    example = """
-        def counts(clicks):  # the sink is in append mode
-            return clicks.groupBy("user").transformWithState(Counts(), SCHEMA, "Update", "None")
-    """
-
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        if aggregations(facts) or facts.mode == "complete":
-            return
-        for _, step, state in states_of(facts):
-            # Rows that stay as they are fit update mode, too; only the older call is not taken so.
-            if state.mode != facts.mode and (facts.mode == "append" or state.call == _APPLY):
-                yield step
-
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        assert step is not None, "a function with state is to blame"
+    facts = query.facts
+    for step in _state_mode(facts):
         assert step.state is not None, "it has state of its own"
-        facts, given = query.facts, step.state.mode
+        given, call = step.state.mode, step.state.call
         ways = [f"use {given} mode (`mode: {given}` at the sink)"] if given in (facts.modes or MODES) else []
         stay = " if its rows stay as they are" if facts.mode == "append" else ""
-        ways.append(f'give `{step.state.call}` `outputMode="{facts.mode}"`{stay}')
-        remedy = "; or ".join(ways)
-        problem = STATE_MODE.at(
+        hint = "; or ".join([*ways, f'give `{call}` `outputMode="{facts.mode}"`{stay}'])
+        yield query.match(
             query.at("mode"),
-            sink=facts.sink,
+            table=step.table,
             mode=facts.mode,
-            call=step.state.call,
+            call=call,
             given=given,
-            hint=f"{remedy[:1].upper()}{remedy[1:]}.",
+            hint=f"{hint[:1].upper()}{hint[1:]}.",
         )
-        return Finding(problem, sink=facts.sink, table=step.table)
 
 
-class StateAggregated(QueryRule):
-    """Rows that a function with state gives in update mode replace earlier ones of the same key. An
-    aggregation over them does not know that, and counts each change as a row of its own."""
-
-    entries = {STATE_AGGREGATED: Severity.ERROR}
-    example = """
+@rule(
+    "HW-STATE-AGGREGATED",
+    "The query of the sink `{sink}` aggregates the rows of `{call}` in update mode, and would count a row "
+    "again each time it changes.",
+    'Let `{call}` give rows that stay as they are, with `outputMode="append"`.',
+    example="""
         def totals(clicks):
             changes = clicks.groupBy("user").transformWithState(Counts(), SCHEMA, "Update", "None")
             return changes.groupBy().sum("n")
-    """
+    """,
+)
+def state_aggregated(query: Query) -> Iterator[Match]:
+    """Rows that a function with state gives in update mode replace earlier ones of the same key. An
+    aggregation over them does not know that, and counts each change as a row of its own."""
+    facts = query.facts
+    for place, step, state in states_of(facts):
+        above = [facts.operators[each] for each in facts.above(place)]
+        if state.mode == "update" and any(each.kind in AGGREGATING for each in above):
+            yield query.match(step, call=state.call)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        for place, step, state in states_of(facts):
-            above = [facts.operators[each] for each in facts.above(place)]
-            if state.mode == "update" and any(each.kind in AGGREGATING for each in above):
-                yield told(query, STATE_AGGREGATED, step, sink=facts.sink, call=state.call)
 
-
-class StateAfterResults(QueryRule):
-    """`applyInPandasWithState` can't read the results of an aggregation, in no mode."""
-
-    entries = {STATE_AFTER_RESULTS: Severity.ERROR}
-    example = """
+@rule(
+    "HW-STATE-AFTER-RESULTS",
+    "`{call}` reads the results of an aggregation, which Spark does not take.",
+    "Aggregate inside `{call}`, or write the results with a sink and read that in another pipeline.",
+    example="""
         def first_ones(clicks):
             return clicks.groupBy("user").count().groupBy("user").applyInPandasWithState(first, …)
-    """
+    """,
+)
+def state_after_results(query: Query) -> Iterator[Match]:
+    """`applyInPandasWithState` can't read the results of an aggregation, in no mode."""
+    for place, step, state in states_of(query.facts):
+        if state.call == _APPLY and aggregated_below(query.facts, place):
+            yield query.match(step, call=state.call)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for place, step, state in states_of(query.facts):
-            if state.call == _APPLY and aggregated_below(query.facts, place):
-                yield told(query, STATE_AFTER_RESULTS, step, call=state.call)
 
-
-class SeveralStates(QueryRule):
-    """Spark takes one `applyInPandasWithState` in a query; `transformWithState` has no such limit."""
-
-    entries = {SEVERAL_STATES: Severity.ERROR}
-    example = """
+@rule(
+    "HW-SEVERAL-STATES",
+    "The query of the sink `{sink}` calls `applyInPandasWithState` {count} times, and Spark takes one.",
+    "Use `transformWithState`, or write what the first gives with a sink and read that in another pipeline.",
+    example="""
         def both(clicks):
             return second(first(clicks))  # each calls applyInPandasWithState
-    """
+    """,
+)
+def several_states(query: Query) -> Iterator[Match]:
+    """Spark takes one `applyInPandasWithState` in a query; `transformWithState` has no such limit."""
+    older = [step for _, step, state in states_of(query.facts) if state.call == _APPLY]
+    if len(older) > 1:
+        yield query.match(older[-1], count=len(older))
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        older = [step for _, step, state in states_of(query.facts) if state.call == _APPLY]
-        if len(older) > 1:
-            yield told(query, SEVERAL_STATES, older[-1], sink=query.facts.sink, count=len(older))
 
-
-class TimersNeedWatermark(QueryRule):
-    """Event time moves with the watermark. Without one, a timer or timeout of event time never comes."""
-
-    entries = {TIMERS_NEED_WATERMARK: Severity.ERROR}
-    example = """
+@rule(
+    "HW-TIMERS-NEED-WATERMARK",
+    "`{call}` waits by event time, and {streams} has no watermark by which that time moves.",
+    "Declare one (`watermark:` in the file, `withWatermark` in PySpark), or let it wait by processing time.",
+    example="""
         def sessions(clicks):  # clicks has no watermark
             return clicks.groupBy("user").transformWithState(Sessions(), SCHEMA, "Append", "EventTime")
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step, state in states_of(query.facts):
-            if state.time == "event time" and not step.event_times:
-                problem = TIMERS_NEED_WATERMARK.at(
-                    query.where(step), call=state.call, streams=streams_in_words(step)
-                )
-                # Spark lets one of the calls start, whose timers then never come.
-                runs = query.facts.refusal is None
-                yield Finding(problem, sink=query.facts.sink, table=step.table, acceptable=runs)
+    """,
+)
+def timers_need_watermark(query: Query) -> Iterator[Match]:
+    """Event time moves with the watermark. Without one, a timer or timeout of event time never comes."""
+    for _, step, state in states_of(query.facts):
+        if state.time == "event time" and not step.event_times:
+            # Spark lets one of the calls start, whose timers then never come.
+            runs = query.facts.refusal is None
+            yield query.match(step, call=state.call, streams=streams_in_words(step), acceptable=runs)
 
 
-class NeverEnds(QueryRule):
-    """`available now` ends when nothing is left to do. With timers or timeouts of processing time Spark
-    always has another batch to run, so it reads what there is, and goes on for ever."""
-
-    entries = {NEVER_ENDS: Severity.ERROR}
-    example = """
+@rule(
+    "HW-NEVER-ENDS",
+    "The sink `{sink}` has the trigger `available now`, and `{call}` waits by processing time, for which "
+    "Spark runs batch after batch: it never ends.",
+    "Use another trigger (`every 1 minute`) and `headwater run --until-idle`, or wait by event time.",
+    example="""
         sinks:
           idle: {reads: idle, connector: console, mode: update, trigger: available now}   # timers inside
-    """
+    """,
+)
+def never_ends(query: Query) -> Iterator[Match]:
+    """`available now` ends when nothing is left to do. With timers or timeouts of processing time Spark
+    always has another batch to run, so it reads what there is, and goes on for ever."""
+    if query.facts.trigger != "available now":
+        return
+    for _, step, state in states_of(query.facts):
+        if state.time == "processing time":
+            yield query.match(query.at("trigger"), table=step.table, call=state.call, acceptable=True)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        if query.facts.trigger != "available now":
-            return
-        for _, step, state in states_of(query.facts):
-            if state.time == "processing time":
-                problem = NEVER_ENDS.at(query.at("trigger"), sink=query.facts.sink, call=state.call)
-                yield Finding(problem, sink=query.facts.sink, table=step.table, acceptable=True)
 
-
-class StateStore(QueryRule):
-    """`transformWithState` keeps several variables for each key, which only RocksDB can. Headwater chooses
-    that; a setting of the user's may name another one, and the query then dies in its first batch."""
-
-    entries = {STATE_STORE: Severity.ERROR}
-    example = """
+@rule(
+    "HW-STATE-STORE",
+    "`{call}` needs the state store RocksDB, and the settings name {provider}.",
+    "Set `{key}` to `org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider` before the "
+    "first start; a declared pipeline that leaves the setting out has it.",
+    example="""
         spark:
           spark.sql.streaming.stateStore.providerClass: …HDFSBackedStateStoreProvider
-    """
+    """,
+)
+def state_store(query: Query) -> Iterator[Match]:
+    """`transformWithState` keeps several variables for each key, which only RocksDB can. Headwater chooses
+    that; a setting of the user's may name another one, and the query then dies in its first batch."""
+    provider = query.facts.settings.get(PROVIDER, "")
+    if not provider or "RocksDB" in provider:
+        return
+    for _, step, state in states_of(query.facts):
+        if state.call != _APPLY:
+            name = provider.rpartition(".")[2]
+            yield query.match(step, call=state.call, provider=name, key=PROVIDER)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        provider = query.facts.settings.get(PROVIDER, "")
-        if not provider or "RocksDB" in provider:
-            return
-        for _, step, state in states_of(query.facts):
-            if state.call != _APPLY:
-                name = provider.rpartition(".")[2]
-                yield told(query, STATE_STORE, step, call=state.call, provider=name, key=PROVIDER)
 
-
-class ProtobufMissing(QueryRule):
-    """`transformWithState` talks to Spark through the package protobuf, which PySpark does not bring; without
-    it the worker dies and says nothing of the cause."""
-
-    entries = {PROTOBUF_MISSING: Severity.ERROR}
-    example = """
+@rule(
+    "HW-PROTOBUF-MISSING",
+    "`{call}` needs the Python package protobuf, which is not installed here.",
+    "Install it: `pip install protobuf`.",
+    example="""
         $ pip uninstall protobuf
         $ headwater check pipeline.yml   # a table uses transformWithState
-    """
-    lasting = False
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step, state in states_of(query.facts):
-            if state.call != _APPLY and not _has_protobuf():
-                yield told(query, PROTOBUF_MISSING, step, call=state.call)
+    """,
+    lasting=False,
+)
+def protobuf_missing(query: Query) -> Iterator[Match]:
+    """`transformWithState` talks to Spark through the package protobuf, which PySpark does not bring; without
+    it the worker dies and says nothing of the cause."""
+    for _, step, state in states_of(query.facts):
+        if state.call != _APPLY and not _has_protobuf():
+            yield query.match(step, call=state.call)
 
 
 def _has_protobuf() -> bool:

@@ -7,21 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headwater.checkpoint import SINK_LOG, checkpoints_in
-from headwater.checks.rule import Finding, Query, QueryRule, Rule, Severity, Situation
+from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, rule
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import CleansUp
-from headwater.errors import Problem
-from headwater.errors.catalogue.checks import DIRECTORIES_IGNORED, FULL_FOLDER, LIMIT_TOO_LOW, READ_TWICE
-from headwater.errors.catalogue.files import (
-    CLEAN_UP_ARCHIVE,
-    CLEAN_UP_DISK,
-    CLEAN_UP_IN_PROCESS,
-    CLEAN_UP_NEW_SINK,
-    CLEAN_UP_SHARED,
-    CLEAN_UP_SINK,
-    CLEAN_UP_STATIC,
-    CLEAN_UP_WAITS,
-)
+from headwater.errors import Entry, Problem
 from headwater.spec import CleanUp, PipelineSpec, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import fixed_folder, is_uri, overlap
 from headwater.values import Duration, Every
@@ -34,118 +23,120 @@ NAMED = 5
 """So many directories are named."""
 
 
-class ReadTwice(QueryRule):
-    """Spark reads a source once for each time that a query names it, as a join of a stream with itself and
-    the branches of a UNION do: what it costs to fetch and parse the rows is paid so often in every batch."""
-
-    entries = {READ_TWICE: Severity.ADVICE}
-    example = """
+@rule(
+    "HW-READ-TWICE",
+    "The query of the sink `{sink}` names the source `{name}` {count} times, and Spark reads it as often: "
+    "each row is fetched, parsed and counted {count} times.",
+    "Good to know, no mistake. Branches of a UNION often do in one pass with `CASE` or `explode`; a join of "
+    "a stream with itself may be an aggregation, or a function with state.",
+    Severity.ADVICE,
+    example="""
         tables:
           pairs: SELECT a.id, b.id AS other FROM clicks a JOIN clicks b ON a.page = b.page AND a.at = b.at
-    """
+    """,
+)
+def read_twice(query: Query) -> Iterator[Match]:
+    """Spark reads a source once for each time that a query names it, as a join of a stream with itself and
+    the branches of a UNION do: what it costs to fetch and parse the rows is paid so often in every batch."""
+    for source in query.facts.sources:
+        # One that can't be read again is refused for it.
+        if source.reads > 1 and source.streaming and source.replayable:
+            yield query.match(query.source_at(source.name), name=source.name, count=source.reads)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for source in query.facts.sources:
-            # One that can't be read again is refused for it.
-            if source.reads > 1 and source.streaming and source.replayable:
-                problem = READ_TWICE.at(
-                    query.source_at(source.name), sink=query.facts.sink, name=source.name, count=source.reads
-                )
-                yield Finding(problem, Severity.ADVICE, query.facts.sink)
 
-
-class FullFolder(Rule):
-    """Without a limit the first batch takes everything that is there. Over a folder that has filled for a
-    year that is one batch of hours, which begins again from nothing when it fails."""
-
-    asks_parts = True
-    lasting = False
-    entries = {FULL_FOLDER: Severity.ADVICE}
-    example = """
+@pipeline_rule(
+    "HW-FULL-FOLDER",
+    "The source `{name}` has {waiting} waiting and no limit, so the first batch of {sinks} reads all of it "
+    "at once.",
+    "If that is too much for memory, or for one batch to be lost in a crash, write {keys} beside the source.",
+    Severity.ADVICE,
+    example="""
         sources:
           clicks:   # 12,000 files are in clicks/
             {connector: files, path: clicks/, format: json, schema: {page: string}}
-    """
+    """,
+    lasting=False,
+)
+def full_folder(situation: Situation) -> Iterator[Match]:
+    """Without a limit the first batch takes everything that is there. Over a folder that has filled for a
+    year that is one batch of hours, which begins again from nothing when it fails."""
+    for source, waiting, sinks in _first_starts(situation):
+        full = waiting.files >= MANY_FILES or waiting.bytes > MANY_BYTES
+        if full and not waiting.limit:
+            yield Match.at(
+                source.position,
+                name=source.name,
+                waiting=shown(waiting),
+                sinks=", ".join(f"`{sink.name}`" for sink in sinks),
+                keys=" or ".join(f"`{key}`" for key in waiting.keys),
+            )
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source, waiting, sinks in _first_starts(situation):
-            full = waiting.files >= MANY_FILES or waiting.bytes > MANY_BYTES
-            if full and not waiting.limit:
-                problem = FULL_FOLDER.at(
-                    source.position,
-                    name=source.name,
-                    waiting=shown(waiting),
-                    sinks=", ".join(f"`{sink.name}`" for sink in sinks),
-                    keys=" or ".join(f"`{key}`" for key in waiting.keys),
-                )
-                yield Finding(problem, Severity.ADVICE)
 
-
-class DirectoriesIgnored(Rule):
-    """A source reads the files of a directory and of its `key=value` directories. Spark ignores other
-    subdirectories silently, even one with the name `orders.json`."""
-
-    asks_parts = True
-    lasting = False
-    entries = {DIRECTORIES_IGNORED: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-DIRECTORIES-IGNORED",
+    "Source `{name}` ignores {count}: {directories}.",
+    "To read their files, set a glob (`path: {glob}`) or `options: {{recursiveFileLookup: true}}` before the "
+    "first start; for a query that has started they count as read. Otherwise move the directories elsewhere.",
+    Severity.WARNING,
+    example="""
         sources:
           clicks:   # clicks/ contains the directory 2026.json/
             {connector: files, path: clicks/, format: json, schema: {page: string}}
-    """
+    """,
+    lasting=False,
+)
+def directories_ignored(situation: Situation) -> Iterator[Match]:
+    """A source reads the files of a directory and of its `key=value` directories. Spark ignores other
+    subdirectories silently, even one with the name `orders.json`."""
+    for source in situation.spec.sources:
+        ignored = source_side(source.connector).ignored(source.options)
+        if not ignored:
+            continue
+        more = len(ignored) - NAMED
+        yield Match.at(
+            source.at("path"),
+            name=source.name,
+            count=f"{len(ignored):,} subdirectories" if len(ignored) > 1 else "a subdirectory",
+            directories=", ".join(ignored[:NAMED]) + (f" and {more:,} more" if more > 0 else ""),
+            glob=f"{os.path.basename(os.path.dirname(ignored[0]))}/*/",
+        )
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source in situation.spec.sources:
-            ignored = source_side(source.connector).ignored(source.options)
-            if not ignored:
-                continue
-            more = len(ignored) - NAMED
-            problem = DIRECTORIES_IGNORED.at(
-                source.at("path"),
-                name=source.name,
-                count=f"{len(ignored):,} subdirectories" if len(ignored) > 1 else "a subdirectory",
-                directories=", ".join(ignored[:NAMED]) + (f" and {more:,} more" if more > 0 else ""),
-                glob=f"{os.path.basename(os.path.dirname(ignored[0]))}/*/",
-            )
-            yield Finding(problem, Severity.WARNING)
 
-
-class LimitTooLow(Rule):
-    """A limit and a pace together say how long it takes to catch up with what is there already. Spark works
-    through it in silence; the newest rows come out when it is done."""
-
-    asks_parts = True
-    lasting = False
-    entries = {LIMIT_TOO_LOW: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-LIMIT-TOO-LOW",
+    "The sink `{sink}` needs {time} to read what already waits at the source `{name}` ({waiting}): with "
+    "`{key}` that is {batches} batches, one {trigger}.",
+    "To catch up within an hour, raise `{key}` to {enough}; or catch up first with `trigger: available now`, "
+    "which does not wait between batches.",
+    Severity.WARNING,
+    example="""
         sources:
           clicks:   # 500 files are in clicks/
             {connector: files, path: clicks/, format: json, schema: {page: string}, max_files_per_batch: 1}
         sinks:
           clicks: {reads: clicks, connector: console, trigger: every 10 minutes}
-    """
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source, waiting, sinks in _first_starts(situation):
-            for sink in sinks if waiting.limit and waiting.batches > MANY_BATCHES else ():
-                # The first batch does not wait.
-                time = _pace(sink) * (waiting.batches - 1)
-                if time > LONG.milliseconds:
-                    yield self._finding(source, sink, waiting, time)
-
-    def _finding(self, source: SourceSpec, sink: SinkSpec, waiting: Waiting, time: int) -> Finding:
-        problem = LIMIT_TOO_LOW.at(
-            source.at(waiting.limit),
-            sink=sink.name,
-            name=source.name,
-            time=_about(time),
-            waiting=shown(waiting),
-            key=waiting.limit,
-            batches=f"{waiting.batches:,}",
-            trigger=str(sink.trigger),
-            enough=_enough(waiting, _pace(sink)),
-        )
-        return Finding(problem, Severity.WARNING, sink.name)
+    """,
+    lasting=False,
+)
+def limit_too_low(situation: Situation) -> Iterator[Match]:
+    """A limit and a pace together say how long it takes to catch up with what is there already. Spark works
+    through it in silence; the newest rows come out when it is done."""
+    for source, waiting, sinks in _first_starts(situation):
+        for sink in sinks if waiting.limit and waiting.batches > MANY_BATCHES else ():
+            # The first batch does not wait.
+            time = _pace(sink) * (waiting.batches - 1)
+            if time > LONG.milliseconds:
+                yield Match.at(
+                    source.at(waiting.limit),
+                    sink=sink.name,
+                    name=source.name,
+                    time=_about(time),
+                    waiting=shown(waiting),
+                    key=waiting.limit,
+                    batches=f"{waiting.batches:,}",
+                    trigger=str(sink.trigger),
+                    enough=_enough(waiting, _pace(sink)),
+                )
 
 
 def shown(waiting: Waiting) -> str:
@@ -210,92 +201,122 @@ def clean_up_of(source: SourceSpec) -> CleanUp | None:
     return side.clean_up(source.options) if isinstance(side, CleansUp) else None
 
 
-class CleanUpUnsafe(Rule):
-    """Finished files are taken away from the source that names it, and from nobody else."""
+CLEAN_UP_STATIC = Entry(
+    "The source `{name}` is static and has `clean_up`: no file of it is ever finished.",
+    "Leave `clean_up` out.",
+    code="HW-CLEAN-UP-STATIC",
+)
+CLEAN_UP_SHARED = Entry(
+    "`clean_up` of the source `{name}` would take files away from the static source `{other}` ({place}).",
+    "Let the two read different folders, or leave `clean_up` out.",
+    code="HW-CLEAN-UP-SHARED",
+)
+CLEAN_UP_SINK = Entry(
+    "`clean_up` of the source `{name}` would take files out of {place}, which a sink keeps a list of.",
+    "Leave `clean_up` out: the readers of that folder need every file.",
+    code="HW-CLEAN-UP-SINK",
+)
+CLEAN_UP_ARCHIVE = Entry(
+    "The source `{name}` would archive files to {archive}, and the source `{other}` reads {place}.",
+    "Archive to a folder that no source reads and that holds no folder which one reads.",
+    code="HW-CLEAN-UP-ARCHIVE",
+)
+CLEAN_UP_DISK = Entry(
+    "The archive {archive} of the source `{name}` is on another file system than {place}.",
+    "Archive to a folder on the same one, where a file is moved in one step.",
+    code="HW-CLEAN-UP-DISK",
+)
+CLEAN_UP_IN_PROCESS = Entry(
+    "The sink `{sink}` begins anew at each start, and by then the files of `{name}` have been {done}.",
+    "Leave `clean_up` out, or let another kind of sink read the source.",
+    code="HW-CLEAN-UP-IN-PROCESS",
+)
 
-    entries = {
+
+@pipeline_rule(
+    entries={
         CLEAN_UP_STATIC: Severity.ERROR,
         CLEAN_UP_SHARED: Severity.ERROR,
         CLEAN_UP_SINK: Severity.ERROR,
         CLEAN_UP_ARCHIVE: Severity.ERROR,
         CLEAN_UP_DISK: Severity.ERROR,
         CLEAN_UP_IN_PROCESS: Severity.ERROR,
-    }
-    example = """
+    },
+    example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int}, clean_up: delete}
           known: {connector: files, path: orders/, format: json, schema: {id: int}, static: true}
-    """
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for source in situation.spec.sources:
-            clean_up = clean_up_of(source)
-            if clean_up:
-                for problem in _objections(situation.spec, source, clean_up):
+    """,
+)
+def clean_up_unsafe(situation: Situation) -> Iterator[Finding]:
+    """Finished files are taken away from the source that names it, and from nobody else."""
+    for source in situation.spec.sources:
+        clean_up = clean_up_of(source)
+        if clean_up:
+            for problem in _objections(situation.spec, source, clean_up):
+                yield Finding(problem)
+            for sink in situation.graph.readers(source.name):
+                if sink_side(sink.connector).in_process:
+                    problem = CLEAN_UP_IN_PROCESS.at(
+                        sink.position, sink=sink.name, name=source.name, done=clean_up.done
+                    )
                     yield Finding(problem)
-                for sink in situation.graph.readers(source.name):
-                    if sink_side(sink.connector).in_process:
-                        problem = CLEAN_UP_IN_PROCESS.at(
-                            sink.position, sink=sink.name, name=source.name, done=clean_up.done
-                        )
-                        yield Finding(problem)
 
 
-class CleanUpWaits(Rule):
-    """A file stays until every stream over its folder has read it; some streams leave files unread."""
-
-    entries = {CLEAN_UP_WAITS: Severity.WARNING}
-    example = """
+@pipeline_rule(
+    "HW-CLEAN-UP-WAITS",
+    "`clean_up` of the source `{name}` leaves each file that `{other}` passes over for its {keys} ({place}).",
+    "Leave {keys} out if all files are to go, or let the two sources read different folders.",
+    Severity.WARNING,
+    example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int}, clean_up: delete}
           recent: {connector: files, path: orders/, format: json, schema: {id: int}, max_file_age: 1 day}
-    """
-    asks_parts = True
+    """,
+)
+def clean_up_waits(situation: Situation) -> Iterator[Match]:
+    """A file stays until every stream over its folder has read it; some streams leave files unread."""
+    spec = situation.spec
+    streams = [source for source in spec.sources if not source.static]
+    for source in (each for each in streams if clean_up_of(each)):
+        mine = _folders(spec, source)
+        for other in (each for each in streams if each is not source):
+            shared = [f for f in _folders(spec, other) if any(overlap(f, each) for each in mine)]
+            keys = source_side(other.connector).skipping_keys(other.options)
+            if keys and shared:
+                named = ", ".join(f"`{key}`" for key in keys)
+                yield Match.at(
+                    other.position, name=source.name, other=other.name, keys=named, place=shared[0]
+                )
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        spec = situation.spec
-        streams = [source for source in spec.sources if not source.static]
-        for source in (each for each in streams if clean_up_of(each)):
-            mine = _folders(spec, source)
-            for other in (each for each in streams if each is not source):
-                shared = [f for f in _folders(spec, other) if any(overlap(f, each) for each in mine)]
-                keys = source_side(other.connector).skipping_keys(other.options)
-                if keys and shared:
-                    named = ", ".join(f"`{key}`" for key in keys)
-                    problem = CLEAN_UP_WAITS.at(
-                        other.position, name=source.name, other=other.name, keys=named, place=shared[0]
-                    )
-                    yield Finding(problem, Severity.WARNING)
 
-
-class CleanUpNewSink(Rule):
-    """A sink that starts anew does not see the files that were taken away before it came."""
-
-    entries = {CLEAN_UP_NEW_SINK: Severity.ADVICE}
-    example = """
+@pipeline_rule(
+    "HW-CLEAN-UP-NEW-SINK",
+    "The sink `{sink}` starts anew and misses the files of `{name}` that were {done} before.",
+    "If it needs them, put them back under new names; the other sinks then read them again, too.",
+    Severity.ADVICE,
+    example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int}, clean_up: delete}
         sinks:
           all: {reads: orders, connector: files, path: all/, format: json}
           added_later: {reads: orders, connector: console}
-    """
-    lasting = False
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        spec, graph = situation.spec, situation.graph
-        names = {name.lower(): name for name in spec.names}
-        for source in spec.sources:
-            clean_up = clean_up_of(source)
-            readers = [s for s in spec.sinks if source.name in graph.upstream(names[s.reads.lower()])]
-            if clean_up is None or not any(sink.name in situation.stored for sink in readers):
-                continue
-            for sink in readers:
-                if sink.name not in situation.stored:
-                    problem = CLEAN_UP_NEW_SINK.at(
-                        sink.position, sink=sink.name, name=source.name, done=clean_up.done
-                    )
-                    yield Finding(problem, Severity.ADVICE, sink.name)
+    """,
+    lasting=False,
+    whole=True,
+)
+def clean_up_new_sink(situation: Situation) -> Iterator[Match]:
+    """A sink that starts anew does not see the files that were taken away before it came."""
+    spec, graph = situation.spec, situation.graph
+    names = {name.lower(): name for name in spec.names}
+    for source in spec.sources:
+        clean_up = clean_up_of(source)
+        readers = [s for s in spec.sinks if source.name in graph.upstream(names[s.reads.lower()])]
+        if clean_up is None or not any(sink.name in situation.stored for sink in readers):
+            continue
+        for sink in readers:
+            if sink.name not in situation.stored:
+                yield Match.at(sink.position, sink=sink.name, name=source.name, done=clean_up.done)
 
 
 def _objections(spec: PipelineSpec, source: SourceSpec, clean_up: CleanUp) -> Iterator[Problem]:

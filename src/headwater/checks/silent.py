@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from headwater.checks.operations import told
-from headwater.checks.rule import Finding, Query, QueryRule, Severity
+from headwater.checks.rules import Finding, Match, Query, Severity, rule
 from headwater.checks.steps import (
     AGGREGATING,
     DEDUP,
@@ -17,16 +16,7 @@ from headwater.checks.steps import (
     names_of,
     on_streams,
 )
-from headwater.errors.catalogue.checks import (
-    CROSS_JOIN,
-    DEDUP_OF_RESULTS,
-    GLOBAL_SESSION,
-    JOIN_WITHOUT_EQUALITY,
-    ONE_BATCH_AT_A_TIME,
-    PYTHON_AGGREGATE,
-    RANGE_JOIN,
-    SEVERAL_EVENT_TIMES,
-)
+from headwater.errors import Entry
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Join, Kind, Operator
 
@@ -36,45 +26,51 @@ _GLOBAL = "Global aggregation with session window"
 _SEVERAL = "More than one event time columns"
 
 
-class PythonAggregate(QueryRule):
-    """A pandas or Arrow function that aggregates needs all rows of a group at once. Spark keeps only partial
-    results between batches, and such a function has none: the query dies in its first batch."""
-
-    entries = {PYTHON_AGGREGATE: Severity.ERROR}
-    example = """
+@rule(
+    "HW-PYTHON-AGGREGATE",
+    "`{sql}` is an aggregate of Python ({form}), which needs all rows of a group at once and fails on a "
+    "stream.",
+    "Keep what it needs with `transformWithState`, or use Spark's own aggregates (avg, percentile_approx and "
+    "so on).",
+    example="""
         @pandas_udf("double")
         def middle(n: pd.Series) -> float: ...
 
 
         def middles(orders):
             return orders.groupBy("shop").agg(middle("amount"))
-    """
+    """,
+)
+def python_aggregate(query: Query) -> Iterator[Match]:
+    """A pandas or Arrow function that aggregates needs all rows of a group at once. Spark keeps only partial
+    results between batches, and such a function has none: the query dies in its first batch."""
+    for _, step in on_streams(query.facts, Kind.AGGREGATION):
+        for aggregate in step.aggregates:
+            if aggregate.python:
+                sql = _NUMBER.sub("", aggregate.sql)
+                yield query.match(step, sql=sql, form=aggregate.python)
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.AGGREGATION):
-            for aggregate in step.aggregates:
-                if aggregate.python:
-                    sql = _NUMBER.sub("", aggregate.sql)
-                    yield told(query, PYTHON_AGGREGATE, step, sql=sql, form=aggregate.python)
 
-
-class GlobalSession(QueryRule):
-    """A session belongs to somebody. Spark can't merge sessions of all rows together on a stream: the query
-    passes its checker and dies at its first batch."""
-
-    entries = {GLOBAL_SESSION: Severity.ERROR}
-    example = """
+@rule(
+    "HW-GLOBAL-SESSION",
+    "Session windows without another key fail on a stream: {sql} is the only thing it groups by.",
+    "Group by something else as well, such as the user whose session it is; for one session over all rows "
+    "make a constant column before (`… FROM (SELECT 1 AS one, * FROM orders) GROUP BY one, "
+    'session_window(…)`; `withColumn("one", lit(1))` in PySpark).',
+    example="""
         tables:
           busy: SELECT session_window, count(*) AS n FROM clicks GROUP BY session_window(at, '5 minutes')
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.AGGREGATION):
-            sessions = [key.window for key in step.keys if key.window and key.window.session]
-            alone = all(is_session(key) or is_constant(key) for key in step.keys)
-            if sessions and (alone or _refused_as_global(query.facts)):
-                sql = f"`session_window({sessions[0].column}, …)`"
-                yield told(query, GLOBAL_SESSION, step, sql=sql)
+    """,
+)
+def global_session(query: Query) -> Iterator[Match]:
+    """A session belongs to somebody. Spark can't merge sessions of all rows together on a stream: the query
+    passes its checker and dies at its first batch."""
+    for _, step in on_streams(query.facts, Kind.AGGREGATION):
+        sessions = [key.window for key in step.keys if key.window and key.window.session]
+        alone = all(is_session(key) or is_constant(key) for key in step.keys)
+        if sessions and (alone or _refused_as_global(query.facts)):
+            sql = f"`session_window({sessions[0].column}, …)`"
+            yield query.match(step, sql=sql)
 
 
 def _refused_as_global(facts: QueryFacts) -> bool:
@@ -82,76 +78,87 @@ def _refused_as_global(facts: QueryFacts) -> bool:
     return facts.refusal is not None and _GLOBAL in facts.refusal.says
 
 
-class JoinWithoutEquality(QueryRule):
-    """Two streams are joined by what is equal in both: by that Spark finds the rows that it has kept. A
-    condition of comparisons alone passes its checker and dies at the first batch."""
-
-    entries = {JOIN_WITHOUT_EQUALITY: Severity.ERROR}
-    example = """
+@rule(
+    "HW-JOIN-WITHOUT-EQUALITY",
+    "A join of two streams needs something that is equal in both, and this one only compares.",
+    "Write an equality into the condition (`a.id = b.id AND …`); where nothing is equal, make it so, for "
+    "instance by the hour of both (`date_trunc('hour', a.at) = date_trunc('hour', b.at)`).",
+    example="""
         tables:
           near: SELECT * FROM quakes q JOIN alarms a ON a.at BETWEEN q.at AND q.at + INTERVAL 1 MINUTE
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, step in on_streams(query.facts, Kind.JOIN):
-            compares = step.join is not None and not has_equality(step.join)
-            if compares and _dies_in_planning(query.facts):
-                yield told(query, JOIN_WITHOUT_EQUALITY, step)
+    """,
+)
+def join_without_equality(query: Query) -> Iterator[Match]:
+    """Two streams are joined by what is equal in both: by that Spark finds the rows that it has kept. A
+    condition of comparisons alone passes its checker and dies at the first batch."""
+    for _, step in on_streams(query.facts, Kind.JOIN):
+        compares = step.join is not None and not has_equality(step.join)
+        if compares and _dies_in_planning(query.facts):
+            yield query.match(step)
 
 
 def _dies_in_planning(facts: QueryFacts) -> bool:
     return facts.refusal is not None and "without equality predicate" in facts.refusal.says
 
 
-class SeveralEventTimes(QueryRule):
-    """What keeps state clears it by one event time. Where several columns with a watermark come to it (a
-    window beside the time that it is made of, the times of both sides of a join), Spark does not know by
-    which to go, and the query dies in its first batch."""
+SEVERAL_EVENT_TIMES = Entry(
+    "More than one column with a watermark comes to {operator}, {columns}, and Spark takes one: the query "
+    "would fail in its first batch.",
+    "Leave all but one out before: name the columns in the SELECT, or `drop` the others in PySpark.",
+    code="HW-SEVERAL-EVENT-TIMES",
+)
 
-    entries = {SEVERAL_EVENT_TIMES: Severity.ERROR}
-    example = """
+
+@rule(
+    entries={SEVERAL_EVENT_TIMES: Severity.ERROR},
+    example="""
         tables:
           shown: SELECT *, window(shown_at, '10 minutes') AS w FROM impressions   # shown_at, too, is in the *
           clicked: SELECT window(clicked_at, '10 minutes') AS w, ad FROM clicks
           both: SELECT * FROM shown JOIN clicked USING (w, ad)
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        # In complete mode an aggregation clears nothing.
-        if query.facts.mode != "complete":
-            for step in (each for each in query.facts.operators if each.clashing):
-                yield _several(query, step, step.clashing)
-        refusal = query.facts.refusal
-        if refusal is not None and _SEVERAL in refusal.says:
-            for _, step in on_streams(query.facts, Kind.JOIN):
-                for side in (step.join.left, step.join.right) if step.join else ():
-                    if len(side.event_times) > 1:
-                        yield _several(query, step, [each.column for each in side.event_times])
-                        return
+    """,
+)
+def several_event_times(query: Query) -> Iterator[Finding]:
+    """What keeps state clears it by one event time. Where several columns with a watermark come to it (a
+    window beside the time that it is made of, the times of both sides of a join), Spark does not know by
+    which to go, and the query dies in its first batch."""
+    # In complete mode an aggregation clears nothing.
+    if query.facts.mode != "complete":
+        for step in (each for each in query.facts.operators if each.clashing):
+            yield _several(query, step, step.clashing)
+    refusal = query.facts.refusal
+    if refusal is not None and _SEVERAL in refusal.says:
+        for _, step in on_streams(query.facts, Kind.JOIN):
+            for side in (step.join.left, step.join.right) if step.join else ():
+                if len(side.event_times) > 1:
+                    yield _several(query, step, [each.column for each in side.event_times])
+                    return
 
 
 def _several(query: Query, step: Operator, columns: Iterable[str]) -> Finding:
     names = dict.fromkeys(f"`{each}`" for each in columns)
     operator = "a side of the join" if step.kind is Kind.JOIN else f"the `{step.name}`"
-    return told(query, SEVERAL_EVENT_TIMES, step, operator=operator, columns=" and ".join(names))
+    return query.error(SEVERAL_EVENT_TIMES, step, operator=operator, columns=" and ".join(names))
 
 
-class OneBatchAtATime(QueryRule):
-    """`applyInPandas` and its like are called with the rows that one batch has of a group. Spark accepts that
-    on a stream; where a batch begins and ends is chance, and so are the results."""
-
-    entries = {ONE_BATCH_AT_A_TIME: Severity.ERROR}
-    example = """
+@rule(
+    "HW-ONE-BATCH-AT-A-TIME",
+    "`{call}` on a stream gets the rows of one batch at a time: a group that comes in several batches is "
+    "given in several pieces, cut by chance.",
+    "Use `transformWithState`, which keeps what it has seen of each group; if batch by batch is what you "
+    "want, accept it: `accept: {{HW-ONE-BATCH-AT-A-TIME: why}}`.",
+    example="""
         def summed(orders):
             return orders.groupBy("shop").applyInPandas(sum_up, "shop string, total double")
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        for place, step in on_streams(facts, Kind.GROUPED_MAP, Kind.COGROUPED_MAP):
-            if not _sees_whole_groups(facts, place, step):
-                problem = ONE_BATCH_AT_A_TIME.at(query.where(step), call=step.name)
-                yield Finding(problem, sink=facts.sink, table=step.table, acceptable=True)
+    """,
+)
+def one_batch_at_a_time(query: Query) -> Iterator[Match]:
+    """`applyInPandas` and its like are called with the rows that one batch has of a group. Spark accepts that
+    on a stream; where a batch begins and ends is chance, and so are the results."""
+    facts = query.facts
+    for place, step in on_streams(facts, Kind.GROUPED_MAP, Kind.COGROUPED_MAP):
+        if not _sees_whole_groups(facts, place, step):
+            yield query.match(step, call=step.name, acceptable=True)
 
 
 def _sees_whole_groups(facts: QueryFacts, place: int, step: Operator) -> bool:
@@ -167,32 +174,25 @@ def _sees_whole_groups(facts: QueryFacts, place: int, step: Operator) -> bool:
     return bool(inputs) and (whole or closed)
 
 
-class DedupOfResults(QueryRule):
-    """An aggregation has one row for each key already. To tell its results apart again passes Spark's
-    checker; then it dies in its first batch, or drops every later result of a key, or ends with nothing."""
-
-    entries = {DEDUP_OF_RESULTS: Severity.ERROR}
-    example = """
+@rule(
+    "HW-DEDUP-OF-RESULTS",
+    "`{call}` by {keys} reads the results of an aggregation: {why}.",
+    "{hint}",
+    example="""
         def once(clicks):
             return clicks.groupBy("user").count().dropDuplicates(["user"])
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        for place, step in on_streams(facts, *DEDUP):
-            why = why_not_apart(facts, place)
-            if not why:
-                continue
-            remedy = "Take it out: an aggregation gives one row for each of its keys."
-            yield told(
-                query,
-                DEDUP_OF_RESULTS,
-                step,
-                call=step.name,
-                keys=names_of(step.keys),
-                why=why,
-                hint=remedy,
-            )
+    """,
+)
+def dedup_of_results(query: Query) -> Iterator[Match]:
+    """An aggregation has one row for each key already. To tell its results apart again passes Spark's
+    checker; then it dies in its first batch, or drops every later result of a key, or ends with nothing."""
+    facts = query.facts
+    for place, step in on_streams(facts, *DEDUP):
+        why = why_not_apart(facts, place)
+        if not why:
+            continue
+        remedy = "Take it out: an aggregation gives one row for each of its keys."
+        yield query.match(step, call=step.name, keys=names_of(step.keys), why=why, hint=remedy)
 
 
 def why_not_apart(facts: QueryFacts, place: int) -> str:
@@ -221,30 +221,44 @@ _LATERAL = "LateralJoin"
 _NEVER_MORE = ("semi", "anti", "existence")
 
 
-class FanOut(QueryRule):
-    """A join with static rows that compares nothing by equality gives each row of the stream as often as
-    there are static rows that fit; without a condition, with every one of them."""
+CROSS_JOIN = Entry(
+    "This {join} has no condition: every row of the stream meets every row of {static}, so that one row "
+    "becomes as many as there are.",
+    "Say which rows belong together, `JOIN … ON a.id = b.id`; or accept it if the static side has one row "
+    "only, or few.",
+    code="HW-CROSS-JOIN",
+)
+RANGE_JOIN = Entry(
+    "This {join} compares nothing by equality (`{condition}`): every row of the stream is compared with all "
+    "of {static}, and comes out once for each that fits.",
+    "If ranges may overlap, make sure that this is meant; an additional `a.key = b.key` makes it fast.",
+    code="HW-RANGE-JOIN",
+)
 
-    entries = {CROSS_JOIN: Severity.WARNING, RANGE_JOIN: Severity.ADVICE}
-    example = """
+
+@rule(
+    entries={CROSS_JOIN: Severity.WARNING, RANGE_JOIN: Severity.ADVICE},
+    example="""
         tables:
           priced: SELECT o.id, p.price FROM orders o CROSS JOIN prices p
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator in query.facts.operators:
-            join = operator.join
-            if join is None or not _may_fan_out(operator, join):
-                continue
-            told = {"join": operator.name, "static": _static(query.facts)}
-            if join.condition:
-                problem = RANGE_JOIN.at(query.where(operator), condition=join.condition, **told)
-                severity = Severity.ADVICE
-            elif _is_lateral(query.facts, operator):
-                continue
-            else:
-                problem, severity = CROSS_JOIN.at(query.where(operator), **told), Severity.WARNING
-            yield Finding(problem, severity, query.facts.sink, operator.table)
+    """,
+)
+def fan_out(query: Query) -> Iterator[Finding]:
+    """A join with static rows that compares nothing by equality gives each row of the stream as often as
+    there are static rows that fit; without a condition, with every one of them."""
+    for operator in query.facts.operators:
+        join = operator.join
+        if join is None or not _may_fan_out(operator, join):
+            continue
+        told = {"join": operator.name, "static": _static(query.facts)}
+        if join.condition:
+            problem = RANGE_JOIN.at(query.where(operator), condition=join.condition, **told)
+            severity = Severity.ADVICE
+        elif _is_lateral(query.facts, operator):
+            continue
+        else:
+            problem, severity = CROSS_JOIN.at(query.where(operator), **told), Severity.WARNING
+        yield Finding(problem, severity, query.facts.sink, operator.table)
 
 
 def _may_fan_out(operator: Operator, join: Join) -> bool:

@@ -7,14 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import zip_longest
 
-from headwater.checks.rule import Finding, Query, Rule, Severity, Situation, query_of
-from headwater.errors import Problem
-from headwater.errors.catalogue.state import (
-    SOURCES_CHANGED,
-    STATE_CHANGED,
-    STATE_NOT_COMPARED,
-    STATE_OPERATORS_CHANGED,
-)
+from headwater.checks.changes import FROM_SCRATCH
+from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, query_of
+from headwater.errors import Entry, Problem
 from headwater.plan import QueryFacts
 from headwater.plan.quarantine import is_fed_again
 from headwater.plan.state_layout import EVENT_TIME, LIMIT, STATE, StateLayout, Stored
@@ -24,57 +19,75 @@ from headwater.values import Position
 _NOTHING = "nothing"
 
 
-class SourcesChanged(Rule):
-    """Spark assigns the offsets of a checkpoint to a query's sources by their order: another source, or
-    another order, would read from the wrong offsets or not start at all."""
-
-    entries = {SOURCES_CHANGED: Severity.ERROR}
-    example = """
+@pipeline_rule(
+    "HW-SOURCES-CHANGED",
+    "The query `{sink}` cannot resume from its checkpoint: it read {old}, and now reads {new}. Spark assigns "
+    "the stored offsets to the streaming sources by their order.",
+    FROM_SCRATCH,
+    example="""
         tables:
           all: SELECT * FROM shops UNION ALL SELECT * FROM web   # it was SELECT * FROM shops
-    """
-    lasting = False
-    asks_parts = True
+    """,
+    lasting=False,
+)
+def sources_changed(situation: Situation) -> Iterator[Match]:
+    """Spark assigns the offsets of a checkpoint to a query's sources by their order: another source, or
+    another order, would read from the wrong offsets or not start at all."""
+    for sink, then, now in _resuming(situation):
+        if renamed(then, now) is None:
+            place = query_of(situation.spec, now).at()
+            yield Match.at(place, sink=sink, old=_listed(then), new=_listed(now))
 
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink, then, now in _resuming(situation):
-            if renamed(then, now) is None:
-                place = query_of(situation.spec, now).at()
-                problem = SOURCES_CHANGED.at(place, sink=sink, old=_listed(then), new=_listed(now))
-                yield Finding(problem, sink=sink)
+
+STATE_CHANGED = Entry(
+    "The query `{sink}` cannot resume from its checkpoint: the state of its {operator} does not match. "
+    "{says}.",
+    FROM_SCRATCH,
+    code="HW-STATE-CHANGED",
+)
+STATE_OPERATORS_CHANGED = Entry(
+    "The query `{sink}` cannot resume from its checkpoint: its stateful operators were {old}, and are now "
+    "{new}.",
+    FROM_SCRATCH,
+    code="HW-STATE-OPERATORS-CHANGED",
+)
+STATE_NOT_COMPARED = Entry(
+    "Headwater could not determine {when} what the state of the query `{sink}` contains{why}, so it cannot "
+    "detect changed keys, aggregates, windows or joins.",
+    "Make sure that the query is the same as at its last start.",
+    code="HW-STATE-NOT-COMPARED",
+)
 
 
-class StateChanged(Rule):
-    """Spark compares the state of a checkpoint with a query by types alone. After another change of keys,
-    aggregates, windows, deduplication or joins, one state would hold the rows of two different queries."""
-
-    entries = {
+@pipeline_rule(
+    entries={
         STATE_CHANGED: Severity.ERROR,
         STATE_OPERATORS_CHANGED: Severity.ERROR,
         STATE_NOT_COMPARED: Severity.ERROR,
-    }
-    example = """
+    },
+    example="""
         tables:
           totals: SELECT shop, sum(amount * 100) AS cents FROM orders GROUP BY shop   # it was sum(amount)
-    """
-    lasting = False
-    asks_parts = True
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink, then, now in _resuming(situation):
-            query = query_of(situation.spec, now)
-            if renamed(then, now) is None:
-                continue
-            if then.state is None and now.stateful:
-                problem = _not_compared(query, then, "at its last start")
-                yield Finding(problem, Severity.WARNING, sink)
-            elif then.state is not None and now.state is None:
-                problem = _not_compared(query, now, "now")
-                yield Finding(problem, sink=sink)
-            if not situation.reached[sink].committed_any:
-                then, now = _types_alone(then), _types_alone(now)
-            for problem, table in state_problems(then, now, query.at(), query.where):
-                yield Finding(problem, sink=sink, table=table)
+    """,
+    lasting=False,
+)
+def state_changed(situation: Situation) -> Iterator[Finding]:
+    """Spark compares the state of a checkpoint with a query by types alone. After another change of keys,
+    aggregates, windows, deduplication or joins, one state would hold the rows of two different queries."""
+    for sink, then, now in _resuming(situation):
+        query = query_of(situation.spec, now)
+        if renamed(then, now) is None:
+            continue
+        if then.state is None and now.stateful:
+            problem = _not_compared(query, then, "at its last start")
+            yield Finding(problem, Severity.WARNING, sink)
+        elif then.state is not None and now.state is None:
+            problem = _not_compared(query, now, "now")
+            yield Finding(problem, sink=sink)
+        if not situation.reached[sink].committed_any:
+            then, now = _types_alone(then), _types_alone(now)
+        for problem, table in state_problems(then, now, query.at(), query.where):
+            yield Finding(problem, sink=sink, table=table)
 
 
 def _not_compared(query: Query, facts: QueryFacts, when: str) -> Problem:

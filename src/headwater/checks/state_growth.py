@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from headwater.checks.bounds import Bound, Extent, bounds_of, growing_values, is_time
 from headwater.checks.guarantees import call_of
 from headwater.checks.joins import sides_in_words, waits_for_ever
-from headwater.checks.rule import Finding, Query, QueryRule, Severity, Situation, query_of
+from headwater.checks.rules import Finding, Match, Query, Severity, rule
 from headwater.checks.silent import why_not_apart
 from headwater.errors import Problem
-from headwater.errors.catalogue.checks import STATE_PARTITIONS
-from headwater.errors.catalogue.state import (
-    COMPLETE_KEEPS_ALL,
-    JOIN_KEEPS_ALL,
-    REPEATS_REMEMBERED,
-    VALUES_GROW,
-    WINDOWS_KEPT,
-)
 from headwater.plan.operators import Aggregate, Kind, Operator
 
 _EVERY_VALUE = ("CollectList", "ListAgg")
@@ -38,31 +29,26 @@ def _warning(query: Query, operator: Operator, problem: Problem) -> Finding:
     return Finding(problem, Severity.WARNING, sink=query.facts.sink, table=operator.table)
 
 
-class WindowsKept(QueryRule):
-    """New windows come as long as time goes on. Without a watermark Spark can't know that one is over, and
-    keeps all of them: the state grows until memory or disk is full."""
-
-    entries = {WINDOWS_KEPT: Severity.WARNING}
-    example = """
+@rule(
+    "HW-WINDOWS-KEPT",
+    "The state of {operator} in the query of `{sink}` only grows: {why}.",
+    "Add {missing} (`watermark:` in the file, `withWatermark` in PySpark).",
+    Severity.WARNING,
+    example="""
         sources:
           clicks: {connector: files, path: clicks/, format: json, schema: {page: string, at: timestamp}}
         tables:
           per_hour: SELECT window(at, '1 hour') AS hour, count(*) AS n FROM clicks GROUP BY 1
         sinks:
           per_hour: {reads: per_hour, connector: console, mode: update}
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator, bound in open_ended(query, Kind.AGGREGATION, Kind.DISTINCT):
-            if query.facts.mode != "complete" and bound.missing and not _marked(query, bound):
-                problem = WINDOWS_KEPT.at(
-                    query.where(operator),
-                    operator=operator.name,
-                    sink=query.facts.sink,
-                    why=bound.why,
-                    missing=bound.missing,
-                )
-                yield _warning(query, operator, problem)
+    """,
+)
+def windows_kept(query: Query) -> Iterator[Match]:
+    """New windows come as long as time goes on. Without a watermark Spark can't know that one is over, and
+    keeps all of them: the state grows until memory or disk is full."""
+    for operator, bound in open_ended(query, Kind.AGGREGATION, Kind.DISTINCT):
+        if query.facts.mode != "complete" and bound.missing and not _marked(query, bound):
+            yield query.match(operator, operator=operator.name, why=bound.why, missing=bound.missing)
 
 
 def _marked(query: Query, bound: Bound) -> bool:
@@ -71,56 +57,54 @@ def _marked(query: Query, bound: Bound) -> bool:
     return any(each.kind is Kind.WATERMARK for each in below)
 
 
-class CompleteKeepsAll(QueryRule):
-    """Complete mode writes the whole result each time, so it keeps all of it, whatever the watermark says.
-    With windows among the keys the result itself grows for ever, and every batch writes all of it."""
-
-    entries = {COMPLETE_KEEPS_ALL: Severity.WARNING}
-    example = """
+@rule(
+    "HW-COMPLETE-KEEPS-ALL",
+    "The state of {operator} in the query of `{sink}` only grows: {why}.",
+    "Use {missing}.",
+    Severity.WARNING,
+    example="""
         tables:
           per_hour: SELECT window(at, '1 hour') AS hour, count(*) AS n FROM clicks GROUP BY 1
         sinks:
           per_hour: {reads: per_hour, connector: console, mode: complete}
-    """
+    """,
+)
+def complete_keeps_all(query: Query) -> Iterator[Match]:
+    """Complete mode writes the whole result each time, so it keeps all of it, whatever the watermark says.
+    With windows among the keys the result itself grows for ever, and every batch writes all of it."""
+    for operator, bound in open_ended(query, Kind.AGGREGATION, Kind.DISTINCT):
+        if query.facts.mode == "complete" and any(is_time(key) for key in operator.keys):
+            yield query.match(
+                query.at("mode"),
+                table=operator.table,
+                operator=operator.name,
+                why=bound.why,
+                missing=bound.missing,
+            )
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator, bound in open_ended(query, Kind.AGGREGATION, Kind.DISTINCT):
-            if query.facts.mode == "complete" and any(is_time(key) for key in operator.keys):
-                problem = COMPLETE_KEEPS_ALL.at(
-                    query.at("mode"),
-                    operator=operator.name,
-                    sink=query.facts.sink,
-                    why=bound.why,
-                    missing=bound.missing,
-                )
-                yield _warning(query, operator, problem)
 
-
-class RepeatsRemembered(QueryRule):
-    """To drop every repeat, however late, all keys that ever came have to be remembered. Keys such as ids
-    never end; most repeats come soon after the first row, and a watermark says how soon."""
-
-    entries = {REPEATS_REMEMBERED: Severity.WARNING}
-    example = """
+@rule(
+    "HW-REPEATS-REMEMBERED",
+    "The state of `{operator}` in the query of `{sink}` only grows: {why}.",
+    "{hint}",
+    Severity.WARNING,
+    example="""
         sources:
           payments: {connector: files, path: payments/, format: json, schema: {id: string, at: timestamp}}
         tables:
           once: {reads: payments, distinct: [id]}
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator, bound in open_ended(query, Kind.DEDUP):
-            if why_not_apart(query.facts, bound.operator):
-                continue
-            times = [each.column for each in operator.event_times]
-            problem = REPEATS_REMEMBERED.at(
-                query.where(operator),
-                operator=operator.name,
-                sink=query.facts.sink,
-                why=bound.why,
-                hint=_drop_repeats(times[0] if times else ""),
-            )
-            yield _warning(query, operator, problem)
+    """,
+)
+def repeats_remembered(query: Query) -> Iterator[Match]:
+    """To drop every repeat, however late, all keys that ever came have to be remembered. Keys such as ids
+    never end; most repeats come soon after the first row, and a watermark says how soon."""
+    for operator, bound in open_ended(query, Kind.DEDUP):
+        if why_not_apart(query.facts, bound.operator):
+            continue
+        times = [each.column for each in operator.event_times]
+        yield query.match(
+            operator, operator=operator.name, why=bound.why, hint=_drop_repeats(times[0] if times else "")
+        )
 
 
 def _drop_repeats(column: str) -> str:
@@ -130,59 +114,53 @@ def _drop_repeats(column: str) -> str:
     return f"If repeats come soon, declare a watermark on the event time and {within}."
 
 
-class JoinKeepsAll(QueryRule):
-    """A row of one stream waits for partners in the other. Without watermarks and a time range Spark can't
-    know that none will come, and keeps every row of both."""
-
-    entries = {JOIN_KEEPS_ALL: Severity.WARNING}
-    example = """
+@rule(
+    "HW-JOIN-KEEPS-ALL",
+    "The state of the join of {left} with {right} in the query of `{sink}` only grows: {why}.",
+    "Add {missing}.",
+    Severity.WARNING,
+    example="""
         tables:
           clicked: SELECT i.ad, shown, clicked FROM impressions i JOIN clicks c ON i.ad = c.ad
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator, bound in open_ended(query, Kind.JOIN):
-            join = operator.join
-            # An outer join that needs the end which is missing is an error of its own.
-            if join is not None and not any(waits_for_ever(operator)):
-                left, right = sides_in_words(join)
-                problem = JOIN_KEEPS_ALL.at(
-                    query.where(operator),
-                    left=left,
-                    right=right,
-                    sink=query.facts.sink,
-                    why=bound.why,
-                    missing=bound.missing,
-                )
-                yield _warning(query, operator, problem)
+    """,
+)
+def join_keeps_all(query: Query) -> Iterator[Match]:
+    """A row of one stream waits for partners in the other. Without watermarks and a time range Spark can't
+    know that none will come, and keeps every row of both."""
+    for operator, bound in open_ended(query, Kind.JOIN):
+        join = operator.join
+        # An outer join that needs the end which is missing is an error of its own.
+        if join is not None and not any(waits_for_ever(operator)):
+            left, right = sides_in_words(join)
+            yield query.match(operator, left=left, right=right, why=bound.why, missing=bound.missing)
 
 
-class ValuesGrow(QueryRule):
+@rule(
+    "HW-VALUES-GROW",
+    "{aggregates} in the query of `{sink}` keeps every {values} that ever came, since no key is ever over.",
+    "Group by a window of a column with a watermark too, or {instead}.",
+    Severity.WARNING,
+    example="""
+        tables:
+          pages: SELECT user, collect_list(page) AS pages FROM clicks GROUP BY user
+    """,
+)
+def values_grow(query: Query) -> Iterator[Match]:
     """`collect_list` and its like keep every value of a key; `median`, `mode` and `percentile` every distinct
     one, with how often it came. Where a key is never over, what is kept for it has no end: it is read and
     written whole with every batch that touches it."""
-
-    entries = {VALUES_GROW: Severity.WARNING}
-    example = """
-        tables:
-          pages: SELECT user, collect_list(page) AS pages FROM clicks GROUP BY user
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for bound in () if query.facts.refusal else bounds_of(query.facts):
-            operator = query.facts.operators[bound.operator]
-            endless = not bound.kept and operator.kind is Kind.AGGREGATION
-            grown = [each for each in growing_values(operator) if each.function in _ENDLESS]
-            if endless and grown:
-                listed = any(each.function in _EVERY_VALUE for each in grown)
-                problem = VALUES_GROW.at(
-                    query.where(operator),
-                    aggregates=" and ".join(f"`{call_of(each)}`" for each in grown),
-                    values="value" if listed else "distinct value",
-                    sink=query.facts.sink,
-                    instead=" or ".join(dict.fromkeys(map(_instead, grown))),
-                )
-                yield _warning(query, operator, problem)
+    for bound in () if query.facts.refusal else bounds_of(query.facts):
+        operator = query.facts.operators[bound.operator]
+        endless = not bound.kept and operator.kind is Kind.AGGREGATION
+        grown = [each for each in growing_values(operator) if each.function in _ENDLESS]
+        if endless and grown:
+            listed = any(each.function in _EVERY_VALUE for each in grown)
+            yield query.match(
+                operator,
+                aggregates=" and ".join(f"`{call_of(each)}`" for each in grown),
+                values="value" if listed else "distinct value",
+                instead=" or ".join(dict.fromkeys(map(_instead, grown))),
+            )
 
 
 def _instead(aggregate: Aggregate) -> str:
@@ -201,33 +179,29 @@ FEW = 16
 FOR_EACH_CORE = 8
 
 
-class StatePartitions(QueryRule):
-    """Every batch runs a task for each partition of state and writes its files, also for partitions that
-    get no row. Spark's default of 200 is made for large batch jobs; the number freezes at the first start."""
-
-    lasting = False
-    entries = {STATE_PARTITIONS: Severity.ADVICE}
-    example = """
+@rule(
+    "HW-STATE-PARTITIONS",
+    "The state of the sink `{sink}` is divided into {partitions} partitions for {cores} core(s): every batch "
+    "runs {partitions} tasks for each step that keeps state, most of them for a few rows or none (200 on two "
+    "cores make a batch of 1,000 rows take ten seconds instead of a fifth of one).",
+    "Set `spark.sql.shuffle.partitions` to {cores}, or up to twice that, before the first start; it can't be "
+    "changed later. A declared pipeline that leaves it out gets one partition for each core.",
+    Severity.ADVICE,
+    example="""
         spark: {spark.sql.shuffle.partitions: 200}   # on a machine with 4 cores
         tables:
           per_page: SELECT page, count(*) AS n FROM clicks GROUP BY page
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        written = facts.settings.get(KEY, "")
-        partitions = int(written) if written.isdigit() else 0
-        if facts.stateful and partitions > max(FEW, FOR_EACH_CORE * facts.cores):
-            problem = STATE_PARTITIONS.at(
-                query.at(), sink=facts.sink, partitions=partitions, cores=facts.cores
-            )
-            yield Finding(problem, Severity.ADVICE, facts.sink)
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for sink, facts in situation.facts.items():
-            # What froze at the first start can only be lived with.
-            if sink in situation.stored or sink in situation.reached:
-                continue
-            place = situation.spec.setting_place(KEY, facts.settings.get(KEY, ""))
-            for found in self.about(query_of(situation.spec, facts)):
-                yield replace(found, problem=replace(found.problem, place=place or found.problem.place))
+    """,
+    lasting=False,
+)
+def state_partitions(query: Query) -> Iterator[Match]:
+    """Every batch runs a task for each partition of state and writes its files, also for partitions that
+    get no row. Spark's default of 200 is made for large batch jobs; the number freezes at the first start."""
+    facts = query.facts
+    written = facts.settings.get(KEY, "")
+    partitions = int(written) if written.isdigit() else 0
+    # What froze at the first start can only be lived with.
+    if facts.stateful and not query.begun and partitions > max(FEW, FOR_EACH_CORE * facts.cores):
+        yield query.match(
+            query.setting_at(KEY, written) or query.at(), partitions=partitions, cores=facts.cores
+        )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from headwater.checks.rule import Finding, Query, QueryRule, Severity, all_rules, use_mode
+from headwater.checks.rules import Finding, Query, Severity, all_rules, use_mode
 from headwater.errors import Problem
 from headwater.errors.catalogue import ENTRIES
 from headwater.errors.catalogue.pipelines import ACCEPT_REFUSED, ACCEPT_UNKNOWN, ACCEPT_UNMATCHED
@@ -143,8 +143,7 @@ _CHECKER = "_LEGACY_ERROR_TEMP_3102"
 
 def judged(query: Query) -> list[Finding]:
     """What the rules over facts say of a query, and Spark where they have nothing against it."""
-    rules = [rule for rule in all_rules().values() if isinstance(rule, QueryRule)]
-    found = [finding for rule in rules for finding in rule.about(query)]
+    found = [finding for rule in all_rules().values() for finding in rule.about(query)]
     return [*found, *unexplained(query, found)]
 
 

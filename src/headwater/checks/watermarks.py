@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.rule import Finding, Query, QueryRule, Severity
+from headwater.checks.rules import Finding, Match, Query, Severity, rule
 from headwater.checks.steps import on_streams
-from headwater.errors import Problem
-from headwater.errors.catalogue.state import (
-    BRANCH_WITHOUT_WATERMARK,
-    SESSION_TAKEN_APART,
-    WATERMARK_AFTER_STATE,
-    WATERMARK_LOST,
-    WATERMARK_NO_DELAY,
-    WATERMARK_ON_A_BRANCH,
-    WATERMARK_TWICE,
-    WATERMARK_WRONG_COLUMN,
-    WINDOW_TAKEN_APART,
-)
+from headwater.errors import Entry, Problem
 from headwater.plan import QueryFacts
 from headwater.plan.operators import TIME_TYPES, Key, Kind, Operator, Side
 from headwater.plan.sql import grouped_by_windows
@@ -57,91 +46,96 @@ def _remedy(query: Query, operator: Operator, column: str, otherwise: str) -> st
     return otherwise if query.text(operator.table) else f"{otherwise} {_IN_PYTHON.format(column=column)}"
 
 
-class WindowTakenApart(QueryRule):
-    """A watermark clears a window when it is over. Spark sees that on the window as a whole; in its start or
-    its end alone there is no watermark any more. In append mode that is refused, in update mode it runs, and
-    its state never shrinks."""
-
-    entries = {WINDOW_TAKEN_APART: Severity.ERROR}
-    example = """
+@rule(
+    "HW-WINDOW-TAKEN-APART",
+    "The query of `{sink}` groups by `{key}`, a part of a window: Spark sees no watermark on it, so that no "
+    "window is ever over and its state grows for ever.",
+    "{hint}",
+    example="""
         tables:
           per_hour: |
             SELECT window(at, '1 hour').start AS hour, count(*) AS n
             FROM clicks GROUP BY window(at, '1 hour').start
-    """
+    """,
+)
+def window_taken_apart(query: Query) -> Iterator[Match]:
+    """A watermark clears a window when it is over. Spark sees that on the window as a whole; in its start or
+    its end alone there is no watermark any more. In append mode that is refused, in update mode it runs, and
+    its state never shrinks."""
+    for _, operator in _uncleared(query):
+        parts = [key for key in operator.keys if key.taken_apart]
+        # Of sessions there is more to say.
+        for key in [each for each in parts if not (each.window and each.window.session)][:1]:
+            column = key.window.column if key.window else ""
+            otherwise = "Group by the whole window, and take its start in what is selected."
+            yield query.match(
+                operator,
+                key=key.sql.replace("`", ""),
+                hint=_remedy(query, operator, column, otherwise),
+                acceptable=query.facts.refusal is None,
+                rewritten=_rewritten(query, operator),
+            )
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for _, operator in _uncleared(query):
-            parts = [key for key in operator.keys if key.taken_apart]
-            # Of sessions there is more to say.
-            for key in [each for each in parts if not (each.window and each.window.session)][:1]:
-                column = key.window.column if key.window else ""
-                otherwise = "Group by the whole window, and take its start in what is selected."
-                problem = WINDOW_TAKEN_APART.at(
-                    query.where(operator),
-                    sink=query.facts.sink,
-                    key=key.sql.replace("`", ""),
-                    hint=_remedy(query, operator, column, otherwise),
-                )
-                yield _refused(query, operator, problem, _rewritten(query, operator))
 
-
-class SessionTakenApart(QueryRule):
-    """Rows of one session are brought together when the session as a whole is a key. By its start or its end
-    alone nothing is, in no mode and with no watermark: every row has a session of its own."""
-
-    entries = {SESSION_TAKEN_APART: Severity.ERROR}
-    example = """
+@rule(
+    "HW-SESSION-TAKEN-APART",
+    "The query of `{sink}` groups by `{key}`, a part of a session: Spark makes one session of several rows "
+    "only where the whole session is a key, so that each row would be a session of its own.",
+    "{hint}",
+    example="""
         tables:
           visits: |
             SELECT user, session_window(at, '5 minutes').start AS begin, count(*) AS n
             FROM clicks GROUP BY user, session_window(at, '5 minutes').start
-    """
+    """,
+)
+def session_taken_apart(query: Query) -> Iterator[Match]:
+    """Rows of one session are brought together when the session as a whole is a key. By its start or its end
+    alone nothing is, in no mode and with no watermark: every row has a session of its own."""
+    for operator in (each for each in query.facts.operators if each.kind is Kind.AGGREGATION):
+        sessions = [key for key in operator.keys if key.window and key.window.session]
+        if sessions and all(key.taken_apart for key in sessions):
+            hint = _rewritten(query, operator)
+            yield query.match(
+                operator,
+                key=sessions[0].sql.replace("`", ""),
+                hint=f"Group by the whole session: {hint}"
+                if hint
+                else "Group by the whole `session_window(…)`, and take its start in what is selected.",
+                rewritten=hint,
+            )
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for operator in (each for each in query.facts.operators if each.kind is Kind.AGGREGATION):
-            sessions = [key for key in operator.keys if key.window and key.window.session]
-            if sessions and all(key.taken_apart for key in sessions):
-                hint = _rewritten(query, operator)
-                problem = SESSION_TAKEN_APART.at(
-                    query.where(operator),
-                    sink=query.facts.sink,
-                    key=sessions[0].sql.replace("`", ""),
-                    hint=f"Group by the whole session: {hint}"
-                    if hint
-                    else "Group by the whole `session_window(…)`, and take its start in what is selected.",
-                )
-                yield Finding(problem, sink=query.facts.sink, table=operator.table, rewritten=hint)
 
-
-class WatermarkLost(QueryRule):
-    """What is computed from an event time (an hour cut off, a day, a time moved by an offset) has no
-    watermark of its own, so that groups by it are never over."""
-
-    entries = {WATERMARK_LOST: Severity.ERROR}
-    example = """
+@rule(
+    "HW-WATERMARK-LOST",
+    "The query of `{sink}` groups by `{key}`, which is computed from `{column}` and has lost its watermark: "
+    "no group is ever over, and its state grows for ever.",
+    "{hint}",
+    example="""
         tables:
           per_hour: SELECT date_trunc('hour', at) AS hour, count(*) AS n FROM clicks GROUP BY 1
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for place, operator in _uncleared(query):
-            lost = [key for key in operator.keys if _has_lost(key)] or _calendar(operator)
-            if lost and not any(key.taken_apart for key in operator.keys):
-                key = lost[0]
-                column = key.made_from[0]
-                otherwise = _over_windows(query.facts, place) or (
-                    f"Group by a window of `{column}`; or take the watermark off `{column}` and declare it "
-                    f"on the table that computes the new time{_or_accept(query)}."
-                )
-                problem = WATERMARK_LOST.at(
-                    query.where(operator),
-                    sink=query.facts.sink,
-                    key=key.sql.replace("`", ""),
-                    column=key.made_from[0],
-                    hint=_remedy(query, operator, key.made_from[0], otherwise),
-                )
-                yield _refused(query, operator, problem, _rewritten(query, operator))
+    """,
+)
+def watermark_lost(query: Query) -> Iterator[Match]:
+    """What is computed from an event time (an hour cut off, a day, a time moved by an offset) has no
+    watermark of its own, so that groups by it are never over."""
+    for place, operator in _uncleared(query):
+        lost = [key for key in operator.keys if _has_lost(key)] or _calendar(operator)
+        if lost and not any(key.taken_apart for key in operator.keys):
+            key = lost[0]
+            column = key.made_from[0]
+            otherwise = _over_windows(query.facts, place) or (
+                f"Group by a window of `{column}`; or take the watermark off `{column}` and declare it "
+                f"on the table that computes the new time{_or_accept(query)}."
+            )
+            yield query.match(
+                operator,
+                key=key.sql.replace("`", ""),
+                column=key.made_from[0],
+                hint=_remedy(query, operator, key.made_from[0], otherwise),
+                acceptable=query.facts.refusal is None,
+                rewritten=_rewritten(query, operator),
+            )
 
 
 def _over_windows(facts: QueryFacts, place: int) -> str:
@@ -169,37 +163,50 @@ def _or_accept(query: Query) -> str:
     return "" if query.facts.refusal else "; or accept it with a reason, if its state may grow"
 
 
-class WatermarkWrongColumn(QueryRule):
-    """Windows are cleared by the watermark of the time that they are made of, and by no other."""
+WATERMARK_WRONG_COLUMN = Entry(
+    "The query of `{sink}` groups by windows of `{column}`, and its watermark stands on {others}: no window "
+    "is ever over, and its state grows for ever.",
+    "Declare the watermark on `{column}`, or make the windows of {others}.",
+    code="HW-WATERMARK-WRONG-COLUMN",
+)
+WATERMARK_ON_A_BRANCH = Entry(
+    "The query of `{sink}` groups by windows of `{column}`, which has a watermark in some branches of a "
+    "UNION and none in the first: no window is ever over, and its state grows for ever.",
+    "Declare a watermark on `{column}` in every branch, or once on the table that holds the UNION.",
+    code="HW-WATERMARK-ON-A-BRANCH",
+)
 
-    entries = {WATERMARK_WRONG_COLUMN: Severity.ERROR, WATERMARK_ON_A_BRANCH: Severity.ERROR}
-    example = """
+
+@rule(
+    entries={WATERMARK_WRONG_COLUMN: Severity.ERROR, WATERMARK_ON_A_BRANCH: Severity.ERROR},
+    example="""
         sources:
           orders:
             schema: {placed: timestamp, paid: timestamp}
             watermark: {column: placed, delay: 1 hour}
         tables:
           per_hour: SELECT window(paid, '1 hour') AS hour, count(*) AS n FROM orders GROUP BY 1
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for place, operator in _uncleared(query):
-            for key in [key for key in operator.keys if key.window and not key.made_from][:1]:
-                assert key.window is not None, "only windows were chosen"
-                others = _marked_below(query.facts, place)
-                column = key.window.column
-                if column in others:
-                    problem = WATERMARK_ON_A_BRANCH.at(
-                        query.where(operator), sink=query.facts.sink, column=column
-                    )
-                else:
-                    problem = WATERMARK_WRONG_COLUMN.at(
-                        query.where(operator),
-                        sink=query.facts.sink,
-                        column=column,
-                        others=" and ".join(f"`{each}`" for each in others),
-                    )
-                yield _refused(query, operator, problem)
+    """,
+)
+def watermark_wrong_column(query: Query) -> Iterator[Finding]:
+    """Windows are cleared by the watermark of the time that they are made of, and by no other."""
+    for place, operator in _uncleared(query):
+        for key in [key for key in operator.keys if key.window and not key.made_from][:1]:
+            assert key.window is not None, "only windows were chosen"
+            others = _marked_below(query.facts, place)
+            column = key.window.column
+            if column in others:
+                problem = WATERMARK_ON_A_BRANCH.at(
+                    query.where(operator), sink=query.facts.sink, column=column
+                )
+            else:
+                problem = WATERMARK_WRONG_COLUMN.at(
+                    query.where(operator),
+                    sink=query.facts.sink,
+                    column=column,
+                    others=" and ".join(f"`{each}`" for each in others),
+                )
+            yield _refused(query, operator, problem)
 
 
 def _marked_below(facts: QueryFacts, place: int) -> list[str]:
@@ -208,82 +215,85 @@ def _marked_below(facts: QueryFacts, place: int) -> list[str]:
     return list(dict.fromkeys(each.event_times[0].column for each in marks if each.kind is Kind.WATERMARK))
 
 
-class WatermarkTwice(QueryRule):
-    """Spark takes one watermark on the way of a row. A second one is found out only by the first batch, which
-    fails; or, after an aggregation, it keeps the time at 1970 for ever, and no row comes."""
-
-    entries = {WATERMARK_TWICE: Severity.ERROR}
-    example = """
+@rule(
+    "HW-WATERMARK-TWICE",
+    "The rows of {streams} pass two watermarks on their way to `{sink}`, on `{first}` and on `{second}`; "
+    "Spark allows one, and would fail in the first batch or never give a row.",
+    "Take one of the two out.",
+    example="""
         sources:
           clicks: {watermark: {column: at, delay: 1 hour}}
         tables:
           late: {sql: SELECT * FROM clicks, watermark: {column: at, delay: 2 hours}}
-    """
+    """,
+)
+def watermark_twice(query: Query) -> Iterator[Match]:
+    """Spark takes one watermark on the way of a row. A second one is found out only by the first batch, which
+    fails; or, after an aggregation, it keeps the time at 1970 for ever, and no row comes."""
+    for place, operator in _watermarks(query.facts):
+        before = [query.facts.operators[each] for each in query.facts.below(place)]
+        firsts = [each for each in before if each.kind is Kind.WATERMARK]
+        if firsts:
+            yield query.match(
+                operator,
+                streams=_named(operator),
+                first=firsts[0].event_times[0].column,
+                second=operator.event_times[0].column,
+            )
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        for place, operator in _watermarks(query.facts):
-            before = [query.facts.operators[each] for each in query.facts.below(place)]
-            firsts = [each for each in before if each.kind is Kind.WATERMARK]
-            if firsts:
-                problem = WATERMARK_TWICE.at(
-                    query.where(operator),
-                    sink=query.facts.sink,
-                    streams=_named(operator),
-                    first=firsts[0].event_times[0].column,
-                    second=operator.event_times[0].column,
-                )
-                yield Finding(problem, sink=query.facts.sink, table=operator.table)
 
-
-class WatermarkAfterState(QueryRule):
-    """A watermark acts on what comes after it. What an aggregation, a dedup or a join before it keeps is not
-    cleared by it, and if nothing comes after it, it does nothing at all."""
-
-    entries = {WATERMARK_AFTER_STATE: Severity.ERROR}
-    example = """
+@rule(
+    "HW-WATERMARK-AFTER-STATE",
+    "The watermark on `{column}` stands after the {operator} in the query of `{sink}`, where it can clear "
+    "none of what that keeps.",
+    "Declare it before the {operator}: on the source {streams}, or on a table that the {operator} reads; or "
+    "take it out.",
+    example="""
         tables:
           newest:
             sql: SELECT user, max(at) AS at FROM clicks GROUP BY user
             watermark: {column: at, delay: 1 hour}
-    """
+    """,
+)
+def watermark_after_state(query: Query) -> Iterator[Match]:
+    """A watermark acts on what comes after it. What an aggregation, a dedup or a join before it keeps is not
+    cleared by it, and if nothing comes after it, it does nothing at all."""
+    facts = query.facts
+    for place, operator in _watermarks(facts):
+        before = [facts.operators[each] for each in facts.below(place)]
+        kept = [each for each in before if each.is_stateful]
+        serves = any(facts.operators[each].is_stateful for each in facts.above(place))
+        # A second watermark on the way is an error of its own.
+        if kept and not serves and not any(each.kind is Kind.WATERMARK for each in before):
+            yield query.match(
+                operator,
+                sink=facts.sink,
+                column=operator.event_times[0].column,
+                operator=kept[-1].name,
+                streams=_named(operator),
+                acceptable=query.facts.refusal is None,
+            )
 
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        for place, operator in _watermarks(facts):
-            before = [facts.operators[each] for each in facts.below(place)]
-            kept = [each for each in before if each.is_stateful]
-            serves = any(facts.operators[each].is_stateful for each in facts.above(place))
-            # A second watermark on the way is an error of its own.
-            if kept and not serves and not any(each.kind is Kind.WATERMARK for each in before):
-                problem = WATERMARK_AFTER_STATE.at(
-                    query.where(operator),
-                    sink=facts.sink,
-                    column=operator.event_times[0].column,
-                    operator=kept[-1].name,
-                    streams=_named(operator),
-                )
-                yield _refused(query, operator, problem)
 
-
-class WatermarkNoDelay(QueryRule):
-    """With a delay of 0 the newest row of a batch is the limit for the next: rows that come a moment out of
-    order are dropped. Few streams are in such an order."""
-
-    entries = {WATERMARK_NO_DELAY: Severity.WARNING}
-    example = """
+@rule(
+    "HW-WATERMARK-NO-DELAY",
+    "The watermark on `{column}` has no delay: every row that is older than the newest one of an earlier "
+    "batch may be dropped.",
+    "Give it the time by which rows of {streams} may be late, such as `10 minutes`.",
+    Severity.WARNING,
+    example="""
         sources:
           clicks: {watermark: {column: at, delay: 0 seconds}}
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        if not query.facts.stateful or query.facts.mode == "complete":
-            return
-        for _, operator in _watermarks(query.facts):
-            if operator.event_times[0].delay_ms == 0:
-                problem = WATERMARK_NO_DELAY.at(
-                    query.where(operator), column=operator.event_times[0].column, streams=_named(operator)
-                )
-                yield Finding(problem, Severity.WARNING, query.facts.sink, operator.table)
+    """,
+)
+def watermark_no_delay(query: Query) -> Iterator[Match]:
+    """With a delay of 0 the newest row of a batch is the limit for the next: rows that come a moment out of
+    order are dropped. Few streams are in such an order."""
+    if not query.facts.stateful or query.facts.mode == "complete":
+        return
+    for _, operator in _watermarks(query.facts):
+        if operator.event_times[0].delay_ms == 0:
+            yield query.match(operator, column=operator.event_times[0].column, streams=_named(operator))
 
 
 def _watermarks(facts: QueryFacts) -> Iterator[tuple[int, Operator]]:
@@ -297,36 +307,35 @@ def _named(operator: Operator) -> str:
 # Rules about streams that a UNION puts together.
 
 
-class BranchWithoutWatermark(QueryRule):
-    """The rows of a UNION go by the watermark of its first branch, all of them. A stream in another branch
-    that has no watermark of its own does not hold it back, and its rows are dropped as late by a limit that
-    nobody set for them."""
-
-    entries = {BRANCH_WITHOUT_WATERMARK: Severity.WARNING}
-    example = """
+@rule(
+    "HW-BRANCH-WITHOUT-WATERMARK",
+    "The query of `{sink}` puts {streams} together with {others} in a UNION, and there is a "
+    "watermark on {others} only: Spark holds all rows to it, so that rows of {streams} can be dropped as "
+    "late by a limit that nobody set for them.",
+    "Declare a watermark on {streams} too, or only one, on the table that holds the UNION (`watermark:` in "
+    "the file, `withWatermark` in PySpark).",
+    Severity.WARNING,
+    example="""
         sources:
           north: {schema: {at: timestamp, amount: double}, watermark: {column: at, delay: 10 minutes}}
           south: {schema: {at: timestamp, amount: double}}
         tables:
           sales: SELECT at, amount FROM north UNION ALL SELECT at, amount FROM south
           per_hour: SELECT window(at, '1 hour') AS hour, sum(amount) AS amount FROM sales GROUP BY 1
-    """
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        facts = query.facts
-        # Complete mode forgets nothing, and so drops nothing as late.
-        if facts.mode == "complete" or facts.refusal:
-            return
-        for place, union in on_streams(facts, Kind.UNION):
-            bare, marked = _branches(facts, place)
-            if bare and marked and not _is_a_branch(facts, place) and _goes_by_watermark(facts, place):
-                problem = BRANCH_WITHOUT_WATERMARK.at(
-                    query.where(union),
-                    sink=facts.sink,
-                    streams=_branch_named(bare),
-                    others=_branch_named(marked),
-                )
-                yield Finding(problem, Severity.WARNING, facts.sink, union.table)
+    """,
+)
+def branch_without_watermark(query: Query) -> Iterator[Match]:
+    """The rows of a UNION go by the watermark of its first branch, all of them. A stream in another branch
+    that has no watermark of its own does not hold it back, and its rows are dropped as late by a limit that
+    nobody set for them."""
+    facts = query.facts
+    # Complete mode forgets nothing, and so drops nothing as late.
+    if facts.mode == "complete" or facts.refusal:
+        return
+    for place, union in on_streams(facts, Kind.UNION):
+        bare, marked = _branches(facts, place)
+        if bare and marked and not _is_a_branch(facts, place) and _goes_by_watermark(facts, place):
+            yield query.match(union, streams=_branch_named(bare), others=_branch_named(marked))
 
 
 def _branches(facts: QueryFacts, place: int) -> tuple[list[str], list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -122,7 +121,7 @@ def _location(finding: Finding, file: str) -> dict[str, Any]:
 def _why(entry: Entry) -> str:
     """What the rule that can say this is for."""
     rules = (rule for rule in all_rules().values() if entry in rule.entries)
-    return next((" ".join((inspect.getdoc(rule) or "").split()) for rule in rules), "")
+    return next((" ".join(rule.why.split()) for rule in rules), "")
 
 
 def _words(template: str) -> str:

@@ -15,8 +15,7 @@ from headwater.engine.builder import SPARK_ERRORS, Builder, columns_in
 from headwater.engine.plans import kind_of
 from headwater.engine.translate import planning_problem, sql_problem
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.checks import NOT_REPLAYABLE_TWICE
-from headwater.errors.catalogue.running import NO_BATCH_FORM, STATIC_SINK
+from headwater.errors.catalogue.running import NO_BATCH_FORM, NOT_REPLAYABLE_TWICE, STATIC_SINK
 from headwater.plan import Refusal
 from headwater.plan.predicates import mode_problem, passing_sources
 from headwater.spark.errors import condition_of, python_failure, sentence_of

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from headwater.connectors import all_connectors, sink_side, source_side
 from headwater.errors import EnvironmentProblem, Problem
-from headwater.errors.catalogue.checks import JARS_TOO_LATE
 from headwater.errors.catalogue.environment import JAR_NOT_KNOWN
+from headwater.errors.catalogue.running import JARS_TOO_LATE
 from headwater.jars import Artifact, JarStore, Taken, artifacts
 from headwater.jars.cache import REPOSITORY, ivy_fetch, ivy_fetch_many
 from headwater.spark.java import find_java

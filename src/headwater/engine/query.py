@@ -26,7 +26,7 @@ from headwater.engine.plans import inputs_of, marks_of
 from headwater.engine.session import PipelineSession, Setting
 from headwater.engine.translate import planning_problem
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.checks import NO_REAL_TIME
+from headwater.errors.catalogue.running import NO_REAL_TIME
 from headwater.events import QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.spark.errors import SparkGone

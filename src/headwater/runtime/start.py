@@ -14,7 +14,7 @@ from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import PipelineSession, open_session
 from headwater.engine.shared_paths import stream_paths, unshared
 from headwater.errors import Held, PipelineError
-from headwater.errors.catalogue.checks import NEVER_IDLE
+from headwater.errors.catalogue.running import NEVER_IDLE
 from headwater.events import Event, Said, SparkStarting
 from headwater.plan.predicates import secret_problems
 from headwater.plan.quarantine import with_quarantine

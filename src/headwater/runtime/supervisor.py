@@ -13,8 +13,13 @@ from typing import Any
 from headwater.connectors.contract import Moment
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError, HeadwaterError, Interrupted, PipelineError, Problem
-from headwater.errors.catalogue.checks import NEVER_IDLE
-from headwater.errors.catalogue.running import FORCED, NOT_STOPPED_IN_TIME, STOPPED_BY_FAILURE, WATCH_FAILED
+from headwater.errors.catalogue.running import (
+    FORCED,
+    NEVER_IDLE,
+    NOT_STOPPED_IN_TIME,
+    STOPPED_BY_FAILURE,
+    WATCH_FAILED,
+)
 from headwater.events import (
     EpochCommitted,
     Event,

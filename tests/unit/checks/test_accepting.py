@@ -7,9 +7,20 @@ from typing import Any
 
 import pytest
 
-from headwater.checks import Finding, Rule, Severity, Situation, accepted, examine, suppression, together
-from headwater.errors import Entry
-from headwater.errors.catalogue.running import FACTS_GONE, MODE_NOT_SUPPORTED, SINK_MODE, UNUSED
+from headwater.checks import (
+    Finding,
+    Match,
+    Severity,
+    Situation,
+    accepted,
+    examine,
+    pipeline_rule,
+    suppression,
+    together,
+)
+from headwater.checks.changes import facts_gone
+from headwater.checks.declared import unused_table
+from headwater.errors.catalogue.running import MODE_NOT_SUPPORTED, SINK_MODE
 from headwater.plan import Graph
 from headwater.values import Position
 from tests.unit.specs import spec_of
@@ -29,7 +40,7 @@ SAID = {"kind": "table", "name": "few"}
 
 
 def warning(sink: str = "", table: str = "") -> Finding:
-    return Finding(UNUSED.at(Position("p.yml", 7), **SAID), Severity.WARNING, sink, table)
+    return Finding(unused_table.entry.at(Position("p.yml", 7), **SAID), Severity.WARNING, sink, table)
 
 
 def told(
@@ -113,25 +124,21 @@ def test_what_matches_nothing_is_told_only_where_all_was_asked() -> None:
 
 def test_what_hangs_on_the_checkpoint_may_be_accepted_in_advance() -> None:
     assert told(pipeline="HW-FACTS-GONE: why", complete=True) == []
-    gone = Finding(FACTS_GONE.at(None, sink="out", checkpoint="x"), Severity.WARNING, "out")
+    gone = Finding(facts_gone.entry.at(None, sink="out", checkpoint="x"), Severity.WARNING, "out")
     assert told(gone, pipeline="HW-FACTS-GONE: why") == [("HW-FACTS-GONE", "warning", "why")]
 
 
 def test_a_rule_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Outside(Rule):
+    @pipeline_rule("ACME-LOUD", "It is loud.", "Be quiet.", example="name: loud")
+    def outside(situation: Situation) -> Iterator[Match]:
         """Something that another package minds."""
-
-        entries = {Entry("It is loud.", "Be quiet.", code="ACME-LOUD"): Severity.ERROR}
-
-        def findings(self, situation: Situation) -> Iterator[Finding]:
-            for entry in self.entries:
-                yield Finding(entry.at(None), acceptable=True)
+        yield Match(None, {}, acceptable=True)
 
     suppression._codes.cache_clear()
-    monkeypatch.setattr(suppression, "all_rules", lambda: {"outside": Outside()})
+    monkeypatch.setattr(suppression, "all_rules", lambda: {"outside": outside})
     spec = spec_of(PIPELINE % ("ACME-LOUD: we like it", "", ""))
     situation = Situation(spec, Graph.of(spec))
-    assert [each.accepted for each in accepted(Outside().findings(situation), spec)] == ["we like it"]
+    assert [each.accepted for each in accepted(outside.findings(situation), spec)] == ["we like it"]
     assert accepted([], spec) == []
     suppression._codes.cache_clear()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.checks import Severity, Situation
-from headwater.checks.reading import CleanUpUnsafe, CleanUpWaits
+from headwater.checks.reading import clean_up_unsafe, clean_up_waits
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 
@@ -32,7 +32,7 @@ def situation(root: Path, other: str, sink: str = "console") -> Situation:
 
 
 def test_a_sink_that_begins_anew_needs_the_files_again(tmp_path: Path) -> None:
-    (found,) = CleanUpUnsafe().findings(situation(tmp_path, "path: beside", "memory"))
+    (found,) = clean_up_unsafe.findings(situation(tmp_path, "path: beside", "memory"))
     assert (found.problem.code, found.severity) == ("HW-CLEAN-UP-IN-PROCESS", Severity.ERROR)
     assert found.problem.params == {"sink": "one", "name": "cleaned", "done": "deleted"}
     assert found.problem.place
@@ -51,7 +51,7 @@ def test_a_sink_that_begins_anew_needs_the_files_again(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_another_source_passes_over_stay(tmp_path: Path, other: str, keys: str | None) -> None:
-    found = list(CleanUpWaits().findings(situation(tmp_path, other)))
+    found = list(clean_up_waits.findings(situation(tmp_path, other)))
     named = "`pathGlobFilter`, `modifiedAfter`" if keys == "both" else keys
     assert [each.problem.params["keys"] for each in found] == ([named] if named else [])
     assert all(
@@ -63,4 +63,4 @@ def test_files_that_another_source_passes_over_stay(tmp_path: Path, other: str, 
 def test_a_static_source_that_names_the_folder_differently(tmp_path: Path, path: str) -> None:
     (tmp_path / "linked").symlink_to(tmp_path / "in")
     shared = situation(tmp_path, f'path: "{path.format(tmp_path)}", static: true')
-    assert [each.problem.code for each in CleanUpUnsafe().findings(shared)] == ["HW-CLEAN-UP-SHARED"]
+    assert [each.problem.code for each in clean_up_unsafe.findings(shared)] == ["HW-CLEAN-UP-SHARED"]

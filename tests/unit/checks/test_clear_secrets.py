@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.checks import Situation
-from headwater.checks.declared import SecretInClear, is_clear_secret
+from headwater.checks.declared import is_clear_secret, secret_in_clear
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 
@@ -73,7 +73,7 @@ def test_secrets_are_told_at_their_lines_and_never_shown() -> None:
             options: {secret: "abracadabra"}
         """
     )
-    found = list(SecretInClear().findings(Situation(spec, Graph.of(spec))))
+    found = list(secret_in_clear.findings(Situation(spec, Graph.of(spec))))
     assert [
         (each.problem.code, each.problem.params["key"], each.problem.place and each.problem.place.line)
         for each in found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Rule, Situation
-from headwater.checks.declared import SinkColumns, WatermarkColumn, WithinNoWatermark
+from headwater.checks.declared import sink_columns, watermark_column, within_no_watermark
 from headwater.errors import Problem
 from headwater.plan import Graph
 from headwater.plan.predicates import columns_of, watermark_problem
@@ -41,36 +41,36 @@ def problems(rule: Rule, root: Path, **keys: str) -> list[Problem]:
 
 
 def test_a_watermark_on_no_column(tmp_path: Path) -> None:
-    (problem,) = problems(WatermarkColumn(), tmp_path, column="att")
+    (problem,) = problems(watermark_column, tmp_path, column="att")
     assert (problem.code, problem.place) == ("HW-WATERMARK-COLUMN", Position("pipeline.yml", 8, 25))
     assert problem.params == {"where": "the source `clicks`", "column": "att", "hint": "Did you mean `At`?"}
 
 
 def test_a_watermark_on_no_time(tmp_path: Path) -> None:
-    (problem,) = problems(WatermarkColumn(), tmp_path, column="name")
+    (problem,) = problems(watermark_column, tmp_path, column="name")
     assert (problem.code, problem.place) == ("HW-WATERMARK-TYPE", Position("pipeline.yml", 8, 25))
     assert problem.params == {"where": "the source `clicks`", "column": "name", "type": "string"}
 
 
 @pytest.mark.parametrize("column", ["at", "AT", "span", "span.end", "'`At`'"])
 def test_what_is_right_or_for_spark_to_tell(column: str, tmp_path: Path) -> None:
-    assert problems(WatermarkColumn(), tmp_path, column=column) == []
+    assert problems(watermark_column, tmp_path, column=column) == []
 
 
 def test_a_sink_that_reads_a_source_directly(tmp_path: Path) -> None:
-    (problem,) = problems(SinkColumns(), tmp_path, by="day")
+    (problem,) = problems(sink_columns, tmp_path, by="day")
     assert (problem.code, problem.place) == ("HW-FILES-PARTITION-COLUMN", Position("pipeline.yml", 15, 19))
     assert problem.params == {"name": "out", "column": "day", "known": "id, At, name, span"}
-    (problem,) = problems(SinkColumns(), tmp_path, format="csv")
+    (problem,) = problems(sink_columns, tmp_path, format="csv")
     assert (problem.code, problem.place) == ("HW-FILES-CSV-COLUMN", Position("pipeline.yml", 14, 13))
     assert problem.params == {"name": "out", "column": "span", "type": "struct<end:timestamp>"}
 
 
 def test_folders_add_no_columns(tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
-    (problem,) = problems(SinkColumns(), tmp_path, by="day", path=".")
+    (problem,) = problems(sink_columns, tmp_path, by="day", path=".")
     assert problem.code == "HW-FILES-PARTITION-COLUMN"
-    (problem,) = problems(WatermarkColumn(), tmp_path, column="day", path=".")
+    (problem,) = problems(watermark_column, tmp_path, column="day", path=".")
     assert problem.code == "HW-WATERMARK-COLUMN"
 
 
@@ -128,7 +128,7 @@ def test_distinct_within_a_watermark_needs_one_on_the_source() -> None:
           c: {reads: unknown, connector: noop}
         """
     )
-    found = list(WithinNoWatermark().findings(Situation(spec, Graph.of(spec))))
+    found = list(within_no_watermark.findings(Situation(spec, Graph.of(spec))))
     told = [
         (each.problem.code, each.problem.params["name"], each.problem.place and each.problem.place.line)
         for each in found

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Finding, Query
-from headwater.checks.determinism import EventTimeNotRepeatable, NotRepeatable, OrderDecides
+from headwater.checks.determinism import event_time_not_repeatable, not_repeatable, order_decides
 from headwater.plan import QueryFacts, SourceFacts
 from headwater.plan.operators import Aggregate, Expression, PythonFunction
 from tests.unit.checks.facts import aggregation, facts
@@ -20,7 +20,7 @@ def changing(*expressions: Expression, **overrides: Any) -> QueryFacts:
 
 
 def found(query: QueryFacts) -> list[Finding]:
-    rules = (NotRepeatable(), EventTimeNotRepeatable(), OrderDecides())
+    rules = (not_repeatable, event_time_not_repeatable, order_decides)
     return [finding for rule in rules for finding in rule.about(Query(query))]
 
 

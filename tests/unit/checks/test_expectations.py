@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from headwater.checks import Severity, Situation
-from headwater.checks.determinism import NotReplayableShared
+from headwater.checks.determinism import not_replayable_shared
 from headwater.checks.expectations import (
-    ExpectationCondition,
-    ExpectationSetsAside,
+    expectation_condition,
+    expectation_sets_aside,
     known_columns,
     refused_quarantines,
 )
@@ -51,7 +51,7 @@ def spec(read: str = "orders") -> PipelineSpec:
 def found(read: str, judged: Mapping[str, QueryFacts] | None = None) -> list[tuple[str, object]]:
     shop = spec(read)
     situation = Situation(shop, Graph.of(shop), judged or {})
-    problems = [each.problem for each in ExpectationSetsAside().findings(situation)]
+    problems = [each.problem for each in expectation_sets_aside.findings(situation)]
     assert {problem.params["expectation"] for problem in problems} <= {"kept"}
     assert {problem.place.line for problem in problems if problem.place} <= {18}
     last = ("source", "operator", "part")
@@ -93,13 +93,13 @@ def test_the_columns_of_tables_that_read_in_a_circle_are_not_known(form: str) ->
     shop = spec_of(CIRCLE.replace("FORM", form))
     graph = Graph.of(shop)
     assert [known_columns(shop, name) for name in ("one", "other")] == [None, None]
-    assert list(ExpectationCondition().findings(Situation(shop, graph))) == []
+    assert list(expectation_condition.findings(Situation(shop, graph))) == []
     assert [problem.code for problem in graph.problems] == ["HW-CYCLE"]
 
 
 def test_a_condition_over_columns_that_are_not_known_is_not_judged_offline() -> None:
     shop = spec("both")
-    assert list(ExpectationCondition().findings(Situation(shop, Graph.of(shop)))) == []
+    assert list(expectation_condition.findings(Situation(shop, Graph.of(shop)))) == []
 
 
 def test_rows_of_a_plain_stream_can_be_set_aside() -> None:
@@ -109,7 +109,7 @@ def test_rows_of_a_plain_stream_can_be_set_aside() -> None:
 def test_a_source_that_gives_its_rows_once_cannot_feed_two_queries() -> None:
     assert found("lines") == [("HW-EXPECTATION-NOT-REPLAYABLE", "lines")]
     shop = spec("lines")
-    assert list(NotReplayableShared().findings(Situation(shop, Graph.of(shop)))) == []
+    assert list(not_replayable_shared.findings(Situation(shop, Graph.of(shop)))) == []
 
 
 def test_what_keeps_state_is_not_kept_twice() -> None:
@@ -132,7 +132,7 @@ def test_a_static_source_that_is_refreshed_may_be_seen_differently() -> None:
     assert found("both") == []
     text = PIPELINE.replace("READ", "both").replace("static: true", "static: true, refresh: every batch")
     shop = with_quarantine(spec_of(text))
-    (finding,) = ExpectationSetsAside().findings(Situation(shop, Graph.of(shop)))
+    (finding,) = expectation_sets_aside.findings(Situation(shop, Graph.of(shop)))
     assert (finding.problem.code, finding.severity) == ("HW-EXPECTATION-REFRESHED", Severity.WARNING)
     assert finding.problem.params["source"] == "ads"
     assert refused_quarantines([finding]) == set()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from headwater.checks import Finding, Severity
-from headwater.errors.catalogue.running import UNUSED
+from headwater.checks.declared import unused_table
 from headwater.values import Position
 
 
 def test_a_finding_tells_what_its_problem_tells() -> None:
-    problem = UNUSED.at(Position("p.yml", 7), kind="table", name="old")
+    problem = unused_table.entry.at(Position("p.yml", 7), kind="table", name="old")
     finding = Finding(problem, Severity.WARNING)
     assert (finding.code, finding.where) == ("HW-UNUSED", problem.where)
     assert (finding.sentence, finding.remedy) == (problem.sentence, problem.remedy)
@@ -22,4 +22,4 @@ def test_a_finding_tells_what_its_problem_tells() -> None:
 
 
 def test_a_finding_without_a_line_is_nowhere() -> None:
-    assert Finding(UNUSED.at(None, kind="table", name="old")).where == ""
+    assert Finding(unused_table.entry.at(None, kind="table", name="old")).where == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.checks import Situation
-from headwater.checks.declared import FinishedDataOnly
+from headwater.checks.declared import finished_data_only
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 
@@ -27,5 +27,5 @@ PIPELINE = """
 )
 def test_a_stream_has_no_end(keys: str, said: list[tuple[str, str, str]]) -> None:
     spec = spec_of(PIPELINE.replace("KEYS", keys))
-    found = list(FinishedDataOnly().findings(Situation(spec, Graph.of(spec))))
+    found = list(finished_data_only.findings(Situation(spec, Graph.of(spec))))
     assert [(each.code, each.severity, each.problem.params["key"]) for each in found] == said

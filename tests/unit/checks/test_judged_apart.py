@@ -10,7 +10,7 @@ import pytest
 
 from headwater.checkpoint import Read
 from headwater.checks import Reached, Severity, Situation
-from headwater.checks.expectations import JudgedApart
+from headwater.checks.expectations import judged_apart
 from headwater.plan import Graph
 from headwater.plan.quarantine import with_quarantine
 from tests.checkpoints import facts_of
@@ -58,7 +58,7 @@ def said(
         {sink: facts_of(sink, verdicts=then) for sink in places},
         {sink: Reached("/c", (), committed=partial(_same, read)) for sink, read in places.items()},
     )
-    found = list(JudgedApart().findings(situation))
+    found = list(judged_apart.findings(situation))
     assert all((each.problem.code, each.severity) == ("HW-JUDGED-APART", Severity.WARNING) for each in found)
     assert all(each.problem.params["file"] == "pipeline.yml" for each in found)
     return [(each.problem.params["name"], each.problem.params["queries"]) for each in found]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Reached, Situation
-from headwater.checks.long_running import CoresShared, TriggerSwitched
+from headwater.checks.long_running import cores_shared, trigger_switched
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.predicates import most_partitions
 from tests.unit.checks.facts import facts
@@ -51,7 +51,7 @@ def situation(two: str, *queries: QueryFacts, **keys: Any) -> Situation:
 def test_cores_are_added_up(
     two: str, slots: tuple[int, int], cores: int, said: tuple[int, int, str] | None
 ) -> None:
-    found = CoresShared().findings(
+    found = cores_shared.findings(
         situation(two, known("one", CONTINUOUS, slots[0], cores), known("two", two, slots[1], cores))
     )
     told = [(each.problem.params["slots"], each.problem.params["needed"], each.problem.params["starved"])
@@ -78,13 +78,13 @@ REACHED = Reached("/project/.headwater/checkpoints/one", (3,), batch=3)
 )
 def test_a_checkpoint_fits_its_kind_of_trigger(before: QueryFacts, now: QueryFacts, code: str | None) -> None:
     keys = {"stored": {"one": before}, "reached": {"one": REACHED}}
-    found = [each.problem.code for each in TriggerSwitched().findings(situation("once", now, **keys))]
+    found = [each.problem.code for each in trigger_switched.findings(situation("once", now, **keys))]
     assert found == ([code] if code else [])
 
 
 def test_a_checkpoint_without_offsets_fits_everything() -> None:
     keys = {"stored": {"one": known("one", "once")}, "reached": {"one": replace(REACHED, batch=-1)}}
-    assert list(TriggerSwitched().findings(situation("once", known("one", CONTINUOUS), **keys))) == []
+    assert list(trigger_switched.findings(situation("once", known("one", CONTINUOUS), **keys))) == []
 
 
 @pytest.mark.parametrize(

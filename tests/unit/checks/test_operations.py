@@ -6,26 +6,26 @@ import pytest
 
 from headwater.checks import Query
 from headwater.checks.operations import (
-    DistinctAggregate,
-    HiddenAggregation,
-    OffsetOnStream,
-    PivotOnStream,
-    RowNumbers,
-    SampleOnStream,
-    SetOperations,
-    SortedStream,
-    UnionWithStatic,
-    WindowFunctions,
-    WithinNeedsWatermark,
+    distinct_aggregate,
+    hidden_aggregation,
+    offset_on_stream,
+    pivot_on_stream,
+    row_numbers,
+    sample_on_stream,
+    set_operations,
+    sorted_stream,
+    union_with_static,
+    window_functions,
+    within_needs_watermark,
 )
-from headwater.checks.rule import Finding
+from headwater.checks.rules import Finding
 from headwater.checks.silent import (
-    DedupOfResults,
-    GlobalSession,
-    JoinWithoutEquality,
-    OneBatchAtATime,
-    PythonAggregate,
-    SeveralEventTimes,
+    dedup_of_results,
+    global_session,
+    join_without_equality,
+    one_batch_at_a_time,
+    python_aggregate,
+    several_event_times,
 )
 from headwater.checks.suppression import judged, unexplained
 from headwater.plan import QueryFacts, Refusal
@@ -53,42 +53,42 @@ class TestSortedStream:
     SORT = step(Kind.SORT, "ORDER BY")
 
     def test_rows_of_a_stream_have_no_order(self) -> None:
-        (finding,) = found(SortedStream(), facts(self.SORT, refusal=REFUSED))
+        (finding,) = found(sorted_stream, facts(self.SORT, refusal=REFUSED))
         assert finding.problem.code == "HW-SORTED-STREAM"
         assert str(finding.problem.params["hint"]).startswith("Take the sort out")
 
     def test_results_are_sorted_in_complete_mode(self) -> None:
         sort = step(Kind.SORT, "ORDER BY", (0,))
-        assert found(SortedStream(), facts(COUNTS, sort, mode="complete")) == []
-        (finding,) = found(SortedStream(), facts(COUNTS, sort, mode="update", refusal=REFUSED))
+        assert found(sorted_stream, facts(COUNTS, sort, mode="complete")) == []
+        (finding,) = found(sorted_stream, facts(COUNTS, sort, mode="update", refusal=REFUSED))
         assert "complete mode" in str(finding.problem.params["hint"])
-        (finding,) = found(SortedStream(), facts(COUNTS, sort, modes=("append",), refusal=REFUSED))
+        (finding,) = found(sorted_stream, facts(COUNTS, sort, modes=("append",), refusal=REFUSED))
         assert "complete mode" not in str(finding.problem.params["hint"])
 
     def test_results_that_spark_does_not_see_through_a_with(self) -> None:
         sort = step(Kind.SORT, "ORDER BY", (0,))
         refused = Refusal(REFUSED.condition, "Sorting is not supported")
-        (finding,) = found(SortedStream(), facts(COUNTS, sort, mode="complete", refusal=refused))
+        (finding,) = found(sorted_stream, facts(COUNTS, sort, mode="complete", refusal=refused))
         assert "`WITH`" in str(finding.problem.params["hint"])
 
     def test_a_random_split_is_called_by_its_name(self) -> None:
         known = facts(self.SORT, step(Kind.SAMPLE, inputs=(0,)), refusal=REFUSED)
-        assert codes(SortedStream(), known) == ["HW-RANDOM-SPLIT"]
-        assert codes(SampleOnStream(), known) == []
+        assert codes(sorted_stream, known) == ["HW-RANDOM-SPLIT"]
+        assert codes(sample_on_stream, known) == []
 
     def test_static_rows_may_be_sorted(self) -> None:
-        assert found(SortedStream(), facts(Operator(Kind.SORT, "ORDER BY"))) == []
+        assert found(sorted_stream, facts(Operator(Kind.SORT, "ORDER BY"))) == []
 
 
 @pytest.mark.parametrize(
     ("rule", "operator", "code"),
     [
-        (OffsetOnStream(), step(Kind.OFFSET), "HW-OFFSET-ON-STREAM"),
-        (WindowFunctions(), step(Kind.WINDOW_FUNCTION), "HW-WINDOW-FUNCTION"),
-        (SampleOnStream(), step(Kind.SAMPLE), "HW-SAMPLE-ON-STREAM"),
-        (UnionWithStatic(), step(Kind.UNION, details="with static rows"), "HW-UNION-WITH-STATIC"),
-        (SetOperations(), step(Kind.SET_OPERATION, "INTERSECT"), "HW-INTERSECT-ON-STREAM"),
-        (WithinNeedsWatermark(), step(Kind.DEDUP_WITHIN_WATERMARK), "HW-WITHIN-NO-WATERMARK"),
+        (offset_on_stream, step(Kind.OFFSET), "HW-OFFSET-ON-STREAM"),
+        (window_functions, step(Kind.WINDOW_FUNCTION), "HW-WINDOW-FUNCTION"),
+        (sample_on_stream, step(Kind.SAMPLE), "HW-SAMPLE-ON-STREAM"),
+        (union_with_static, step(Kind.UNION, details="with static rows"), "HW-UNION-WITH-STATIC"),
+        (set_operations, step(Kind.SET_OPERATION, "INTERSECT"), "HW-INTERSECT-ON-STREAM"),
+        (within_needs_watermark, step(Kind.DEDUP_WITHIN_WATERMARK), "HW-WITHIN-NO-WATERMARK"),
     ],
 )
 def test_what_a_stream_can_not_do(rule: object, operator: Operator, code: str) -> None:
@@ -98,32 +98,32 @@ def test_what_a_stream_can_not_do(rule: object, operator: Operator, code: str) -
 
 
 def test_a_union_of_streams_is_fine() -> None:
-    assert found(UnionWithStatic(), facts(step(Kind.UNION))) == []
+    assert found(union_with_static, facts(step(Kind.UNION))) == []
 
 
 def test_rows_are_told_apart_within_a_watermark_where_there_is_one() -> None:
     within = Operator(Kind.DEDUP_WITHIN_WATERMARK, "within", (0,), ROWS, event_times=(EventTime("at", 1),))
-    assert found(WithinNeedsWatermark(), facts(watermark(), within)) == []
+    assert found(within_needs_watermark, facts(watermark(), within)) == []
 
 
 class TestExcept:
     EXCEPT = step(Kind.SET_OPERATION, "EXCEPT", details="static rows after it")
 
     def test_static_rows_after_it_are_a_matter_of_mode(self) -> None:
-        (finding,) = found(SetOperations(), facts(self.EXCEPT))
+        (finding,) = found(set_operations, facts(self.EXCEPT))
         assert "LEFT ANTI JOIN" in str(finding.problem.params["hint"])
-        assert found(SetOperations(), facts(self.EXCEPT, mode="update")) == []
+        assert found(set_operations, facts(self.EXCEPT, mode="update")) == []
 
     def test_a_stream_after_it_is_never_possible(self) -> None:
         known = facts(step(Kind.SET_OPERATION, "EXCEPT"), mode="update", refusal=REFUSED)
-        assert codes(SetOperations(), known) == ["HW-EXCEPT-ON-STREAM"]
+        assert codes(set_operations, known) == ["HW-EXCEPT-ON-STREAM"]
 
 
 class TestDistinctAggregate:
     def test_each_is_named_with_the_ways_around(self) -> None:
         distinct = (Aggregate("count(DISTINCT user)", "Count", True), Aggregate("sum(n)", "Sum"))
         known = facts(aggregation(key("word"), aggregates=distinct), mode="update", refusal=REFUSED)
-        (finding,) = found(DistinctAggregate(), known)
+        (finding,) = found(distinct_aggregate, known)
         remedy = str(finding.problem.params["hint"])
         assert finding.problem.params["sql"] == "count(DISTINCT user)"
         assert all(each in remedy for each in ("approx_count_distinct(user)", "size(collect_set(user))"))
@@ -133,7 +133,7 @@ class TestDistinctAggregate:
     def told(self, sql: str, *keys: Key, in_sql: bool = True, **overrides: Any) -> str:
         step = aggregation(*keys, aggregates=(Aggregate(sql, "Count", True),), **overrides)
         query = Query(facts(step, mode="update", refusal=REFUSED), text=lambda table: "SELECT …" * in_sql)
-        (finding,) = DistinctAggregate().about(query)
+        (finding,) = distinct_aggregate.about(query)
         return str(finding.problem.params["hint"])
 
     def test_rows_are_told_apart_by_all_keys_and_the_column_itself(self) -> None:
@@ -178,7 +178,7 @@ class TestDistinctAggregate:
 
     def test_other_aggregates_have_other_ways(self) -> None:
         known = facts(aggregation(aggregates=(Aggregate("sum(DISTINCT n)", "Sum", True),)), refusal=REFUSED)
-        (finding,) = found(DistinctAggregate(), known)
+        (finding,) = found(distinct_aggregate, known)
         remedy = str(finding.problem.params["hint"])
         assert "approx_count_distinct" not in remedy
         assert "`aggregate(collect_set(n), …)`" in remedy
@@ -187,66 +187,66 @@ class TestDistinctAggregate:
 
 def test_an_aggregation_that_only_the_optimiser_makes() -> None:
     refused = Refusal("STREAMING_OUTPUT_MODE.X", "No streaming aggregations without watermark")
-    assert codes(HiddenAggregation(), facts(refusal=refused)) == ["HW-HIDDEN-AGGREGATION"]
-    assert codes(HiddenAggregation(), facts(COUNTS, refusal=refused)) == []
-    assert codes(HiddenAggregation(), facts(refusal=REFUSED)) == []
+    assert codes(hidden_aggregation, facts(refusal=refused)) == ["HW-HIDDEN-AGGREGATION"]
+    assert codes(hidden_aggregation, facts(COUNTS, refusal=refused)) == []
+    assert codes(hidden_aggregation, facts(refusal=REFUSED)) == []
 
 
 def test_numbers_that_begin_anew_in_each_batch() -> None:
     expression = Expression("monotonically_increasing_id()", "t", 1, 8)
     known = facts(non_deterministic=(expression, Expression("rand()")), refusal=REFUSED)
-    assert codes(RowNumbers(), known) == ["HW-ROW-NUMBERS"]
+    assert codes(row_numbers, known) == ["HW-ROW-NUMBERS"]
 
 
 def test_a_pivot_is_two_aggregations() -> None:
     pivot = aggregation(key("word"), functions=("PivotFirst",), inputs=(0,))
-    assert codes(PivotOnStream(), facts(COUNTS, pivot, mode="update")) == ["HW-PIVOT-ON-STREAM"]
-    assert codes(PivotOnStream(), facts(COUNTS, pivot)) == []
+    assert codes(pivot_on_stream, facts(COUNTS, pivot, mode="update")) == ["HW-PIVOT-ON-STREAM"]
+    assert codes(pivot_on_stream, facts(COUNTS, pivot)) == []
 
 
 def test_an_aggregate_of_python_is_refused() -> None:
     mean = Aggregate("mean(n)", "mean", python="pandas")
     known = facts(aggregation(key("word"), aggregates=(mean,)), mode="update")
-    (finding,) = found(PythonAggregate(), known)
+    (finding,) = found(python_aggregate, known)
     assert (finding.problem.params["sql"], finding.problem.params["form"]) == ("mean(n)", "pandas")
-    assert found(PythonAggregate(), facts(COUNTS)) == []
+    assert found(python_aggregate, facts(COUNTS)) == []
 
 
 def test_a_session_belongs_to_somebody() -> None:
     alone, kept = window_key(session=True, watermarked=True), key("user")
-    assert codes(GlobalSession(), facts(watermark(), aggregation(alone))) == ["HW-GLOBAL-SESSION"]
-    assert codes(GlobalSession(), facts(watermark(), aggregation(alone, kept))) == []
-    assert codes(GlobalSession(), facts(watermark(), aggregation(window_key(watermarked=True)))) == []
-    assert codes(GlobalSession(), facts(aggregation())) == []
+    assert codes(global_session, facts(watermark(), aggregation(alone))) == ["HW-GLOBAL-SESSION"]
+    assert codes(global_session, facts(watermark(), aggregation(alone, kept))) == []
+    assert codes(global_session, facts(watermark(), aggregation(window_key(watermarked=True)))) == []
+    assert codes(global_session, facts(aggregation())) == []
 
 
 @pytest.mark.parametrize("constant", ["1", "'x'", "1.5BD", "true", "DATE '2024-01-01'", "CAST(NULL AS INT)"])
 def test_a_constant_is_nobody(constant: str) -> None:
     alone = window_key(session=True, watermarked=True)
-    (finding,) = found(GlobalSession(), facts(watermark(), aggregation(key(constant, "int"), alone)))
+    (finding,) = found(global_session, facts(watermark(), aggregation(key(constant, "int"), alone)))
     assert finding.problem.params["sql"] == "`session_window(at, …)`"
 
 
 def test_a_constant_that_spark_computes_is_nobody_either() -> None:
     keys = (key("(1 + 1)"), window_key(session=True, watermarked=True))
     refused = Refusal("", "Global aggregation with session window in streaming query is not supported")
-    assert codes(GlobalSession(), facts(aggregation(*keys), refusal=refused)) == ["HW-GLOBAL-SESSION"]
-    assert codes(GlobalSession(), facts(aggregation(*keys))) == []
+    assert codes(global_session, facts(aggregation(*keys), refusal=refused)) == ["HW-GLOBAL-SESSION"]
+    assert codes(global_session, facts(aggregation(*keys))) == []
 
 
 def test_two_streams_need_an_equality() -> None:
     refused = Refusal("", "Stream-stream join without equality predicate is not supported")
     compared = join(side("a"), side("b"), condition="(a.at >= b.at) AND (a.at <= b.at)")
-    assert codes(JoinWithoutEquality(), facts(compared, refusal=refused)) == ["HW-JOIN-WITHOUT-EQUALITY"]
-    assert codes(JoinWithoutEquality(), facts(join(side("a"), side("b")), refusal=refused)) == []
+    assert codes(join_without_equality, facts(compared, refusal=refused)) == ["HW-JOIN-WITHOUT-EQUALITY"]
+    assert codes(join_without_equality, facts(join(side("a"), side("b")), refusal=refused)) == []
 
 
 def test_a_side_of_a_join_has_one_event_time() -> None:
     refused = Refusal("", "More than one event time columns are available")
     both = side("a", event_times=(EventTime("at", 1), EventTime("window", 1)))
-    (finding,) = found(SeveralEventTimes(), facts(join(both, side("b", "bt")), refusal=refused))
+    (finding,) = found(several_event_times, facts(join(both, side("b", "bt")), refusal=refused))
     assert finding.problem.params["columns"] == "`at` and `window`"
-    assert found(SeveralEventTimes(), facts(join(both, side("b", "bt")))) == []
+    assert found(several_event_times, facts(join(both, side("b", "bt")))) == []
 
 
 class TestOneBatchAtATime:
@@ -256,19 +256,19 @@ class TestOneBatchAtATime:
         )
 
     def test_it_is_an_error_that_may_be_accepted(self) -> None:
-        (finding,) = found(OneBatchAtATime(), facts(self.grouped("word")))
+        (finding,) = found(one_batch_at_a_time, facts(self.grouped("word")))
         assert (finding.is_error, finding.acceptable) == (True, True)
 
     def test_a_cogroup_is_one_too(self) -> None:
-        assert codes(OneBatchAtATime(), facts(step(Kind.COGROUPED_MAP, "cogroup"))) == [
+        assert codes(one_batch_at_a_time, facts(step(Kind.COGROUPED_MAP, "cogroup"))) == [
             "HW-ONE-BATCH-AT-A-TIME"
         ]
 
     def test_results_come_whole(self) -> None:
         by_word, by_other = self.grouped("word", inputs=(0,)), self.grouped("other", inputs=(0,))
-        assert found(OneBatchAtATime(), facts(COUNTS, by_other, mode="complete")) == []
-        assert found(OneBatchAtATime(), facts(COUNTS, by_word, mode="update")) == []
-        assert len(found(OneBatchAtATime(), facts(COUNTS, by_other, mode="update"))) == 1
+        assert found(one_batch_at_a_time, facts(COUNTS, by_other, mode="complete")) == []
+        assert found(one_batch_at_a_time, facts(COUNTS, by_word, mode="update")) == []
+        assert len(found(one_batch_at_a_time, facts(COUNTS, by_other, mode="update"))) == 1
 
 
 class TestDedupOfResults:
@@ -277,14 +277,14 @@ class TestDedupOfResults:
 
     @pytest.mark.parametrize("mode", ["update", "complete"])
     def test_only_first_results_would_pass(self, mode: str) -> None:
-        assert codes(DedupOfResults(), facts(COUNTS, self.dedup("c"), mode=mode)) == ["HW-DEDUP-OF-RESULTS"]
+        assert codes(dedup_of_results, facts(COUNTS, self.dedup("c"), mode=mode)) == ["HW-DEDUP-OF-RESULTS"]
 
     def test_in_append_mode_the_same_keys_fail(self) -> None:
         windows = aggregation(window_key(watermarked=True), key("word"))
-        assert codes(DedupOfResults(), facts(windows, self.dedup("window", "word"))) == [
+        assert codes(dedup_of_results, facts(windows, self.dedup("window", "word"))) == [
             "HW-DEDUP-OF-RESULTS"
         ]
-        assert codes(DedupOfResults(), facts(windows, self.dedup("word"))) == []
+        assert codes(dedup_of_results, facts(windows, self.dedup("word"))) == []
 
 
 class TestUnexplained:

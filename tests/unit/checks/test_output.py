@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Finding, Reached, Rule, Severity, Situation, all_rules
-from headwater.checks.changes import FactsGone, OutputAhead, OutputMisplaced, OutputUnreadable
+from headwater.checks.changes import facts_gone, output_ahead, output_misplaced, output_unreadable
 from headwater.plan import Graph, QueryFacts
 from tests.unit.specs import spec_of
 
@@ -41,7 +41,7 @@ def found(rule: Rule, now: QueryFacts, **keys: Any) -> list[Finding]:
 
 @pytest.mark.parametrize("held", [None, 0, 2, 3])
 def test_a_place_that_is_not_ahead_of_its_checkpoint(held: int | None) -> None:
-    assert found(OutputAhead(), replace(FACTS, held_batch=held), reached={"out": REACHED}) == []
+    assert found(output_ahead, replace(FACTS, held_batch=held), reached={"out": REACHED}) == []
 
 
 @pytest.mark.parametrize(
@@ -49,40 +49,40 @@ def test_a_place_that_is_not_ahead_of_its_checkpoint(held: int | None) -> None:
     [(0, {}, "has not begun"), (12, {}, "has not begun"), (4, {"out": REACHED}, "stands at batch 3")],
 )
 def test_a_place_that_would_pass_batches_over(held: int, reached: dict[str, Reached], stands: str) -> None:
-    (finding,) = found(OutputAhead(), replace(FACTS, held_batch=held), reached=reached)
+    (finding,) = found(output_ahead, replace(FACTS, held_batch=held), reached=reached)
     assert (finding.problem.code, finding.severity) == ("HW-OUTPUT-AHEAD", Severity.ERROR)
     assert finding.problem.params == {"sink": "out", "place": "/project/out", "held": held, "stands": stands}
 
 
 def test_a_folder_that_was_moved() -> None:
     now = replace(FACTS, held_outside="/project/old/part-0.parquet", held_unreadable="it is gone")
-    (finding,) = found(OutputMisplaced(), now)
+    (finding,) = found(output_misplaced, now)
     assert (finding.problem.code, finding.severity) == ("HW-FILE-OUTSIDE-FOLDER", Severity.ERROR)
     assert finding.problem.params == {"folder": "/project/out", "file": "/project/old/part-0.parquet"}
-    assert found(OutputUnreadable(), now) == []
+    assert found(output_unreadable, now) == []
 
 
 def test_of_a_moved_project_its_folders_are_not_told_as_well() -> None:
     then = replace(FACTS, root="/old", places=("/old/out",))
     now = replace(FACTS, held_outside="/old/out/part-0.parquet")
-    assert found(OutputMisplaced(), now, stored={"out": then}) == []
+    assert found(output_misplaced, now, stored={"out": then}) == []
 
 
 def test_rows_that_can_not_be_read() -> None:
-    (finding,) = found(OutputUnreadable(), replace(FACTS, held_unreadable="part-0 is gone"))
+    (finding,) = found(output_unreadable, replace(FACTS, held_unreadable="part-0 is gone"))
     assert (finding.problem.code, finding.severity) == ("HW-OUTPUT-UNREADABLE", Severity.WARNING)
     assert finding.problem.params == {"sink": "out", "place": "/project/out", "says": "part-0 is gone"}
-    assert found(OutputUnreadable(), FACTS) == []
+    assert found(output_unreadable, FACTS) == []
 
 
 def test_a_checkpoint_without_facts() -> None:
-    (finding,) = found(FactsGone(), FACTS, reached={"out": REACHED})
+    (finding,) = found(facts_gone, FACTS, reached={"out": REACHED})
     assert (finding.problem.code, finding.severity) == ("HW-FACTS-GONE", Severity.WARNING)
     assert finding.problem.params == {"sink": "out", "checkpoint": REACHED.checkpoint}
-    assert found(FactsGone(), FACTS, reached={"out": REACHED}, stored={"out": FACTS}) == []
-    assert found(FactsGone(), FACTS) == []
+    assert found(facts_gone, FACTS, reached={"out": REACHED}, stored={"out": FACTS}) == []
+    assert found(facts_gone, FACTS) == []
 
 
 def test_the_rules_are_found() -> None:
-    rules = {type(rule) for rule in all_rules().values()}
-    assert {FactsGone, OutputAhead, OutputMisplaced, OutputUnreadable} <= rules
+    rules = set(all_rules().values())
+    assert {facts_gone, output_ahead, output_misplaced, output_unreadable} <= rules

@@ -7,14 +7,14 @@ import pytest
 from headwater.checks import Query, own_state
 from headwater.checks.own_state import (
     PROVIDER,
-    NeverEnds,
-    ProtobufMissing,
-    SeveralStates,
-    StateAfterResults,
-    StateAggregated,
-    StateMode,
-    StateStore,
-    TimersNeedWatermark,
+    never_ends,
+    protobuf_missing,
+    several_states,
+    state_after_results,
+    state_aggregated,
+    state_mode,
+    state_store,
+    timers_need_watermark,
 )
 from headwater.plan import QueryFacts
 from headwater.plan.operators import ArbitraryState, EventTime, Kind, Operator
@@ -46,11 +46,11 @@ def codes(rule: object, known: QueryFacts) -> list[str]:
 def test_the_mode_of_the_function_and_the_mode_of_the_sink(
     call: str, given: str, mode: str, fits: bool
 ) -> None:
-    assert codes(StateMode(), facts(state(call, given), mode=mode)) == ([] if fits else ["HW-STATE-MODE"])
+    assert codes(state_mode, facts(state(call, given), mode=mode)) == ([] if fits else ["HW-STATE-MODE"])
 
 
 def test_a_sink_without_that_mode_is_not_told_it() -> None:
-    (finding,) = StateMode().about(Query(facts(state(), modes=("append",))))
+    (finding,) = state_mode.about(Query(facts(state(), modes=("append",))))
     assert finding.problem.params["hint"] == (
         'Give `transformWithState` `outputMode="append"` if its rows stay as they are.'
     )
@@ -58,49 +58,49 @@ def test_a_sink_without_that_mode_is_not_told_it() -> None:
 
 def test_changes_are_not_to_be_aggregated() -> None:
     counted = aggregation(key("word"), inputs=(0,))
-    assert codes(StateAggregated(), facts(state(), counted, mode="complete")) == ["HW-STATE-AGGREGATED"]
-    assert codes(StateAggregated(), facts(state(mode="append"), counted, mode="complete")) == []
-    assert codes(StateMode(), facts(state(), counted, mode="complete")) == []
+    assert codes(state_aggregated, facts(state(), counted, mode="complete")) == ["HW-STATE-AGGREGATED"]
+    assert codes(state_aggregated, facts(state(mode="append"), counted, mode="complete")) == []
+    assert codes(state_mode, facts(state(), counted, mode="complete")) == []
 
 
 def test_the_older_call_can_not_read_results() -> None:
     counts = aggregation(key("word"))
     after = facts(counts, state(OLDER, "append", inputs=(0,)))
-    assert codes(StateAfterResults(), after) == ["HW-STATE-AFTER-RESULTS"]
-    assert codes(StateAfterResults(), facts(counts, state(NEWER, "append", inputs=(0,)))) == []
+    assert codes(state_after_results, after) == ["HW-STATE-AFTER-RESULTS"]
+    assert codes(state_after_results, facts(counts, state(NEWER, "append", inputs=(0,)))) == []
 
 
 def test_the_older_call_comes_once() -> None:
-    assert codes(SeveralStates(), facts(state(OLDER), state(OLDER, inputs=(0,)))) == ["HW-SEVERAL-STATES"]
-    assert codes(SeveralStates(), facts(state(OLDER), state(NEWER, inputs=(0,)))) == []
+    assert codes(several_states, facts(state(OLDER), state(OLDER, inputs=(0,)))) == ["HW-SEVERAL-STATES"]
+    assert codes(several_states, facts(state(OLDER), state(NEWER, inputs=(0,)))) == []
 
 
 def test_event_time_needs_a_watermark() -> None:
-    assert codes(TimersNeedWatermark(), facts(state(time="event time"))) == ["HW-TIMERS-NEED-WATERMARK"]
+    assert codes(timers_need_watermark, facts(state(time="event time"))) == ["HW-TIMERS-NEED-WATERMARK"]
     marked = state(time="event time", event_times=(EventTime("at", 1),))
-    assert codes(TimersNeedWatermark(), facts(marked)) == []
-    assert codes(TimersNeedWatermark(), facts(state(time="processing time"))) == []
+    assert codes(timers_need_watermark, facts(marked)) == []
+    assert codes(timers_need_watermark, facts(state(time="processing time"))) == []
 
 
 def test_what_waits_by_the_clock_never_ends() -> None:
     known = facts(state(time="processing time"), trigger="available now")
-    (finding,) = NeverEnds().about(Query(known))
+    (finding,) = never_ends.about(Query(known))
     assert (finding.problem.code, finding.acceptable) == ("HW-NEVER-ENDS", True)
-    assert codes(NeverEnds(), facts(state(time="processing time"))) == []
-    assert codes(NeverEnds(), facts(state(time="event time"), trigger="available now")) == []
+    assert codes(never_ends, facts(state(time="processing time"))) == []
+    assert codes(never_ends, facts(state(time="event time"), trigger="available now")) == []
 
 
 def test_several_variables_need_rocksdb() -> None:
     known = facts(state(), settings={PROVIDER: HDFS})
-    (finding,) = StateStore().about(Query(known))
+    (finding,) = state_store.about(Query(known))
     assert finding.problem.params["provider"] == "HDFSBackedStateStoreProvider"
-    assert codes(StateStore(), facts(state(OLDER), settings={PROVIDER: HDFS})) == []
-    assert codes(StateStore(), facts(state(), settings={PROVIDER: "x.RocksDBStateStoreProvider"})) == []
-    assert codes(StateStore(), facts(state())) == []
+    assert codes(state_store, facts(state(OLDER), settings={PROVIDER: HDFS})) == []
+    assert codes(state_store, facts(state(), settings={PROVIDER: "x.RocksDBStateStoreProvider"})) == []
+    assert codes(state_store, facts(state())) == []
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert codes(ProtobufMissing(), facts(state())) == []
+    assert codes(protobuf_missing, facts(state())) == []
     monkeypatch.setattr(own_state, "find_spec", lambda name: None)
-    assert codes(ProtobufMissing(), facts(state())) == ["HW-PROTOBUF-MISSING"]
-    assert codes(ProtobufMissing(), facts(state(OLDER))) == []
+    assert codes(protobuf_missing, facts(state())) == ["HW-PROTOBUF-MISSING"]
+    assert codes(protobuf_missing, facts(state(OLDER))) == []

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.checks import Finding, Query, Reached, Situation
-from headwater.checks.reading import DirectoriesIgnored, FullFolder, LimitTooLow, ReadTwice, shown
-from headwater.checks.silent import FanOut
-from headwater.checks.state_growth import KEY, StatePartitions
+from headwater.checks.reading import directories_ignored, full_folder, limit_too_low, read_twice, shown
+from headwater.checks.silent import fan_out
+from headwater.checks.state_growth import KEY, state_partitions
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.spec import Waiting
@@ -32,7 +32,7 @@ def told(found: list[Finding]) -> list[tuple[str, str]]:
     ],
 )
 def test_a_source_that_is_read_twice(source: SourceFacts, count: int) -> None:
-    found = list(ReadTwice().about(Query(facts(sources=(source,)))))
+    found = list(read_twice.about(Query(facts(sources=(source,)))))
     assert told(found) == [("HW-READ-TWICE", "advice")] * count
     assert [each.problem.params for each in found] == [{"sink": "out", "name": "rows", "count": 2}] * count
 
@@ -64,17 +64,17 @@ def joined(condition: str, type_: str = "inner", *, single: bool = False) -> Que
     ],
 )
 def test_joins_that_make_many_rows_of_one(query: QueryFacts, expected: list[tuple[str, str]]) -> None:
-    found = list(FanOut().about(Query(query)))
+    found = list(fan_out.about(Query(query)))
     assert told(found) == expected
     assert all(each.problem.params["static"] == "`prices`" for each in found)
 
 
 def test_the_condition_of_a_lateral_subquery_stands_inside() -> None:
     lateral = Expression("LateralJoin")
-    assert list(FanOut().about(Query(replace(joined(""), beyond_rows=(lateral,))))) == []
+    assert list(fan_out.about(Query(replace(joined(""), beyond_rows=(lateral,))))) == []
     elsewhere = replace(lateral, table="other", line=2)
     crossed = replace(joined(""), beyond_rows=(elsewhere,))
-    assert told(list(FanOut().about(Query(crossed)))) == [("HW-CROSS-JOIN", "warning")]
+    assert told(list(fan_out.about(Query(crossed)))) == [("HW-CROSS-JOIN", "warning")]
 
 
 def partitioned(partitions: str, cores: int, *steps: Operator) -> QueryFacts:
@@ -95,7 +95,7 @@ def partitioned(partitions: str, cores: int, *steps: Operator) -> QueryFacts:
     ],
 )
 def test_too_many_partitions_of_state(query: QueryFacts, count: int) -> None:
-    assert told(list(StatePartitions().about(Query(query)))) == [("HW-STATE-PARTITIONS", "advice")] * count
+    assert told(list(state_partitions.about(Query(query)))) == [("HW-STATE-PARTITIONS", "advice")] * count
 
 
 def test_partitions_are_told_at_the_setting_and_only_before_the_first_start() -> None:
@@ -110,16 +110,16 @@ def test_partitions_are_told_at_the_setting_and_only_before_the_first_start() ->
         """
     )
     query, graph = partitioned("200", 2), Graph.of(spec)
-    (found,) = StatePartitions().findings(Situation(spec, graph, {"out": query}))
+    (found,) = state_partitions.findings(Situation(spec, graph, {"out": query}))
     assert found.problem.place
     assert found.problem.place.line == 2
-    (chosen,) = StatePartitions().findings(Situation(spec, graph, {"out": partitioned("100", 2)}))
+    (chosen,) = state_partitions.findings(Situation(spec, graph, {"out": partitioned("100", 2)}))
     assert chosen.problem.place
     assert chosen.problem.place.line == 6
     stored = Situation(spec, graph, {"out": query}, {"out": query})
-    assert list(StatePartitions().findings(stored)) == []
+    assert list(state_partitions.findings(stored)) == []
     reached = Situation(spec, graph, {"out": query}, reached={"out": Reached("/c", ())})
-    assert list(StatePartitions().findings(reached)) == []
+    assert list(state_partitions.findings(reached)) == []
 
 
 def folder_of(tmp_path: Path, files: int, size: int = 0) -> Path:
@@ -152,7 +152,7 @@ def reading(
 
 
 def limits(situation: Situation) -> list[Finding]:
-    return [*FullFolder().findings(situation), *LimitTooLow().findings(situation)]
+    return [*full_folder.findings(situation), *limit_too_low.findings(situation)]
 
 
 @pytest.mark.feature("J2", part="advice: a full folder without a limit")
@@ -177,7 +177,7 @@ def test_a_folder_that_is_full_of_files(tmp_path: Path) -> None:
 @pytest.mark.feature("J2", part="subdirectories that a source ignores")
 def test_directories_that_are_ignored_are_named(tmp_path: Path) -> None:
     def found(more: str = "") -> list[Finding]:
-        return list(DirectoriesIgnored().findings(reading(root, more)))
+        return list(directories_ignored.findings(reading(root, more)))
 
     root = folder_of(tmp_path, 1)
     for name in ("_tmp", ".git"):
@@ -197,7 +197,7 @@ def test_directories_that_are_ignored_are_named(tmp_path: Path) -> None:
     # The name of the project's directory is no glob.
     odd = tmp_path / "[x]"
     (odd / "in" / "sub").mkdir(parents=True)
-    (one,) = DirectoriesIgnored().findings(reading(odd, path="i*/"))
+    (one,) = directories_ignored.findings(reading(odd, path="i*/"))
     assert one.problem.params["directories"] == f"{odd}/in/sub"
     # A glob reads the directories that it matches; beside key=value directories the query fails at others.
     (root / "in" / "day=1").mkdir()

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
-from headwater.checks import Finding, Rule, Severity, Situation, all_rules, examine, together
-from headwater.checks.changes import OutputSchemaChanged, PlaceChanged, SettingKept, TimezoneChanged
+from headwater.checks import GROUP, Finding, Rule, Severity, Situation, all_rules, examine, rules, together
+from headwater.checks.changes import output_schema_changed, place_changed, setting_kept, timezone_changed
 from headwater.checks.declared import (
-    NotKnownOffline,
-    SecretNotSet,
-    SinkColumns,
-    SinkMode,
-    UnusedTable,
-    WatermarkColumn,
+    not_known_offline,
+    secret_not_set,
+    sink_columns,
+    sink_mode,
+    unused_table,
+    watermark_column,
 )
 from headwater.errors.catalogue.pipelines import SECRET_MISSING
-from headwater.errors.catalogue.running import SECRET_NOT_SET
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.predicates import secret_problems
 from headwater.spec import PipelineSpec
@@ -67,7 +67,7 @@ def said(rule: Rule, situation: Situation) -> list[tuple[str, Severity, int | No
 
 
 def test_what_no_sink_reads_is_named() -> None:
-    assert said(UnusedTable(), situation()) == [
+    assert said(unused_table, situation()) == [
         ("HW-UNUSED", Severity.WARNING, 4),
         ("HW-UNUSED", Severity.WARNING, 7),
     ]
@@ -75,18 +75,18 @@ def test_what_no_sink_reads_is_named() -> None:
 
 def test_nothing_is_called_unread_while_some_sql_is_not_known() -> None:
     text = PIPELINE.replace("SELECT * FROM few", "SELECT k:a.b FROM few")
-    assert said(UnusedTable(), situation(text)) == []
-    assert said(NotKnownOffline(), situation(text)) == [("HW-NOT-KNOWN-OFFLINE", Severity.ADVICE, 7)]
+    assert said(unused_table, situation(text)) == []
+    assert said(not_known_offline, situation(text)) == [("HW-NOT-KNOWN-OFFLINE", Severity.ADVICE, 7)]
 
 
 def test_a_secret_that_is_not_set_is_named_once_for_each_thing() -> None:
-    assert said(SecretNotSet(), situation()) == [("HW-SECRET-NOT-SET", Severity.WARNING, 3)]
-    assert said(SecretNotSet(), situation(environ={"KEY": "x"})) == []
+    assert said(secret_not_set, situation()) == [("HW-SECRET-NOT-SET", Severity.WARNING, 3)]
+    assert said(secret_not_set, situation(environ={"KEY": "x"})) == []
 
 
 def test_a_secret_is_told_at_its_option() -> None:
     text = PIPELINE.replace("{key: ", "{other: x, key: ")
-    (finding,) = SecretNotSet().findings(situation(text))
+    (finding,) = secret_not_set.findings(situation(text))
     assert finding.problem.params == {"name": "KEY"}
     assert finding.problem.place == Position("pipeline.yml", 3, 54)
 
@@ -103,7 +103,7 @@ def test_why_a_secret_can_not_be_had() -> None:
 
 def test_a_mode_that_the_connector_does_not_take() -> None:
     text = PIPELINE.replace("format: parquet", "format: parquet, mode: update")
-    (finding,) = SinkMode().findings(situation(text))
+    (finding,) = sink_mode.findings(situation(text))
     assert (finding.problem.code, finding.severity, finding.sink) == ("HW-SINK-MODE", Severity.ERROR, "out")
     assert finding.problem.params == {
         "sink": "out",
@@ -112,7 +112,7 @@ def test_a_mode_that_the_connector_does_not_take() -> None:
         "modes": "append",
     }
     assert finding.problem.place == Position("pipeline.yml", 9, 73)
-    assert said(SinkMode(), situation()) == []
+    assert said(sink_mode, situation()) == []
 
 
 def test_a_broken_pipeline_is_asked_about_its_parts() -> None:
@@ -135,49 +135,49 @@ def test_findings_are_told_together_in_order_and_once() -> None:
     here, there = Position("a.yml", 2), Position("a.yml", 3)
     error = Finding(SECRET_MISSING.at(there, name="KEY"), sink="out")
     again = Finding(SECRET_MISSING.at(there, name="KEY"))
-    warning = Finding(SECRET_NOT_SET.at(there, name="KEY"), Severity.WARNING)
-    elsewhere = Finding(SECRET_NOT_SET.at(here, name="KEY"), Severity.WARNING)
+    warning = Finding(secret_not_set.entry.at(there, name="KEY"), Severity.WARNING)
+    elsewhere = Finding(secret_not_set.entry.at(here, name="KEY"), Severity.WARNING)
     first = Finding(SECRET_MISSING.at(here, name="OTHER"))
     assert together([error, warning], [elsewhere, again, first]) == [first, error, elsewhere]
 
 
 def test_before_the_first_start_nothing_has_changed() -> None:
     first = situation(facts={"out": FACTS})
-    for rule in (PlaceChanged(), TimezoneChanged(), SettingKept(), OutputSchemaChanged()):
+    for rule in (place_changed, timezone_changed, setting_kept, output_schema_changed):
         assert said(rule, first) == []
 
 
 def test_another_folder_is_refused() -> None:
     now = (SourceFacts("clicks", "files", ("/project/other",)),)
-    assert said(PlaceChanged(), changed(sources=now)) == [("HW-PLACE-CHANGED", Severity.ERROR, 3)]
+    assert said(place_changed, changed(sources=now)) == [("HW-PLACE-CHANGED", Severity.ERROR, 3)]
 
 
 def test_another_order_of_folders_is_refused_as_spark_tells_them_apart_by_it() -> None:
     one, two = ("/project/a", "/project/b"), ("/project/b", "/project/a")
     before = {"sources": (SourceFacts("clicks", "files", one),)}
-    assert said(PlaceChanged(), changed(before, sources=(SourceFacts("clicks", "files", two),))) == [
+    assert said(place_changed, changed(before, sources=(SourceFacts("clicks", "files", two),))) == [
         ("HW-PLACE-CHANGED", Severity.ERROR, 3)
     ]
 
 
 def test_a_static_source_may_move() -> None:
     before = {"sources": (SourceFacts("clicks", "files", ("/a",), streaming=False),)}
-    assert said(PlaceChanged(), changed(before)) == []
+    assert said(place_changed, changed(before)) == []
 
 
 def test_a_moved_project_is_told_as_such() -> None:
     before = {"root": "/old", "sources": (SourceFacts("clicks", "files", ("/old/in",)),)}
-    assert said(PlaceChanged(), changed(before)) == [("HW-MOVED", Severity.ERROR, 9)]
+    assert said(place_changed, changed(before)) == [("HW-MOVED", Severity.ERROR, 9)]
 
 
 def test_a_moved_project_with_another_folder_is_told_by_the_folder() -> None:
     before = {"root": "/old", "sources": (SourceFacts("clicks", "files", ("/old/other",)),)}
-    assert said(PlaceChanged(), changed(before)) == [("HW-PLACE-CHANGED", Severity.ERROR, 3)]
+    assert said(place_changed, changed(before)) == [("HW-PLACE-CHANGED", Severity.ERROR, 3)]
 
 
 def test_a_moved_project_is_told_by_its_sinks_too() -> None:
     here = changed({"root": "/old", "places": ("/old/out",)}, places=("/project/out",))
-    (finding,) = PlaceChanged().findings(here)
+    (finding,) = place_changed.findings(here)
     assert finding.problem.code == "HW-MOVED"
     says = "would write to /project/out, and what it wrote before is on record at /old/out"
     assert finding.problem.params == {"sink": "out", "old": "/old", "new": "/project", "says": says}
@@ -188,22 +188,22 @@ def test_a_moved_project_is_told_by_its_sinks_too() -> None:
 )
 def test_a_sink_that_was_not_moved_with_its_project(root: str, places: tuple[str, ...]) -> None:
     now = changed({"root": root, "places": places}, places=("/project/out",))
-    assert said(PlaceChanged(), now) == []
+    assert said(place_changed, now) == []
 
 
 def test_another_time_zone_is_refused() -> None:
-    assert said(TimezoneChanged(), changed(timezone="Europe/Berlin")) == [
+    assert said(timezone_changed, changed(timezone="Europe/Berlin")) == [
         ("HW-TIMEZONE-CHANGED", Severity.ERROR, 1)
     ]
     text = PIPELINE.replace("    sources:", "    timezone: Europe/Berlin\n    sources:")
-    (finding,) = TimezoneChanged().findings(changed(text=text, timezone="Europe/Berlin"))
+    (finding,) = timezone_changed.findings(changed(text=text, timezone="Europe/Berlin"))
     assert finding.problem.place == Position("pipeline.yml", 2, 11)
 
 
 def test_a_setting_that_is_not_used_is_named() -> None:
     key = "spark.sql.shuffle.partitions"
     now = changed(settings={key: "2"}, passed_over={key: "4"})
-    (finding,) = SettingKept().findings(now)
+    (finding,) = setting_kept.findings(now)
     assert (finding.problem.code, finding.severity, finding.sink) == (
         "HW-SETTING-KEPT",
         Severity.WARNING,
@@ -220,7 +220,7 @@ def test_a_setting_of_the_file_is_told_at_its_line_and_one_of_the_command_at_non
     key = "spark.sql.shuffle.partitions"
     text = PIPELINE.replace("    sources:", f"    spark:\n      {key}: 4\n    sources:")
     now = changed(text=text, settings={key: "2"}, passed_over={key: wanted})
-    assert [finding.problem.place for finding in SettingKept().findings(now)] == [place]
+    assert [finding.problem.place for finding in setting_kept.findings(now)] == [place]
 
 
 @pytest.mark.parametrize(
@@ -238,26 +238,41 @@ def test_a_setting_of_the_file_is_told_at_its_line_and_one_of_the_command_at_non
     ],
 )
 def test_another_schema_than_the_folder_holds(schema: dict[str, str], found: list[Any]) -> None:
-    assert said(OutputSchemaChanged(), changed(output_schema=schema)) == found
+    assert said(output_schema_changed, changed(output_schema=schema)) == found
 
 
 def test_what_the_files_hold_counts_more_than_what_was_stored() -> None:
     now = changed({"output_schema": {"id": "bigint"}}, held_schema=FACTS.output_schema)
-    assert said(OutputSchemaChanged(), now) == []
+    assert said(output_schema_changed, now) == []
 
 
 def test_another_folder_may_get_other_types() -> None:
     before = {"places": ("/project/old",)}
     now = changed(before, places=("/project/out",), output_schema={"id": "bigint"})
-    assert said(OutputSchemaChanged(), now) == []
+    assert said(output_schema_changed, now) == []
 
 
 def test_every_rule_says_what_it_is_for_and_is_found() -> None:
-    rules = all_rules()
-    built_in = {UnusedTable, SecretNotSet, NotKnownOffline, PlaceChanged, TimezoneChanged, SettingKept}
-    built_in |= {SinkColumns, SinkMode, WatermarkColumn}
-    assert built_in | {OutputSchemaChanged} <= {type(rule) for rule in rules.values()}
-    assert [name for name, rule in rules.items() if not type(rule).__doc__] == []
+    every = all_rules()
+    built_in = {
+        unused_table,
+        secret_not_set,
+        not_known_offline,
+        place_changed,
+        timezone_changed,
+        setting_kept,
+    }
+    built_in |= {sink_columns, sink_mode, watermark_column}
+    assert built_in | {output_schema_changed} <= set(every.values())
+    assert [name for name, rule in every.items() if not rule.why] == []
+
+
+def test_a_rule_of_another_package_is_found_through_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("odd_zone", "headwater.checks.changes:timezone_changed", GROUP)
+    monkeypatch.setattr(rules, "entry_points", lambda group: [point] if group == GROUP else [])
+    found = all_rules.__wrapped__()
+    assert found["odd_zone"] is timezone_changed
+    assert list(found) == sorted({*all_rules(), "odd_zone"})
 
 
 def test_examine_asks_every_rule() -> None:
@@ -266,7 +281,7 @@ def test_examine_asks_every_rule() -> None:
 
 
 def test_a_finding_as_json() -> None:
-    finding: Finding = next(TimezoneChanged().findings(changed(timezone="Asia/Tokyo")))
+    finding: Finding = next(timezone_changed.findings(changed(timezone="Asia/Tokyo")))
     as_json = finding.to_json()
     assert (as_json["severity"], as_json["sink"], as_json["code"], as_json["line"]) == (
         "error",

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headwater.checks import Situation
-from headwater.checks.changes import OutputChanged, SinkKindChanged, SourceOptionChanged
-from headwater.checks.rule import Reached, Rule
-from headwater.checks.state_changes import SourcesChanged, StateChanged
+from headwater.checks.changes import output_changed, sink_kind_changed, source_option_changed
+from headwater.checks.rules import Reached, Rule
+from headwater.checks.state_changes import sources_changed, state_changed
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.quarantine import fed_again
 from headwater.plan.state_layout import StateLayout, Stored
@@ -49,7 +49,7 @@ def codes(
 def severities(then: QueryFacts, now: QueryFacts) -> list[tuple[str, str]]:
     spec = spec_of(PIPELINE)
     here = Situation(spec, Graph.of(spec), {"out": now}, {"out": then}, {"out": Reached("checkpoint", ())})
-    return [(each.code, each.severity.value) for each in StateChanged().findings(here)]
+    return [(each.code, each.severity.value) for each in state_changed.findings(here)]
 
 
 def keyed(*keys: Stored, operator: str = "GROUP BY") -> tuple[StateLayout, ...]:
@@ -68,7 +68,7 @@ def keyed(*keys: Stored, operator: str = "GROUP BY") -> tuple[StateLayout, ...]:
     ids=["reordered", "removed", "added", "another connector", "another one"],
 )
 def test_other_streaming_sources_are_rejected(now: QueryFacts) -> None:
-    assert codes(SourcesChanged(), query(CLICKS, ORDERS), now) == ["HW-SOURCES-CHANGED"]
+    assert codes(sources_changed, query(CLICKS, ORDERS), now) == ["HW-SOURCES-CHANGED"]
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_other_streaming_sources_are_rejected(now: QueryFacts) -> None:
     ids=["the same", "a static one added", "renamed", "rows that are replayed"],
 )
 def test_the_same_streaming_sources_are_accepted(now: QueryFacts) -> None:
-    assert codes(SourcesChanged(), query(CLICKS, ORDERS), now) == []
+    assert codes(sources_changed, query(CLICKS, ORDERS), now) == []
 
 
 def test_both_lists_of_sources_are_shown() -> None:
     spec = spec_of(PIPELINE)
     now, then = {"out": query(ORDERS, CLICKS)}, {"out": query(CLICKS, ORDERS)}
     here = Situation(spec, Graph.of(spec), now, then, {"out": Reached("checkpoint", ())})
-    (finding,) = SourcesChanged().findings(here)
+    (finding,) = sources_changed.findings(here)
     assert finding.problem.params == {
         "sink": "out",
         "old": "`clicks` (files), `orders` (files)",
@@ -99,8 +99,8 @@ def test_both_lists_of_sources_are_shown() -> None:
 
 def test_a_checkpoint_without_a_planned_batch_binds_nothing() -> None:
     then, now = query(CLICKS, state=(GROUPED,)), query(ORDERS)
-    assert codes(SourcesChanged(), then, now, planned=False) == []
-    assert codes(StateChanged(), then, now, planned=False) == []
+    assert codes(sources_changed, then, now, planned=False) == []
+    assert codes(state_changed, then, now, planned=False) == []
 
 
 def test_the_state_of_renamed_sources_is_the_same() -> None:
@@ -111,8 +111,8 @@ def test_the_state_of_renamed_sources_is_the_same() -> None:
     )
     same = query(*renamed, state=keyed(Stored("visits.user"), Stored("upper(dim.name)")))
     other = query(*renamed, state=keyed(Stored("visits.user"), Stored("upper(dim.town)")))
-    assert codes(StateChanged(), then, same) == []
-    assert codes(StateChanged(), then, other) == ["HW-STATE-CHANGED"]
+    assert codes(state_changed, then, same) == []
+    assert codes(state_changed, then, other) == ["HW-STATE-CHANGED"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_state_of_renamed_sources_is_the_same() -> None:
 )
 def test_stored_types_are_compared(old: str, new: str, rejected: bool) -> None:
     then, now = (query(CLICKS, state=keyed(Stored("clicks.id", type_))) for type_ in (old, new))
-    assert codes(StateChanged(), then, now) == (["HW-STATE-CHANGED"] if rejected else [])
+    assert codes(state_changed, then, now) == (["HW-STATE-CHANGED"] if rejected else [])
 
 
 def test_variables_of_a_processor_can_come_and_go_but_not_change() -> None:
@@ -135,37 +135,35 @@ def test_variables_of_a_processor_can_come_and_go_but_not_change() -> None:
 
     seen, old, new = Stored("seen", "value n int"), Stored("old", "list t string"), Stored("new", "map k int")
     then = processor(seen, old)
-    assert codes(StateChanged(), then, processor(seen, new)) == []
-    assert codes(StateChanged(), then, processor(old, seen)) == []
+    assert codes(state_changed, then, processor(seen, new)) == []
+    assert codes(state_changed, then, processor(old, seen)) == []
     for changed in ("value n string", "list n int", "value n int with TTL"):
-        assert codes(StateChanged(), then, processor(Stored("seen", changed))) == ["HW-STATE-CHANGED"]
+        assert codes(state_changed, then, processor(Stored("seen", changed))) == ["HW-STATE-CHANGED"]
 
 
 def test_before_the_first_commit_only_types_count() -> None:
     then, now = (query(CLICKS, state=keyed(Stored(f"clicks.{name}", "string"))) for name in ("user", "page"))
     number = query(CLICKS, state=keyed(Stored("clicks.user", "int")))
-    assert codes(StateChanged(), then, now, committed=False) == []
-    assert codes(StateChanged(), then, number, committed=False) == ["HW-STATE-CHANGED"]
-    assert codes(StateChanged(), then, now) == ["HW-STATE-CHANGED"]
+    assert codes(state_changed, then, now, committed=False) == []
+    assert codes(state_changed, then, number, committed=False) == ["HW-STATE-CHANGED"]
+    assert codes(state_changed, then, now) == ["HW-STATE-CHANGED"]
 
 
 def test_a_watermark_can_be_added_but_not_moved_to_another_column() -> None:
     def joined(*times: str) -> QueryFacts:
         return query(CLICKS, state=(StateLayout("INNER JOIN", {"event time": tuple(map(Stored, times))}),))
 
-    assert codes(StateChanged(), joined("a.at"), joined("a.at", "b.at")) == []
-    assert codes(StateChanged(), joined("a.at", "b.at"), joined("a.at")) == []
-    assert codes(StateChanged(), joined("a.at"), joined("a.other")) == ["HW-STATE-CHANGED"]
+    assert codes(state_changed, joined("a.at"), joined("a.at", "b.at")) == []
+    assert codes(state_changed, joined("a.at", "b.at"), joined("a.at")) == []
+    assert codes(state_changed, joined("a.at"), joined("a.other")) == ["HW-STATE-CHANGED"]
 
 
 def test_a_limit_stores_its_count_in_append_mode_alone() -> None:
     three, five = ((StateLayout("LIMIT", {"rows": (Stored(number),)}),) for number in "35")
     complete = {"mode": "complete"}
-    assert codes(StateChanged(), query(CLICKS, state=three), query(CLICKS, state=five)) == [
-        "HW-STATE-CHANGED"
-    ]
+    assert codes(state_changed, query(CLICKS, state=three), query(CLICKS, state=five)) == ["HW-STATE-CHANGED"]
     assert (
-        codes(StateChanged(), query(CLICKS, state=three, **complete), query(CLICKS, state=five, **complete))
+        codes(state_changed, query(CLICKS, state=three, **complete), query(CLICKS, state=five, **complete))
         == []
     )
 
@@ -187,18 +185,18 @@ def test_a_state_that_can_not_be_told_any_more_is_rejected() -> None:
 def test_fixed_options_of_a_sink_are_compared(key: str) -> None:
     options = {"path": "/out", "format": "json", "partition_by": ""}
     then, now = query(CLICKS, fixed_options=options), query(CLICKS, fixed_options={**options, key: "other"})
-    assert codes(OutputChanged(), then, now) == ["HW-OUTPUT-CHANGED"]
-    assert codes(OutputChanged(), then, then) == []
-    assert codes(OutputChanged(), query(CLICKS), now) == []
+    assert codes(output_changed, then, now) == ["HW-OUTPUT-CHANGED"]
+    assert codes(output_changed, then, then) == []
+    assert codes(output_changed, query(CLICKS), now) == []
 
 
 def test_an_option_that_decides_which_files_are_read_can_not_change() -> None:
     deep = replace(CLICKS, options={"recursivefilelookup": "true"})
-    assert codes(SourceOptionChanged(), query(CLICKS), query(deep)) == ["HW-SOURCE-OPTION-CHANGED"]
-    assert codes(SourceOptionChanged(), query(deep), query(CLICKS)) == ["HW-SOURCE-OPTION-CHANGED"]
-    assert codes(SourceOptionChanged(), query(CLICKS), query(deep), planned=False) == []
+    assert codes(source_option_changed, query(CLICKS), query(deep)) == ["HW-SOURCE-OPTION-CHANGED"]
+    assert codes(source_option_changed, query(deep), query(CLICKS)) == ["HW-SOURCE-OPTION-CHANGED"]
+    assert codes(source_option_changed, query(CLICKS), query(deep), planned=False) == []
     limited = replace(CLICKS, options={"max_files_per_batch": "3"})
-    assert codes(SourceOptionChanged(), query(CLICKS), query(limited)) == []
+    assert codes(source_option_changed, query(CLICKS), query(limited)) == []
 
 
 @pytest.mark.feature("H4.2", part="the verdicts")
@@ -216,5 +214,5 @@ def test_an_option_that_decides_which_files_are_read_can_not_change() -> None:
     ],
 )
 def test_another_kind_of_sink(old: str, new: str, rejected: bool) -> None:
-    found = codes(SinkKindChanged(), query(CLICKS, connector=old), query(CLICKS, connector=new))
+    found = codes(sink_kind_changed, query(CLICKS, connector=old), query(CLICKS, connector=new))
     assert found == (["HW-SINK-KIND-CHANGED"] if rejected else [])

@@ -7,29 +7,29 @@ from typing import Any
 
 import pytest
 
-from headwater.checks import Finding, Query, QueryRule, Severity
-from headwater.checks.joins import AntiJoinOfStreams, OuterJoinUnbounded, StaticSidePreserved
+from headwater.checks import Finding, Query, Rule, Severity
+from headwater.checks.joins import anti_join_of_streams, outer_join_unbounded, static_side_preserved
 from headwater.checks.state_growth import (
-    CompleteKeepsAll,
-    JoinKeepsAll,
-    RepeatsRemembered,
-    ValuesGrow,
-    WindowsKept,
+    complete_keeps_all,
+    join_keeps_all,
+    repeats_remembered,
+    values_grow,
+    windows_kept,
 )
 from headwater.plan import QueryFacts
 from headwater.plan.facts import Refusal
 from headwater.plan.operators import Aggregate, EventTime, Kind, Operator, Side
 from tests.unit.checks.facts import HOUR, aggregation, facts, join, key, side, watermark, window_key
 
-GROWTH = (CompleteKeepsAll, JoinKeepsAll, RepeatsRemembered, ValuesGrow, WindowsKept)
+GROWTH = (complete_keeps_all, join_keeps_all, repeats_remembered, values_grow, windows_kept)
 MARKED: dict[str, Any] = {"watermarked": True, "delay_ms": HOUR}
 
 
-def found(query: QueryFacts, *rules: type[QueryRule]) -> list[Finding]:
-    return [finding for rule in rules or GROWTH for finding in rule().about(Query(query))]
+def found(query: QueryFacts, *rules: Rule) -> list[Finding]:
+    return [finding for rule in rules or GROWTH for finding in rule.about(Query(query))]
 
 
-def codes(query: QueryFacts, *rules: type[QueryRule]) -> list[tuple[str, str]]:
+def codes(query: QueryFacts, *rules: Rule) -> list[tuple[str, str]]:
     return [(finding.problem.code, finding.severity.value) for finding in found(query, *rules)]
 
 
@@ -125,12 +125,12 @@ def test_a_summary_of_a_fixed_size_does_not_grow() -> None:
 
 
 def test_the_sides_of_a_stream_joined_with_itself_are_told_apart() -> None:
-    (bare,) = found(facts(join(side("a"), side("a"), "left outer")), OuterJoinUnbounded)
+    (bare,) = found(facts(join(side("a"), side("a"), "left outer")), outer_join_unbounded)
     assert bare.problem.params["side"] == "`a` (left)"
     assert bare.problem.params["missing"] == (
         "a watermark on `a` (left) and `a` (right), and a time range in the join condition"
     )
-    (one,) = found(facts(join(side("a", "at", 1), side("a"), "left outer")), OuterJoinUnbounded)
+    (one,) = found(facts(join(side("a", "at", 1), side("a"), "left outer")), outer_join_unbounded)
     assert one.problem.params["missing"] == (
         "a watermark on `a` (right), and a time range in the join condition"
     )
@@ -174,13 +174,13 @@ OTHER_ENDS, OTHER_BARE = side("b", "y", 1, bounded=True), side("b")
 def test_an_outer_join_needs_to_know_the_end_of_what_it_preserves(
     type_: str, left: Side, right: Side, named: str | None
 ) -> None:
-    problems = [each.problem for each in found(facts(join(left, right, type_)), OuterJoinUnbounded)]
+    problems = [each.problem for each in found(facts(join(left, right, type_)), outer_join_unbounded)]
     assert [each.params["side"] for each in problems] == ([named] if named else [])
 
 
 def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
     refusal = Refusal("X", "Stream-stream LeftSemi join between two streaming DataFrame/Datasets …")
-    (finding,) = found(facts(join(BARE, OTHER_BARE, "left semi"), refusal=refusal), OuterJoinUnbounded)
+    (finding,) = found(facts(join(BARE, OTHER_BARE, "left semi"), refusal=refusal), outer_join_unbounded)
     assert finding.is_error
     assert not finding.acceptable
     assert finding.problem.params["missing"] == (
@@ -193,7 +193,7 @@ def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
 )
 def test_a_time_range_in_where_makes_no_outer_join(type_: str, sparks: str, named: str) -> None:
     refusal = Refusal("X", f"Stream-stream {sparks} join between two streaming DataFrame/Datasets …")
-    (finding,) = found(facts(join(ENDS, OTHER_ENDS, type_), refusal=refusal), OuterJoinUnbounded)
+    (finding,) = found(facts(join(ENDS, OTHER_ENDS, type_), refusal=refusal), outer_join_unbounded)
     assert finding.problem.params["side"] == named
     assert "after ON" in str(finding.problem.params["missing"])
     assert "inner JOIN" in str(finding.problem.params["missing"])
@@ -202,24 +202,24 @@ def test_a_time_range_in_where_makes_no_outer_join(type_: str, sparks: str, name
 def test_a_range_after_on_is_not_to_blame_for_what_spark_refuses() -> None:
     refusal = Refusal("X", "Stream-stream LeftOuter join between two streaming DataFrame/Datasets …")
     ranged = join(ENDS, OTHER_ENDS, "left outer", condition="l.k = r.k AND r.y >= l.x")
-    assert found(facts(ranged, refusal=refusal), OuterJoinUnbounded) == []
+    assert found(facts(ranged, refusal=refusal), outer_join_unbounded) == []
     inner = join(ENDS, OTHER_ENDS)
-    assert found(facts(inner, refusal=refusal), OuterJoinUnbounded) == []
+    assert found(facts(inner, refusal=refusal), outer_join_unbounded) == []
 
 
 @pytest.mark.parametrize("mode", ["update", "complete"])
 def test_results_that_can_not_be_told_apart_at_all_are_not_warned_of(mode: str) -> None:
     dedup = Operator(Kind.DEDUP, "dropDuplicates", (0,), ("rows",), keys=(key("user"),))
-    assert codes(facts(aggregation(key("user")), dedup, mode=mode), RepeatsRemembered) == []
+    assert codes(facts(aggregation(key("user")), dedup, mode=mode), repeats_remembered) == []
     alone = replace(dedup, inputs=())
-    assert codes(facts(alone, mode="update"), RepeatsRemembered) == [("HW-REPEATS-REMEMBERED", "warning")]
+    assert codes(facts(alone, mode="update"), repeats_remembered) == [("HW-REPEATS-REMEMBERED", "warning")]
 
 
 def test_an_anti_join_of_streams_is_refused() -> None:
-    assert codes(facts(join(ENDS, OTHER_ENDS, "left anti")), AntiJoinOfStreams) == [
+    assert codes(facts(join(ENDS, OTHER_ENDS, "left anti")), anti_join_of_streams) == [
         ("HW-ANTI-JOIN-OF-STREAMS", "error")
     ]
-    assert codes(facts(join(ENDS, OTHER_ENDS)), AntiJoinOfStreams) == []
+    assert codes(facts(join(ENDS, OTHER_ENDS)), anti_join_of_streams) == []
 
 
 STREAM, STATIC = side("orders"), side("customers", streaming=False)
@@ -247,5 +247,5 @@ STREAM, STATIC = side("orders"), side("customers", streaming=False)
 def test_static_rows_without_a_partner_are_refused(
     type_: str, left: Side, right: Side, refused: bool
 ) -> None:
-    found_ = found(facts(join(left, right, type_)), StaticSidePreserved)
+    found_ = found(facts(join(left, right, type_)), static_side_preserved)
     assert [each.problem.params["stream"] for each in found_] == (["`orders`"] if refused else [])

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from headwater.checks import Query, QueryRule
-from headwater.checks.long_running import RealTimeInterval, RealTimeMode, RealTimeSteps
+from headwater.checks import Query, Rule
+from headwater.checks.long_running import real_time_interval, real_time_mode, real_time_steps
 from headwater.checks.triggers import (
-    LimitNotKept,
-    NothingYet,
-    OptionIdle,
-    RowByRow,
-    RowsHeldBack,
-    TooFewCores,
-    TriggerSink,
-    TriggerSource,
+    limit_not_kept,
+    nothing_yet,
+    option_idle,
+    row_by_row,
+    rows_held_back,
+    too_few_cores,
+    trigger_sink,
+    trigger_source,
 )
 from headwater.plan import QueryFacts, SourceFacts
 from headwater.plan.facts import Refusal
@@ -36,7 +36,7 @@ def query(*operators: Operator, trigger: str = CONTINUOUS, **overrides: Any) -> 
     return facts(*operators, trigger=trigger, **(able | mode | overrides))
 
 
-def codes(rule: QueryRule, known: QueryFacts) -> list[tuple[str, str]]:
+def codes(rule: Rule, known: QueryFacts) -> list[tuple[str, str]]:
     """What a rule says: each code, with what it is about."""
     shown = ("step", "call", "option", "name", "names", "connector", "mode", "trigger", "says")
     return [
@@ -51,9 +51,9 @@ def codes(rule: QueryRule, known: QueryFacts) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("trigger", [CONTINUOUS, REAL_TIME])
 def test_nothing_is_said_where_all_are_able(trigger: str) -> None:
     known = query(trigger=trigger)
-    rules: list[QueryRule] = [
-        TriggerSink(), TriggerSource(), RowByRow(), OptionIdle(), TooFewCores(), RealTimeMode(),
-        RealTimeInterval(), RealTimeSteps(), NothingYet(), LimitNotKept(), RowsHeldBack(),
+    rules: list[Rule] = [
+        trigger_sink, trigger_source, row_by_row, option_idle, too_few_cores, real_time_mode,
+        real_time_interval, real_time_steps, nothing_yet, limit_not_kept, rows_held_back,
     ]  # fmt: skip
     assert [said for rule in rules for said in codes(rule, known)] == []
 
@@ -61,7 +61,7 @@ def test_nothing_is_said_where_all_are_able(trigger: str) -> None:
 @pytest.mark.parametrize("trigger", ["unpaced", "every 1 second", "available now", "Spark's own"])
 def test_batches_ask_for_no_special_abilities(trigger: str) -> None:
     known = facts(aggregation(key("word")), trigger=trigger, beyond_rows=(Expression("GROUP BY"),))
-    rules: list[QueryRule] = [TriggerSink(), TriggerSource(), RowByRow(), RealTimeMode(), RealTimeSteps()]
+    rules: list[Rule] = [trigger_sink, trigger_source, row_by_row, real_time_mode, real_time_steps]
     assert [said for rule in rules for said in codes(rule, known)] == []
 
 
@@ -74,24 +74,24 @@ def test_sink_and_source_must_be_able(trigger: str) -> None:
         sink_continuous=False,
         sink_real_time=False,
     )
-    assert codes(TriggerSink(), unable) == [("HW-TRIGGER-SINK", "`files`")]
-    assert codes(TriggerSource(), unable) == [("HW-TRIGGER-SOURCE", "lines")]
+    assert codes(trigger_sink, unable) == [("HW-TRIGGER-SINK", "`files`")]
+    assert codes(trigger_source, unable) == [("HW-TRIGGER-SOURCE", "lines")]
 
 
 def test_the_able_ones_are_named() -> None:
-    (sink,) = TriggerSink().about(Query(query(sink_continuous=False)))
+    (sink,) = trigger_sink.about(Query(query(sink_continuous=False)))
     assert str(sink.problem.params["hint"]).startswith(
         "Use `console`, `kafka`, `memory` or `noop`; or give `"
     )
-    (source,) = TriggerSource().about(Query(query(sources=(replace(ABLE, continuous=False),))))
+    (source,) = trigger_source.about(Query(query(sources=(replace(ABLE, continuous=False),))))
     assert str(source.problem.params["hint"]).startswith("Use `kafka`, `rate` or `socket`; or give `")
 
 
 def test_in_real_time_other_ones_are_able() -> None:
     known = query(trigger=REAL_TIME, sink_real_time=False, sources=(replace(ABLE, real_time=False),))
-    (source,) = TriggerSource().about(Query(known))
+    (source,) = trigger_source.about(Query(known))
     assert str(source.problem.params["hint"]).startswith("Use `kafka`; or give `")
-    (sink,) = TriggerSink().about(Query(known))
+    (sink,) = trigger_sink.about(Query(known))
     assert str(sink.problem.params["hint"]).startswith("Use `console` or `kafka`; or give `")
 
 
@@ -102,7 +102,7 @@ class TestRowByRow:
             clock_reads=(Expression("current_date()"),),
             trigger_refusal=Refusal("", "Continuous processing does not support Aggregate operations."),
         )
-        assert codes(RowByRow(), known) == [
+        assert codes(row_by_row, known) == [
             ("HW-NOT-ROW-BY-ROW", "GROUP BY"),
             ("HW-NOT-ROW-BY-ROW", "WITH"),
             ("HW-NO-CURRENT-TIME", "current_date()"),
@@ -110,47 +110,47 @@ class TestRowByRow:
 
     def test_what_no_rule_knows_is_told_in_the_words_of_spark(self) -> None:
         refusal = Refusal("", "Continuous processing does not support Strange operations.")
-        (found,) = RowByRow().about(Query(query(trigger_refusal=refusal)))
+        (found,) = row_by_row.about(Query(query(trigger_refusal=refusal)))
         assert found.problem.code == "HW-CONTINUOUS-REFUSED"
         assert found.problem.params["says"] == refusal.says.rstrip(".")
 
     def test_a_source_that_gives_batches_is_told_alone(self) -> None:
         refusal = Refusal("", "Continuous processing does not support StreamingRelation operations.")
         known = query(trigger_refusal=refusal, sources=(SourceFacts("lines", "files"),))
-        assert codes(RowByRow(), known) == []
+        assert codes(row_by_row, known) == []
 
 
 def test_options_of_batches_do_nothing() -> None:
     known = query(sources=(replace(ABLE, idle_options=("ramp_up",)),))
-    assert codes(OptionIdle(), known) == [("HW-OPTION-IDLE", "ramp_up")]
+    assert codes(option_idle, known) == [("HW-OPTION-IDLE", "ramp_up")]
 
 
 @pytest.mark.parametrize(("slots", "said"), [(2, []), (3, [("HW-TOO-FEW-CORES", "`ticks`")])])
 def test_every_partition_needs_a_core(slots: int, said: list[tuple[str, str]]) -> None:
-    assert codes(TooFewCores(), query(sources=(replace(ABLE, slots=slots),), cores=2)) == said
+    assert codes(too_few_cores, query(sources=(replace(ABLE, slots=slots),), cores=2)) == said
 
 
 def test_the_partitions_of_all_sources_need_cores_together() -> None:
     two = tuple(replace(ABLE, name=name, slots=2) for name in ("ticks", "tocks"))
     said = [("HW-TOO-FEW-CORES", "`ticks` and `tocks`")]
-    assert codes(TooFewCores(), query(trigger=REAL_TIME, sources=two, cores=3)) == said
-    assert codes(TooFewCores(), query(trigger=REAL_TIME, sources=two, cores=4)) == []
+    assert codes(too_few_cores, query(trigger=REAL_TIME, sources=two, cores=3)) == said
+    assert codes(too_few_cores, query(trigger=REAL_TIME, sources=two, cores=4)) == []
 
 
 class TestRealTime:
     @pytest.mark.parametrize("mode", ["append", "complete"])
     def test_takes_update_mode_only(self, mode: str) -> None:
-        assert codes(RealTimeMode(), query(trigger=REAL_TIME, mode=mode)) == [("HW-REAL-TIME-MODE", mode)]
+        assert codes(real_time_mode, query(trigger=REAL_TIME, mode=mode)) == [("HW-REAL-TIME-MODE", mode)]
 
     def test_lasts_five_seconds_at_least(self) -> None:
-        assert codes(RealTimeInterval(), query(trigger="real time 5 seconds")) == []
-        said = codes(RealTimeInterval(), query(trigger="real time 4 seconds"))
+        assert codes(real_time_interval, query(trigger="real time 5 seconds")) == []
+        said = codes(real_time_interval, query(trigger="real time 4 seconds"))
         assert said == [("HW-REAL-TIME-INTERVAL", "real time 4 seconds")]
 
     def test_keeps_no_state_before_4_3(self) -> None:
         known = query(aggregation(key("word")), trigger=REAL_TIME)
-        assert codes(RealTimeSteps(), known) == [("HW-REAL-TIME-STEP", "GROUP BY")]
-        assert codes(RealTimeSteps(), replace(known, spark_version="4.3.0")) == []
+        assert codes(real_time_steps, known) == [("HW-REAL-TIME-STEP", "GROUP BY")]
+        assert codes(real_time_steps, replace(known, spark_version="4.3.0")) == []
 
     def test_calls_no_python_and_moves_no_rows(self) -> None:
         known = query(
@@ -158,35 +158,35 @@ class TestRealTime:
             python_functions=(PythonFunction("plus", "row"),),
             beyond_rows=(Expression("repartition"), Expression("explode")),
         )
-        assert codes(RealTimeSteps(), known) == [
+        assert codes(real_time_steps, known) == [
             ("HW-REAL-TIME-STEP", "plus"),
             ("HW-REAL-TIME-STEP", "repartition"),
         ]
 
     def test_joins_static_rows_that_are_sent_to_all(self) -> None:
         equal = join(side("ticks"), side("names", streaming=False))
-        assert codes(RealTimeSteps(), query(watermark(), equal, trigger=REAL_TIME)) == []
+        assert codes(real_time_steps, query(watermark(), equal, trigger=REAL_TIME)) == []
         moved = query(watermark(), equal, trigger=REAL_TIME, trigger_refusal=Refusal("", "SortMergeJoin"))
-        said = codes(RealTimeSteps(), moved)
+        said = codes(real_time_steps, moved)
         assert said == [("HW-REAL-TIME-STEP", "INNER JOIN")]
 
     def test_reads_each_source_once(self) -> None:
         known = query(trigger=REAL_TIME, repeated_streams=("ticks",))
-        assert codes(RealTimeSteps(), known) == [("HW-REAL-TIME-STEP", "ticks")]
+        assert codes(real_time_steps, known) == [("HW-REAL-TIME-STEP", "ticks")]
 
 
 @pytest.mark.parametrize("trigger", ["available now", "once"])
 def test_rows_made_while_running_are_not_there_yet(trigger: str) -> None:
     known = query(trigger=trigger, sources=(replace(ABLE, made_while_running=True),))
-    (found,) = NothingYet().about(Query(known))
+    (found,) = nothing_yet.about(Query(known))
     assert found.problem.code == "HW-NOTHING-YET"
     assert not found.is_error
 
 
 def test_once_keeps_no_limit() -> None:
     limited = SourceFacts("lines", "files", options={"max_files_per_batch": "10", "path": "lines/"})
-    assert codes(LimitNotKept(), query(trigger="available now", sources=(limited,))) == []
-    assert codes(LimitNotKept(), query(trigger="once", sources=(limited,))) == [
+    assert codes(limit_not_kept, query(trigger="available now", sources=(limited,))) == []
+    assert codes(limit_not_kept, query(trigger="once", sources=(limited,))) == [
         ("HW-LIMIT-NOT-KEPT", "max_files_per_batch")
     ]
 
@@ -198,6 +198,6 @@ def test_once_keeps_no_limit() -> None:
 def test_a_query_that_ends_does_not_wait_for_more_rows(trigger: str, held: list[str]) -> None:
     options = {"min_rows_per_batch": "9", "max_rows_per_batch": "99"}
     known = query(trigger=trigger, sources=(replace(ABLE, options=options),))
-    assert codes(RowsHeldBack(), known) == [("HW-ROWS-HELD-BACK", option) for option in held]
+    assert codes(rows_held_back, known) == [("HW-ROWS-HELD-BACK", option) for option in held]
     limited = ["max_rows_per_batch"] if trigger == "once" else []
-    assert codes(LimitNotKept(), known) == [("HW-LIMIT-NOT-KEPT", option) for option in limited]
+    assert codes(limit_not_kept, known) == [("HW-LIMIT-NOT-KEPT", option) for option in limited]

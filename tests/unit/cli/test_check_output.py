@@ -9,12 +9,13 @@ import pytest
 
 from headwater.api.results import CheckResult, SinkChecked
 from headwater.checks import Finding, Severity
+from headwater.checks.changes import setting_kept
+from headwater.checks.determinism import not_replayable
 from headwater.checks.outline import Outline
+from headwater.checks.reading import clean_up_new_sink
 from headwater.cli.render import show_check
 from headwater.cli.views import JsonView, LineView
-from headwater.errors.catalogue.checks import NOT_REPLAYABLE
-from headwater.errors.catalogue.files import CLEAN_UP_NEW_SINK
-from headwater.errors.catalogue.running import SETTING_KEPT, SINK_MODE
+from headwater.errors.catalogue.running import SINK_MODE
 from headwater.plan import SourceFacts
 from headwater.values import Position
 from tests.unit.checks.facts import facts
@@ -53,7 +54,7 @@ def test_first_the_whole_and_then_by_sink(headwater: Headwater, file: str) -> No
 def test_what_two_sinks_have_in_common_is_told_once_and_counted_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    problem = NOT_REPLAYABLE.at(Position("p.yml", 3, 5), name="lines", connector="socket")
+    problem = not_replayable.entry.at(Position("p.yml", 3, 5), name="lines", connector="socket")
     found = tuple(Finding(problem, Severity.WARNING, sink) for sink in ("b", "a"))
     sinks = tuple(SinkChecked(name) for name in ("a", "b", "quiet"))
     show_check(CheckResult("p.yml", "p", False, found, sinks), verbose=False)
@@ -150,8 +151,8 @@ def test_one_form_at_a_time(headwater: Headwater, file: str) -> None:
 
 MODE = SINK_MODE.at(None, sink="a", mode="update", connector="files", modes="append")
 FINDINGS = [
-    Finding(SETTING_KEPT.at(None, sink="a", key="k", kept="1", wanted="2"), Severity.WARNING, "a"),
-    Finding(CLEAN_UP_NEW_SINK.at(None, sink="a", name="in", done="deleted"), Severity.ADVICE, "a"),
+    Finding(setting_kept.entry.at(None, sink="a", key="k", kept="1", wanted="2"), Severity.WARNING, "a"),
+    Finding(clean_up_new_sink.entry.at(None, sink="a", name="in", done="deleted"), Severity.ADVICE, "a"),
     Finding(MODE, sink="a", acceptable=True, accepted="for a day"),
 ]
 

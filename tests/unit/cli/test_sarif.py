@@ -10,9 +10,11 @@ from jsonschema import Draft202012Validator
 
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity
+from headwater.checks.changes import facts_gone, setting_kept
+from headwater.checks.declared import unused_table
+from headwater.checks.determinism import not_replayable
 from headwater.cli.check_views import sarif_of
-from headwater.errors.catalogue.checks import NOT_REPLAYABLE
-from headwater.errors.catalogue.running import FACTS_GONE, SETTING_KEPT, SINK_MODE, UNUSED
+from headwater.errors.catalogue.running import SINK_MODE
 from headwater.values import Position
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string", "minLength": 1}}, "required": ["text"]}
@@ -108,7 +110,7 @@ ESSENTIAL = {
         },
     },
 }
-UNREAD = UNUSED.at(Position("sub folder/p.yml", 7, 3), kind="table", name="few")
+UNREAD = unused_table.entry.at(Position("sub folder/p.yml", 7, 3), kind="table", name="few")
 
 
 def log(*findings: Finding, file: str = "p.yml") -> Any:
@@ -136,7 +138,7 @@ def test_severities_and_places() -> None:
     found = log(
         Finding(mode, sink="out"),
         Finding(UNREAD, Severity.WARNING, table="few"),
-        Finding(FACTS_GONE.at(None, sink="out", checkpoint="c"), Severity.ADVICE, "out"),
+        Finding(facts_gone.entry.at(None, sink="out", checkpoint="c"), Severity.ADVICE, "out"),
     )
     results = found["results"]
     assert [(each["ruleId"], each["level"]) for each in results] == [
@@ -172,7 +174,7 @@ def test_rules_tell_what_and_why() -> None:
 
 
 def test_what_is_accepted_is_suppressed_with_its_reason() -> None:
-    other = SETTING_KEPT.at(None, sink="out", key="k", kept="1", wanted="2")
+    other = setting_kept.entry.at(None, sink="out", key="k", kept="1", wanted="2")
     run = log(Finding(other, Severity.WARNING), Finding(UNREAD, Severity.WARNING, accepted="later"))
     assert [each["suppressions"] for each in run["results"]] == [
         [],
@@ -181,7 +183,7 @@ def test_what_is_accepted_is_suppressed_with_its_reason() -> None:
 
 
 def test_one_problem_of_several_sinks_is_one_result() -> None:
-    problem = NOT_REPLAYABLE.at(Position("p.yml", 3), name="lines", connector="socket")
+    problem = not_replayable.entry.at(Position("p.yml", 3), name="lines", connector="socket")
     run = log(*(Finding(problem, Severity.WARNING, sink) for sink in ("a", "b")))
     assert len(run["results"]) == 1
 
@@ -189,8 +191,11 @@ def test_one_problem_of_several_sinks_is_one_result() -> None:
 def test_paths_are_seen_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     files = (str(tmp_path / "p.yml"), "/elsewhere/p.yml")
-    here, there = (UNUSED.at(Position(file, 1), kind="table", name=file) for file in files)
+    here, there = (unused_table.entry.at(Position(file, 1), kind="table", name=file) for file in files)
     run = log(
-        Finding(here), Finding(there), Finding(FACTS_GONE.at(None, sink="a", checkpoint="c")), file="x.py"
+        Finding(here),
+        Finding(there),
+        Finding(facts_gone.entry.at(None, sink="a", checkpoint="c")),
+        file="x.py",
     )
     assert [place(each)[0] for each in run["results"]] == ["p.yml", "file:///elsewhere/p.yml", "x.py"]

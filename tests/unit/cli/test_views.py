@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 from headwater.checks import Finding, Severity
+from headwater.checks.changes import setting_kept
 from headwater.cli.views import JsonView, LineView, LiveView
-from headwater.errors.catalogue.running import SETTING_KEPT
 from headwater.events import (
     BatchEnded,
     Event,
@@ -197,7 +197,9 @@ def test_a_secret_that_is_a_number_leaves_json_whole(
 
 
 def test_a_finding_is_an_event_with_version_and_time(capsys: pytest.CaptureFixture[str]) -> None:
-    finding = Finding(SETTING_KEPT.at(sink="out", key="k", kept="1", wanted="2"), Severity.WARNING, "out")
+    finding = Finding(
+        setting_kept.entry.at(sink="out", key="k", kept="1", wanted="2"), Severity.WARNING, "out"
+    )
     with JsonView() as view:
         view.findings([finding], "p.yml")
         view.event(BATCH[0])

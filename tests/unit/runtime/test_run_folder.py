@@ -9,8 +9,8 @@ import pytest
 
 from headwater.checkpoint import STATE_FORMAT
 from headwater.checks import Finding, Reached, Severity
+from headwater.checks.changes import setting_kept
 from headwater.errors import Held
-from headwater.errors.catalogue.running import SETTING_KEPT
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.run_folder import RunFolder
 from headwater.spec import PipelineSpec
@@ -88,7 +88,7 @@ def test_what_the_check_before_the_last_start_found(tmp_path: Path) -> None:
     spec = pipeline(tmp_path)
     folder = RunFolder.of(spec)
     folder.claim(spec)
-    problem = SETTING_KEPT.at(None, sink="out", key="k", kept="1", wanted="2")
+    problem = setting_kept.entry.at(None, sink="out", key="k", kept="1", wanted="2")
     folder.store_findings("first", [])
     folder.store_findings("second", [Finding(problem, Severity.WARNING, "out", accepted="fine")])
     stored = json.loads(folder.findings.read_text(encoding="utf-8"))
@@ -105,7 +105,7 @@ def test_no_secret_is_stored_with_a_finding(tmp_path: Path, monkeypatch: pytest.
     spec = pipeline(tmp_path)
     folder = RunFolder.of(spec)
     folder.claim(spec)
-    problem = SETTING_KEPT.at(None, sink="out", key="k", kept="hunter2", wanted="2")
+    problem = setting_kept.entry.at(None, sink="out", key="k", kept="hunter2", wanted="2")
     folder.store_findings("run", [Finding(problem, Severity.WARNING, "out")])
     text = folder.findings.read_text(encoding="utf-8")
     assert ("hunter2" in text, "***" in text) == (False, True)

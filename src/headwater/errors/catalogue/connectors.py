@@ -113,11 +113,6 @@ STATIC_WRITTEN_OVER = Entry(
 
 # Tables in the memory of a run, and queries over them.
 
-TABLE_NOT_QUERIED = Entry(
-    "The rows of the sink `{sink}` are kept by the process of the run, and from the command line nobody can "
-    "query them.",
-    "Start the pipeline in Python and use `run.sql(…)`, or use a `files` or `console` sink.",
-)
 RUN_SQL_REFUSED = Entry(
     "Spark refuses the query: {says}.", "Mend the SQL; the tables in memory are: {tables}."
 )

@@ -39,17 +39,6 @@ FILE_OUTSIDE_FOLDER = Entry(
     "Move the folder back (Spark's log contains absolute paths), or give the sink a new name and a new "
     "output path; it then starts from scratch.",
 )
-OUTPUT_AHEAD = Entry(
-    "{place} has the batches up to {held} of an earlier checkpoint, and the one of `{sink}` {stands}: Spark "
-    "would pass over its batches up to {held}, and their rows would be lost.",
-    "Give the sink a new name and a new output path, or remove {place} with its _spark_metadata, or restore "
-    "the old checkpoint.",
-)
-OUTPUT_UNREADABLE = Entry(
-    "What the sink `{sink}` wrote before can't be read: {says}.",
-    "The query can continue, but readers of {place} fail too: restore the file, or give the sink a new name "
-    "and a new output path.",
-)
 MANIFEST_NOT_WRITTEN = Entry(
     "The manifest of the sink `{sink}` can't be written: {says}.",
     "Readers see the list of an earlier batch meanwhile; it is tried again after the next batch.",
@@ -98,38 +87,6 @@ FILES_LOG_UNREAD = Entry(
     "The source `{name}` streams {path}, where a files sink lists what counts; Spark passes over that list, "
     "because a folder above has one of `[ ] {{ }} * ? \\` in its name.",
     "Move the project to a folder without such characters.",
-)
-CLEAN_UP_STATIC = Entry(
-    "The source `{name}` is static and has `clean_up`: no file of it is ever finished.",
-    "Leave `clean_up` out.",
-)
-CLEAN_UP_SHARED = Entry(
-    "`clean_up` of the source `{name}` would take files away from the static source `{other}` ({place}).",
-    "Let the two read different folders, or leave `clean_up` out.",
-)
-CLEAN_UP_SINK = Entry(
-    "`clean_up` of the source `{name}` would take files out of {place}, which a sink keeps a list of.",
-    "Leave `clean_up` out: the readers of that folder need every file.",
-)
-CLEAN_UP_ARCHIVE = Entry(
-    "The source `{name}` would archive files to {archive}, and the source `{other}` reads {place}.",
-    "Archive to a folder that no source reads and that holds no folder which one reads.",
-)
-CLEAN_UP_DISK = Entry(
-    "The archive {archive} of the source `{name}` is on another file system than {place}.",
-    "Archive to a folder on the same one, where a file is moved in one step.",
-)
-CLEAN_UP_IN_PROCESS = Entry(
-    "The sink `{sink}` begins anew at each start, and by then the files of `{name}` have been {done}.",
-    "Leave `clean_up` out, or let another kind of sink read the source.",
-)
-CLEAN_UP_WAITS = Entry(
-    "`clean_up` of the source `{name}` leaves each file that `{other}` passes over for its {keys} ({place}).",
-    "Leave {keys} out if all files are to go, or let the two sources read different folders.",
-)
-CLEAN_UP_NEW_SINK = Entry(
-    "The sink `{sink}` starts anew and misses the files of `{name}` that were {done} before.",
-    "If it needs them, put them back under new names; the other sinks then read them again, too.",
 )
 CLEAN_UP_CHANGED = Entry(
     "{file} was written again after the source `{name}` had read it; it is not read twice, and stays.",

@@ -128,16 +128,6 @@ KAFKA_READ_ANEW = Entry(
     "The topic `{topic}` was deleted and made again: the query `{sink}` reads the new one from its start.",
     "Rows of the new topic that it had read already come twice. The checkpoint as it was is in {backup}.",
 )
-FIRST_START_ONLY = Entry(
-    "`{key}` of the source `{source}` counts at a first start only: {sinks} goes on from its checkpoint.",
-    "Nothing is to be done. To start there all the same, give the sink another name, or remove its "
-    "checkpoint.",
-)
-FINISHED_DATA_ONLY = Entry(
-    "`{key}` of the source `{source}` counts for finished data only (`run --batch`, `static: true`): a "
-    "stream goes on.",
-    "Nothing is to be done if it is there for `run --batch`; else leave `{key}` out.",
-)
 
 
 # What can go wrong with rows on their way into Kafka.
@@ -167,11 +157,6 @@ KAFKA_AVRO_FIELD = Entry("The Avro schema of the sink `{name}` does not fit its 
 KAFKA_DEDUP_TRIGGER = Entry(
     "`dedup_header` counts the rows of a batch, and the sink `{name}` has none with `trigger: {trigger}`.",
     "Leave `dedup_header` out, or use a trigger with batches, such as `every 1 second`.",
-)
-COMPLETE_APPENDED = Entry(
-    "In complete mode the sink `{sink}` ({connector}) gets the whole result with each batch, and adds all "
-    "of it to what is there.",
-    "Use `mode: update`, which writes only what has changed; readers take the last message of each key.",
 )
 BATCH_NEEDS_APPEND = Entry(
     "A batch run would add its rows to {place}, where the stream of the sink `{sink}` writes, too.",

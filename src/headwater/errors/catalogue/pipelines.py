@@ -261,34 +261,6 @@ EXPECTATION_UNMET = Entry(
     "{batch}; {what}.",
     "From now on they are only counted; the summary of the run has the number.",
 )
-EXPECTATION_NOT_REPLAYABLE = Entry(
-    "The table `{table}` sets rows aside, which takes a query of its own, but its source `{source}` "
-    "({connector}) gives each row to one query only.",
-    "Write `else: drop` or `else: fail` at the expectation `{expectation}`, or take a source that keeps its "
-    "rows, such as files or Kafka.",
-)
-EXPECTATION_STATEFUL = Entry(
-    "The table `{table}` sets rows aside, but its rows come out of {operator}, which keeps state: the query "
-    "that sets them aside would keep it all a second time, and may see other results.",
-    "Let a table below {operator} set rows aside, or write `else: drop` or `else: fail` at the expectation "
-    "`{expectation}`.",
-)
-EXPECTATION_NOT_SETTLED = Entry(
-    "The table `{table}` sets rows aside, but `{part}` may be another value in the query that sets them "
-    "aside: a row could go on and be set aside as well, or neither.",
-    "Judge by columns that a row brings along, or write `else: drop` at the expectation `{expectation}`.",
-)
-EXPECTATION_REFRESHED = Entry(
-    "The table `{table}` sets rows aside, and its static source `{source}` is refreshed ({refresh}): the "
-    "query that sets rows aside may see other rows of it, so that a row could go on and be set aside as "
-    "well, or neither.",
-    "Write `refresh: never` at the source `{source}`, or judge by columns that don't come from it, or write "
-    "`else: drop` at the expectation `{expectation}`.",
-)
-EXPECTATION_STATIC = Entry(
-    "The table `{table}` sets rows aside, but it reads no stream, and only a stream sets rows aside.",
-    "Write `else: drop` or `else: fail` at the expectation `{expectation}`.",
-)
 
 
 # What is wrong with a finding that is accepted.

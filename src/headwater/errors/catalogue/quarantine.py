@@ -47,13 +47,6 @@ REPLAY_PLACE_UNKNOWN = Entry(
     "Its checkpoint is older than what is kept of its last start, or newer. Run the pipeline once, "
     "`headwater run {file} --until-idle`, then feed the rows.",
 )
-JUDGED_APART = Entry(
-    "`{name}` judges its rows in another way than at the last start, and the queries that read it stand at "
-    "different places, as far as can be told: {queries}. Of the rows between these places, one that was bad "
-    "before can be lost, or come twice when it is fed again.",
-    "Put the old definition back, let all queries read equally far (`headwater run {file} --until-idle`), "
-    "then change it.",
-)
 FED_AGAIN_GONE = Entry(
     "The query of `{sink}` has read rows of `{source}` that were fed again, and their folder {folder} is "
     "gone.",
@@ -69,12 +62,6 @@ FED_AGAIN_UNREADABLE = Entry(
     "{row}.",
     "Give the table an expectation with `else: quarantine` (the condition `true` is enough) and run again: "
     "the row is set aside, and can be mended and fed once more.",
-)
-FED_BEFORE = Entry(
-    "The query of `{sink}` begins anew and reads rows of `{source}` that were fed again before: those that "
-    "can be read at their first place by now come twice.",
-    "Where that matters, drop repeats with a table (`distinct:`), or start the whole pipeline anew with "
-    "another run folder (`folder:`) and other output folders.",
 )
 
 

@@ -149,53 +149,10 @@ NOT_STOPPED_IN_TIME = Entry(
     "The running batch of `{sink}` did not end within {limit}; it was interrupted.",
     "It is repeated at the next start; `--stop-timeout` gives it longer.",
 )
-MOVED = Entry(
-    "The project was moved from {old} to {new}; the query `{sink}` {says}.",
-    "Move it back, or start from the beginning with a new run folder (`folder:`) and another output folder.",
-)
-PLACE_CHANGED = Entry(
-    "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
-    "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
-    "a new run folder (`folder:`) and new output paths.",
-)
-TIMEZONE_CHANGED = Entry(
-    "The query `{sink}` was started in time zone {old}, and the pipeline now says {new}.",
-    "Change `timezone:` back, or start from the beginning with a new run folder (`folder:`) and another "
-    "output folder.",
-)
 FACTS_UNREADABLE = Entry(
     "{file} can't be read ({says}).",
     "It was written by another version of Headwater or cut short; put it back from a backup, or move it "
     "away: what it says is then not compared any more.",
-)
-FACTS_GONE = Entry(
-    "The query `{sink}` has a checkpoint ({checkpoint}) but no facts: its places, time zone and columns are "
-    "not compared with those of its last start.",
-    "Put facts/{sink}.json back, or see that they are as they were; frozen settings are taken from the "
-    "checkpoint.",
-)
-UNUSED = Entry("The {kind} `{name}` is read by no sink.", "Take it out, or add a sink that reads it.")
-SECRET_NOT_SET = Entry(
-    "The secret `{name}` is not set here; the run will need it.",
-    "Set it before the run: `export {name}=…`, or `export {name}_FILE=` the path of a file that holds it.",
-)
-NOT_KNOWN_OFFLINE = Entry(
-    "The SQL of the table `{name}` can't be read without Spark.",
-    "Nothing to do: the full check (`headwater check`) reads it.",
-)
-OUTPUT_TYPE_CHANGED = Entry(
-    "The sink `{sink}` would write other types than its folder holds: {says}.",
-    "Cast them back, or give the sink a new name and a new output path; it then starts from scratch.",
-)
-OUTPUT_COLUMNS_CHANGED = Entry(
-    "The sink `{sink}` would write other columns than its folder holds: {says}.",
-    "Readers see nulls where a file has no such column. If that is not intended, give the sink a new name "
-    "and a new output path; it then starts from scratch.",
-)
-SETTING_KEPT = Entry(
-    "The query `{sink}` keeps `{key}: {kept}` from its first start; `{wanted}` is not used.",
-    "Take the setting out, or start from the beginning with a new run folder (`folder:`) and another output "
-    "folder.",
 )
 OTHER_PIPELINE = Entry(
     "The run folder {folder} belongs to the pipeline `{owner}`, and this one is `{name}`.",
@@ -320,4 +277,37 @@ INPUTS_DAMAGED = Entry(
 SOURCES_NOT_ADDED = Entry(
     "The checkpoint {folder} can't be made to know of rows that are fed again: {reason}.",
     "Mend what is said, and start again: what was begun is ended then, and the old checkpoint is kept.",
+)
+
+
+# What keeps a query from running as it is declared, beside what rules say.
+
+PIVOT_ON_STREAM = Entry(
+    "`pivot` is two aggregations one after the other, which a stream can't do in {mode} mode.",
+    "Write a column for each value: `count_if(kind = 'a') AS a, count_if(kind = 'b') AS b`, or "
+    "`sum(n) FILTER (WHERE kind = 'a') AS a`.",
+)
+SUBQUERY_OVER_STREAM = Entry(
+    "{where} reads a stream inside an expression (IN, EXISTS, or a query for a single value), which can't be "
+    "done.",
+    "{hint}",
+)
+NOT_REPLAYABLE_TWICE = Entry(
+    "The query of the sink `{sink}` would read the source `{name}` ({connector}) {count} times over, and "
+    "each time get other rows.",
+    "Let a `files` sink store the rows, and join them in another pipeline that reads its folder.",
+)
+JARS_TOO_LATE = Entry(
+    "The query of `{sink}` can't run under `{trigger}` in this process: Spark ran already when the jars of "
+    "the connector were added, and then no epoch is ever committed.",
+    "Let Headwater start Spark, as `headwater run` does; or start it with `spark.jars` set to {jars}.",
+)
+NO_REAL_TIME = Entry(
+    "Spark {version} has no real-time trigger.",
+    "Use Spark 4.1 or newer; or another trigger, such as `every 1 second`.",
+)
+NEVER_IDLE = Entry(
+    "`--until-idle` and `wait_idle()` wait for the end of what the sources hold, and the query of `{sink}` "
+    "under `{trigger}` never comes to one.",
+    "Leave that out; or use a trigger with batches, such as `every 1 second`.",
 )

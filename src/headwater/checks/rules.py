@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, ClassVar
+from pkgutil import iter_modules
+from string import Formatter
+from typing import Any
 
+from headwater import checks
 from headwater.checkpoint import Read
 from headwater.checks.steps import MODES
 from headwater.errors import Entry, Problem
@@ -130,24 +134,23 @@ class Situation:
         return self.whole and not self.graph.problems
 
 
-class Rule(ABC):
-    """One thing that can be said; the docstring of a rule tells what and why."""
+@dataclass(frozen=True)
+class Match:
+    """What a rule has found at one place, for which the sentence of the rule is filled in."""
 
-    entries: ClassVar[Mapping[Entry, Severity]] = {}
-    """What it can say, each with the gravest severity that it says it with; only this can be accepted."""
-    example: ClassVar[str] = ""
-    """A few lines of a pipeline, or of a session on a terminal, of which it has something to say; they may
-    be indented like a docstring."""
-    lasting: ClassVar[bool] = True
-    """Whether the pipeline file alone decides; what hangs on a checkpoint or on the environment may come
-    and go, so that to accept it in advance is no mistake."""
-    asks_parts: ClassVar[bool] = False
-    """It looks at each declared thing (or its facts) by itself, so that what is wrong elsewhere, or even
-    left out for being wrong, does not mislead it."""
+    place: Position | None
+    params: Mapping[str, object]
+    sink: str = ""
+    table: str = ""
+    acceptable: bool = False
+    rewritten: str = ""
+    severity: Severity | None = None
+    """Where it is less grave than the rule says."""
 
-    @abstractmethod
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        """Everything this rule has to say."""
+    @classmethod
+    def at(cls, place: Position | None, /, *, sink: str = "", table: str = "", **params: object) -> Match:
+        """A place with the parameters of the sentence; the sink is one of them where the sentence has it."""
+        return cls(place, params, sink, table)
 
 
 @dataclass(frozen=True)
@@ -163,20 +166,31 @@ class Query:
     """Where a step of the query stands: in its table's text, at the table, or at the sink."""
     text: Callable[[str], str] = lambda table: ""
     """The SQL of a table; empty for one of Python."""
+    setting_at: Callable[[str, str], Position | None] = lambda key, value: None
+    """Where a setting of Spark stands that has this value."""
+    begun: bool = False
+    """Whether an earlier start left a checkpoint."""
 
+    def match(
+        self,
+        at: Operator | Expression | StateLayout | Position | None,
+        /,
+        *,
+        table: str = "",
+        acceptable: bool = False,
+        rewritten: str = "",
+        severity: Severity | None = None,
+        **params: object,
+    ) -> Match:
+        """What a rule has found at a step of the query, or at another place."""
+        if at is None or isinstance(at, Position):
+            return Match(at, params, self.facts.sink, table, acceptable, rewritten, severity)
+        place, table = self.where(at), table or at.table
+        return Match(place, params, self.facts.sink, table, acceptable, rewritten, severity)
 
-class QueryRule(Rule):
-    """A rule over the facts of one query, which a pipeline or a plain program may have made."""
-
-    asks_parts = True
-
-    @abstractmethod
-    def about(self, query: Query) -> Iterator[Finding]:
-        """Everything this rule has to say about one query."""
-
-    def findings(self, situation: Situation) -> Iterator[Finding]:
-        for facts in situation.facts.values():
-            yield from self.about(query_of(situation.spec, facts))
+    def error(self, entry: Entry, step: Operator | Expression, **params: object) -> Finding:
+        """An error at a step, of a rule that has several things to say."""
+        return Finding(entry.at(self.where(step), **params), sink=self.facts.sink, table=step.table)
 
 
 def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
@@ -197,23 +211,127 @@ def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
     def text(table: str) -> str:
         return tables[table].sql or "" if table in tables else ""
 
-    return Query(facts, sink.at, source_at, where, text)
+    return Query(facts, sink.at, source_at, where, text, spec.setting_place)
 
 
-# Which rules there are: built in or from another package, all through one entry point group.
+# A rule: a function with a decorator that holds what it says; its docstring tells why that matters.
+
+Matches = Iterator[Match] | Iterator[Finding]
+"""What a rule of one sentence yields, or one with several that makes its findings itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One thing that can be said of a query, or of a whole pipeline."""
+
+    name: str
+    module: str
+    why: str
+    entries: Mapping[Entry, Severity]
+    """What it can say, each with the gravest severity that it says it with; only this can be accepted."""
+    example: str
+    """A few lines of a pipeline, or of a session on a terminal, of which it has something to say."""
+    lasting: bool = True
+    """Whether the pipeline file alone decides; what hangs on a checkpoint or on the environment may come
+    and go, so that to accept it in advance is no mistake."""
+    whole: bool = False
+    """It can be asked only of a pipeline in which nothing is wrong so far: it does not look at each declared
+    thing (or its facts) by itself, and what was left out for being wrong would mislead it."""
+    of_query: Callable[[Query], Matches] | None = None
+    of_pipeline: Callable[[Situation], Matches] | None = None
+    refuses: Callable[[QueryFacts], Iterator[object]] | None = None
+    """The steps that can't be in the mode of the facts; asked of other modes, too, for the hint."""
+
+    @property
+    def entry(self) -> Entry:
+        """The sentence of a rule that has one."""
+        return next(iter(self.entries))
+
+    def about(self, query: Query) -> Iterator[Finding]:
+        """Everything this rule has to say about one query, which a plain program may have made, too."""
+        return map(self._finding, self.of_query(query) if self.of_query else ())
+
+    def findings(self, situation: Situation) -> Iterator[Finding]:
+        """Everything this rule has to say about a pipeline."""
+        yield from map(self._finding, self.of_pipeline(situation) if self.of_pipeline else ())
+        for sink, facts in situation.facts.items() if self.of_query else ():
+            begun = sink in situation.stored or sink in situation.reached
+            yield from self.about(replace(query_of(situation.spec, facts), begun=begun))
+
+    def _finding(self, found: Match | Finding) -> Finding:
+        if isinstance(found, Finding):
+            return found
+        fields = {field for _, field, _, _ in Formatter().parse(self.entry.sentence + self.entry.remedy)}
+        params = {**({"sink": found.sink} if "sink" in fields else {}), **found.params}
+        return Finding(
+            self.entry.at(found.place, **params),
+            found.severity or self.entries[self.entry],
+            found.sink,
+            found.table,
+            found.acceptable,
+            rewritten=found.rewritten,
+        )
+
+
+def rule(
+    code: str = "",
+    says: str = "",
+    fix: str = "",
+    severity: Severity = Severity.ERROR,
+    *,
+    entries: Mapping[Entry, Severity] | None = None,
+    example: str,
+    lasting: bool = True,
+    refuses: Callable[[QueryFacts], Iterator[object]] | None = None,
+) -> Callable[[Callable[[Query], Matches]], Rule]:
+    """A rule over one query: its code, sentence and remedy, or the `entries` of one with several."""
+    said = entries or {Entry(says, fix, code=code): severity}
+
+    def made(function: Callable[[Query], Matches]) -> Rule:
+        named = (function.__name__, function.__module__, inspect.getdoc(function) or "")
+        return Rule(*named, said, inspect.cleandoc(example), lasting, of_query=function, refuses=refuses)
+
+    return made
+
+
+def pipeline_rule(
+    code: str = "",
+    says: str = "",
+    fix: str = "",
+    severity: Severity = Severity.ERROR,
+    *,
+    entries: Mapping[Entry, Severity] | None = None,
+    example: str,
+    lasting: bool = True,
+    whole: bool = False,
+) -> Callable[[Callable[[Situation], Matches]], Rule]:
+    """The same over a whole pipeline, its checkpoints and its environment."""
+    said = entries or {Entry(says, fix, code=code): severity}
+
+    def made(function: Callable[[Situation], Matches]) -> Rule:
+        named = (function.__name__, function.__module__, inspect.getdoc(function) or "")
+        return Rule(*named, said, inspect.cleandoc(example), lasting, whole, of_pipeline=function)
+
+    return made
+
+
+# Which rules there are: those of this package, and those that others name in an entry point group.
 
 GROUP = "headwater.rules"
 
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Every installed rule by name."""
-    return {point.name: point.load()() for point in sorted(entry_points(group=GROUP), key=lambda p: p.name)}
+    """Every rule by name."""
+    modules = [import_module(f"{checks.__name__}.{each.name}") for each in iter_modules(checks.__path__)]
+    own = [value for module in modules for value in vars(module).values() if isinstance(value, Rule)]
+    others = {point.name: point.load() for point in entry_points(group=GROUP)}
+    return dict(sorted({**{rule.name: rule for rule in own}, **others}.items()))
 
 
 def examine(situation: Situation) -> list[Finding]:
     """What all rules find; of a pipeline that is broken somewhere, those are asked that look at parts."""
-    asked = [rule for rule in all_rules().values() if rule.asks_parts or situation.sound]
+    asked = [rule for rule in all_rules().values() if situation.sound or not rule.whole]
     return [finding for rule in asked for finding in rule.findings(situation)]
 
 
@@ -251,23 +369,7 @@ def _place(problem: Problem) -> tuple[str, int, int]:
     return (problem.file, problem.place.line, problem.place.column) if problem.place else ("", 0, 0)
 
 
-# What a rule about query and mode is, and how it tells another mode that would do.
-
-
-class ModeRule(QueryRule):
-    """A rule about which modes a query can have; `objects` is asked of other modes, too, for the remedy."""
-
-    @abstractmethod
-    def objects(self, facts: QueryFacts) -> Iterator[Operator | None]:
-        """The steps that can't be in the mode of the facts; None where it is the query as a whole."""
-
-    @abstractmethod
-    def finding(self, query: Query, step: Operator | None) -> Finding:
-        """What to say of such a step."""
-
-    def about(self, query: Query) -> Iterator[Finding]:
-        for step in self.objects(query.facts):
-            yield self.finding(query, step)
+# Another mode that would do.
 
 
 def other_modes(facts: QueryFacts) -> list[str]:
@@ -289,5 +391,4 @@ def use_mode(facts: QueryFacts, *ways: str) -> str:
 
 
 def _refused(facts: QueryFacts) -> bool:
-    rules = [rule for rule in all_rules().values() if isinstance(rule, ModeRule)]
-    return any(True for rule in rules for _ in rule.objects(facts))
+    return any(True for rule in all_rules().values() if rule.refuses for _ in rule.refuses(facts))
