@@ -327,9 +327,9 @@ def test_a_query_that_fails_unexpectedly_ends_the_test(player: TestRunner, proje
 @pytest.mark.parametrize(
     ("steps", "code", "line"),
     [
-        ("- feed: {word: [[12:01, owl]]}\n  expect: {seen: []}", "HW-TEST-UNKNOWN-SOURCE", 4),
+        ("- feed: {word: [[12:01, owl]]}\n  expect: {seen: []}", "HW-TEST-UNKNOWN-NAME", 4),
         ("- feed: {kinds: [[owl, bird]]}\n  expect: {seen: []}", "HW-TEST-FEEDS-STATIC", 4),
-        ("- feed: {words: [[12:01, owl]]}\n  expect: {sen: []}", "HW-TEST-UNKNOWN-SINK", 4),
+        ("- feed: {words: [[12:01, owl]]}\n  expect: {sen: []}", "HW-TEST-UNKNOWN-NAME", 4),
         (
             "- feed:\n    words:\n      - [12:01, owl]\n      - [noon, owl]\n  expect: {seen: []}",
             "HW-TEST-BAD-ROW",
@@ -349,6 +349,8 @@ def test_what_can_not_be_played_is_refused_at_its_line(
     (problem,) = result.problems
     assert problem.place is not None
     assert (result.outcome, problem.code) == ("refused", code)
+    if "UNKNOWN-NAME" in code:
+        assert problem.params["kind"] == {"word": "source", "sen": "sink"}[str(problem.params["name"])]
     assert problem.place.line == line + len(settings.splitlines())
 
 

@@ -111,9 +111,8 @@ def _exit_problem(error: SystemExit, file: str) -> Problem | None:
 def deadline_problem(frame: FrameType | None, file: str, seconds: float) -> Problem:
     """The line that a script had reached when its time was over."""
     place, time = own_place(frame), str(Duration(int(seconds * 1000)))
-    if place is None:
-        return programs.SCRIPT_DEADLINE_NOWHERE.at(None, seconds=time, file=file)
-    return programs.SCRIPT_DEADLINE.at(place, seconds=time)
+    reached = "this is the line that it had reached" if place else "no line of it could be seen"
+    return programs.SCRIPT_DEADLINE.at(place, seconds=time, file=file, reached=reached)
 
 
 def _action(place: Position | None) -> str:

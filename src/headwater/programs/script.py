@@ -243,8 +243,8 @@ def _cut_off(problem: Problem, output: str) -> Problem:
 def _gone(run: ScriptRun, code: int, order: Order) -> Problem:
     number = abs(code) if code < 0 else code - _BY_SIGNAL
     if number == signal.SIGKILL:
-        time = str(Duration(int(order.seconds * 1000)))
-        return programs.SCRIPT_DEADLINE_NOWHERE.at(None, seconds=time, file=order.file)
+        time, reached = str(Duration(int(order.seconds * 1000))), "no line of it could be seen"
+        return programs.SCRIPT_DEADLINE.at(None, seconds=time, file=order.file, reached=reached)
     signals = {int(each): each.name for each in signal.Signals}
     how = f"signal {signals[number]}" if number in signals else f"exit code {code}"
     lines = [line.strip() for line in run.output.splitlines() if line.strip()]

@@ -104,15 +104,13 @@ def _judge(origin: Origin, home: Path) -> _Found:
 def _judged(origin: Origin, executable: Path, runtime: _Runtime | None) -> _Found:
     if runtime is None:
         return environment.JAVA_UNREADABLE.at(origin=origin, path=str(executable))
-    if runtime.version < OLDEST:
-        return environment.JAVA_TOO_OLD.at(
-            origin=origin, version=runtime.version, path=str(runtime.home), oldest=OLDEST
-        )
-    if runtime.version > NEWEST:
-        return environment.JAVA_TOO_NEW.at(
-            origin=origin, version=runtime.version, path=str(runtime.home), newest_plus_one=NEWEST + 1
-        )
-    return origin, runtime
+    if OLDEST <= runtime.version <= NEWEST:
+        return origin, runtime
+    too_new = f"Spark can't read files on Java {NEWEST + 1} and newer"
+    why = too_new if runtime.version > NEWEST else f"Spark needs {OLDEST} or newer"
+    return environment.JAVA_UNSUPPORTED.at(
+        origin=origin, version=runtime.version, path=str(runtime.home), why=why
+    )
 
 
 def _can_run(executable: Path) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.checkpoint import checkpoints_in
 from headwater.engine.builder import SPARK_ERRORS
-from headwater.errors import Entry, PipelineError, Place, Problem
+from headwater.errors import PipelineError, Place, Problem
 from headwater.errors.catalogue.testing import (
     TEST_BAD_ROW,
     TEST_COLUMN_TWICE,
@@ -21,9 +21,7 @@ from headwater.errors.catalogue.testing import (
     TEST_NOT_RUNNING,
     TEST_RUNNING,
     TEST_STUCK,
-    TEST_UNKNOWN_SINK,
-    TEST_UNKNOWN_SOURCE,
-    TEST_UNKNOWN_STATIC,
+    TEST_UNKNOWN_NAME,
 )
 from headwater.scripted.query import EventTime, Ran, ScriptedQuery, Stuck, next_watermark, uncommit
 from headwater.scripted.streams import ScriptedStream, frame_of
@@ -47,7 +45,7 @@ def refuse_sinks(subject: Subject, named: Mapping[str, Place | None]) -> None:
     """Each name has to be a sink; it is told at the place where the test names it."""
     known = subject.modes
     _refuse(
-        replace(_unknown(TEST_UNKNOWN_SINK, name, known, "Its sinks are"), place=place)
+        replace(_unknown("sink", name, known, "Its sinks are"), place=place)
         for name, place in named.items()
         if name not in known
     )
@@ -58,7 +56,7 @@ def refuse_streams(subject: Subject, named: Collection[str]) -> None:
     _refuse(
         TEST_FEEDS_STATIC.at(None, name=name)
         if name in subject.statics
-        else _unknown(TEST_UNKNOWN_SOURCE, name, subject.streams, "Its streams are")
+        else _unknown("source", name, subject.streams, "Its streams are")
         for name in named
         if name not in subject.streams
     )
@@ -69,7 +67,7 @@ def refuse_given(subject: Subject, named: Collection[str]) -> None:
     _refuse(
         TEST_GIVES_STREAM.at(None, name=name)
         if name in subject.streams
-        else _unknown(TEST_UNKNOWN_STATIC, name, subject.statics, "Its static sources are")
+        else _unknown("static source", name, subject.statics, "Its static sources are", "`given:`")
         for name in named
         if name not in subject.statics
     )
@@ -88,9 +86,10 @@ def bad_row(name: str, bad: BadRow, place: Place | None, schema: StructType) -> 
     return TEST_BAD_ROW.at(place, name=name, column=column, says=bad.says, columns=columns)
 
 
-def _unknown(entry: Entry, name: str, known: Collection[str], listed: str) -> Problem:
+def _unknown(kind: str, name: str, known: Collection[str], listed: str, where: str = "The test") -> Problem:
     names = ", ".join(f"`{each}`" for each in known) or "none"
-    return entry.at(None, name=name, hint=did_you_mean(name, known, f"{listed}: {names}."))
+    hint = did_you_mean(name, known, f"{listed}: {names}.")
+    return TEST_UNKNOWN_NAME.at(None, where=where, name=name, kind=kind, hint=hint)
 
 
 def _refuse(problems: Iterable[Problem]) -> None:

@@ -190,7 +190,7 @@ def test_java_found_at_the_first_place(tmp_path: Path) -> None:
 def test_a_java_passed_over_is_a_warning(tmp_path: Path) -> None:
     old, good = fake_home(tmp_path / "a", "11.0.1"), fake_home(tmp_path / "b", "17.0.1")
     check = check_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")})
-    assert verdict(check) == ("java", "warning", "HW-JAVA-TOO-OLD")
+    assert verdict(check) == ("java", "warning", "HW-JAVA-UNSUPPORTED")
     assert str(good) in check.says
     assert str(old) in check.says
 

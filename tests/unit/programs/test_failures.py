@@ -88,10 +88,13 @@ def test_wrong_arguments_are_asked_for_after_two_dashes(tmp_path: Path) -> None:
 
 def test_the_deadline() -> None:
     here = deadline_problem(sys._getframe(), "job.py", 60)
-    assert (here.code, here.params) == ("HW-SCRIPT-DEADLINE", {"seconds": "1 minute"})
+    assert (here.code, here.params["seconds"]) == ("HW-SCRIPT-DEADLINE", "1 minute")
+    assert "this is the line that it had reached" in here.sentence
     assert here.place is not None
     assert here.place.file == __file__
-    assert deadline_problem(None, "job.py", 1.5).code == "HW-SCRIPT-DEADLINE-NOWHERE"
+    nowhere = deadline_problem(None, "job.py", 1.5)
+    assert (nowhere.code, nowhere.place, nowhere.params["file"]) == ("HW-SCRIPT-DEADLINE", None, "job.py")
+    assert "no line of it could be seen" in nowhere.sentence
 
 
 def test_a_source_that_comes_in_a_package() -> None:

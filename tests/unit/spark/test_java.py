@@ -66,22 +66,23 @@ def test_java_home_comes_first(tmp_path: Path, said: str, major: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "params"),
+    ("said", "version", "why"),
     [
-        ("1.8.0_392", "HW-JAVA-TOO-OLD", {"version": 8, "oldest": 17}),
-        ("11.0.2", "HW-JAVA-TOO-OLD", {"version": 11, "oldest": 17}),
-        ("24", "HW-JAVA-TOO-NEW", {"version": 24, "newest_plus_one": 24}),
-        ("25.0.1", "HW-JAVA-TOO-NEW", {"version": 25, "newest_plus_one": 24}),
+        ("1.8.0_392", 8, "Spark needs 17 or newer"),
+        ("11.0.2", 11, "Spark needs 17 or newer"),
+        ("24", 24, "Spark can't read files on Java 24 and newer"),
+        ("25.0.1", 25, "Spark can't read files on Java 24 and newer"),
     ],
 )
 def test_an_unfit_java_home_is_passed_over_and_remembered(
-    tmp_path: Path, said: str, code: str, params: dict[str, int]
+    tmp_path: Path, said: str, version: int, why: str
 ) -> None:
     unfit, other = home(tmp_path / "a", said), home(tmp_path / "b", "17.0.1")
     found = find_java({"JAVA_HOME": str(unfit), "PATH": str(other / "bin")})
     assert (found.home, found.origin) == (other, "PATH")
     (problem,) = found.passed_over
-    assert (problem.code, problem.params) == (code, {"origin": "JAVA_HOME", "path": str(unfit), **params})
+    params = {"origin": "JAVA_HOME", "path": str(unfit), "version": version, "why": why}
+    assert (problem.code, problem.params) == ("HW-JAVA-UNSUPPORTED", params)
 
 
 @pytest.mark.parametrize("missing", ["all", "java", "right"])
@@ -135,7 +136,8 @@ def test_nothing_found_names_every_reason(tmp_path: Path) -> None:
     old, new = home(tmp_path / "a", "1.8.0"), home(tmp_path / "b", "25")
     with pytest.raises(EnvironmentProblem) as caught:
         find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
-    assert codes(caught.value.problems) == ["HW-JAVA-MISSING", "HW-JAVA-TOO-OLD", "HW-JAVA-TOO-NEW"]
+    assert codes(caught.value.problems) == ["HW-JAVA-MISSING", *["HW-JAVA-UNSUPPORTED"] * 2]
+    assert [problem.params["version"] for problem in caught.value.problems[1:]] == [8, 25]
     assert caught.value.exit_code == 5
 
 

@@ -10,12 +10,8 @@ JAVA_NOT_THERE = Entry(
     "{origin} names {path}, which holds no bin/java that can be run.",
     "Set JAVA_HOME to the folder of a Java 17 or 21, or unset it.",
 )
-JAVA_TOO_OLD = Entry(
-    "{origin} gives Java {version} ({path}); Spark needs {oldest} or newer.",
-    "Run `pip install 'headwater[java]'`, or set JAVA_HOME to a Java 17 or 21.",
-)
-JAVA_TOO_NEW = Entry(
-    "{origin} gives Java {version} ({path}); Spark can't read files on Java {newest_plus_one} and newer.",
+JAVA_UNSUPPORTED = Entry(
+    "{origin} gives Java {version} ({path}); {why}.",
     "Run `pip install 'headwater[java]'`, or set JAVA_HOME to a Java 17 or 21.",
 )
 JAVA_UNREADABLE = Entry(

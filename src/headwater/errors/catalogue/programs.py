@@ -62,12 +62,7 @@ SCRIPT_DIED = Entry(
     "Run it by itself to see why; `--verbose` shows what it has printed.",
 )
 SCRIPT_DEADLINE = Entry(
-    "After {seconds} the script had not come to its end; this is the line that it had reached.",
-    "Nothing starts in a check, so it must not wait for rows. If it only needs longer, give it more with "
-    "`--deadline`.",
-)
-SCRIPT_DEADLINE_NOWHERE = Entry(
-    "After {seconds} the script {file} had not come to its end, and no line of it could be seen.",
+    "After {seconds} the script {file} had not come to its end; {reached}.",
     "Nothing starts in a check, so it must not wait for rows. If it only needs longer, give it more with "
     "`--deadline`.",
 )

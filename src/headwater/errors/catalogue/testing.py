@@ -6,8 +6,7 @@ TEST_SPARK_VERSION = Entry(
     "Tests with scripted streams can't control Spark {version}.",
     'Install a Spark that they know: `pip install "pyspark>=4.1,<4.2"`.',
 )
-TEST_UNKNOWN_SOURCE = Entry("The test names `{name}`, which is no source of the pipeline.", "{hint}")
-TEST_UNKNOWN_STATIC = Entry("`given:` names `{name}`, which is no static source of the pipeline.", "{hint}")
+TEST_UNKNOWN_NAME = Entry("{where} names `{name}`, which is no {kind} of the pipeline.", "{hint}")
 TEST_FEEDS_STATIC = Entry(
     "The test feeds `{name}`, which is static: it has the same rows in every batch.",
     "Give its rows by `given: {{{name}: [...]}}` at the top of the file or of the test.",
@@ -20,7 +19,6 @@ TEST_NOT_GIVEN = Entry(
     "The static source `{name}` has no rows in this test.",
     "Write `given: {{{name}: [...]}}`, or `given: {{{name}: real}}` to read the one that is declared.",
 )
-TEST_UNKNOWN_SINK = Entry("The test names `{name}`, which is no sink of the pipeline.", "{hint}")
 TEST_BAD_ROW = Entry("A row of `{name}` does not fit{column}: {says}.", "Its columns are: {columns}.")
 TEST_COLUMN_TWICE = Entry(
     "The rows of `{name}` have two columns named `{column}`, and a test tells columns by their names.",
