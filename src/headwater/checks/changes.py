@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headwater.checks.guarantees import known_sink
-from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline_rule, query_of
+from headwater.checks.rules import Match, Severity, Situation, pipeline_rule, query_of
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import ForgetsBatches
 from headwater.errors import Entry
 from headwater.errors.catalogue.connectors import SINK_KIND_CHANGED
 from headwater.errors.catalogue.files import FILE_OUTSIDE_FOLDER
 from headwater.plan import QueryFacts, SourceFacts
-from headwater.spec import PipelineSpec
 
 FROM_SCRATCH = (
     "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
@@ -32,51 +31,48 @@ PLACE_CHANGED = Entry(
 
 
 @pipeline_rule(
-    entries={MOVED: Severity.ERROR, PLACE_CHANGED: Severity.ERROR},
+    entries=[MOVED, PLACE_CHANGED],
     example="""
         sources:
           orders: {connector: files, path: new_orders/, format: json, schema: {id: int}}   # it was orders/
     """,
     lasting=False,
 )
-def place_changed(situation: Situation) -> Iterator[Finding]:
+def place_changed(situation: Situation) -> Iterator[Match]:
     """A checkpoint remembers the files it has read by their full paths, and a folder those that were written:
     elsewhere a query would read all again, or go on apart from its earlier rows."""
     for sink, now in situation.facts.items():
         then = situation.stored.get(sink)
         if then:
-            yield from _compare(situation.spec, then, now)
+            yield from _compare(situation, then, now)
 
 
-def _compare(spec: PipelineSpec, then: QueryFacts, now: QueryFacts) -> Iterator[Finding]:
-    positions = {source.name: source.position for source in spec.sources}
+def _compare(situation: Situation, then: QueryFacts, now: QueryFacts) -> Iterator[Match]:
+    positions = {source.name: source.position for source in situation.spec.sources}
     before = {source.name: source for source in then.sources if source.streaming}
     says = moved(then, now)
     if says:
-        place = next(sink.position for sink in spec.sinks if sink.name == now.sink)
-        problem = MOVED.at(place, sink=now.sink, old=then.root, new=now.root, says=says)
-        yield Finding(problem, sink=now.sink)
+        yield Match.at(
+            situation.sink(now.sink).position, sink=now.sink, old=then.root, new=now.root, says=says
+        )
         return
     for source in _changed(then, now):
         old, new = ", ".join(before[source.name].places), ", ".join(source.places)
-        problem = PLACE_CHANGED.at(
-            positions.get(source.name), sink=now.sink, source=source.name, old=old, new=new
-        )
-        yield Finding(problem, sink=now.sink)
+        place = positions.get(source.name)
+        yield Match.at(place, entry=PLACE_CHANGED, sink=now.sink, source=source.name, old=old, new=new)
 
 
 @pipeline_rule(
-    entries={SINK_KIND_CHANGED: Severity.ERROR},
+    entries=[SINK_KIND_CHANGED],
     example="""
         sinks:
           totals: {reads: totals, connector: memory, mode: complete}   # it was foreach_batch
     """,
     lasting=False,
 )
-def sink_kind_changed(situation: Situation) -> Iterator[Finding]:
+def sink_kind_changed(situation: Situation) -> Iterator[Match]:
     """A table in memory gets a new checkpoint at each start; other sinks keep theirs. A files sink has a log
     that must start with the first batch of the checkpoint."""
-    positions = {sink.name: sink.at("connector") for sink in situation.spec.sinks}
     for sink, now in situation.facts.items():
         then = situation.stored.get(sink)
         if then is None or then.connector == now.connector:
@@ -89,10 +85,8 @@ def sink_kind_changed(situation: Situation) -> Iterator[Finding]:
             says = "its own log of batches must start with the first batch of the checkpoint"
         else:
             continue
-        problem = SINK_KIND_CHANGED.at(
-            positions[sink], sink=sink, old=then.connector, new=now.connector, says=says
-        )
-        yield Finding(problem, sink=sink)
+        place = situation.sink(sink).at("connector")
+        yield Match.at(place, sink=sink, old=then.connector, new=now.connector, says=says)
 
 
 @pipeline_rule(
@@ -125,8 +119,10 @@ def source_option_changed(situation: Situation) -> Iterator[Match]:
                 was, is_ = (_option(each, key) for each in (old, source))
                 if was != is_:
                     place = query.source_at(source.name, "options")
-                    params = {"key": key, "old": _set_to(was), "new": _set_to(is_)}
-                    yield Match.at(place, sink=sink, source=source.name, **params)
+                    old_value, new_value = _set_to(was), _set_to(is_)
+                    yield Match.at(
+                        place, sink=sink, source=source.name, key=key, old=old_value, new=new_value
+                    )
 
 
 @pipeline_rule(
@@ -211,9 +207,8 @@ OUTPUT_COLUMNS_CHANGED = Entry(
     """,
     lasting=False,
 )
-def output_schema_changed(situation: Situation) -> Iterator[Finding]:
+def output_schema_changed(situation: Situation) -> Iterator[Match]:
     """A folder of files has one schema for its readers; rows of another one are nulls or failures to them."""
-    positions = {sink.name: sink.position for sink in situation.spec.sinks}
     sides = {sink.name: sink_side(sink.connector) for sink in situation.spec.sinks}
     # What is added row by row has no schema of the whole.
     keeping = {name for name, side in sides.items() if side.stores and not side.appends}
@@ -223,14 +218,12 @@ def output_schema_changed(situation: Situation) -> Iterator[Finding]:
         held = now.held_schema or (then.output_schema if then and same_place else {})
         if sink not in keeping or not held:
             continue
-        differs = _differences(held, now)
+        differs, place = _differences(held, now), situation.sink(sink).position
         types = [difference for difference in differs if difference.startswith("`")]
         if types:
-            problem = OUTPUT_TYPE_CHANGED.at(positions[sink], sink=sink, says=", ".join(types))
-            yield Finding(problem, Severity.ERROR, sink)
+            yield Match.at(place, sink=sink, says=", ".join(types))
         elif differs:
-            problem = OUTPUT_COLUMNS_CHANGED.at(positions[sink], sink=sink, says=", ".join(differs))
-            yield Finding(problem, Severity.WARNING, sink)
+            yield Match.at(place, entry=OUTPUT_COLUMNS_CHANGED, sink=sink, says=", ".join(differs))
 
 
 def changed_options(situation: Situation, sink: str) -> dict[str, tuple[str, str]]:
@@ -322,19 +315,22 @@ def _changed(then: QueryFacts, now: QueryFacts) -> list[SourceFacts]:
 )
 def output_ahead(situation: Situation) -> Iterator[Match]:
     """A place that has noted a batch passes it over: under a checkpoint that counts anew, rows are lost."""
-    positions = {sink.name: sink.position for sink in situation.spec.sinks}
     for sink, now in situation.facts.items():
         reached = situation.reached.get(sink)
         if now.held_batch is None or now.held_batch <= (reached.batch if reached else -1):
             continue
         stands = f"stands at batch {reached.batch}" if reached else "has not begun"
         yield Match.at(
-            positions[sink], sink=sink, place=", ".join(now.places), held=now.held_batch, stands=stands
+            situation.sink(sink).position,
+            sink=sink,
+            place=", ".join(now.places),
+            held=now.held_batch,
+            stands=stands,
         )
 
 
 @pipeline_rule(
-    entries={FILE_OUTSIDE_FOLDER: Severity.ERROR},
+    entries=[FILE_OUTSIDE_FOLDER],
     example="""
         $ headwater run pipeline.yml --until-idle
         $ mv out elsewhere
@@ -343,17 +339,16 @@ def output_ahead(situation: Situation) -> Iterator[Match]:
     """,
     lasting=False,
 )
-def output_misplaced(situation: Situation) -> Iterator[Finding]:
+def output_misplaced(situation: Situation) -> Iterator[Match]:
     """The log of a folder holds whole paths: of a moved folder it names the old place to readers."""
-    positions = {sink.name: sink.position for sink in situation.spec.sinks}
     for sink, now in situation.facts.items():
         then = situation.stored.get(sink)
         # Where the project was moved, or the path was changed, that is the error.
         elsewhere = then is not None and bool(moved(then, now))
         if now.held_outside and not elsewhere and not changed_options(situation, sink):
             folder = ", ".join(now.places)
-            problem = FILE_OUTSIDE_FOLDER.at(positions[sink], folder=folder, file=now.held_outside)
-            yield Finding(problem, sink=sink)
+            place = situation.sink(sink).position
+            yield Match.at(place, sink=sink, folder=folder, file=now.held_outside)
 
 
 @pipeline_rule(
@@ -371,13 +366,12 @@ def output_misplaced(situation: Situation) -> Iterator[Finding]:
 )
 def output_unreadable(situation: Situation) -> Iterator[Match]:
     """A file that is gone or damaged stops the readers of a folder; the query itself does not need it."""
-    positions = {sink.name: sink.position for sink in situation.spec.sinks}
     for sink, now in situation.facts.items():
         if changed_options(situation, sink):
             continue
         if now.held_unreadable and not now.held_outside:
             place, says = ", ".join(now.places), now.held_unreadable
-            yield Match.at(positions[sink], sink=sink, place=place, says=says)
+            yield Match.at(situation.sink(sink).position, sink=sink, place=place, says=says)
 
 
 @pipeline_rule(
@@ -396,8 +390,7 @@ def output_unreadable(situation: Situation) -> Iterator[Match]:
 )
 def facts_gone(situation: Situation) -> Iterator[Match]:
     """Without the facts of the last start nothing tells whether the query is still the same."""
-    positions = {sink.name: sink.position for sink in situation.spec.sinks}
     for sink in situation.facts:
         reached = situation.reached.get(sink)
         if reached and sink not in situation.stored:
-            yield Match.at(positions[sink], sink=sink, checkpoint=reached.checkpoint)
+            yield Match.at(situation.sink(sink).position, sink=sink, checkpoint=reached.checkpoint)

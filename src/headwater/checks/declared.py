@@ -62,7 +62,7 @@ def unused_table(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    entries={SINK_MODE: Severity.ERROR},
+    entries=[SINK_MODE],
     example="""
         sinks:
           totals: {reads: totals, connector: files, path: out/, format: json, mode: update}
@@ -118,7 +118,8 @@ TABLE_NOT_QUERIED = Entry(
 
 
 @pipeline_rule(
-    entries={TABLE_NOT_QUERIED: Severity.WARNING},
+    entries=[TABLE_NOT_QUERIED],
+    severity=Severity.WARNING,
     example="""
         sinks:
           totals: {reads: totals, connector: memory, mode: complete}
@@ -171,7 +172,7 @@ def not_known_offline(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    entries={WATERMARK_COLUMN: Severity.ERROR, WATERMARK_TYPE: Severity.ERROR},
+    entries=[WATERMARK_COLUMN, WATERMARK_TYPE],
     example="""
         sources:
           orders:
@@ -192,7 +193,7 @@ def watermark_column(situation: Situation) -> Iterator[Finding]:
 
 
 @pipeline_rule(
-    entries={WITHIN_NO_WATERMARK: Severity.ERROR},
+    entries=[WITHIN_NO_WATERMARK],
     example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, at: timestamp}}
@@ -201,7 +202,7 @@ def watermark_column(situation: Situation) -> Iterator[Finding]:
     """,
     whole=True,
 )
-def within_no_watermark(situation: Situation) -> Iterator[Finding]:
+def within_no_watermark(situation: Situation) -> Iterator[Match]:
     """`within: watermark` needs a watermark above; SQL and Python tables may make one: they are trusted."""
     tables = {table.name.lower(): table for table in situation.spec.tables}
     sources = {source.name.lower(): source for source in situation.spec.sources}
@@ -214,24 +215,23 @@ def within_no_watermark(situation: Situation) -> Iterator[Finding]:
             read = inner.reads.lower()
         if read in sources and not sources[read].watermark and not sources[read].static:
             source = f"`{sources[read].name}`"
-            problem = WITHIN_NO_WATERMARK.at(table.distinct.position, name=table.name, source=source)
-            yield Finding(problem, table=table.name)
+            yield Match.at(table.distinct.position, table=table.name, name=table.name, source=source)
 
 
 @pipeline_rule(
-    entries={
-        FILES_PARTITION_COLUMN: Severity.ERROR,
-        FILES_NO_COLUMNS: Severity.ERROR,
-        FILES_TEXT_COLUMN: Severity.ERROR,
-        FILES_CSV_COLUMN: Severity.ERROR,
-        KAFKA_AVRO_FIELD: Severity.ERROR,
-        KAFKA_AVRO_NAME: Severity.ERROR,
-        KAFKA_COLUMN_TYPE: Severity.ERROR,
-        KAFKA_DEDUP_TRIGGER: Severity.ERROR,
-        KAFKA_NO_TOPIC: Severity.ERROR,
-        KAFKA_NO_VALUE: Severity.ERROR,
-        KAFKA_UNKNOWN_COLUMN: Severity.ERROR,
-    },
+    entries=[
+        FILES_PARTITION_COLUMN,
+        FILES_NO_COLUMNS,
+        FILES_TEXT_COLUMN,
+        FILES_CSV_COLUMN,
+        KAFKA_AVRO_FIELD,
+        KAFKA_AVRO_NAME,
+        KAFKA_COLUMN_TYPE,
+        KAFKA_DEDUP_TRIGGER,
+        KAFKA_NO_TOPIC,
+        KAFKA_NO_VALUE,
+        KAFKA_UNKNOWN_COLUMN,
+    ],
     example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, shop: string}}
@@ -270,7 +270,8 @@ SECRET_IN_SETTINGS = Entry(
 
 
 @pipeline_rule(
-    entries={SECRET_IN_CLEAR: Severity.WARNING, SECRET_IN_SETTINGS: Severity.WARNING},
+    entries=[SECRET_IN_CLEAR, SECRET_IN_SETTINGS],
+    severity=Severity.WARNING,
     example="""
         sources:
           orders:
@@ -279,7 +280,7 @@ SECRET_IN_SETTINGS = Entry(
             options: {api_token: 4f9d2c}   # api_token: "${secret:ORDERS_TOKEN}"
     """,
 )
-def secret_in_clear(situation: Situation) -> Iterator[Finding]:
+def secret_in_clear(situation: Situation) -> Iterator[Match]:
     """A password in a pipeline file is in the version control, in facts, plans and logs. `${secret:NAME}`
     is looked up when it is needed and shown nowhere."""
     spec = situation.spec
@@ -287,12 +288,11 @@ def secret_in_clear(situation: Situation) -> Iterator[Finding]:
         kind = "source" if isinstance(thing, SourceSpec) else "sink"
         for key, value, place in _texts(thing):
             if is_clear_secret(key, value):
-                where = f"the {kind} `{thing.name}`"
-                problem = SECRET_IN_CLEAR.at(place, key=key, where=where)
-                yield Finding(problem, Severity.WARNING, thing.name if kind == "sink" else "")
+                sink, where = thing.name if kind == "sink" else "", f"the {kind} `{thing.name}`"
+                yield Match.at(place, sink=sink, key=key, where=where)
     for key, value in spec.spark.items():
         if is_clear_secret(key, value):
-            yield Finding(SECRET_IN_SETTINGS.at(spec.at("spark", key), key=key), Severity.WARNING)
+            yield Match.at(spec.at("spark", key), entry=SECRET_IN_SETTINGS, key=key)
 
 
 def is_clear_secret(key: str, value: str) -> bool:

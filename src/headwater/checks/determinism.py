@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.checks.guarantees import Differs, Sort, differing, is_kept, is_kept_once
-from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, rule
+from headwater.checks.rules import Match, Query, Severity, Situation, pipeline_rule, rule
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Entry
 from headwater.plan.operators import Expression, Kind, Operator
@@ -30,7 +30,8 @@ STATE_NOT_REPEATABLE = Entry(
 
 
 @rule(
-    entries={NOT_REPEATABLE: Severity.WARNING, STATE_NOT_REPEATABLE: Severity.WARNING},
+    entries=[NOT_REPEATABLE, STATE_NOT_REPEATABLE],
+    severity=Severity.WARNING,
     example="""
         tables:
           tagged: SELECT uuid() AS id, page FROM clicks
@@ -38,7 +39,7 @@ STATE_NOT_REPEATABLE = Entry(
           tagged: {reads: tagged, connector: files, path: out/, format: json}
     """,
 )
-def not_repeatable(query: Query) -> Iterator[Finding]:
+def not_repeatable(query: Query) -> Iterator[Match]:
     """After a crash a batch runs again, and an exactly-once sink counts on getting the same rows again. A
     random number, a clock or a function marked as non-deterministic gives others. Where its value reaches
     state, what was written and what the state holds can disagree: in every sink that keeps rows, also one
@@ -49,15 +50,14 @@ def not_repeatable(query: Query) -> Iterator[Finding]:
         matters = is_kept(facts) if reaches else is_kept_once(facts)
         if not matters or each.sort is Sort.ORDER or _of_event_time(each):
             continue
-        problem = (STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE).at(
-            query.where(each.step),
+        yield query.match(
+            each.step,
+            entry=STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE,
             what=each.what,
             why=each.why,
-            sink=facts.sink,
             connector=facts.connector,
             hint=each.instead,
         )
-        yield Finding(problem, Severity.WARNING, facts.sink, each.step.table)
 
 
 @rule(
@@ -97,16 +97,13 @@ def order_decides(query: Query) -> Iterator[Match]:
     """`first`, `last` and texts put together take rows as they come. Within a batch that order is not
     fixed: the same rows can give another value, after a crash or on another cluster."""
     for each in differing(query.facts):
-        if each.sort is Sort.ORDER and _is_aggregation(each.step) and "any_value" not in each.what:
+        aggregates = isinstance(each.step, Operator) and each.step.kind is Kind.AGGREGATION
+        if each.sort is Sort.ORDER and aggregates and "any_value" not in each.what:
             yield query.match(each.step, what=each.what, hint=each.instead)
 
 
 def _of_event_time(each: Differs) -> bool:
     return isinstance(each.step, Expression) and each.step.event_time
-
-
-def _is_aggregation(step: Expression | Operator) -> bool:
-    return isinstance(step, Operator) and step.kind is Kind.AGGREGATION
 
 
 # Rules about sources whose rows can't be read a second time.

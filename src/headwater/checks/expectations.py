@@ -75,7 +75,7 @@ def _all_of(spec: PipelineSpec, query: exp.Select, readers: frozenset[str]) -> l
 
 
 @pipeline_rule(
-    entries={EXPECTATION_SYNTAX: Severity.ERROR, EXPECTATION_COLUMN: Severity.ERROR},
+    entries=[EXPECTATION_SYNTAX, EXPECTATION_COLUMN],
     example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, cost: double}}

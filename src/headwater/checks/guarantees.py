@@ -135,15 +135,12 @@ def _own(expression: Expression) -> Differs:
 
 
 def _step(facts: QueryFacts, operator: Operator) -> Iterator[Differs]:
-    if operator.kind is Kind.LIMIT and not _is_sorted(facts, operator):
+    ordered = any(facts.operators[each].kind is Kind.SORT for each in operator.inputs)
+    if operator.kind is Kind.LIMIT and not ordered:
         why = "which rows come first depends on which task is faster"
         yield Differs(Sort.ORDER, f"`{operator.name}`", why, "Filter by a column instead.", operator)
     if operator.kind is Kind.AGGREGATION:
         yield from (_ordered(operator, each) for each in operator.aggregates if depends_on_order(each))
-
-
-def _is_sorted(facts: QueryFacts, limit: Operator) -> bool:
-    return any(facts.operators[each].kind is Kind.SORT for each in limit.inputs)
 
 
 def depends_on_order(aggregate: Aggregate) -> bool:

@@ -170,9 +170,7 @@ def _needed(query: Query, operator: Operator, join: Join) -> tuple[bool, bool]:
     """The sides (left, right) whose end must be known and is not."""
     if join.type == "left semi":
         # What it gives is right without an end, too; Spark wants to know one all the same.
-        refusal = query.facts.refusal
-        refused = refusal is not None and _REFUSED_BY_SPARK in refusal.says
-        return refused and not join.left.bounded, False
+        return query.facts.refused_for(_REFUSED_BY_SPARK) and not join.left.bounded, False
     if _range_comes_late(query.facts, operator, join):
         left, right = join_sides(operator)
         return left.preserved, right.preserved
@@ -183,7 +181,7 @@ def _range_comes_late(facts: QueryFacts, operator: Operator, join: Join) -> bool
     """Whether the time range stands in WHERE. Spark's optimiser takes it into account, its checker does not,
     and what comes out is an inner join: rows without a partner have no time to compare."""
     type_ = join.type.title().replace(" ", "")
-    refused = facts.refusal is not None and f"{_REFUSED_BY_SPARK} {type_} join" in facts.refusal.says
+    refused = facts.refused_for(f"{_REFUSED_BY_SPARK} {type_} join")
     bounded = "outer" in join.type and not any(waits_for_ever(operator))
     return refused and bounded and not has_range(join) and not join.watermark_in_keys
 

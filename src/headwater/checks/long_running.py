@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, rule
+from headwater.checks.rules import Match, Query, Situation, pipeline_rule, rule
 from headwater.checks.triggers import BATCHES, named
 from headwater.connectors import sink_side
 from headwater.errors import Entry
@@ -12,7 +12,7 @@ from headwater.plan import QueryFacts
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.plan.predicates import slots_of, streaming, trigger_of
 from headwater.spec import SinkSpec
-from headwater.values import Continuous, Duration, RealTime
+from headwater.values import Continuous, Duration, RealTime, capitalized
 
 
 @pipeline_rule(
@@ -75,7 +75,7 @@ PARTITIONS_CHANGED = Entry(
 
 
 @pipeline_rule(
-    entries={TRIGGER_SWITCHED: Severity.ERROR, PARTITIONS_CHANGED: Severity.ERROR},
+    entries=[TRIGGER_SWITCHED, PARTITIONS_CHANGED],
     example="""
         sources:
           ticks: {connector: rate}
@@ -84,7 +84,7 @@ PARTITIONS_CHANGED = Entry(
     """,
     lasting=False,
 )
-def trigger_switched(situation: Situation) -> Iterator[Finding]:
+def trigger_switched(situation: Situation) -> Iterator[Match]:
     """A continuous query notes how far it has read in another way than one with batches. Headwater makes a
     checkpoint fit where the source's own offsets are the same in both, as those of Kafka are. Others can't
     go on from one to the other, and Spark would die with an error that says nothing of it."""
@@ -97,11 +97,11 @@ def trigger_switched(situation: Situation) -> Iterator[Finding]:
             yield from _compared(sink, now, before, reached.checkpoint)
 
 
-def _compared(sink: SinkSpec, now: QueryFacts, before: QueryFacts, checkpoint: str) -> Iterator[Finding]:
+def _compared(sink: SinkSpec, now: QueryFacts, before: QueryFacts, checkpoint: str) -> Iterator[Match]:
     was, is_ = (isinstance(trigger_of(each), Continuous) for each in (before, now))
     unfit = [source for source in streaming(now) if not source.switches]
     if was != is_ and unfit:
-        problem = TRIGGER_SWITCHED.at(
+        yield Match.at(
             sink.at("trigger"),
             sink=sink.name,
             before=before.trigger if was else "every 1 second",
@@ -110,13 +110,13 @@ def _compared(sink: SinkSpec, now: QueryFacts, before: QueryFacts, checkpoint: s
             connector=unfit[0].connector,
             checkpoint=checkpoint,
         )
-        yield Finding(problem, sink=sink.name)
     partitions = {source.name: source.slots for source in streaming(before)}
     for source in unfit if was and is_ else ():
         kept = partitions.get(source.name, 0)
         if kept and source.slots and kept != source.slots:
-            problem = PARTITIONS_CHANGED.at(
+            yield Match.at(
                 sink.at("trigger"),
+                entry=PARTITIONS_CHANGED,
                 sink=sink.name,
                 name=source.name,
                 before=kept,
@@ -124,7 +124,6 @@ def _compared(sink: SinkSpec, now: QueryFacts, before: QueryFacts, checkpoint: s
                 trigger=now.trigger,
                 checkpoint=checkpoint,
             )
-            yield Finding(problem, sink=sink.name)
 
 
 # Rules about real time: what Spark's newest way to run a query takes so far.
@@ -201,7 +200,7 @@ def real_time_steps(query: Query) -> Iterator[Match]:
             trigger=facts.trigger,
             version=facts.spark_version,
             why=why,
-            hint=f"{BATCHES[:1].upper()}{BATCHES[1:]}.",
+            hint=f"{capitalized(BATCHES)}.",
         )
 
 

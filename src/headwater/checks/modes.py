@@ -18,6 +18,7 @@ from headwater.checks.steps import (
 )
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Kind, Operator
+from headwater.values import capitalized
 
 ONLY_APPEND = "4.1."
 """The Spark in which a join of two streams is in append mode only; later ones take inner joins in update."""
@@ -217,7 +218,7 @@ def results_counted_again(query: Query) -> Iterator[Match]:
         earlier = next(each for each in reversed(below) if each.kind in (Kind.AGGREGATION, Kind.DISTINCT))
         yield query.match(
             step,
-            later=_in_words(step)[:1].upper() + _in_words(step)[1:],
+            later=capitalized(_in_words(step)),
             earlier=_in_words(earlier),
             mode=facts.mode,
             hint=use_mode(facts, APART),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headwater.checks.rules import Finding, Match, Query, Severity, other_modes, rule
+from headwater.checks.rules import Match, Query, other_modes, rule
 from headwater.checks.steps import (
     AGGREGATING,
     MODES,
@@ -18,6 +18,7 @@ from headwater.checks.steps import (
 from headwater.errors import Entry
 from headwater.errors.catalogue.running import PIVOT_ON_STREAM, WITHIN_NO_WATERMARK
 from headwater.plan.operators import Aggregate, Kind, Operator
+from headwater.values import capitalized
 
 # What to write in place of an aggregate with DISTINCT, which a stream can't have.
 
@@ -59,7 +60,7 @@ def ways_around(step: Operator, aggregate: Aggregate, *, in_sql: bool) -> str:
     )
     found = _of_a_set(call) + [apart] * bool(columns)
     said = f"{', '.join(found[:-1])}, or {found[-1]}" if len(found) > 1 else found[0]
-    return f"{said[:1].upper()}{said[1:]}."
+    return f"{capitalized(said)}."
 
 
 def _of_a_set(call: Call) -> list[str]:
@@ -136,13 +137,13 @@ RANDOM_SPLIT = Entry(
 
 
 @rule(
-    entries={SORTED_STREAM: Severity.ERROR, RANDOM_SPLIT: Severity.ERROR},
+    entries=[SORTED_STREAM, RANDOM_SPLIT],
     example="""
         tables:
           ranking: SELECT * FROM orders ORDER BY amount DESC
     """,
 )
-def sorted_stream(query: Query) -> Iterator[Finding]:
+def sorted_stream(query: Query) -> Iterator[Match]:
     """A sort gives rows in order, and of a stream the first may be yet to come. The result of an aggregation
     is there as a whole in complete mode: that can be sorted."""
     facts = query.facts
@@ -151,9 +152,9 @@ def sorted_stream(query: Query) -> Iterator[Finding]:
         if whole and not (facts.refusal and facts.refusal.says.startswith(_SORTING)):
             continue
         if any(facts.operators[each].kind is Kind.SAMPLE for each in facts.above(place)[:1]):
-            yield query.error(RANDOM_SPLIT, step)
+            yield query.match(step, entry=RANDOM_SPLIT)
         else:
-            yield query.error(SORTED_STREAM, step, hint=_remedy(query, place))
+            yield query.match(step, hint=_remedy(query, place))
 
 
 def _remedy(query: Query, place: int) -> str:
@@ -229,33 +230,33 @@ EXCEPT_ON_STREAM = Entry("`EXCEPT` {why}.", "{hint}", code="HW-EXCEPT-ON-STREAM"
 
 
 @rule(
-    entries={INTERSECT_ON_STREAM: Severity.ERROR, EXCEPT_ON_STREAM: Severity.ERROR},
+    entries=[INTERSECT_ON_STREAM, EXCEPT_ON_STREAM],
     example="""
         tables:
           unknown: SELECT user FROM clicks EXCEPT SELECT user FROM users
     """,
 )
-def set_operations(query: Query) -> Iterator[Finding]:
+def set_operations(query: Query) -> Iterator[Match]:
     """INTERSECT and EXCEPT compare whole sets. A join says the same about each row of a stream."""
     for _, step in on_streams(query.facts, Kind.SET_OPERATION):
         if step.name.startswith("INTERSECT"):
-            yield query.error(INTERSECT_ON_STREAM, step)
+            yield query.match(step)
         else:
             yield from _except(query, step)
 
 
-def _except(query: Query, step: Operator) -> Iterator[Finding]:
+def _except(query: Query, step: Operator) -> Iterator[Match]:
     anti = "Write `SELECT … FROM a LEFT ANTI JOIN b ON …`"
     if step.details == STATIC_ROWS_AFTER:
         if query.facts.mode == "append":
             why = "gives each row once, like DISTINCT, and in append mode no row of it is ever final"
             modes = [mode for mode in other_modes(query.facts) if mode == "update"]
             remedy = f"{anti}, which gives every row of the stream{'; or use update mode' * len(modes)}."
-            yield query.error(EXCEPT_ON_STREAM, step, why=why, hint=remedy)
+            yield query.match(step, entry=EXCEPT_ON_STREAM, why=why, hint=remedy)
         return
     why = "can't have a stream after it: a row that was given may turn out to be in there"
     remedy = "Write a LEFT JOIN with watermarks and a time range, and keep rows whose partner IS NULL."
-    yield query.error(EXCEPT_ON_STREAM, step, why=why, hint=remedy)
+    yield query.match(step, entry=EXCEPT_ON_STREAM, why=why, hint=remedy)
 
 
 @rule(
@@ -273,8 +274,9 @@ def hidden_aggregation(query: Query) -> Iterator[Match]:
     """A subquery that aggregates for each row of a stream (LATERAL) is made into an aggregation of the stream
     by Spark's optimiser. Its checker does not see that, and the query dies in its first batch."""
     facts = query.facts
-    refused = facts.refusal is not None and _NO_WATERMARK in facts.refusal.says
-    if refused and not any(each.streams for each in facts.operators if each.kind in _AGGREGATING):
+    if facts.refused_for(_NO_WATERMARK) and not any(
+        each.streams for each in facts.operators if each.kind in _AGGREGATING
+    ):
         yield query.match(query.at())
 
 
@@ -314,18 +316,18 @@ def union_with_static(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    entries={WITHIN_NO_WATERMARK: Severity.ERROR},
+    entries=[WITHIN_NO_WATERMARK],
     example="""
         def once(clicks):  # clicks has no watermark
             return clicks.dropDuplicatesWithinWatermark(["id"])
     """,
 )
-def within_needs_watermark(query: Query) -> Iterator[Finding]:
+def within_needs_watermark(query: Query) -> Iterator[Match]:
     """Rows are told apart only for a while, and a watermark says for how long."""
     for _, step in on_streams(query.facts, Kind.DEDUP_WITHIN_WATERMARK):
         if not step.event_times:
             name = step.table or query.facts.sink
-            yield query.error(WITHIN_NO_WATERMARK, step, name=name, source=streams_in_words(step))
+            yield query.match(step, name=name, source=streams_in_words(step))
 
 
 @rule(
@@ -345,14 +347,14 @@ def row_numbers(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    entries={PIVOT_ON_STREAM: Severity.ERROR},
+    entries=[PIVOT_ON_STREAM],
     example="""
         def by_kind(clicks):
             return clicks.groupBy("user").pivot("kind", ["a", "b"]).count()
     """,
 )
-def pivot_on_stream(query: Query) -> Iterator[Finding]:
+def pivot_on_stream(query: Query) -> Iterator[Match]:
     """Spark makes a pivot of two aggregations, and a stream has none after another outside append mode."""
     for _, step in on_streams(query.facts, Kind.AGGREGATION):
         if query.facts.mode != "append" and any(each.function == "PivotFirst" for each in step.aggregates):
-            yield query.error(PIVOT_ON_STREAM, step, mode=query.facts.mode)
+            yield query.match(step, mode=query.facts.mode)

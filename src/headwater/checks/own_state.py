@@ -16,6 +16,7 @@ from headwater.checks.steps import (
 )
 from headwater.plan import QueryFacts
 from headwater.plan.operators import ArbitraryState, Kind, Operator
+from headwater.values import capitalized
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _APPLY = "applyInPandasWithState"
@@ -64,7 +65,7 @@ def state_mode(query: Query) -> Iterator[Match]:
             mode=facts.mode,
             call=call,
             given=given,
-            hint=f"{hint[:1].upper()}{hint[1:]}.",
+            hint=f"{capitalized(hint)}.",
         )
 
 

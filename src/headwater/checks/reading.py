@@ -234,14 +234,14 @@ CLEAN_UP_IN_PROCESS = Entry(
 
 
 @pipeline_rule(
-    entries={
-        CLEAN_UP_STATIC: Severity.ERROR,
-        CLEAN_UP_SHARED: Severity.ERROR,
-        CLEAN_UP_SINK: Severity.ERROR,
-        CLEAN_UP_ARCHIVE: Severity.ERROR,
-        CLEAN_UP_DISK: Severity.ERROR,
-        CLEAN_UP_IN_PROCESS: Severity.ERROR,
-    },
+    entries=[
+        CLEAN_UP_STATIC,
+        CLEAN_UP_SHARED,
+        CLEAN_UP_SINK,
+        CLEAN_UP_ARCHIVE,
+        CLEAN_UP_DISK,
+        CLEAN_UP_IN_PROCESS,
+    ],
     example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int}, clean_up: delete}

@@ -21,8 +21,8 @@ from headwater.errors import Entry, Problem
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression, Operator
 from headwater.plan.state_layout import StateLayout
-from headwater.spec import Named, PipelineSpec
-from headwater.values import Position
+from headwater.spec import Named, PipelineSpec, SinkSpec
+from headwater.values import Position, capitalized
 
 # A finding: a problem of the catalogue, how grave it is, and which sink it concerns.
 
@@ -128,6 +128,10 @@ class Situation:
     whole: bool = True
     """Whether the spec holds everything that was declared, and Spark has nothing against any of it."""
 
+    def sink(self, name: str) -> SinkSpec:
+        """A sink by its name."""
+        return next(sink for sink in self.spec.sinks if sink.name == name)
+
     @property
     def sound(self) -> bool:
         """Whether nothing stands against the pipeline as a whole so far."""
@@ -146,11 +150,22 @@ class Match:
     rewritten: str = ""
     severity: Severity | None = None
     """Where it is less grave than the rule says."""
+    entry: Entry | None = None
+    """Which of several entries of the rule it is."""
 
     @classmethod
-    def at(cls, place: Position | None, /, *, sink: str = "", table: str = "", **params: object) -> Match:
+    def at(
+        cls,
+        place: Position | None,
+        /,
+        *,
+        sink: str = "",
+        table: str = "",
+        entry: Entry | None = None,
+        **params: object,
+    ) -> Match:
         """A place with the parameters of the sentence; the sink is one of them where the sentence has it."""
-        return cls(place, params, sink, table)
+        return cls(place, params, sink, table, entry=entry)
 
 
 @dataclass(frozen=True)
@@ -180,17 +195,20 @@ class Query:
         acceptable: bool = False,
         rewritten: str = "",
         severity: Severity | None = None,
+        entry: Entry | None = None,
         **params: object,
     ) -> Match:
         """What a rule has found at a step of the query, or at another place."""
         if at is None or isinstance(at, Position):
-            return Match(at, params, self.facts.sink, table, acceptable, rewritten, severity)
-        place, table = self.where(at), table or at.table
-        return Match(place, params, self.facts.sink, table, acceptable, rewritten, severity)
+            place = at
+        else:
+            place, table = self.where(at), table or at.table
+        return Match(place, params, self.facts.sink, table, acceptable, rewritten, severity, entry)
 
-    def error(self, entry: Entry, step: Operator | Expression, **params: object) -> Finding:
-        """An error at a step, of a rule that has several things to say."""
-        return Finding(entry.at(self.where(step), **params), sink=self.facts.sink, table=step.table)
+    @property
+    def runs(self) -> bool:
+        """Whether Spark would run it all the same, so that an error may be accepted."""
+        return self.facts.refusal is None
 
 
 def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
@@ -217,7 +235,7 @@ def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
 # A rule: a function with a decorator that holds what it says; its docstring tells why that matters.
 
 Matches = Iterator[Match] | Iterator[Finding]
-"""What a rule of one sentence yields, or one with several that makes its findings itself."""
+"""What a rule yields: matches, or findings where others have made the problems."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,16 +279,23 @@ class Rule:
     def _finding(self, found: Match | Finding) -> Finding:
         if isinstance(found, Finding):
             return found
-        fields = {field for _, field, _, _ in Formatter().parse(self.entry.sentence + self.entry.remedy)}
+        entry = found.entry or self.entry
+        fields = {field for _, field, _, _ in Formatter().parse(entry.sentence + entry.remedy)}
         params = {**({"sink": found.sink} if "sink" in fields else {}), **found.params}
         return Finding(
-            self.entry.at(found.place, **params),
-            found.severity or self.entries[self.entry],
+            entry.at(found.place, **params),
+            found.severity or self.entries[entry],
             found.sink,
             found.table,
             found.acceptable,
             rewritten=found.rewritten,
         )
+
+
+def _entries(
+    entries: Mapping[Entry, Severity] | Iterable[Entry], severity: Severity
+) -> Mapping[Entry, Severity]:
+    return entries if isinstance(entries, Mapping) else dict.fromkeys(entries, severity)
 
 
 def rule(
@@ -279,13 +304,14 @@ def rule(
     fix: str = "",
     severity: Severity = Severity.ERROR,
     *,
-    entries: Mapping[Entry, Severity] | None = None,
+    entries: Mapping[Entry, Severity] | Iterable[Entry] = (),
     example: str,
     lasting: bool = True,
     refuses: Callable[[QueryFacts], Iterator[object]] | None = None,
 ) -> Callable[[Callable[[Query], Matches]], Rule]:
-    """A rule over one query: its code, sentence and remedy, or the `entries` of one with several."""
-    said = entries or {Entry(says, fix, code=code): severity}
+    """A rule over one query: its code, sentence and remedy, or the `entries` of one with several, which are
+    all of one severity unless they name theirs."""
+    said = _entries(entries or [Entry(says, fix, code=code)], severity)
 
     def made(function: Callable[[Query], Matches]) -> Rule:
         named = (function.__name__, function.__module__, inspect.getdoc(function) or "")
@@ -300,13 +326,13 @@ def pipeline_rule(
     fix: str = "",
     severity: Severity = Severity.ERROR,
     *,
-    entries: Mapping[Entry, Severity] | None = None,
+    entries: Mapping[Entry, Severity] | Iterable[Entry] = (),
     example: str,
     lasting: bool = True,
     whole: bool = False,
 ) -> Callable[[Callable[[Situation], Matches]], Rule]:
     """The same over a whole pipeline, its checkpoints and its environment."""
-    said = entries or {Entry(says, fix, code=code): severity}
+    said = _entries(entries or [Entry(says, fix, code=code)], severity)
 
     def made(function: Callable[[Situation], Matches]) -> Rule:
         named = (function.__name__, function.__module__, inspect.getdoc(function) or "")
@@ -361,12 +387,11 @@ def _covers(error: Problem, other: Problem) -> bool:
 
 
 def _rank(finding: Finding) -> tuple[bool, int, str, int, int]:
-    return bool(finding.accepted), list(Severity).index(finding.severity), *_place(finding.problem)
-
-
-def _place(problem: Problem) -> tuple[str, int, int]:
     """What concerns no line of the user's comes first."""
-    return (problem.file, problem.place.line, problem.place.column) if problem.place else ("", 0, 0)
+    place = finding.problem.place
+    line, column = (place.line, place.column) if place else (0, 0)
+    grave = list(Severity).index(finding.severity)
+    return bool(finding.accepted), grave, finding.problem.file, line, column
 
 
 # Another mode that would do.
@@ -378,7 +403,7 @@ def other_modes(facts: QueryFacts) -> list[str]:
     return [
         mode
         for mode in MODES
-        if mode in taken and mode != facts.mode and not _refused(replace(facts, mode=mode))
+        if mode in taken and mode != facts.mode and not any(_refusals(replace(facts, mode=mode)))
     ]
 
 
@@ -386,9 +411,8 @@ def use_mode(facts: QueryFacts, *ways: str) -> str:
     """A remedy: another mode where one helps, or else one of the other ways."""
     modes = other_modes(facts)
     every = [*([f"use {' or '.join(modes)} mode"] if modes else []), *ways] or ["change the query"]
-    said = "; or ".join(every)
-    return f"{said[:1].upper()}{said[1:]}."
+    return capitalized("; or ".join(every)) + "."
 
 
-def _refused(facts: QueryFacts) -> bool:
-    return any(True for rule in all_rules().values() if rule.refuses for _ in rule.refuses(facts))
+def _refusals(facts: QueryFacts) -> Iterator[bool]:
+    return (True for rule in all_rules().values() if rule.refuses for _ in rule.refuses(facts))

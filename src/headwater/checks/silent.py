@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from headwater.checks.rules import Finding, Match, Query, Severity, rule
+from headwater.checks.rules import Match, Query, Severity, rule
 from headwater.checks.steps import (
     AGGREGATING,
     DEDUP,
@@ -68,14 +68,10 @@ def global_session(query: Query) -> Iterator[Match]:
     for _, step in on_streams(query.facts, Kind.AGGREGATION):
         sessions = [key.window for key in step.keys if key.window and key.window.session]
         alone = all(is_session(key) or is_constant(key) for key in step.keys)
-        if sessions and (alone or _refused_as_global(query.facts)):
+        # Spark finds constants that are computed, too, and then sees no other key.
+        if sessions and (alone or query.facts.refused_for(_GLOBAL)):
             sql = f"`session_window({sessions[0].column}, …)`"
             yield query.match(step, sql=sql)
-
-
-def _refused_as_global(facts: QueryFacts) -> bool:
-    """Whether Spark sees no other key: it finds constants that are computed, too."""
-    return facts.refusal is not None and _GLOBAL in facts.refusal.says
 
 
 @rule(
@@ -93,24 +89,15 @@ def join_without_equality(query: Query) -> Iterator[Match]:
     condition of comparisons alone passes its checker and dies at the first batch."""
     for _, step in on_streams(query.facts, Kind.JOIN):
         compares = step.join is not None and not has_equality(step.join)
-        if compares and _dies_in_planning(query.facts):
+        if compares and query.facts.refused_for("without equality predicate"):
             yield query.match(step)
 
 
-def _dies_in_planning(facts: QueryFacts) -> bool:
-    return facts.refusal is not None and "without equality predicate" in facts.refusal.says
-
-
-SEVERAL_EVENT_TIMES = Entry(
+@rule(
+    "HW-SEVERAL-EVENT-TIMES",
     "More than one column with a watermark comes to {operator}, {columns}, and Spark takes one: the query "
     "would fail in its first batch.",
     "Leave all but one out before: name the columns in the SELECT, or `drop` the others in PySpark.",
-    code="HW-SEVERAL-EVENT-TIMES",
-)
-
-
-@rule(
-    entries={SEVERAL_EVENT_TIMES: Severity.ERROR},
     example="""
         tables:
           shown: SELECT *, window(shown_at, '10 minutes') AS w FROM impressions   # shown_at, too, is in the *
@@ -118,7 +105,7 @@ SEVERAL_EVENT_TIMES = Entry(
           both: SELECT * FROM shown JOIN clicked USING (w, ad)
     """,
 )
-def several_event_times(query: Query) -> Iterator[Finding]:
+def several_event_times(query: Query) -> Iterator[Match]:
     """What keeps state clears it by one event time. Where several columns with a watermark come to it (a
     window beside the time that it is made of, the times of both sides of a join), Spark does not know by
     which to go, and the query dies in its first batch."""
@@ -126,8 +113,7 @@ def several_event_times(query: Query) -> Iterator[Finding]:
     if query.facts.mode != "complete":
         for step in (each for each in query.facts.operators if each.clashing):
             yield _several(query, step, step.clashing)
-    refusal = query.facts.refusal
-    if refusal is not None and _SEVERAL in refusal.says:
+    if query.facts.refused_for(_SEVERAL):
         for _, step in on_streams(query.facts, Kind.JOIN):
             for side in (step.join.left, step.join.right) if step.join else ():
                 if len(side.event_times) > 1:
@@ -135,10 +121,10 @@ def several_event_times(query: Query) -> Iterator[Finding]:
                     return
 
 
-def _several(query: Query, step: Operator, columns: Iterable[str]) -> Finding:
+def _several(query: Query, step: Operator, columns: Iterable[str]) -> Match:
     names = dict.fromkeys(f"`{each}`" for each in columns)
     operator = "a side of the join" if step.kind is Kind.JOIN else f"the `{step.name}`"
-    return query.error(SEVERAL_EVENT_TIMES, step, operator=operator, columns=" and ".join(names))
+    return query.match(step, operator=operator, columns=" and ".join(names))
 
 
 @rule(
@@ -243,22 +229,21 @@ RANGE_JOIN = Entry(
           priced: SELECT o.id, p.price FROM orders o CROSS JOIN prices p
     """,
 )
-def fan_out(query: Query) -> Iterator[Finding]:
+def fan_out(query: Query) -> Iterator[Match]:
     """A join with static rows that compares nothing by equality gives each row of the stream as often as
     there are static rows that fit; without a condition, with every one of them."""
     for operator in query.facts.operators:
         join = operator.join
         if join is None or not _may_fan_out(operator, join):
             continue
-        told = {"join": operator.name, "static": _static(query.facts)}
+        static = _static(query.facts)
         if join.condition:
-            problem = RANGE_JOIN.at(query.where(operator), condition=join.condition, **told)
-            severity = Severity.ADVICE
-        elif _is_lateral(query.facts, operator):
-            continue
-        else:
-            problem, severity = CROSS_JOIN.at(query.where(operator), **told), Severity.WARNING
-        yield Finding(problem, severity, query.facts.sink, operator.table)
+            condition = join.condition
+            yield query.match(
+                operator, entry=RANGE_JOIN, join=operator.name, static=static, condition=condition
+            )
+        elif not _is_lateral(query.facts, operator):
+            yield query.match(operator, join=operator.name, static=static)
 
 
 def _may_fan_out(operator: Operator, join: Join) -> bool:

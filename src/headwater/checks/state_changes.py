@@ -60,11 +60,7 @@ STATE_NOT_COMPARED = Entry(
 
 
 @pipeline_rule(
-    entries={
-        STATE_CHANGED: Severity.ERROR,
-        STATE_OPERATORS_CHANGED: Severity.ERROR,
-        STATE_NOT_COMPARED: Severity.ERROR,
-    },
+    entries=[STATE_CHANGED, STATE_OPERATORS_CHANGED, STATE_NOT_COMPARED],
     example="""
         tables:
           totals: SELECT shop, sum(amount * 100) AS cents FROM orders GROUP BY shop   # it was sum(amount)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from headwater.checks.bounds import Bound, Extent, bounds_of, growing_values, is_time
 from headwater.checks.guarantees import call_of
 from headwater.checks.joins import sides_in_words, waits_for_ever
-from headwater.checks.rules import Finding, Match, Query, Severity, rule
+from headwater.checks.rules import Match, Query, Severity, rule
 from headwater.checks.silent import why_not_apart
-from headwater.errors import Problem
 from headwater.plan.operators import Aggregate, Kind, Operator
 
 _EVERY_VALUE = ("CollectList", "ListAgg")
@@ -23,10 +22,6 @@ def open_ended(query: Query, *kinds: Kind) -> Iterator[tuple[Operator, Bound]]:
         operator = query.facts.operators[bound.operator]
         if operator.kind in kinds and bound.extent in (Extent.UNBOUNDED, Extent.BY_KEYS):
             yield operator, bound
-
-
-def _warning(query: Query, operator: Operator, problem: Problem) -> Finding:
-    return Finding(problem, Severity.WARNING, sink=query.facts.sink, table=operator.table)
 
 
 @rule(

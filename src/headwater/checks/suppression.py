@@ -13,7 +13,7 @@ from headwater.errors.catalogue.pipelines import ACCEPT_REFUSED, ACCEPT_UNKNOWN,
 from headwater.errors.catalogue.running import MODE_NOT_SUPPORTED, NOT_ON_A_STREAM, SPARK_REFUSES
 from headwater.plan import QueryFacts
 from headwater.spec import PipelineSpec
-from headwater.values import Position, nearest
+from headwater.values import Position, capitalized, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _may_be_accepted(finding: Finding) -> bool:
 def _mistakes(accept: Accept, found: list[Finding], complete: bool) -> Iterator[Finding]:
     """What is wrong with one accepted code, if anything is."""
     said = {"where": accept.where, "code": accept.code}
-    upper = {**said, "where": accept.where[0].upper() + accept.where[1:]}
+    upper = {**said, "where": capitalized(accept.where)}
     fitting = [finding for finding in found if accept.fits(finding)]
     if not fitting and accept.code not in _codes():
         yield _mistake(accept, ACCEPT_UNKNOWN.at(accept.place, **said, hint=_hint(accept.code)))
@@ -113,8 +113,8 @@ def _mistake(accept: Accept, problem: Problem, severity: Severity = Severity.ERR
 
 
 def _hint(code: str) -> str:
-    meant = nearest(code, _codes_of_rules()) or nearest(code, _codes())
-    return f"Did you mean `{meant}`?" if meant else "Take it out of `accept`."
+    otherwise = did_you_mean(code, _codes(), "Take it out of `accept`.")
+    return did_you_mean(code, _codes_of_rules(), otherwise)
 
 
 def _is_lasting(code: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headwater.checks.rules import Finding, Match, Query, Severity, rule
+from headwater.checks.rules import Match, Query, Severity, rule
 from headwater.connectors import all_connectors
 from headwater.errors import Entry
 from headwater.plan import QueryFacts
 from headwater.plan.predicates import slots_of, streaming, trigger_of
-from headwater.values import AvailableNow, Continuous, Once, RealTime
+from headwater.values import AvailableNow, Continuous, Once, RealTime, capitalized
 
 BATCHES = "use a trigger with batches, such as `every 1 second`"
 _INSTEAD = {
@@ -126,11 +126,7 @@ CONTINUOUS_REFUSED = Entry(
 
 
 @rule(
-    entries={
-        NOT_ROW_BY_ROW: Severity.ERROR,
-        NO_CURRENT_TIME: Severity.ERROR,
-        CONTINUOUS_REFUSED: Severity.ERROR,
-    },
+    entries=[NOT_ROW_BY_ROW, NO_CURRENT_TIME, CONTINUOUS_REFUSED],
     example="""
         tables:
           late: SELECT *, current_timestamp() - timestamp AS late FROM ticks
@@ -138,31 +134,24 @@ CONTINUOUS_REFUSED = Entry(
           late: {reads: late, connector: console, trigger: continuous 1 second}
     """,
 )
-def row_by_row(query: Query) -> Iterator[Finding]:
+def row_by_row(query: Query) -> Iterator[Match]:
     """A continuous query takes each row by itself: it may choose rows and compute columns. Whatever looks at
     several rows, makes several of one, keeps state or moves rows between tasks needs batches; so does the
     current time, of which there is one for each batch."""
     facts = query.facts
     if not isinstance(trigger_of(facts), Continuous):
         return
-    told = False
     for step in facts.beyond_rows:
         instead = _INSTEAD.get(step.sql, "")
-        hint = f"{instead}; or {BATCHES}." if instead else f"{BATCHES[:1].upper()}{BATCHES[1:]}."
-        problem = NOT_ROW_BY_ROW.at(query.where(step), step=step.sql, trigger=facts.trigger, hint=hint)
-        yield Finding(problem, sink=facts.sink, table=step.table)
-        told = True
+        hint = f"{instead}; or {BATCHES}." if instead else f"{capitalized(BATCHES)}."
+        yield query.match(step, step=step.sql, trigger=facts.trigger, hint=hint)
     for clock in facts.clock_reads:
-        problem = NO_CURRENT_TIME.at(query.where(clock), call=clock.sql, trigger=facts.trigger)
-        yield Finding(problem, sink=facts.sink, table=clock.table)
-        told = True
+        yield query.match(clock, entry=NO_CURRENT_TIME, call=clock.sql, trigger=facts.trigger)
+    told = facts.beyond_rows or facts.clock_reads
     # A source that only gives batches is another rule's.
     if facts.trigger_refusal and not told and all(each.continuous for each in streaming(facts)):
         says = facts.trigger_refusal.says.rstrip(".")
-        problem = CONTINUOUS_REFUSED.at(
-            query.at("trigger"), sink=facts.sink, trigger=facts.trigger, says=says
-        )
-        yield Finding(problem, sink=facts.sink)
+        yield query.match(query.at("trigger"), entry=CONTINUOUS_REFUSED, trigger=facts.trigger, says=says)
 
 
 @rule(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.rules import Finding, Match, Query, Severity, rule
+from headwater.checks.rules import Match, Query, Severity, rule
 from headwater.checks.steps import on_streams
-from headwater.errors import Entry, Problem
+from headwater.errors import Entry
 from headwater.plan import QueryFacts
 from headwater.plan.operators import TIME_TYPES, Key, Kind, Operator, Side
 from headwater.plan.sql import grouped_by_windows
 
+_OR_ACCEPT = "; or accept it with a reason, if its state may grow"
 _IN_PYTHON = 'In PySpark: `groupBy(window("{column}", …), …)`, and afterwards `select("window.start", …)`.'
 
 
@@ -24,12 +25,6 @@ def _uncleared(query: Query) -> Iterator[tuple[int, Operator]]:
             reached = any(facts.operators[each].kind is Kind.WATERMARK for each in facts.below(place))
             if reached and not any(key.watermarked for key in operator.keys):
                 yield place, operator
-
-
-def _refused(query: Query, operator: Operator, problem: Problem, rewritten: str = "") -> Finding:
-    # In update mode Spark would run it, until the state is too large; in append mode it refuses it.
-    runs = query.facts.refusal is None
-    return Finding(problem, sink=query.facts.sink, table=operator.table, acceptable=runs, rewritten=rewritten)
 
 
 def _rewritten(query: Query, operator: Operator) -> str:
@@ -72,7 +67,7 @@ def window_taken_apart(query: Query) -> Iterator[Match]:
                 operator,
                 key=key.sql.replace("`", ""),
                 hint=_remedy(query, operator, column, otherwise),
-                acceptable=query.facts.refusal is None,
+                acceptable=query.runs,
                 rewritten=_rewritten(query, operator),
             )
 
@@ -126,14 +121,14 @@ def watermark_lost(query: Query) -> Iterator[Match]:
             column = key.made_from[0]
             otherwise = _over_windows(query.facts, place) or (
                 f"Group by a window of `{column}`; or take the watermark off `{column}` and declare it "
-                f"on the table that computes the new time{_or_accept(query)}."
+                f"on the table that computes the new time{_OR_ACCEPT * query.runs}."
             )
             yield query.match(
                 operator,
                 key=key.sql.replace("`", ""),
                 column=key.made_from[0],
                 hint=_remedy(query, operator, key.made_from[0], otherwise),
-                acceptable=query.facts.refusal is None,
+                acceptable=query.runs,
                 rewritten=_rewritten(query, operator),
             )
 
@@ -158,11 +153,6 @@ def _calendar(operator: Operator) -> list[Key]:
     return parts if len(parts) > 1 and any("year(" in key.sql.lower() for key in parts) else []
 
 
-def _or_accept(query: Query) -> str:
-    """The way out where Spark would run the query all the same."""
-    return "" if query.facts.refusal else "; or accept it with a reason, if its state may grow"
-
-
 WATERMARK_WRONG_COLUMN = Entry(
     "The query of `{sink}` groups by windows of `{column}`, and its watermark stands on {others}: no window "
     "is ever over, and its state grows for ever.",
@@ -178,7 +168,7 @@ WATERMARK_ON_A_BRANCH = Entry(
 
 
 @rule(
-    entries={WATERMARK_WRONG_COLUMN: Severity.ERROR, WATERMARK_ON_A_BRANCH: Severity.ERROR},
+    entries=[WATERMARK_WRONG_COLUMN, WATERMARK_ON_A_BRANCH],
     example="""
         sources:
           orders:
@@ -188,7 +178,7 @@ WATERMARK_ON_A_BRANCH = Entry(
           per_hour: SELECT window(paid, '1 hour') AS hour, count(*) AS n FROM orders GROUP BY 1
     """,
 )
-def watermark_wrong_column(query: Query) -> Iterator[Finding]:
+def watermark_wrong_column(query: Query) -> Iterator[Match]:
     """Windows are cleared by the watermark of the time that they are made of, and by no other."""
     for place, operator in _uncleared(query):
         for key in [key for key in operator.keys if key.window and not key.made_from][:1]:
@@ -196,17 +186,10 @@ def watermark_wrong_column(query: Query) -> Iterator[Finding]:
             others = _marked_below(query.facts, place)
             column = key.window.column
             if column in others:
-                problem = WATERMARK_ON_A_BRANCH.at(
-                    query.where(operator), sink=query.facts.sink, column=column
-                )
+                yield query.match(operator, entry=WATERMARK_ON_A_BRANCH, acceptable=query.runs, column=column)
             else:
-                problem = WATERMARK_WRONG_COLUMN.at(
-                    query.where(operator),
-                    sink=query.facts.sink,
-                    column=column,
-                    others=" and ".join(f"`{each}`" for each in others),
-                )
-            yield _refused(query, operator, problem)
+                named = " and ".join(f"`{each}`" for each in others)
+                yield query.match(operator, acceptable=query.runs, column=column, others=named)
 
 
 def _marked_below(facts: QueryFacts, place: int) -> list[str]:
@@ -271,7 +254,7 @@ def watermark_after_state(query: Query) -> Iterator[Match]:
                 column=operator.event_times[0].column,
                 operator=kept[-1].name,
                 streams=_named(operator),
-                acceptable=query.facts.refusal is None,
+                acceptable=query.runs,
             )
 
 

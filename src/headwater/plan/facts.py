@@ -127,6 +127,10 @@ class QueryFacts:
         """The operators that keep something between batches, from the sources up."""
         return tuple(each for each in self.operators if each.is_stateful)
 
+    def refused_for(self, words: str) -> bool:
+        """Whether Spark refuses the query with these words."""
+        return self.refusal is not None and words in self.refusal.says
+
     def above(self, index: int) -> tuple[int, ...]:
         """The places of all operators that the rows of one reach afterwards, nearest first."""
         reached: list[int] = []

@@ -15,7 +15,7 @@ from headwater.errors.catalogue.running import SINK_MODE, WATERMARK_COLUMN, WATE
 from headwater.plan.facts import QueryFacts, SourceFacts
 from headwater.plan.sql import columns_asked, fault_in
 from headwater.spec import Expectation, Mode, PipelineSpec, SinkSpec, SourceSpec, TableSpec
-from headwater.values import Continuous, Position, RealTime, Trigger, nearest, parse_trigger, secret
+from headwater.values import Continuous, Position, RealTime, Trigger, did_you_mean, parse_trigger, secret
 
 # What was declared: modes, secrets, sources that can't be read again.
 
@@ -80,7 +80,12 @@ def watermark_problem(thing: SourceSpec | TableSpec, columns: Mapping[str, str])
         # A dot or a backtick leads into a struct, or quotes a name; Spark knows the way.
         if "." in column or "`" in column:
             return None
-        return WATERMARK_COLUMN.at(place, where=where, column=column, hint=_hint(column, columns))
+        return WATERMARK_COLUMN.at(
+            place,
+            where=where,
+            column=column,
+            hint=did_you_mean(column, columns, f"Its columns are: {', '.join(columns)}."),
+        )
     # The struct that a window makes can carry a watermark, too.
     if found.startswith(("timestamp", "struct")):
         return None
@@ -122,13 +127,13 @@ def unknown_column(
     table: TableSpec, each: Expectation, column: str, known: Iterable[str], spot: tuple[int, int] | None
 ) -> Problem:
     """A condition asks for what the table does not have."""
-    params = {"table": table.name, "expectation": each.name, "column": column, "hint": _hint(column, known)}
+    params = {
+        "table": table.name,
+        "expectation": each.name,
+        "column": column,
+        "hint": did_you_mean(column, known, f"Its columns are: {', '.join(known)}."),
+    }
     return EXPECTATION_COLUMN.at(each.at(spot), **params)
-
-
-def _hint(column: str, columns: Iterable[str]) -> str:
-    meant = nearest(column, list(columns))
-    return f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(columns)}."
 
 
 # What a query does while it runs: its trigger, its streams, the cores it keeps.

@@ -16,7 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from headwater.values import nearest
+from headwater.values import did_you_mean, nearest
 
 _QUERIES = ("SELECT", "FROM", "WITH", "VALUES", "TABLE", "MAP", "REDUCE")
 # Every word with which a statement of Spark begins; the rest is found to be no query, or left to Spark.
@@ -128,8 +128,7 @@ def _is_complete(token: Token, before: Token | None) -> bool:
 
 
 def _meant(word: str, words: tuple[str, ...]) -> str:
-    meant = nearest(word, words, _ALIKE)
-    return f"Did you mean `{meant}`?" if meant else "Begin it with `SELECT`."
+    return did_you_mean(word, words, "Begin it with `SELECT`.", _ALIKE)
 
 
 def _at(token: Token, says: str, hint: str) -> Fault:

@@ -21,7 +21,7 @@ from headwater.values.triggers import (
     parse_refresh,
     parse_trigger,
 )
-from headwater.values.words import did_you_mean, nearest
+from headwater.values.words import capitalized, did_you_mean, nearest
 
 __all__ = [
     "AvailableNow",
@@ -42,6 +42,7 @@ __all__ = [
     "Trigger",
     "TriggerField",
     "Unpaced",
+    "capitalized",
     "did_you_mean",
     "nearest",
     "parse_refresh",

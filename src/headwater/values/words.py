@@ -1,4 +1,4 @@
-"""The known word that a mistyped one most likely stands for."""
+"""Words in messages: the one that was most likely meant, and a first letter in upper case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ def nearest(word: str, candidates: Iterable[str], least: float = 0.6) -> str | N
     return by_lower[matches[0]] if matches else None
 
 
-def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """The hint that names the closest candidate, or what to say where none is close."""
-    close = nearest(word, candidates)
-    return f"Did you mean `{close}`?" if close else otherwise
+def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "", least: float = 0.6) -> str:
+    """A hint that names the nearest candidate, or else another hint."""
+    meant = nearest(word, candidates, least)
+    return f"Did you mean `{meant}`?" if meant else otherwise
+
+
+def capitalized(text: str) -> str:
+    """A text with its first letter in upper case, and the others as they are."""
+    return text[:1].upper() + text[1:]
