@@ -1,6 +1,6 @@
 """What can be said about a pipeline before it starts: one function per rule, findings with a severity."""
 
-from headwater.checks.declared import unqueried
+from headwater.checks.declarations import unqueried
 from headwater.checks.expectations import refused_quarantines
 from headwater.checks.rules import (
     GROUP,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from headwater.checks.bounds import Bound, Extent, bounds_of, growing_values, is_time
 from headwater.checks.guarantees import call_of
 from headwater.checks.joins import sides_in_words, waits_for_ever
+from headwater.checks.pitfalls import why_not_apart
 from headwater.checks.rules import Match, Query, Severity, rule
-from headwater.checks.silent import why_not_apart
 from headwater.plan.operators import Aggregate, Kind, Operator
 
 _EVERY_VALUE = ("CollectList", "ListAgg")

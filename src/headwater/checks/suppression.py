@@ -141,7 +141,7 @@ _CHECKER = "_LEGACY_ERROR_TEMP_3102"
 """Spark's name for nearly all that its streaming checker says."""
 
 
-def judged(query: Query) -> list[Finding]:
+def check_query(query: Query) -> list[Finding]:
     """What the rules over facts say of a query, and Spark where they have nothing against it."""
     found = [finding for rule in all_rules().values() for finding in rule.about(query)]
     return [*found, *unexplained(query, found)]
@@ -170,7 +170,7 @@ def _in_sparks_words(query: Query) -> Problem:
     return SPARK_REFUSES.at(place, where=where, says=says)
 
 
-# Queries of plain programs, judged by every rule that looks at one query.
+# Queries of plain programs, checked by every rule that looks at one query.
 
 
 def about_query(facts: QueryFacts, place: Position | None) -> list[Finding]:
@@ -181,4 +181,4 @@ def about_query(facts: QueryFacts, place: Position | None) -> list[Finding]:
         source_at=lambda name, *key: place,
         where=lambda step: place,
     )
-    return judged(query)
+    return check_query(query)

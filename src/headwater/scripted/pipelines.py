@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.checks import query_of
-from headwater.checks.suppression import judged, with_reasons
+from headwater.checks.suppression import check_query, with_reasons
 from headwater.connectors import sink_side
 from headwater.connectors.connector import ReadsBack
 from headwater.connectors.registry import source_columns
@@ -114,7 +114,7 @@ class PipelineSubject:
             refusals = {sink.name: refusal}
             prepared = Prepared(self.session, builder, self._graph, {sink.name: frame}, (), refusals)
             facts = facts_of(prepared, self.spec, sink, settings_of(self.session, self.spec))
-            told = with_reasons(judged(query_of(self.spec, facts)), self.spec)
+            told = with_reasons(check_query(query_of(self.spec, facts)), self.spec)
             yield from (each.problem for each in told if each.is_error)
 
     def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:

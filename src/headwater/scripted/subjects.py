@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.checks import Query
-from headwater.checks.suppression import judged
+from headwater.checks.suppression import check_query
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.class_path import active, active_kept
 from headwater.engine.plain_facts import Written, plain_facts
@@ -171,7 +171,7 @@ class FunctionSubject:
             raise PipelineError(TABLE_NOT_A_DATAFRAME.at(None, name=self.name, returned=says))
         if check and frame.isStreaming:
             facts = plain_facts(frame, Written("memory", self.mode.value), self.name)
-            found = judged(Query(facts))
+            found = check_query(Query(facts))
             problems = [each.problem for each in found if each.is_error and not each.acceptable]
             if problems:
                 raise PipelineError.of(problems)

@@ -19,7 +19,7 @@ from headwater.checks import (
     together,
 )
 from headwater.checks.changes import facts_gone
-from headwater.checks.declared import unused_table
+from headwater.checks.declarations import unused_table
 from headwater.errors.catalogue.running import MODE_NOT_SUPPORTED, SINK_MODE
 from headwater.plan import Graph
 from headwater.values import Position

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.checks import Severity, Situation
-from headwater.checks.reading import clean_up_unsafe, clean_up_waits
+from headwater.checks.sources import clean_up_unsafe, clean_up_waits
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 

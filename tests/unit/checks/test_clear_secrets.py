@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.checks import Situation
-from headwater.checks.declared import is_clear_secret, secret_in_clear
+from headwater.checks.declarations import is_clear_secret, secret_in_clear
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Rule, Situation
-from headwater.checks.declared import sink_columns, watermark_column, within_no_watermark
+from headwater.checks.declarations import sink_columns, watermark_column, within_no_watermark
 from headwater.errors import Problem
 from headwater.plan import Graph
 from headwater.plan.predicates import columns_of, watermark_problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.checks import Finding, Severity
-from headwater.checks.declared import unused_table
+from headwater.checks.declarations import unused_table
 from headwater.values import Position
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.checks import Situation
-from headwater.checks.declared import finished_data_only
+from headwater.checks.declarations import finished_data_only
 from headwater.plan import Graph
 from tests.unit.specs import spec_of
 

@@ -18,8 +18,7 @@ from headwater.checks.operations import (
     window_functions,
     within_needs_watermark,
 )
-from headwater.checks.rules import Finding
-from headwater.checks.silent import (
+from headwater.checks.pitfalls import (
     dedup_of_results,
     global_session,
     join_without_equality,
@@ -27,7 +26,8 @@ from headwater.checks.silent import (
     python_aggregate,
     several_event_times,
 )
-from headwater.checks.suppression import judged, unexplained
+from headwater.checks.rules import Finding
+from headwater.checks.suppression import check_query, unexplained
 from headwater.plan import QueryFacts, Refusal
 from headwater.plan.operators import Aggregate, EventTime, Expression, Key, Kind, Operator
 from tests.unit.checks.facts import aggregation, facts, join, key, side, watermark, window_key
@@ -301,7 +301,7 @@ class TestUnexplained:
 
     def test_a_rule_that_knows_the_cause_is_enough(self) -> None:
         known = facts(step(Kind.OFFSET), refusal=REFUSED)
-        assert [each.problem.code for each in judged(Query(known))] == ["HW-OFFSET-ON-STREAM"]
+        assert [each.problem.code for each in check_query(Query(known))] == ["HW-OFFSET-ON-STREAM"]
 
     def test_nothing_is_said_of_what_spark_takes(self) -> None:
-        assert judged(Query(facts())) == []
+        assert check_query(Query(facts())) == []

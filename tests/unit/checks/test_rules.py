@@ -11,7 +11,7 @@ import pytest
 
 from headwater.checks import GROUP, Finding, Rule, Severity, Situation, all_rules, examine, rules, together
 from headwater.checks.changes import output_schema_changed, place_changed, setting_kept, timezone_changed
-from headwater.checks.declared import (
+from headwater.checks.declarations import (
     not_known_offline,
     secret_not_set,
     sink_columns,

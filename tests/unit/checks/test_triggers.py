@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Query, Rule
-from headwater.checks.long_running import real_time_interval, real_time_mode, real_time_steps
+from headwater.checks.continuous import real_time_interval, real_time_mode, real_time_steps
 from headwater.checks.triggers import (
     limit_not_kept,
     nothing_yet,

@@ -12,7 +12,7 @@ from headwater.checks import Finding, Severity
 from headwater.checks.changes import setting_kept
 from headwater.checks.determinism import not_replayable
 from headwater.checks.outline import Outline
-from headwater.checks.reading import clean_up_new_sink
+from headwater.checks.sources import clean_up_new_sink
 from headwater.cli.render import show_check
 from headwater.cli.views import JsonView, LineView
 from headwater.errors.catalogue.running import SINK_MODE

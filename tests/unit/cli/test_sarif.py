@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity
 from headwater.checks.changes import facts_gone, setting_kept
-from headwater.checks.declared import unused_table
+from headwater.checks.declarations import unused_table
 from headwater.checks.determinism import not_replayable
 from headwater.cli.check_views import sarif_of
 from headwater.errors.catalogue.running import SINK_MODE

@@ -1,4 +1,4 @@
-"""Rules about how much a query reads, how often, and how long that takes."""
+"""Rules about sources: how much a query reads, how often, how long that takes, and finished files."""
 
 from __future__ import annotations
 

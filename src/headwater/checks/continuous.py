@@ -1,4 +1,4 @@
-"""Rules about triggers that look at a whole pipeline, or at the checkpoint of an earlier start."""
+"""Rules about continuous and real-time triggers: cores for the whole pipeline, and earlier checkpoints."""
 
 from __future__ import annotations
 
