@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
+import headwater
 from headwater.checks import all_rules
 from headwater.errors import Entry
 
@@ -27,3 +30,11 @@ def test_what_a_module_of_rules_can_say_is_among_the_entries(module: str) -> Non
     named = {entry for rule in RULES.values() for entry in rule.entries}
     constants = {name: value for name, value in vars(sys.modules[module]).items() if isinstance(value, Entry)}
     assert {name for name, entry in constants.items() if entry not in named} == set()
+
+
+def test_nothing_outside_imports_a_module_of_rules() -> None:
+    root = Path(headwater.__file__).parent
+    files = [file for file in root.rglob("*.py") if file.parent.name != "checks"]
+    modules = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(map(re.escape, MODULES))})\b", re.MULTILINE)
+    assert files
+    assert [str(file) for file in files if modules.search(file.read_text(encoding="utf-8"))] == []
