@@ -26,7 +26,7 @@ def row(offset: int, value: bytes | None = b"x", reason: str = "malformed", **mo
 
 def commit(quarantine: Quarantine, batch: int, rows: list[SetAside]) -> None:
     """What a batch of the quarantine's query leaves."""
-    folder = quarantine.folder / "rows"
+    folder = quarantine.directory.path / "rows"
     (folder / "_spark_metadata").mkdir(parents=True, exist_ok=True)
     file = folder / f"part-{batch}.parquet"
     pyarrow.parquet.write_table(

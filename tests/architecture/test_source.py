@@ -118,3 +118,40 @@ def test_importing_loading_and_the_offline_check_import_no_spark() -> None:
     assert pipelines
     ran = subprocess.run([sys.executable, "-c", OFFLINE, *pipelines], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+RUN_DIRECTORY = SOURCE / "run_directory.py"
+JOINS = {"Path", "joinpath"}
+OTHER_PLACES = {"dev kafka": SOURCE / "cli" / "dev.py"}
+"""Directories of the same name elsewhere."""
+
+
+def _texts(*nodes: ast.AST) -> list[str]:
+    constants = [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return [each.value for each in constants if isinstance(each.value, str)]
+
+
+def _joined(node: ast.AST) -> list[str]:
+    """The texts that an expression joins to a path."""
+    parts: list[ast.expr] = []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        parts = [node.left, node.right]
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in JOINS:
+        parts = node.args
+    found = _texts(*(part for part in parts if isinstance(part, ast.Constant | ast.JoinedStr)))
+    return found if len(parts) > 1 else [text for text in found if "/" in text]
+
+
+def test_only_run_directory_joins_its_paths() -> None:
+    """Its names stand in constants there; nobody else has one of them in a path."""
+    assigned = [node.value for node in parse(RUN_DIRECTORY).body if isinstance(node, ast.Assign)]
+    names = {*_texts(*assigned)}
+    assert {"checkpoints", "quarantine", "facts", "admitted"} <= names
+    found = [
+        place(file, node.lineno)
+        for file in FILES
+        if file != RUN_DIRECTORY and file not in OTHER_PLACES.values()
+        for node in ast.walk(parse(file))
+        if isinstance(node, ast.expr) and names & {part for text in _joined(node) for part in text.split("/")}
+    ]
+    assert found == []

@@ -14,6 +14,7 @@ from headwater.connectors.contract import DETAIL, REASON, ROW, ROW_TYPE, Context
 from headwater.connectors.files.options import FilesSource
 from headwater.connectors.files.validated import JudgedFiles
 from headwater.events import BatchEnded, Event, Said
+from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
 from headwater.values import BadRows
 from tests.pipelines import put, run_until_idle, write
@@ -131,8 +132,9 @@ def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: bool
     """A source that sets bad rows aside."""
     source = FilesSource.model_validate(options)
     context = Context(
-        "s", None, root, root / ".headwater", lambda ref: print, lambda file, text: None,
-        at=lambda *key: None, bad_rows=BadRows.QUARANTINE, **{"batch": False, **more},
+        "s", None, root, RunDirectory(root / ".headwater").source("s"), lambda ref: print,
+        lambda file, text: None, at=lambda *key: None, bad_rows=BadRows.QUARANTINE,
+        **{"batch": False, **more},
     )  # fmt: skip
     assert source.columns is not None
     schema = spark.createDataFrame([], source.columns.ddl).schema

@@ -20,6 +20,7 @@ from headwater.connectors.contract import DETAIL, OWN, REASON, ROW, Context
 from headwater.connectors.decoding.decode import judged
 from headwater.connectors.decoding.options import Decoded, ask_again
 from headwater.errors import PipelineError
+from headwater.run_directory import RunDirectory
 from headwater.values import secret
 from headwater.values.secrets import scrub
 from tests.encoded import BIRD, avro, bird, descriptor_file, numbered
@@ -41,7 +42,7 @@ def context(tmp_path: Path) -> Context:
         name="messages",
         place=None,
         root=tmp_path,
-        folder=tmp_path,
+        directory=RunDirectory(tmp_path).source("messages"),
         load=lambda ref: lambda: None,
         keep=lambda path, text: None,
         at=lambda *keys: None,
@@ -269,7 +270,7 @@ def test_avro_by_the_numbers_of_a_registry(
         asked = len(registry.asked)
         assert verdicts(judged(raw, by_file, context(tmp_path), None).collect())[2][1] == "unknown schema id"
         assert "/schemas/ids/9" not in registry.asked[asked:]
-        ask_again(tmp_path, "messages")
+        ask_again(RunDirectory(tmp_path).source("messages"))
         whole = verdicts(judged(raw, by_file, context(tmp_path), None).collect())
         assert whole[0] == ({**heron, "weight": Decimal("2.50")}, None, None)
         no_weight = "schema 2 does not fit: No default value for field weight in field.Bird"
@@ -322,7 +323,7 @@ def test_avro_by_the_numbers_of_files(spark: SparkSession, tmp_path: Path) -> No
     assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
     (schemas / "2.avsc").write_text(json.dumps(BIRD))
     assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
-    ask_again(tmp_path, "messages")
+    ask_again(RunDirectory(tmp_path).source("messages"))
     assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({"id": 3}, None, None)]
 
 

@@ -30,6 +30,7 @@ from headwater.errors.catalogue.running import (
 from headwater.events import BatchEnded, Event, Said, SinkBegun, SinkWritten, SparkStarting
 from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_of
 from headwater.plan.predicates import secret_problems
+from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import fixed_folder, lies_in
@@ -244,7 +245,7 @@ def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, options: Any,
     except HeadwaterError:
         raise
     except SPARK_ERRORS as error:
-        log = spec.folder / "logs" / "spark.log"
+        log = RunDirectory(spec.folder).spark_log
         raise QueryFailed(failure_problem(error, sink, spec.tables, spec.root, log)) from error
     except Exception as error:  # the user's own code: whatever it raises is told at the user's line
         raise QueryFailed(code_problem(error, sink, spec.root)) from error

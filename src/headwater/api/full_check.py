@@ -20,7 +20,7 @@ from headwater.engine.shared_paths import stream_paths, unshared
 from headwater.errors import PipelineError
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph
-from headwater.runtime.run_folder import RunFolder
+from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
 
@@ -46,7 +46,7 @@ def _analysed(
         with tempfile.TemporaryDirectory(prefix="headwater-check-") as logs:
             session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
             try:
-                prepared, folder = prepare(session, spec), RunFolder.of(spec)
+                prepared, folder = prepare(session, spec), RunRecords.of(spec)
                 yield prepared, verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
             finally:
                 session.jvm.stop()
@@ -109,7 +109,7 @@ def _tables(prepared: Prepared, graph: Graph, spec: PipelineSpec) -> tuple[Table
 def _sinks(
     prepared: Prepared, spec: PipelineSpec, heard: Verdict, rates: Mapping[str, float] | None
 ) -> tuple[SinkExplained, ...]:
-    folder = RunFolder.of(spec)
+    directory = RunRecords.of(spec)
     explained = []
     for sink in spec.sinks:
         settings = heard.settings[sink.name]
@@ -122,7 +122,7 @@ def _sinks(
                 mode=sink.mode.value,
                 trigger=str(sink.trigger),
                 delivery=sink_side(sink.connector).delivers(sink.options).value,
-                checkpoint=str(folder.checkpoint(sink.name)),
+                checkpoint=str(directory.checkpoint(sink.name)),
                 settings=tuple(
                     {"key": setting.key, "value": setting.value, "origin": setting.origin}
                     for setting in settings

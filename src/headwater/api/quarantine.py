@@ -23,7 +23,7 @@ from headwater.errors.catalogue.quarantine import (
 from headwater.plan import Graph
 from headwater.plan.quarantine import takes_back
 from headwater.quarantine import Quarantine, SetAside, feed, quarantines, read_mended
-from headwater.runtime.run_folder import RunFolder, redefined, unread_of
+from headwater.runtime.records import RunRecords, redefined, unread_of
 from headwater.spec import PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.values import Continuous, RealTime
 
@@ -122,12 +122,12 @@ def replay(
     quarantine = _named(spec, name, str(file))
     _refuse_unfit(spec, name, str(file))
     lines = read_mended(Path(mended)) if mended else None
-    folder = RunFolder.of(spec)
-    places = partial(unread_of, spec, folder, quarantine, str(file))
+    directory = RunRecords.of(spec)
+    places = partial(unread_of, spec, directory, quarantine, str(file))
     fed = feed(quarantine, _wanted(reason, ids), lines, places=places, dry=dry)
-    if fed.rows and not dry and fed.level and not folder.in_use:
-        ask_again(spec.folder, name)
-    changed = redefined(spec, folder, name, fed.behind)
+    if fed.rows and not dry and fed.level and not directory.in_use:
+        ask_again(directory.source(name))
+    changed = redefined(spec, directory, name, fed.behind)
     return Replayed(
         name=name,
         rows=fed.rows,
@@ -150,7 +150,7 @@ def _held(quarantine: Quarantine) -> Held:
         rows=sum(1 for _ in quarantine.rows()),
         waiting=reasons.total(),
         reasons=dict(reasons.most_common()),
-        folder=str(quarantine.folder),
+        folder=str(quarantine.directory.path),
         files=rows.total() - reasons.total(),
     )
 
@@ -173,8 +173,8 @@ def _refuse_unfit(spec: PipelineSpec, name: str, file: str) -> None:
     why = _read_by_none(graph, name)
     if why:
         raise PipelineError(REPLAY_NOT_READ.at(None, name=name, why=why, file=file))
-    below, folder = set(graph.upstream(name)), RunFolder.of(spec)
-    problems = [each for sink in graph.readers(name) for each in _unfit(folder, sink, name, below)]
+    below, directory = set(graph.upstream(name)), RunRecords.of(spec)
+    problems = [each for sink in graph.readers(name) for each in _unfit(directory, sink, name, below)]
     if problems:
         raise PipelineError.of(problems)
 
@@ -192,11 +192,11 @@ def _read_by_none(graph: Graph, name: str) -> str:
     return "" if read else "no sink reads it"
 
 
-def _unfit(folder: RunFolder, sink: SinkSpec, name: str, below: set[str]) -> Iterator[Problem]:
+def _unfit(directory: RunRecords, sink: SinkSpec, name: str, below: set[str]) -> Iterator[Problem]:
     if isinstance(sink.trigger, Continuous | RealTime):
         trigger = str(sink.trigger)
         yield REPLAY_NEEDS_BATCHES.at(sink.at("trigger"), sink=sink.name, name=name, trigger=trigger)
-    facts = folder.stored_facts(sink.name)
+    facts = directory.stored_facts(sink.name)
     # Which of its readings share one source is decided by Spark when the query starts, and not before.
     for stream in facts.repeated_streams if facts else ():
         if stream in below:

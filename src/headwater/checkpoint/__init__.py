@@ -12,7 +12,7 @@ from headwater.checkpoint.logs import (
     committed,
     planned,
 )
-from headwater.checkpoint.store import LocalStore, Store, checkpoints_in
+from headwater.checkpoint.store import LocalStore, Store
 
 __all__ = [
     "SINK_LOG",
@@ -36,7 +36,6 @@ __all__ = [
     "align",
     "alignment",
     "begun",
-    "checkpoints_in",
     "committed",
     "planned",
 ]

@@ -150,8 +150,3 @@ def sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def checkpoints_in(folder: Path) -> Path:
-    """Where a run folder keeps its checkpoints, each by the name of its sink."""
-    return folder / "checkpoints"

@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from headwater.checkpoint import SINK_LOG, checkpoints_in
+from headwater.checkpoint import SINK_LOG
 from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, rule
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import CleansUp
 from headwater.errors import Entry, Problem
+from headwater.run_directory import RunDirectory
 from headwater.spec import CleanUp, PipelineSpec, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import fixed_folder, is_uri, overlap
 from headwater.values import Duration, Every
@@ -164,7 +165,7 @@ def _has_begun(situation: Situation, sink: SinkSpec) -> bool:
     if sink_side(sink.connector).in_process:
         return False
     held = sink.name in situation.reached or sink.name in situation.stored
-    return held or (checkpoints_in(situation.spec.folder) / sink.name).exists()
+    return held or RunDirectory(situation.spec.folder).checkpoint(sink.name).exists()
 
 
 def _pace(sink: SinkSpec) -> int:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headwater.errors import HeadwaterError, Place, Problem
+from headwater.run_directory import SourceDirectory
 from headwater.spec import FunctionRef
 from headwater.values import BadRows
 
 
 @dataclass(frozen=True)
 class Context:
-    """The declared thing's name and place, the run folder, and the way to the user's functions.
+    """The declared thing's name and place, its run directory, and the way to the user's functions.
 
     Nothing is written while a pipeline is looked at; `keep` is the way to leave something for a start.
     """
@@ -24,11 +25,11 @@ class Context:
     place: Place | None
     root: Path
     """The project root."""
-    folder: Path
-    """The run folder."""
+    directory: SourceDirectory
+    """What the run directory has for it."""
     load: Callable[[FunctionRef], Callable[..., Any]]
     keep: Callable[[Path, str], None]
-    """Leaves a text for the run folder; it is written only if the run really starts."""
+    """Leaves a text for the run directory; it is written only if the run really starts."""
     at: Callable[..., Place | None]
     """The place of the value of a key, such as `at("path")`; for errors."""
     batch: bool
@@ -36,7 +37,7 @@ class Context:
     bad_rows: BadRows = BadRows.FAIL
     """What becomes of the rows of a source that can't be read."""
     starts: bool = False
-    """A run is about to start, so that a folder in the run folder may be made; else nothing may."""
+    """A run is about to start, so that a folder in the run directory may be made; else nothing may."""
     ends_when_idle: bool = False
     """The run ends when nothing is left to read, so that no row may be held back for later ones."""
     goes_on: bool = False

@@ -16,7 +16,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from headwater.checkpoint import LocalStore, begun, checkpoints_in
+from headwater.checkpoint import LocalStore, begun
 from headwater.connectors import Context, sink_side, source_side, validates
 from headwater.connectors.connector import RefreshesStatic, ValidatesRows
 from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
@@ -40,7 +40,8 @@ from headwater.events.kinds import SOURCE_COUNTS, TABLE_COUNTS
 from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
 from headwater.plan.predicates import secret_problems, watermark_problem
-from headwater.plan.quarantine import AGAIN, quarantine_folder, sets_aside, takes_back, was_fed
+from headwater.plan.quarantine import sets_aside, takes_back
+from headwater.run_directory import RunDirectory
 from headwater.spark.interception import without_writes
 from headwater.spec import Distinct, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import as_glob
@@ -107,10 +108,14 @@ class Builder:
     """What can't be built, and why; nothing is said of what only reads it."""
 
     def __post_init__(self) -> None:
-        self.statics = StaticSources(self.spec.root, self.spec.folder)
+        self.statics = StaticSources(self.spec.root, self._directory)
         read, written = self.spec.sources, self.spec.sinks
         for connector in {*(each.connector for each in read), *(each.connector for each in written)}:
             send_by_value(connector)
+
+    @property
+    def _directory(self) -> RunDirectory:
+        return RunDirectory(self.spec.folder)
 
     def graph(self) -> Graph:
         """The graph as Spark's own parser sees it, with all that is wrong with it."""
@@ -162,7 +167,7 @@ class Builder:
             declared.name,
             declared.position,
             self.spec.root,
-            self.spec.folder,
+            self._directory.source(declared.name),
             self.load,
             self.kept.__setitem__,
             at=declared.at,
@@ -182,7 +187,7 @@ class Builder:
         return bool(readers) and all(self._begun(sink) for sink in readers)
 
     def _begun(self, sink: SinkSpec) -> bool:
-        checkpoint = checkpoints_in(self.spec.folder) / sink.name
+        checkpoint = self._directory.checkpoint(sink.name)
         # What is only in this process begins anew at each start.
         anew = sink_side(sink.connector).in_process or not checkpoint.is_dir()
         return not anew and begun(LocalStore(checkpoint))
@@ -259,9 +264,9 @@ class Builder:
         return partial(self._read_again, name) if self._feeds(name) else None
 
     def _read_again(self, name: str) -> DataFrame:
-        folder = quarantine_folder(self.spec.folder, name) / AGAIN
+        folder = self._directory.quarantine(name).replay
         reader = self.spark.readStream.schema(QUARANTINE_COLUMNS)
-        # Else Spark reads files several times if the run folder has a character of a glob in its path.
+        # Else Spark reads files several times if the run directory has a character of a glob in its path.
         reader = reader.option("recursiveFileLookup", "true")
         rows = reader.parquet(as_glob(str(folder), folder))
         self.fed[name] = self.fed[name].union(rows) if name in self.fed else rows
@@ -269,7 +274,7 @@ class Builder:
 
     def _feeds(self, name: str) -> bool:
         """Whether rows were ever fed again; what a query has read once must stay among what it reads."""
-        return not self.batch and was_fed(self.spec.folder, name)
+        return not self.batch and bool(self._directory.quarantine(name).replayed)
 
     def _table(self, table: TableSpec) -> DataFrame:
         try:

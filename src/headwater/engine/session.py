@@ -20,6 +20,7 @@ from headwater.engine.class_path import JARS, add_to, jars_of
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.running import SETTING_NEEDS_NEW_PROCESS
 from headwater.loaders.whole import setting_problem
+from headwater.run_directory import RunDirectory
 from headwater.spark.java import find_java
 from headwater.spark.jvm import Jvm, start_context
 from headwater.spark.python_sources import register_installed
@@ -168,7 +169,7 @@ def open_session(
     jvm = start_context(
         {**_context_settings(spec, given), **_class_path(given, jars)},
         java=find_java(),
-        log_folder=logs or log_folder(spec),
+        log_folder=logs or RunDirectory(spec.folder).logs,
         stdout=stdout,
     )
     spark = SparkSession(jvm.context).newSession()
@@ -200,11 +201,6 @@ def with_connector_settings(spec: PipelineSpec, given: Mapping[str, str]) -> dic
         needed.update(settings)
     united = ",".join(dict.fromkeys(each.strip() for each in extensions if each.strip()))
     return {**needed, **given, **({EXTENSIONS: united} if united else {})}
-
-
-def log_folder(spec: PipelineSpec) -> Path:
-    """Where the full text of what Spark says goes."""
-    return spec.folder / "logs"
 
 
 def _context_settings(spec: PipelineSpec, given: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,6 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext, cloudpickle
 from pyspark.errors import PySparkException
 
-from headwater.checkpoint import checkpoints_in
 from headwater.checks import Finding, Severity
 from headwater.connectors import sink_side, source_side
 from headwater.engine import probe_task
@@ -29,7 +28,7 @@ from headwater.engine.probe_task import Answer
 from headwater.engine.session import cores_of
 from headwater.errors.catalogue.environment import EXECUTORS_NOT_ASKED, NO_EXECUTORS
 from headwater.plan import QueryFacts
-from headwater.plan.quarantine import AGAIN, quarantine_folder
+from headwater.run_directory import RunDirectory
 from headwater.spark.errors import python_failure, sentence_of
 from headwater.spark.jvm import is_local
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec, SourceSpec
@@ -203,10 +202,11 @@ _MOST_DIRECTORIES = 50
 
 def stream_paths(prepared: Prepared, spec: PipelineSpec, facts: Mapping[str, QueryFacts]) -> list[LocalPath]:
     """What the executors of a run use; only a query with state has them write into its checkpoint."""
+    directory = RunDirectory(spec.folder)
     stateful = [sink for sink in spec.sinks if sink.name in facts and facts[sink.name].stateful]
     states = [
         LocalPath(
-            str(checkpoints_in(spec.folder) / sink.name),
+            str(directory.checkpoint(sink.name)),
             f"The query `{sink.name}` stores its state in",
             "`folder`",
             spec.at("folder"),
@@ -218,16 +218,16 @@ def stream_paths(prepared: Prepared, spec: PipelineSpec, facts: Mapping[str, Que
     ]
     read = [source for source in spec.sources if prepared.graph.readers(source.name)]
     copied = [source for source in read if _is_copied(source)]
-    in_run_folder = {
-        f"The source `{each.name}` keeps copies of its files in": spec.folder / "static" / each.name
+    in_run_directory = {
+        f"The source `{each.name}` keeps copies of its files in": directory.source(each.name).snapshots
         for each in copied
     } | {
-        f"Replayed rows of `{name}` are read from": quarantine_folder(spec.folder, name) / AGAIN
+        f"Replayed rows of `{name}` are read from": directory.quarantine(name).replay
         for name in prepared.builder.fed
     }
     kept = [
         LocalPath(str(path), use, "`folder`", spec.at("folder"), created=True)
-        for use, path in in_run_folder.items()
+        for use, path in in_run_directory.items()
     ]
     sources = [each for source in read if source not in copied for each in _source_paths(source, spec.root)]
     sinks = [each for sink in spec.sinks for each in _sink_paths(sink, sink.options)]

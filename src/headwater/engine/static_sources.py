@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from headwater.connectors import StaticRows, Unreadable, source_side
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import STATIC_UNREADABLE, STATIC_WRITTEN_OVER
+from headwater.run_directory import RunDirectory
 from headwater.spark.errors import causes_of, condition_of, sentence_of
 from headwater.spec import SourceSpec
 from headwater.spec.paths import as_glob, escaped, matcher, plain_path
@@ -59,8 +60,8 @@ class StaticSources:
 
     root: Path
     """The project root."""
-    folder: Path
-    """The run folder, in which files are pinned."""
+    directory: RunDirectory
+    """In which files are pinned."""
     sources: list[tuple[SourceSpec, StaticRows]] = field(default_factory=list)
 
     def add(self, source: SourceSpec, *rows: StaticRows) -> None:
@@ -118,7 +119,7 @@ class StaticSources:
     def _is_below(self, source: SourceSpec) -> Callable[[str], bool]:
         places = source_side(source.connector).places(source.options)
         patterns = [as_glob(plain_path(place), self.root) for place in places]
-        patterns.append(escaped(str(self.folder / "static" / source.name)))
+        patterns.append(escaped(str(self.directory.source(source.name).snapshots)))
         fits = [matcher(pattern) for pattern in patterns]
         return lambda file: any(each.fullmatch(file) for each in fits)
 

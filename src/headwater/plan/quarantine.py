@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,6 +13,7 @@ from headwater.connectors import source_side, validates
 from headwater.connectors.connector import ValidatesRows
 from headwater.connectors.files import FilesSink
 from headwater.plan.graph import Graph
+from headwater.run_directory import RunDirectory
 from headwater.spec import PipelineSpec, Schema, SinkSpec, SourceSpec, TableSpec
 from headwater.values import AvailableNow, BadRows, Every, Once, Otherwise, Secret, Trigger, Unpaced
 from headwater.values.secrets import MASK, masked
@@ -21,8 +21,7 @@ from headwater.values.secrets import MASK, masked
 PREFIX = "quarantine."
 """No declared name has a dot, so the names of these sinks meet no other."""
 
-ROWS, AGAIN = "rows", "again"
-"""Inside a quarantine's folder: what was set aside, and what is fed again."""
+_REPLAY_SUFFIX = ".again"
 
 
 def quarantine_of(name: str) -> str:
@@ -30,29 +29,14 @@ def quarantine_of(name: str) -> str:
     return f"{PREFIX}{name}"
 
 
-def quarantines_folder(folder: Path) -> Path:
-    """Where a run folder keeps all that was set aside."""
-    return folder / "quarantine"
-
-
-def quarantine_folder(folder: Path, name: str) -> Path:
-    """Where a run folder keeps what a source or table has set aside."""
-    return quarantines_folder(folder) / name
-
-
 def fed_again(name: str) -> str:
     """The name of the stream that brings rows of a source or table once more."""
-    return f"{name}.{AGAIN}"
+    return f"{name}{_REPLAY_SUFFIX}"
 
 
 def is_fed_again(stream: str) -> bool:
     """Whether a stream brings rows once more."""
-    return stream.endswith(fed_again(""))
-
-
-def was_fed(folder: Path, name: str) -> bool:
-    """Whether a run folder has rows of a source or table that were fed again."""
-    return any((quarantine_folder(folder, name) / AGAIN).glob("*.parquet"))
+    return stream.endswith(_REPLAY_SUFFIX)
 
 
 def takes_back(declared: SourceSpec | TableSpec) -> bool:
@@ -91,7 +75,9 @@ def _sink(spec: PipelineSpec, declared: SourceSpec | TableSpec, readers: list[Si
         name=quarantine_of(declared.name),
         reads=declared.name,
         connector="files",
-        options=FilesSink(path=str(quarantine_folder(spec.folder, declared.name) / ROWS), format="parquet"),
+        options=FilesSink(
+            path=str(RunDirectory(spec.folder).quarantine(declared.name).rows), format="parquet"
+        ),
         trigger=_trigger(readers),
         sets_aside=True,
         position=declared.at(key),

@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
-from headwater.plan.quarantine import AGAIN
 from headwater.quarantine.reading import Quarantine, Unread
 from headwater.quarantine.rows import Mended, SetAside
+from headwater.run_directory import QuarantineDirectory
 
 _UTC = pyarrow.timestamp("us", tz="UTC")
 _ROW = pyarrow.struct(
@@ -84,7 +84,7 @@ def feed(
     it was set aside. Rows that a query has yet to read, by its place, stay. Files that could not be opened
     are not among them: mended ones are read by themselves.
     """
-    with _alone(quarantine.folder):
+    with _alone(quarantine.directory):
         waiting = list(quarantine.waiting())
         # After the rows: a batch that the quarantine commits meanwhile moves its place, and brings no row.
         unread = places()
@@ -98,7 +98,7 @@ def feed(
         return Fed(
             rows=len(fed),
             left=sum(row.can_be_fed for row in waiting) - len(fed),
-            file=_written(quarantine.folder / AGAIN, fed) if fed and not dry else None,
+            file=_written(quarantine.directory.replay, fed) if fed and not dry else None,
             unknown=tuple(sorted(lines - ids)),
             unwanted=tuple(sorted((lines & ids) - asked_ids)),
             passed_over=len(picked) - len(chosen),
@@ -138,8 +138,8 @@ def _written(folder: Path, rows: list[SetAside]) -> Path:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(directory: QuarantineDirectory) -> Iterator[None]:
     """Two at once would both find the same rows waiting."""
-    with (folder / ".feeding").open("w") as lock:
+    with directory.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

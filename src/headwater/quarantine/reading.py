@@ -13,25 +13,29 @@ from headwater.checkpoint import LocalStore, Read, SinkLog
 from headwater.connectors.files.sink_folder import name_in
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.quarantine import QUARANTINE_UNREADABLE
-from headwater.plan.quarantine import AGAIN, ROWS, fed_again, quarantines_folder
+from headwater.plan.quarantine import fed_again
 from headwater.quarantine.rows import SetAside
+from headwater.run_directory import QuarantineDirectory, RunDirectory
 
 
 @dataclass(frozen=True)
 class Quarantine:
     """The rows that one source or table has set aside.
 
-    <run folder>/quarantine/<name>/
+    <run directory>/quarantine/<name>/
       rows/     what the quarantine's query has committed; Spark's log in it says which files count
       again/    rows that were fed again, a file for each time
     """
 
-    name: str
-    folder: Path
+    directory: QuarantineDirectory
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
 
     def rows(self) -> Iterator[SetAside]:
         """Every row that was ever set aside, oldest first; one that came back bad stands here again."""
-        rows = self.folder / ROWS
+        rows = self.directory.rows
         for file in SinkLog(LocalStore(rows)).files():
             if file.size:
                 yield from _rows_in(rows / name_in(rows, file))
@@ -43,7 +47,7 @@ class Quarantine:
 
     def fed_files(self) -> Iterator[tuple[Path, Iterator[SetAside]]]:
         """The files of rows that were fed again, oldest first."""
-        for file in sorted((self.folder / AGAIN).glob("*.parquet")):
+        for file in self.directory.replayed:
             yield file, _rows_in(file)
 
     def waiting(self) -> Iterator[SetAside]:
@@ -56,11 +60,9 @@ class Quarantine:
                 yield row
 
 
-def quarantines(run_folder: Path) -> tuple[Quarantine, ...]:
-    """Every quarantine of a run folder, by name."""
-    folder = quarantines_folder(run_folder)
-    found = sorted(each for each in folder.iterdir() if each.is_dir()) if folder.is_dir() else []
-    return tuple(Quarantine(each.name, each) for each in found)
+def quarantines(run_directory: Path) -> tuple[Quarantine, ...]:
+    """Every quarantine of a run directory, by name."""
+    return tuple(map(Quarantine, RunDirectory(run_directory).quarantines()))
 
 
 def _rows_in(file: Path) -> Iterator[SetAside]:

@@ -7,23 +7,23 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 
 from headwater.connectors.contract import Admission, SourceTask, Task
 from headwater.engine.listener import EventListener
 from headwater.engine.prepare import Prepared
 from headwater.engine.query import RunningQuery, start_query
-from headwater.engine.session import Setting, log_folder, settings_line
+from headwater.engine.session import Setting, settings_line
 from headwater.engine.translate import failure_problem
 from headwater.errors import Problem
 from headwater.errors.catalogue.connectors import STATIC_FILE_GONE
 from headwater.events import Event, RunStarted, Said
 from headwater.plan import QueryFacts
+from headwater.run_directory import RunDirectory
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.observers import Phases
 from headwater.runtime.query_state import Track
+from headwater.runtime.records import RunRecords
 from headwater.runtime.resume import begin_anew, fit, take_in
-from headwater.runtime.run_folder import RunFolder, write_whole
 from headwater.runtime.supervisor import RunOptions, Supervisor
 from headwater.runtime.tasks import Upkeep, admissions_of, caught_up, hindrance, tasks_of, watches_of
 from headwater.runtime.watches import BacklogWatch, EpochWatch, IdleWatch
@@ -31,14 +31,14 @@ from headwater.spark.jvm_log import keep_small
 from headwater.spec import PipelineSpec, SinkSpec
 from headwater.values import AvailableNow, Continuous, Every, Once, RealTime, Trigger, Unpaced, scrub
 
-# The full text of every failure, in a log file of the run folder.
+# The full text of every failure, in a log file of the run directory.
 
 
 class FailureLog:
     """Appends to `logs/failures.log`; the message on the terminal stays short."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "failures.log"
+    def __init__(self, directory: RunDirectory) -> None:
+        self.file = directory.failures_log
 
     def write(self, query: str, problem: Problem) -> None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -68,7 +68,7 @@ class Launch:
 
     prepared: Prepared
     spec: PipelineSpec
-    folder: RunFolder
+    directory: RunRecords
     plan: tuple[Planned, ...]
     run_id: str
     options: RunOptions
@@ -83,7 +83,7 @@ class Launch:
         cls,
         prepared: Prepared,
         spec: PipelineSpec,
-        folder: RunFolder,
+        directory: RunRecords,
         plan: list[Planned],
         run_id: str,
         options: RunOptions,
@@ -91,9 +91,9 @@ class Launch:
     ) -> Launch:
         """With the tasks of its sources."""
         facts = [each.facts for each in plan]
-        sources = tuple(watches_of(prepared, spec, folder, facts))
-        admissions = tuple(admissions_of(prepared, spec, folder, facts))
-        return cls(prepared, spec, folder, tuple(plan), run_id, options, emit, sources, admissions)
+        sources = tuple(watches_of(prepared, spec, directory, facts))
+        admissions = tuple(admissions_of(prepared, spec, directory, facts))
+        return cls(prepared, spec, directory, tuple(plan), run_id, options, emit, sources, admissions)
 
     def supervisor(self, locks: RunLocks) -> Supervisor:
         """Who looks after the queries from their start to their end."""
@@ -123,8 +123,7 @@ class Launch:
             with phases.phase("open_files", "Opening new files") as phase:
                 admission.start(lambda text: self.emit(Said(text=text)), go_on, phase.count)
         for file, text in self.prepared.builder.kept.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(file, text)
+            self.directory.write(file, text)
         spark = self.prepared.session.spark
         spark.conf.set(IDLE_EVENTS, "200" if self.options.until_idle else "1000")
         listener = EventListener(
@@ -144,8 +143,8 @@ class Launch:
             self._say_started()
             with phases.phase("queries", "Starting the queries", total=len(self.plan)) as phase:
                 for each in self.plan:
-                    self.folder.store_facts(each.facts)
-                    newest = self.folder.last_batch(each.sink.name)
+                    self.directory.store_facts(each.facts)
+                    newest = self.directory.last_batch(each.sink.name)
                     query = self._begun(each)
                     started.append(query)
                     supervisor.adopt(query, newest)
@@ -166,7 +165,7 @@ class Launch:
                 run_id=self.run_id,
                 pipeline=self.spec.name,
                 queries=tuple(each.sink.name for each in self.plan),
-                folder=str(self.folder.path),
+                folder=str(self.directory.path),
                 spark_version=self.prepared.session.spark.version,
             )
         )
@@ -174,11 +173,11 @@ class Launch:
     def _made_ready(self, each: Planned) -> Iterator[Said]:
         """Make a checkpoint fit the query that is about to start; what was done, step by step."""
         line = partial(settings_line, self.prepared.session, each.settings)
-        yield from _told(begin_anew(self.folder, each.sink))
-        yield from _told(take_in(self.folder, each.facts))
-        yield from _told(fit(self.folder, each.sink, line))
+        yield from _told(begin_anew(self.directory, each.sink))
+        yield from _told(take_in(self.directory, each.facts))
+        yield from _told(fit(self.directory, each.sink, line))
         for source in self.sources:
-            backup = self.folder.backup(each.sink.name, datetime.now(UTC))
+            backup = self.directory.backup(each.sink.name, datetime.now(UTC))
             yield from map(_said, source.begin(each.sink.name, backup))
 
     def _begun(self, each: Planned) -> RunningQuery:
@@ -187,7 +186,7 @@ class Launch:
             self.prepared.builder,
             each.sink,
             self.prepared.frames[each.sink.name],
-            checkpoint=self.folder.checkpoint(each.sink.name),
+            checkpoint=self.directory.checkpoint(each.sink.name),
             settings=each.settings,
             trigger=_trigger(each.sink.trigger, until_idle=self.options.until_idle),
         )
@@ -203,7 +202,7 @@ class Launch:
     def _explained(self, supervisor: Supervisor, name: str, error: Exception) -> Problem:
         """Why a query failed, in the log with everything that is known of it."""
         sink = next(each.sink for each in self.plan if each.sink.name == name)
-        log = FailureLog(log_folder(self.spec))
+        log = FailureLog(self.directory)
         problem = failure_problem(error, sink, self.spec.tables, self.spec.root, log.file)
         unreadable = self.prepared.builder.statics.problem(supervisor.tracks[name].query.id)
         problem = replace(unreadable, detail=problem.detail) if unreadable else problem
@@ -211,11 +210,11 @@ class Launch:
         return problem
 
     def _say(self, problem: Problem) -> None:
-        FailureLog(log_folder(self.spec)).write("between batches", problem)
+        FailureLog(self.directory).write("between batches", problem)
         self.emit(_said(problem))
 
     def _look(self) -> None:
-        keep_small(log_folder(self.spec))
+        keep_small(self.directory.logs)
         for problem in self.prepared.builder.statics.news():
             self._say(problem)
 
@@ -226,7 +225,7 @@ class Launch:
             locks.release()
 
     def _tasks(self) -> tuple[Task, ...]:
-        between = tasks_of(self.prepared, self.spec, self.folder, self.options.stop_seconds)
+        between = tasks_of(self.prepared, self.spec, self.directory, self.options.stop_seconds)
         return (*self.admissions, *between, *self.sources)
 
     def _watches(self, supervisor: Callable[[], Supervisor]) -> tuple[Task, ...]:
@@ -250,7 +249,7 @@ class Launch:
 
     def _epochs_before(self) -> dict[str, int]:
         names = [each.sink.name for each in self.plan if isinstance(each.sink.trigger, Continuous)]
-        commits = {name: self.folder.last_commit(name) for name in names}
+        commits = {name: self.directory.last_commit(name) for name in names}
         return {name: commit for name, commit in commits.items() if commit is not None}
 
 

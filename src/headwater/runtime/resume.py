@@ -14,8 +14,8 @@ from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.connectors import CHECKPOINT_NOT_REMOVED, SINK_KIND_CHANGED
 from headwater.errors.catalogue.quarantine import FED_AGAIN_GONE, FED_AGAIN_LEFT
 from headwater.plan import QueryFacts
-from headwater.plan.quarantine import AGAIN, fed_again, is_fed_again, quarantine_folder, was_fed
-from headwater.runtime.run_folder import RunFolder
+from headwater.plan.quarantine import fed_again, is_fed_again
+from headwater.runtime.records import RunRecords
 from headwater.spec import SinkSpec
 from headwater.values import Continuous
 
@@ -23,18 +23,18 @@ from headwater.values import Continuous
 _KEPT = ("metadata", ".metadata.crc")
 
 
-def begin_anew(folder: RunFolder, sink: SinkSpec) -> str:
+def begin_anew(directory: RunRecords, sink: SinkSpec) -> str:
     """Take the old checkpoint away where the rows went with the last process; what was there, in a sentence.
 
     A table in memory holds the whole result of what its query has read. A checkpoint that stands at batch N
     beside an empty table would make it hold the rows from N on. Only the holder of the lock calls this, and
     after a crash halfway the next start takes the rest away.
     """
-    checkpoint = folder.checkpoint(sink.name)
+    checkpoint = directory.checkpoint(sink.name)
     if not sink_side(sink.connector).in_process or not checkpoint.is_dir():
         return ""
     done = [int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdigit()]
-    if done and folder.stored_facts(sink.name) is None:
+    if done and directory.stored_facts(sink.name) is None:
         says = "each start of it would remove the checkpoint"
         problem = SINK_KIND_CHANGED.at(
             sink.position, sink=sink.name, old="unknown", new=sink.connector, says=says
@@ -69,9 +69,9 @@ def _remove(path: Path) -> None:
 # A checkpoint is made to fit the kind of trigger that goes on with it.
 
 
-def fit(folder: RunFolder, sink: SinkSpec, make_line: Callable[[], str]) -> str:
+def fit(directory: RunRecords, sink: SinkSpec, make_line: Callable[[], str]) -> str:
     """Do what the trigger asks for; what was done, in a sentence. Only the holder of the lock calls this."""
-    checkpoint = folder.checkpoint(sink.name)
+    checkpoint = directory.checkpoint(sink.name)
     if not checkpoint.is_dir():
         return ""
     store = LocalStore(checkpoint)
@@ -80,7 +80,7 @@ def fit(folder: RunFolder, sink: SinkSpec, make_line: Callable[[], str]) -> str:
     if needed.routine or not needed.needed:
         align(store, needed, None, make_line)
         return ""
-    backup = folder.backup(sink.name, datetime.now(UTC))
+    backup = directory.backup(sink.name, datetime.now(UTC))
     align(store, needed, backup, make_line)
     following = "continuous epochs" if continuous else "batches"
     return f"{sink.name}: its checkpoint was made to go on with {following}; the old files are in {backup}"
@@ -91,37 +91,37 @@ def fit(folder: RunFolder, sink: SinkSpec, make_line: Callable[[], str]) -> str:
 _SUFFIX = fed_again("")
 
 
-def finish_interrupted(folder: RunFolder, sinks: list[str]) -> None:
+def finish_interrupted(directory: RunRecords, sinks: list[str]) -> None:
     """End what a crash interrupted, before anyone looks at the checkpoints."""
     for sink in sinks:
-        finish_adding(folder.checkpoint(sink))
+        finish_adding(directory.checkpoint(sink))
 
 
-def take_in(folder: RunFolder, now: QueryFacts) -> str:
+def take_in(directory: RunRecords, now: QueryFacts) -> str:
     """Let a checkpoint know of rows that are fed again, if it does not; what was done, in a sentence."""
-    checkpoint, then = folder.checkpoint(now.sink), folder.stored_facts(now.sink)
+    checkpoint, then = directory.checkpoint(now.sink), directory.stored_facts(now.sink)
     planned = Checkpoint(LocalStore(checkpoint)).last_offset if checkpoint.is_dir() else None
     if planned is None or not now.inputs:
         return ""
     before = inputs_known(checkpoint) or _inputs_of(then, now)
     gone = next((name for name in before if is_fed_again(name) and name not in now.inputs), None)
     if gone is not None:
-        raise CheckpointError(_missing(folder, now.sink, gone.removesuffix(_SUFFIX)))
+        raise CheckpointError(_missing(directory, now.sink, gone.removesuffix(_SUFFIX)))
     names = sorted({name for name in now.inputs if is_fed_again(name) and name not in before})
     if not names:
         return ""
-    backup = folder.backup(now.sink, datetime.now(UTC))
+    backup = directory.backup(now.sink, datetime.now(UTC))
     add_sources(checkpoint, before, now.inputs, backup)
     told = ", ".join(name.removesuffix(_SUFFIX) for name in names)
     return f"{now.sink}: rows of {told} are fed again; the checkpoint from before is kept as {backup}"
 
 
-def _missing(folder: RunFolder, sink: str, source: str) -> Problem:
+def _missing(directory: RunRecords, sink: str, source: str) -> Problem:
     """Why a query that has read rows that were fed again has no stream of them now."""
-    if was_fed(folder.path, source):
+    quarantine = directory.quarantine(source)
+    if quarantine.replayed:
         return FED_AGAIN_LEFT.at(None, sink=sink, source=source)
-    place = quarantine_folder(folder.path, source) / AGAIN
-    return FED_AGAIN_GONE.at(None, sink=sink, source=source, folder=str(place))
+    return FED_AGAIN_GONE.at(None, sink=sink, source=source, folder=str(quarantine.replay))
 
 
 def _inputs_of(then: QueryFacts | None, now: QueryFacts) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ from headwater.runtime.handles import Run
 from headwater.runtime.launch import Launch, Planned
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.observers import Phase, Phases, UnmetExpectations, guarded
+from headwater.runtime.records import RunRecords
 from headwater.runtime.resume import finish_interrupted
-from headwater.runtime.run_folder import RunFolder
 from headwater.runtime.supervisor import RunOptions, Supervisor
 from headwater.spec import PipelineSpec
 from headwater.values import Continuous, RealTime
@@ -48,10 +48,10 @@ def start(
     spec = with_quarantine(spec)
     emit = UnmetExpectations(spec, guarded(emit))
     _refuse_unready(spec, options)
-    run_id, folder, phases = uuid.uuid4().hex[:12], RunFolder.of(spec), Phases(emit)
+    run_id, directory, phases = uuid.uuid4().hex[:12], RunRecords.of(spec), Phases(emit)
     # The locks come before the JVM: a second run is refused in a moment, and a dead run's JVM is gone
     # before ours can write.
-    locks = RunLocks(folder.locked(spec), run_id, partial(_waiting_for_jvm, phases))
+    locks = RunLocks(directory.locked(spec), run_id, partial(_waiting_for_jvm, phases))
     session, next_step = None, partial(_next_step, locks, go_on)
     try:
         locks.keep_alive()
@@ -59,18 +59,18 @@ def start(
         next_step()
         session = _opened(spec, options, emit, stdout, phases)
         locks.name_jvm(session.jvm.pid, session.jvm.start_time)
-        folder.claim(spec)
-        finish_interrupted(folder, [sink.name for sink in spec.sinks])
+        directory.claim(spec)
+        finish_interrupted(directory, [sink.name for sink in spec.sinks])
         next_step()
         with phases.phase("check", "Checking the pipeline, sink by sink", total=len(spec.sinks)) as phase:
             prepared = _prepared(session, spec, options, phase)
-            heard = _heard(prepared, spec, folder, run_id, besides, _say(emit), next_step)
+            heard = _heard(prepared, spec, directory, run_id, besides, _say(emit), next_step)
         found(heard.findings)
         plan = _planned(spec, heard)
         next_step()
         # A machine that slept meanwhile gave no sign of life, so another host may have taken over.
         locks.confirm()
-        launch = Launch.of(prepared, spec, folder, plan, run_id, options, emit)
+        launch = Launch.of(prepared, spec, directory, plan, run_id, options, emit)
         supervisor = launch.supervisor(locks)
         launch.start(supervisor, phases, next_step)
     except BaseException:
@@ -142,18 +142,18 @@ def _prepared(session: PipelineSession, spec: PipelineSpec, options: RunOptions,
 def _heard(
     prepared: Prepared,
     spec: PipelineSpec,
-    folder: RunFolder,
+    directory: RunRecords,
     run_id: str,
     besides: Iterable[Finding],
     say: Callable[[str], None],
     go_on: Callable[[], None],
 ) -> Verdict:
     """What stands against the start, and what else was found; it is kept with the run."""
-    heard = verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
+    heard = verdict(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
     # Last, since executors may register late; still before anything of a query is written.
     of_paths = unshared(prepared, stream_paths(prepared, spec, heard.facts), say, go_on)
     heard = heard.with_findings(of_paths, with_reasons(besides, spec))
-    folder.store_findings(run_id, heard.findings)
+    directory.store_findings(run_id, heard.findings)
     return heard
 
 

@@ -17,17 +17,17 @@ from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.running import UPKEEP_FAILED
 from headwater.plan import QueryFacts
 from headwater.plan.predicates import most_partitions
-from headwater.runtime.run_folder import RunFolder
+from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
 
 
-def tasks_of(prepared: Prepared, spec: PipelineSpec, folder: RunFolder, patience: float) -> list[Task]:
+def tasks_of(prepared: Prepared, spec: PipelineSpec, directory: RunRecords, patience: float) -> list[Task]:
     """What is to be done between batches; the last call of a task may wait for `patience` seconds."""
-    return [*_source_tasks(prepared, spec, folder), *_sink_tasks(prepared, spec, folder, patience)]
+    return [*_source_tasks(prepared, spec, directory), *_sink_tasks(prepared, spec, directory, patience)]
 
 
-def _source_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder) -> list[Task]:
+def _source_tasks(prepared: Prepared, spec: PipelineSpec, directory: RunRecords) -> list[Task]:
     cleaned = [
         (source, side)
         for source in spec.sources
@@ -36,22 +36,22 @@ def _source_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder) -> 
     if not cleaned:
         return []
     frames = prepared.frames.items()
-    readers = [Reader(name, folder.checkpoint(name), streamed_paths(frame)) for name, frame in frames]
+    readers = [Reader(name, directory.checkpoint(name), streamed_paths(frame)) for name, frame in frames]
     return [
         side.clean_up_task(source.options, prepared.builder.context(source), readers)
         for source, side in cleaned
     ]
 
 
-def read_by_all(folder: RunFolder, source: str, facts: Iterable[QueryFacts]) -> frozenset[str]:
+def read_by_all(directory: RunRecords, source: str, facts: Iterable[QueryFacts]) -> frozenset[str]:
     """The files of a source that every query of these facts has in a committed batch."""
     queries = (each.sink for each in facts if source in each.inputs)
-    read = [(folder.committed(query) or {}).get(source, Read()).files for query in queries]
+    read = [(directory.committed(query) or {}).get(source, Read()).files for query in queries]
     return frozenset.intersection(*read) if read else frozenset()
 
 
 def admissions_of(
-    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, facts: Sequence[QueryFacts]
+    prepared: Prepared, spec: PipelineSpec, directory: RunRecords, facts: Sequence[QueryFacts]
 ) -> list[Admission]:
     """What opens the new input of sources before a batch of the queries of these facts takes it."""
     return [
@@ -59,7 +59,7 @@ def admissions_of(
             prepared.session.spark,
             source.options,
             prepared.builder.context(source),
-            partial(read_by_all, folder, source.name, facts),
+            partial(read_by_all, directory, source.name, facts),
         )
         for source in spec.sources
         if source.name in prepared.builder.frames
@@ -82,13 +82,13 @@ def hindrance(admissions: Iterable[Admission]) -> Problem | None:
 
 
 def watches_of(
-    prepared: Prepared, spec: PipelineSpec, folder: RunFolder, facts: Sequence[QueryFacts]
+    prepared: Prepared, spec: PipelineSpec, directory: RunRecords, facts: Sequence[QueryFacts]
 ) -> list[SourceTask]:
     """What looks after that which the sources read, while the queries of these facts run."""
 
     def reader(query: QueryFacts, source: str) -> Reader:
         most = most_partitions(query, source, facts)
-        return Reader(query.sink, folder.checkpoint(query.sink), (), query.inputs, most)
+        return Reader(query.sink, directory.checkpoint(query.sink), (), query.inputs, most)
 
     return [
         side.watch(
@@ -102,13 +102,13 @@ def watches_of(
     ]
 
 
-def _sink_tasks(prepared: Prepared, spec: PipelineSpec, folder: RunFolder, patience: float) -> list[Task]:
+def _sink_tasks(prepared: Prepared, spec: PipelineSpec, directory: RunRecords, patience: float) -> list[Task]:
     return [
         side.upkeep(
             prepared.session.spark,
             sink.options,
             prepared.builder.context(sink),
-            checkpoint=folder.checkpoint(sink.name),
+            checkpoint=directory.checkpoint(sink.name),
             patience=patience,
         )
         for sink in spec.sinks

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headwater.checkpoint import checkpoints_in
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.errors import PipelineError, Place, Problem
 from headwater.errors.catalogue.testing import (
@@ -23,6 +22,7 @@ from headwater.errors.catalogue.testing import (
     TEST_STUCK,
     TEST_UNKNOWN_NAME,
 )
+from headwater.run_directory import RunDirectory
 from headwater.scripted.query import EventTime, Ran, ScriptedQuery, Stuck, next_watermark, uncommit
 from headwater.scripted.streams import ScriptedStream, frame_of
 from headwater.scripted.subjects import Held, Read, Subject
@@ -239,7 +239,7 @@ class ScriptedQueries:
         shutil.rmtree(self.environment.folder, ignore_errors=True)
 
     def checkpoint(self, sink: str) -> Path:
-        return checkpoints_in(self.environment.folder) / sink
+        return RunDirectory(self.environment.folder).checkpoint(sink)
 
     def real_folder(self, sink: str) -> Path | None:
         """Where a sink that is kept as declared writes."""

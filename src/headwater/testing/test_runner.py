@@ -21,6 +21,7 @@ from headwater.engine.session import PipelineSession, open_session
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.errors.catalogue.testing import TEST_BAD_TIME
+from headwater.run_directory import RunDirectory
 from headwater.scripted.pipelines import PipelineSubject
 from headwater.scripted.subjects import FunctionSubject, Subject, has_session, in_utc
 from headwater.scripted.subjects import Read as ReadBack
@@ -66,7 +67,7 @@ class TestRunner:
 
     @property
     def logs(self) -> Path:
-        return self._root / "logs"
+        return RunDirectory(self._root).logs
 
     def play(self, test: Test, said: Callable[[StepTrace], None] = lambda trace: None) -> TestResult:
         """One test from start to end; what keeps it from running stands in the result."""
@@ -125,7 +126,7 @@ class TestRunner:
             )
         # Nothing of a test belongs into the run folder of the pipeline.
         own = spec.model_copy(update={"folder": self.new_folder()})
-        subject = PipelineSubject(session, own, self.logs / "spark.log")
+        subject = PipelineSubject(session, own, RunDirectory(self._root).spark_log)
         self._subjects[file] = Known(key, subject)
         return subject
 

@@ -9,10 +9,10 @@ import pytest
 from headwater.api.quarantine import replay
 from headwater.checkpoint import Read
 from headwater.connectors.decoding.executors import KNOWN, UNKNOWN, Decided
-from headwater.connectors.decoding.options import decisions
 from headwater.errors import PipelineError
 from headwater.quarantine import Quarantine
 from headwater.quarantine.reading import Unread
+from headwater.run_directory import RunDirectory
 from tests.pipelines import write
 from tests.quarantines import commit, row
 
@@ -27,8 +27,8 @@ sinks: {out: {reads: orders, connector: files, path: out, format: json}}
 def test_the_registry_is_asked_again_only_for_rows_that_are_fed_while_nothing_runs(tmp_path: Path) -> None:
     file = write(tmp_path, PIPELINE)
     folder = tmp_path / ".headwater"
-    commit(Quarantine("orders", folder / "quarantine" / "orders"), 0, [row(1), row(2)])
-    decided = Decided(str(decisions(folder, "orders") / "value"))
+    commit(Quarantine(RunDirectory(folder).quarantine("orders")), 0, [row(1), row(2)])
+    decided = Decided(str(RunDirectory(folder).source("orders").registry / "value"))
     decided.decide(5, UNKNOWN)
     decided.decide(6, KNOWN)
     replay(file, "orders", dry=True)
@@ -74,7 +74,7 @@ sinks:
 )
 def test_rows_that_no_query_would_read_are_not_fed(tmp_path: Path, name: str, why: str) -> None:
     file = write(tmp_path, TABLES.replace("TABLE", ""))
-    quarantine = Quarantine(name, tmp_path / ".headwater/quarantine" / name)
+    quarantine = Quarantine(RunDirectory(tmp_path / ".headwater").quarantine(name))
     commit(quarantine, 0, [row(1)])
     if not why:
         assert replay(file, name).rows == 1
@@ -88,7 +88,7 @@ def test_rows_that_no_query_would_read_are_not_fed(tmp_path: Path, name: str, wh
 
 def test_rows_are_fed_where_only_spark_knows_what_a_table_reads(tmp_path: Path) -> None:
     file = write(tmp_path, TABLES.replace("TABLE", "unread: SELECT FROM WHERE"))
-    commit(Quarantine("alone", tmp_path / ".headwater/quarantine/alone"), 0, [row(1)])
+    commit(Quarantine(RunDirectory(tmp_path / ".headwater").quarantine("alone")), 0, [row(1)])
     assert replay(file, "alone").rows == 1
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from headwater.checkpoint import Read
-from headwater.runtime.run_folder import RunFolder
+from headwater.runtime.records import RunRecords
 from tests.checkpoints import handed_out, stopped
 
 
 def test_only_committed_batches_count(tmp_path: Path) -> None:
     stopped(tmp_path, "out", {"orders": {"t": {"0": 11}}}, planned=[{"t": {"0": 20}}])
-    folder = RunFolder(tmp_path)
+    folder = RunRecords(tmp_path)
     assert folder.committed("out") == {"orders": Read(({"t": {"0": 11}},))}
     assert folder.planned("out") == {"orders": Read(({"t": {"0": 20}},))}
 
@@ -23,7 +23,7 @@ def test_files_are_those_up_to_the_committed_batch(tmp_path: Path) -> None:
     inputs = {"orders": {"logOffset": 1}, "orders.again": None, "clicks": 7}
     stopped(tmp_path, "out", inputs)
     handed_out(tmp_path, "out", 0, ["file:///in/a%20b.json"], ["file:///in/c.json"], ["file:///in/d.json"])
-    assert RunFolder(tmp_path).committed("out") == {
+    assert RunRecords(tmp_path).committed("out") == {
         "orders": Read((), frozenset({"/in/a b.json", "/in/c.json"})),
         "orders.again": Read(),
         "clicks": Read((7,)),
@@ -33,11 +33,11 @@ def test_files_are_those_up_to_the_committed_batch(tmp_path: Path) -> None:
 def test_a_query_that_has_committed_nothing_has_read_nothing(tmp_path: Path) -> None:
     stopped(tmp_path, "out", {"orders": {"t": {"0": 11}}})
     (tmp_path / "checkpoints/out/commits/0").unlink()
-    assert RunFolder(tmp_path).committed("out") == {"orders": Read()}
+    assert RunRecords(tmp_path).committed("out") == {"orders": Read()}
 
 
 def test_what_can_t_be_told(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
+    folder = RunRecords(tmp_path)
     assert (folder.committed("out"), folder.has_begun("out")) == (None, False)
     stopped(tmp_path, "out", {"orders": {"t": {"0": 11}}}, planned=[5, 6])
     assert folder.has_begun("out")

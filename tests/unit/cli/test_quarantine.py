@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.quarantine import Quarantine
+from headwater.run_directory import RunDirectory
 from tests.checkpoints import stopped
 from tests.quarantines import commit, row
 from tests.unit.cli.conftest import Headwater
@@ -35,7 +36,7 @@ def file(tmp_path: Path) -> Path:
     """A pipeline that has set three rows aside."""
     file = tmp_path / "orders.yml"
     file.write_text(PIPELINE.replace("TRIGGER", "once"))
-    quarantine = Quarantine("orders", tmp_path / ".headwater/quarantine/orders")
+    quarantine = Quarantine(RunDirectory(tmp_path / ".headwater").quarantine("orders"))
     commit(
         quarantine, 0, [row(1, b"nonsense"), row(2, b"\xff", "too large"), row(3, b"a" * 300, detail="why")]
     )
@@ -84,7 +85,7 @@ def test_mended_rows(file: Path, headwater: Headwater) -> None:
     mended.write_text(json.dumps(rows[0]) + "\n" + json.dumps({"id": "nobody", "text": "x"}) + "\n")
     code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
     assert (code, beside) == (1, "No row nobody waits; it was not fed.\n")
-    (fed,) = Quarantine("orders", file.parent / ".headwater/quarantine/orders").fed()
+    (fed,) = Quarantine(RunDirectory(file.parent / ".headwater").quarantine("orders")).fed()
     assert (fed.value, fed.offset) == (b'{"id": 1}', 1)
     mended.write_text("no json\n")
     code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
@@ -95,7 +96,7 @@ def test_mended_rows(file: Path, headwater: Headwater) -> None:
 
 
 def test_what_was_written_out_can_be_fed_as_it_is(file: Path, headwater: Headwater) -> None:
-    quarantine = Quarantine("orders", file.parent / ".headwater/quarantine/orders")
+    quarantine = Quarantine(RunDirectory(file.parent / ".headwater").quarantine("orders"))
     commit(quarantine, 1, [row(4, None, "unreadable file"), row(5, b"\x00\xfe")])
     mended = file.parent / "mended.jsonl"
     headwater("quarantine", "export", file, "orders", "--to", mended)
@@ -153,7 +154,7 @@ def test_rows_can_t_be_written_into_a_folder_that_is_not_there(file: Path, headw
 
 
 def test_a_row_can_do_nothing_to_the_terminal(file: Path, headwater: Headwater) -> None:
-    quarantine = Quarantine("orders", file.parent / ".headwater/quarantine/orders")
+    quarantine = Quarantine(RunDirectory(file.parent / ".headwater").quarantine("orders"))
     bad = row(9, "\x1b[2J\a\u202eé\r\n".encode(), "wrong type", detail="\x1b]0;x\a", topic="t\x9b")
     commit(quarantine, 1, [bad])
     assert headwater("quarantine", "show", file, "orders", "--id", bad.id).out.splitlines() == [

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.engine.static_sources import StaticSources
+from headwater.run_directory import RunDirectory
 from headwater.spark.errors import SparkSaid
 from headwater.values import Secret
 from tests.unit.specs import ROOT, spec_of
@@ -52,7 +53,7 @@ class Rows:
 
 def statics(place: str = "s3a://bucket") -> tuple[StaticSources, dict[str, Rows]]:
     spec = spec_of(SOURCES.replace("PLACE", place))
-    found = StaticSources(ROOT, ROOT / ".headwater")
+    found = StaticSources(ROOT, RunDirectory(ROOT / ".headwater"))
     rows = {source.name: Rows() for source in spec.sources[:2]}
     for source in spec.sources[:2]:
         found.add(source, rows[source.name])

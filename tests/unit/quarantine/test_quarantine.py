@@ -13,12 +13,13 @@ import pytest
 from headwater.errors import CheckpointError
 from headwater.quarantine import Mended, Quarantine, SetAside, feed, quarantines
 from headwater.quarantine.feeding import SCHEMA
+from headwater.run_directory import RunDirectory
 from tests.quarantines import commit, row
 
 
 @pytest.fixture
 def quarantine(tmp_path: Path) -> Quarantine:
-    return Quarantine("orders", tmp_path / "quarantine" / "orders")
+    return Quarantine(RunDirectory(tmp_path).quarantine("orders"))
 
 
 def test_rows_are_those_of_the_log(quarantine: Quarantine) -> None:
@@ -26,10 +27,11 @@ def test_rows_are_those_of_the_log(quarantine: Quarantine) -> None:
     commit(quarantine, 1, [row(3, b"\xff")])
     # A batch that was not committed leaves files that nobody may read.
     pyarrow.parquet.write_table(
-        pyarrow.Table.from_pylist([row(9).record()], SCHEMA), quarantine.folder / "rows/part-9.parquet"
+        pyarrow.Table.from_pylist([row(9).record()], SCHEMA),
+        quarantine.directory.rows / "part-9.parquet",
     )
     assert list(quarantine.rows()) == [row(1), row(2, None), row(3, b"\xff")]
-    assert [each.name for each in quarantines(quarantine.folder.parent.parent)] == ["orders"]
+    assert [each.name for each in quarantines(quarantine.directory.path.parent.parent)] == ["orders"]
 
 
 def test_each_row_is_fed_once_for_each_time_it_was_set_aside(quarantine: Quarantine) -> None:
@@ -84,7 +86,7 @@ def test_a_row_as_json() -> None:
 
 def test_a_file_that_can_t_be_read_is_named(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1)])
-    (quarantine.folder / "rows/part-0.parquet").write_bytes(b"nonsense")
+    (quarantine.directory.rows / "part-0.parquet").write_bytes(b"nonsense")
     with pytest.raises(CheckpointError) as refused:
         list(quarantine.rows())
     assert [problem.code for problem in refused.value.problems] == ["HW-QUARANTINE-UNREADABLE"]

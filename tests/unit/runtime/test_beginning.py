@@ -9,8 +9,8 @@ import pytest
 
 from headwater.errors import CheckpointError
 from headwater.plan import QueryFacts
+from headwater.runtime.records import RunRecords
 from headwater.runtime.resume import begin_anew
-from headwater.runtime.run_folder import RunFolder
 from headwater.spec import SinkSpec
 from tests.unit.specs import spec_of
 
@@ -38,8 +38,8 @@ def sink_of(connector: str) -> SinkSpec:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> RunFolder:
-    folder = RunFolder(tmp_path)
+def folder(tmp_path: Path) -> RunRecords:
+    folder = RunRecords(tmp_path)
     for name in ("metadata", "offsets/0", "offsets/1", "commits/0", "commits/.0.crc", "state/0/0/1.delta"):
         file = folder.checkpoint("out") / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -47,12 +47,12 @@ def folder(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def left(folder: RunFolder) -> list[str]:
+def left(folder: RunRecords) -> list[str]:
     checkpoint = folder.checkpoint("out")
     return sorted(str(file.relative_to(checkpoint)) for file in checkpoint.rglob("*"))
 
 
-def test_only_the_id_of_the_query_stays(folder: RunFolder) -> None:
+def test_only_the_id_of_the_query_stays(folder: RunRecords) -> None:
     folder.store_facts(FACTS)
     said = begin_anew(folder, sink_of("memory"))
     assert left(folder) == ["metadata"]
@@ -61,17 +61,17 @@ def test_only_the_id_of_the_query_stays(folder: RunFolder) -> None:
 
 
 def test_a_first_start_says_nothing(tmp_path: Path) -> None:
-    assert begin_anew(RunFolder(tmp_path), sink_of("memory")) == ""
+    assert begin_anew(RunRecords(tmp_path), sink_of("memory")) == ""
 
 
-def test_other_sinks_keep_their_checkpoint(folder: RunFolder) -> None:
+def test_other_sinks_keep_their_checkpoint(folder: RunRecords) -> None:
     folder.store_facts(replace(FACTS, connector="console"))
     before = left(folder)
     assert begin_anew(folder, sink_of("console")) == ""
     assert left(folder) == before
 
 
-def test_a_checkpoint_of_unknown_origin_stays(folder: RunFolder) -> None:
+def test_a_checkpoint_of_unknown_origin_stays(folder: RunRecords) -> None:
     before = left(folder)
     with pytest.raises(CheckpointError) as caught:
         begin_anew(folder, sink_of("memory"))

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.errors import CheckpointError
 from headwater.quarantine import Quarantine, feed
+from headwater.runtime.records import RunRecords
 from headwater.runtime.resume import take_in
-from headwater.runtime.run_folder import RunFolder
 from tests.checkpoints import facts_of, stopped
 from tests.quarantines import commit, row
 
@@ -17,16 +17,16 @@ from tests.quarantines import commit, row
 @pytest.mark.parametrize("there", [False, True])
 def test_rows_that_are_gone_and_rows_that_are_left_are_told_apart(tmp_path: Path, there: bool) -> None:
     stopped(tmp_path, "out", {"orders": {"logOffset": 0}, "paid.again": {"logOffset": 0}})
-    quarantine = Quarantine("paid", tmp_path / "quarantine/paid")
+    quarantine = Quarantine(RunRecords(tmp_path).quarantine("paid"))
     commit(quarantine, 0, [row(1)])
     if there:
         feed(quarantine, lambda each: True)
     with pytest.raises(CheckpointError) as refused:
-        take_in(RunFolder(tmp_path), facts_of("out", "orders"))
+        take_in(RunRecords(tmp_path), facts_of("out", "orders"))
     (problem,) = refused.value.problems
     named = {"sink": "out", "source": "paid"}
     if there:
         assert (problem.code, problem.params) == ("HW-FED-AGAIN-LEFT", named)
     else:
         assert problem.code == "HW-FED-AGAIN-GONE"
-        assert problem.params == {**named, "folder": str(quarantine.folder / "again")}
+        assert problem.params == {**named, "folder": str(quarantine.directory.replay)}

@@ -73,7 +73,7 @@ def test_a_query_that_must_not_start_is_told_before_another_writes(tmp_path: Pat
         it.start(MagicMock(), PHASES, lambda: None)
     assert it.steps == ["a is ready", "bad is ready"]
     # Facts are those of the last start, and this was none.
-    folder: Any = it.folder
+    folder: Any = it.directory
     folder.store_facts.assert_not_called()
     source: Any = it.sources[0]
     source.close.assert_called_once_with()

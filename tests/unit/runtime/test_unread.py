@@ -14,6 +14,7 @@ from headwater.errors import CheckpointError
 from headwater.plan import Graph
 from headwater.plan.quarantine import verdicts_of
 from headwater.quarantine import Quarantine, SetAside
+from headwater.run_directory import RunDirectory
 from tests.checkpoints import handed_out, stopped
 from tests.quarantines import commit, row
 from tests.unit.specs import spec_of
@@ -58,7 +59,7 @@ def fed(folder: Path) -> Replay:
 
 
 def set_aside(folder: Path, *rows: Any, name: str = "orders", batch: int = 0) -> Quarantine:
-    quarantine = Quarantine(name, folder / "quarantine" / name)
+    quarantine = Quarantine(RunDirectory(folder).quarantine(name))
     commit(quarantine, batch, list(rows))
     return quarantine
 
@@ -95,7 +96,7 @@ def test_what_was_fed_before_and_came_back_waits_for_all(folder: Path, fed: Repl
     quarantine = set_aside(folder, row(1), row(2))
     stopped(folder, "out", kafka(5))
     assert fed(ids=(row(1).id,)).rows == 1
-    (file,) = (quarantine.folder / "again").glob("*.parquet")
+    (file,) = (quarantine.directory.replay).glob("*.parquet")
     # The quarantine has read it again and found it bad again; the sink has not read it yet.
     set_aside(folder, row(1), batch=1)
     assert told(fed()) == (1, 1, 1, ("out",))
@@ -163,7 +164,7 @@ def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, fed: Repl
     mended = folder.parent / "mended.jsonl"
     mended.write_text(json.dumps({"id": row(0, b'{"id":0}', **OF_TABLE).id, "text": '{"id": -1}'}))
     assert fed("paid", mended=mended).rows == 1
-    (file,) = (quarantine.folder / "again").glob("*.parquet")
+    (file,) = (quarantine.directory.replay).glob("*.parquet")
     again = {**kafka(100), "paid.again": {"logOffset": 0}}
     stopped(folder, "quarantine.paid", again)
     handed_out(folder, "quarantine.paid", 1, [file.as_uri()])
@@ -184,7 +185,7 @@ def test_what_can_t_be_told_is_refused(folder: Path, fed: Replay, gone: str) -> 
         fed()
     (problem,) = refused.value.problems
     assert (problem.code, problem.params["sink"]) == ("HW-REPLAY-PLACE-UNKNOWN", "out")
-    assert not (quarantine.folder / "again").exists()
+    assert not (quarantine.directory.replay).exists()
 
 
 def test_a_table_whose_quarantine_left_no_facts_is_refused(folder: Path, fed: Replay) -> None:

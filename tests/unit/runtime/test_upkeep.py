@@ -7,7 +7,7 @@ from typing import cast
 
 from headwater.checkpoint import Read
 from headwater.plan import QueryFacts
-from headwater.runtime.run_folder import RunFolder
+from headwater.runtime.records import RunRecords
 from headwater.runtime.tasks import read_by_all
 
 COMMITTED = {
@@ -18,7 +18,7 @@ COMMITTED = {
 
 
 def read(*queries: str, source: str = "s") -> frozenset[str]:
-    folder = cast(RunFolder, SimpleNamespace(committed=COMMITTED.get))
+    folder = cast(RunRecords, SimpleNamespace(committed=COMMITTED.get))
     facts = [cast(QueryFacts, SimpleNamespace(sink=each, inputs=("s",))) for each in queries]
     return read_by_all(folder, source, facts)
 

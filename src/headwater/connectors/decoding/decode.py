@@ -21,7 +21,7 @@ from pyspark.sql.functions import col, expr, udf
 from headwater.connectors.contract import DETAIL, REASON, ROW, Context, Reason
 from headwater.connectors.decoding import executors
 from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Text, Verdict, text
-from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry, decisions
+from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry
 from headwater.connectors.decoding.schemas import avro_text, descriptor_bytes
 from headwater.connectors.options import hidden, revealed
 from headwater.errors import PipelineError, Place
@@ -175,7 +175,7 @@ def _settings(decoding: Decoding) -> dict[str, str]:
 def _decisions(raw: DataFrame, bytes_: str, context: Context) -> Path | None:
     """Where all queries find which numbers of schemas are known; None where workers can't see the folder."""
     is_local = str(raw.sparkSession.sparkContext.master).startswith("local")
-    return decisions(context.folder, context.name) / bytes_ if is_local and not context.batch else None
+    return context.directory.registry / bytes_ if is_local and not context.batch else None
 
 
 def _function(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -23,6 +22,7 @@ from headwater.connectors.decoding.schemas import avro_columns, protobuf_columns
 from headwater.connectors.options import Password, SchemaField, read_schema
 from headwater.errors import Problem
 from headwater.errors.catalogue.connectors import REGISTRY_GONE
+from headwater.run_directory import SourceDirectory
 from headwater.spec import Schema, SinkSpec
 from headwater.spec.paths import ProjectPath
 from headwater.spec.schema import Column, quoted
@@ -310,7 +310,7 @@ class Decoded(Decoding):
             yield Column(new, MESSAGE_COLUMNS[name])
 
 
-# Which numbers of schemas a source has found known or unknown: notes in the run folder.
+# Which numbers of schemas a source has found known or unknown: notes in the run directory.
 
 
 _REGISTRY = re.compile(rf"{REGISTRY_GONE.code}\t(\S+)\t([^\n]*)")
@@ -326,13 +326,8 @@ def registry_failure(message: str, sink: SinkSpec) -> Problem | None:
     return REGISTRY_GONE.at(sink.position, **params)
 
 
-def decisions(folder: Path, source: str) -> Path:
-    """Where the run folder has the notes of a source."""
-    return folder / "registry" / source
-
-
-def ask_again(folder: Path, source: str) -> None:
+def ask_again(directory: SourceDirectory) -> None:
     """Forget which numbers were unknown, so that the registry is asked for them once more."""
-    for note in decisions(folder, source).glob("*/[0-9]*"):
+    for note in directory.registry.glob("*/[0-9]*"):
         if note.read_text("utf-8") == UNKNOWN:
             note.unlink()

@@ -17,6 +17,7 @@ from headwater.connectors.files.folders import is_hidden
 from headwater.connectors.files.validity import address_of
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.files import FILES_NEVER_TAKEN, FILES_NOT_LOOKED_AT
+from headwater.run_directory import may_be_admitted
 from headwater.spec.paths import local_matches, matches_name, plain_path
 
 # Which files of a path were admitted and which rejected, and the list of it that Spark reads.
@@ -36,15 +37,12 @@ _BLOCK = 32 << 20
 _PLACE = "place"
 
 
-def folder_of(run_folder: Path, source: str, number: int) -> Path:
-    """Where the record of one path of a source is kept."""
-    return run_folder / "admitted" / source / str(number)
-
-
 def place_of(read: str) -> str:
     """What a query really reads: the path that an admission is about, or what was given."""
     try:
-        return (Path(plain_path(read)) / _PLACE).read_text(encoding="utf-8") if "/admitted/" in read else read
+        return (
+            (Path(plain_path(read)) / _PLACE).read_text(encoding="utf-8") if may_be_admitted(read) else read
+        )
     except (FileNotFoundError, NotADirectoryError):
         return read
 

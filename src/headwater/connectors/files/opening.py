@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from headwater.checkpoint import LocalStore
 from headwater.checkpoint.edits import change_files, uncommitted
 from headwater.connectors.contract import Context, Moment, Reader
-from headwater.connectors.files.admission import folder_of, rejected_files
+from headwater.connectors.files.admission import rejected_files
 from headwater.connectors.files.validity import REJECTED, address_of
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.files import (
@@ -170,7 +170,7 @@ class PlannedFiles:
 
     def __init__(self, context: Context, paths: int, readers: Iterable[Reader], *, admitted: bool) -> None:
         self._context = context
-        self._folders = [folder_of(context.folder, context.name, number) for number in range(paths)]
+        self._folders = [context.directory.admitted(number) for number in range(paths)]
         self._readers = {reader.query: reader for reader in readers}
         self._admitted = admitted
 

@@ -193,7 +193,7 @@ def struct_of(schema: StructType | str) -> StructType:
 
 def _inferred(spark: SparkSession, options: FilesSource, context: Context) -> StructType:
     """The schema worked out at the first start; every later start reads the stored one."""
-    stored = context.folder / "schemas" / f"{context.name}.json"
+    stored = context.directory.schema
     if stored.exists():
         try:
             return StructType.fromJson(json.loads(stored.read_text(encoding="utf-8"))["schema"])

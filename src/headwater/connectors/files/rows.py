@@ -123,7 +123,7 @@ def read_static(
             spark,
             load,
             settings,
-            context.folder / "static" / context.name / str(number),
+            context.directory.snapshots / str(number),
             refresh=refresh,
             cache=cache,
             empty_if_missing=is_pattern(in_project(path, context.root)),

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
 from headwater.connectors.contract import METADATA, Context
-from headwater.connectors.files.admission import Admission, Admissions, Finished, Record, folder_of
+from headwater.connectors.files.admission import Admission, Admissions, Finished, Record
 from headwater.connectors.files.bad_rows import BINARY, admits, has_texts, required
 from headwater.connectors.files.folders import FILE_FIELDS, PATH, Folders, encoded
 from headwater.connectors.files.opening import Opened
@@ -87,7 +87,7 @@ class JudgedFiles:
         inside = self._inside(self._folders(path))
         opened = Opened(self.spark, self.context.name, self.options.format, inside, settings)
         pattern = as_glob(path, self.context.root)
-        record = Record(folder_of(self.context.folder, self.context.name, number), pattern)
+        record = Record(self.context.directory.admitted(number), pattern)
         record.begin()
         only = {key.lower(): value for key, value in self._settings.items()}.get(_CHOOSES, "")
         return Admission(
@@ -202,7 +202,7 @@ class JudgedFiles:
         return folder if folder.is_dir() else None
 
     def _admitted_folder(self, number: int) -> Path:
-        folder = folder_of(self.context.folder, self.context.name, number)
+        folder = self.context.directory.admitted(number)
         if is_pattern(str(folder)):
             place, name = self.context.at("bad_rows"), self.context.name
             raise PipelineError(FILES_ADMITTED.at(place, name=name, folder=str(folder)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from headwater.connectors.contract import Context
@@ -31,7 +30,7 @@ _VERSION = 1
 
 def noted_start(context: Context, start: str) -> dict[Partition, int]:
     """What was noted for the same `start`; nothing where every query has begun since."""
-    file = note_of(context)
+    file = context.directory.start_note
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
         if record["version"] != _VERSION:
@@ -53,12 +52,7 @@ def note_start(context: Context, start: str, offsets: Mapping[Partition, int]) -
     for (topic, partition), offset in offsets.items():
         by_topic.setdefault(topic, {})[str(partition)] = offset
     record = {"version": _VERSION, "start": start, "offsets": by_topic}
-    context.keep(note_of(context), json.dumps(record) + "\n")
-
-
-def note_of(context: Context) -> Path:
-    """The file of the note."""
-    return context.folder / "kafka" / "starts" / f"{context.name}.json"
+    context.keep(context.directory.start_note, json.dumps(record) + "\n")
 
 
 _LOGIN = (

@@ -26,7 +26,7 @@ from headwater.checkpoint.file_logs import content
 from headwater.connectors.contract import Context, Ended, Moment, Reader
 from headwater.connectors.kafka.cluster import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
 from headwater.connectors.kafka.source_options import KafkaSource
-from headwater.connectors.kafka.start import broker_problem, note_of
+from headwater.connectors.kafka.start import broker_problem
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.errors.catalogue import kafka
 
@@ -43,27 +43,22 @@ _VERSION = 1
 class Known:
     """The ids of the topics whose offsets a query's checkpoint holds."""
 
-    folder: Path
+    file: Path
     query: str
     source: str
-
-    @property
-    def _file(self) -> str:
-        return f"{self.query}.json"
 
     def read(self) -> dict[str, str]:
         return dict(self._all().get(self.source, {}))
 
     def write(self, ids: Mapping[str, str]) -> None:
         if self.read() != ids:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.file.parent.mkdir(parents=True, exist_ok=True)
             text = json.dumps({"version": _VERSION, "sources": {**self._all(), self.source: dict(ids)}})
-            LocalStore(self.folder).replace(self._file, f"{text}\n".encode())
+            LocalStore(self.file.parent).replace(self.file.name, f"{text}\n".encode())
 
     def _all(self) -> dict[str, dict[str, str]]:
-        file = self.folder / self._file
         try:
-            record = json.loads(file.read_text(encoding="utf-8"))
+            record = json.loads(self.file.read_text(encoding="utf-8"))
             if record["version"] != _VERSION:
                 raise ValueError(f"it has version {record['version']}, and {_VERSION} is known")
             return {source: dict(ids) for source, ids in record["sources"].items()}
@@ -72,7 +67,7 @@ class Known:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
-                kafka.KAFKA_IDS_UNREADABLE.at(None, file=str(file), sink=self.query, says=_reason(error))
+                kafka.KAFKA_IDS_UNREADABLE.at(None, file=str(self.file), sink=self.query, says=_reason(error))
             ) from error
 
 
@@ -163,9 +158,9 @@ class TopicWatch:
         self._answered = True
         self._due = 0.0
         self._gone: set[tuple[str, str]] = set()
-        folder = context.folder / "kafka"
+        ids = context.directory.topic_ids
         self._queries = [
-            _Query(reader, Known(folder, reader.query, context.name), numbers)
+            _Query(reader, Known(ids(reader.query), reader.query, context.name), numbers)
             for reader in readers
             if (numbers := tuple(n for n, name in enumerate(reader.sources) if name == context.name))
         ]
@@ -229,7 +224,7 @@ class TopicWatch:
                 problems += self._losses(query, earliest)
             query.batches.clear()
         if all(query.begun() for query in self._queries):
-            note_of(self._context).unlink(missing_ok=True)
+            self._context.directory.start_note.unlink(missing_ok=True)
         if problems:
             raise CheckpointError.of(problems)
 

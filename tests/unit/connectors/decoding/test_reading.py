@@ -12,7 +12,8 @@ import pytest
 
 from headwater.connectors.decoding import executors
 from headwater.connectors.decoding.executors import KNOWN, UNKNOWN, Decided, RegistryFailed, RegistryFolder
-from headwater.connectors.decoding.options import ask_again, decisions
+from headwater.connectors.decoding.options import ask_again
+from headwater.run_directory import RunDirectory
 from tests.encoded import avro, numbered
 from tests.schema_registry import PASSWORD, USER, StandIn, schema_registry
 
@@ -34,7 +35,7 @@ def server(registry: StandIn) -> executors.RegistryServer:
 
 
 def test_the_first_answer_counts_for_every_query(tmp_path: Path) -> None:
-    folder = str(decisions(tmp_path, "birds") / "value")
+    folder = str(RunDirectory(tmp_path).source("birds").registry / "value")
     with schema_registry() as registry:
         query, quarantine = (
             executors.avro_by_number(server(registry), None, Decided(folder)) for _ in range(2)
@@ -43,7 +44,7 @@ def test_the_first_answer_counts_for_every_query(tmp_path: Path) -> None:
         registry.add(5, ONE)
         assert quarantine(numbered(5, RECORD)) == query(numbered(5, RECORD)) == BAD
         assert registry.asked == ["/schemas/ids/5"]
-        ask_again(tmp_path, "birds")
+        ask_again(RunDirectory(tmp_path).source("birds"))
         assert quarantine(numbered(5, RECORD)) == query(numbered(5, RECORD)) == GOOD
 
 

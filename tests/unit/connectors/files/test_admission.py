@@ -18,10 +18,10 @@ from headwater.connectors.files.admission import (
     Admission,
     Admissions,
     Record,
-    folder_of,
     place_of,
 )
 from headwater.errors import CheckpointError
+from headwater.run_directory import RunDirectory
 
 NOW = 1_700_000_000.0
 
@@ -40,7 +40,7 @@ class Shop:
     """A folder of files, of which those that begin with `bad` can't be opened."""
 
     def __init__(self, root: Path) -> None:
-        self.folder, self.kept = root / "in", root / "run" / "admitted" / "s" / "0"
+        self.folder, self.kept = root / "in", RunDirectory(root / "run").source("s").admitted(0)
         self.folder.mkdir(parents=True)
         self.clock, self.opened = Clock(), list[str]()
 
@@ -284,5 +284,5 @@ def test_changes_are_counted_and_the_last_call_does_nothing(shop: Shop) -> None:
 
 def test_the_place_of_an_admission_is_what_it_is_about(shop: Shop, tmp_path: Path) -> None:
     shop.admission()
-    assert place_of(str(folder_of(tmp_path / "run", "s", 0))) == str(shop.folder)
+    assert place_of(str(shop.kept)) == str(shop.folder)
     assert place_of(str(shop.folder)) == str(shop.folder)

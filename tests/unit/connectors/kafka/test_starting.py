@@ -15,13 +15,14 @@ from headwater.connectors.kafka import KafkaSource
 from headwater.connectors.kafka.cluster import BrokerError, Topic
 from headwater.connectors.kafka.start import broker_problem, settle
 from headwater.errors import PipelineError
+from headwater.run_directory import RunDirectory
 from headwater.values import BadRows
 
 AFTER = "2026-01-01 00:00:00"
 CONTEXT: dict[str, Any] = {
     "place": None,
     "root": Path("/project"),
-    "folder": Path("/project/.headwater"),
+    "directory": RunDirectory(Path("/project/.headwater")).source("clicks"),
     "load": lambda ref: print,
     "keep": lambda file, text: None,
     "at": lambda *key: None,
@@ -76,7 +77,7 @@ def test_latest_is_settled_once_for_all_queries(start: Any, offsets: dict[str, i
 
 def test_a_start_that_was_cut_off_is_gone_on_with(tmp_path: Path) -> None:
     kept: dict[Path, str] = {}
-    run = {**CONTEXT, "folder": tmp_path, "keep": kept.__setitem__}
+    run = {**CONTEXT, "directory": RunDirectory(tmp_path).source("clicks"), "keep": kept.__setitem__}
     first = settled({"time": AFTER, "none_after": "latest"}, of=run)
     ((file, text),) = kept.items()
     note = json.loads(text)
@@ -99,7 +100,7 @@ def test_a_note_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_text("{")
     with pytest.raises(PipelineError) as told:
-        settled("latest", of={**CONTEXT, "folder": tmp_path})
+        settled("latest", of={**CONTEXT, "directory": RunDirectory(tmp_path).source("clicks")})
     (problem,) = told.value.problems
     assert (problem.code, problem.params["file"]) == ("HW-KAFKA-START-UNREADABLE", str(file))
 
@@ -110,7 +111,7 @@ def test_the_beginning_stays_a_word() -> None:
 
 def test_where_rows_are_set_aside_it_is_settled_once_too(tmp_path: Path) -> None:
     """Else Kafka could delete, between two starts, what one query has dropped and the quarantine not seen."""
-    of = {**CONTEXT, "folder": tmp_path, "bad_rows": BadRows.QUARANTINE}
+    of = {**CONTEXT, "directory": RunDirectory(tmp_path).source("clicks"), "bad_rows": BadRows.QUARANTINE}
     of["keep"] = lambda file, text: (file.parent.mkdir(parents=True), file.write_text(text))
     first = settled("earliest", of=of)
     assert first == {"startingOffsets": {"clicks": {"0": 5, "1": 5}}}

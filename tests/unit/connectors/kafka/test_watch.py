@@ -16,6 +16,7 @@ from headwater.connectors.kafka import KafkaSource
 from headwater.connectors.kafka.cluster import SECONDS, BrokerError, Topic
 from headwater.connectors.kafka.watch import ANSWER_SECONDS, LOOK_SECONDS, TopicWatch
 from headwater.errors import CheckpointError, HeadwaterError, Problem
+from headwater.run_directory import RunDirectory
 
 
 @dataclass
@@ -60,7 +61,7 @@ class World:
             "clicks",
             None,
             folder,
-            folder / ".headwater",
+            RunDirectory(folder / ".headwater").source("clicks"),
             lambda ref: print,
             lambda file, text: None,
             at=lambda *key: None,

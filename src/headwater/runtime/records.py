@@ -1,16 +1,15 @@
-"""The run folder: everything a run keeps, and where."""
+"""What a run directory says of its queries: their facts, how far each has come, what a check found."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from headwater.checkpoint import Checkpoint, LocalStore, Read, checkpoints_in, committed, planned
+from headwater.checkpoint import Checkpoint, LocalStore, Read, committed, planned
 from headwater.checkpoint.edits import following_of
 from headwater.checks import Finding, Reached
 from headwater.connectors import sink_side
@@ -21,6 +20,7 @@ from headwater.plan import Graph, QueryFacts
 from headwater.plan.quarantine import quarantine_of, verdicts_of, with_quarantine
 from headwater.quarantine import Quarantine
 from headwater.quarantine.reading import Unread
+from headwater.run_directory import RunDirectory
 from headwater.spec import PipelineSpec, SinkSpec
 from headwater.values import scrub_within
 
@@ -29,54 +29,24 @@ UpTo = Callable[[Checkpoint, Sequence[str]], dict[str, Read] | None]
 
 
 @dataclass(frozen=True)
-class RunFolder:
-    """Paths inside a run folder.
-
-    .headwater/
-      pipeline.json          whose folder it is
-      checkpoints/<sink>/    Spark's record of steps, one per query
-      checkpoints/<sink>.lock
-      checkpoints.lock       which run uses the folder
-      backups/<sink>/        checkpoints from before Headwater changed them
-      quarantine/<name>/     rows that a source or table has set aside
-      facts/<sink>.json      what the query was at its last start
-      kafka/<sink>.json      the ids of the topics whose offsets the checkpoint holds
-      kafka/starts/<source>.json    what `latest` was, until every query of the source has begun
-      findings.json          what the check before the last start found
-      schemas/<source>.json  inferred at the first start
-      registry/<source>/     which numbers of schemas were known or unknown when they first came
-      admitted/<source>/     which files of a source could be opened, where that is tried first
-      static/<source>/       copies of a static source's files, while a run uses them
-      logs/                  the full text of what went wrong
-    """
-
-    path: Path
+class RunRecords(RunDirectory):
+    """A run directory with what its files say."""
 
     @classmethod
-    def of(cls, spec: PipelineSpec) -> RunFolder:
-        """The pipeline's run folder; refused when it belongs to another pipeline."""
-        folder = cls(spec.folder)
-        owner = folder._owner()
+    def of(cls, spec: PipelineSpec) -> RunRecords:
+        """The pipeline's run directory; refused when it belongs to another pipeline."""
+        directory = cls(spec.folder)
+        owner = directory._owner()
         if owner not in (None, spec.name):
-            raise CheckpointError(
-                running.OTHER_PIPELINE.at(spec.position, folder=str(folder.path), owner=owner, name=spec.name)
-            )
-        return folder
+            params = {"folder": str(directory.path), "owner": owner, "name": spec.name}
+            raise CheckpointError(running.OTHER_PIPELINE.at(spec.position, **params))
+        return directory
 
     def claim(self, spec: PipelineSpec) -> None:
-        """Make the folder and say whose it is."""
+        """Make the directory and say whose it is."""
         self.path.mkdir(parents=True, exist_ok=True)
         if self._owner() is None:
-            write_whole(
-                self.path / "pipeline.json", json.dumps({"version": VERSION, "name": spec.name}) + "\n"
-            )
-
-    def checkpoint(self, sink: str) -> Path:
-        return checkpoints_in(self.path) / sink
-
-    def backup(self, sink: str, at: datetime) -> Path:
-        """Where a checkpoint is kept from before Headwater changed it."""
-        return self.path / "backups" / sink / f"{at:%Y%m%dT%H%M%S%f}"
+            self.write(self.pipeline, json.dumps({"version": VERSION, "name": spec.name}) + "\n")
 
     def locked(self, spec: PipelineSpec) -> list[Path]:
         """What a run locks: each checkpoint, and all of them together.
@@ -84,16 +54,11 @@ class RunFolder:
         Sinks may have got other names since a run began that still goes on; without the last lock a start
         would meet it in what belongs to no sink.
         """
-        return [*(self.checkpoint(sink.name) for sink in spec.sinks), checkpoints_in(self.path)]
-
-    @property
-    def in_use(self) -> bool:
-        """Whether a run has its lock, or was killed and has left it behind."""
-        return (self.path / "checkpoints.lock").exists()
+        return [*(self.checkpoint(sink.name) for sink in spec.sinks), self.checkpoints]
 
     def stored_facts(self, sink: str) -> QueryFacts | None:
         """What the query was at its last start, if it ever started."""
-        file = self._facts(sink)
+        file = self.facts(sink)
         try:
             return QueryFacts.from_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -169,48 +134,29 @@ class RunFolder:
         return up_to(Checkpoint(LocalStore(checkpoint)), facts.inputs)
 
     def store_facts(self, facts: QueryFacts) -> None:
-        file = self._facts(facts.sink)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, facts.to_json())
+        self.write(self.facts(facts.sink), facts.to_json())
 
     def store_findings(self, run_id: str, findings: Iterable[Finding]) -> None:
         """Keep what the check before a start found; that of the start before is replaced."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         told = [finding.to_json() for finding in findings]
         record = {"version": VERSION, "at": at, "run_id": run_id, "findings": told}
-        write_whole(self.findings, json.dumps(scrub_within(record), indent=2) + "\n")
-
-    @property
-    def findings(self) -> Path:
-        return self.path / "findings.json"
-
-    def _facts(self, sink: str) -> Path:
-        return self.path / "facts" / f"{sink}.json"
+        self.write(self.findings, json.dumps(scrub_within(record), indent=2) + "\n")
 
     def _owner(self) -> str | None:
         try:
-            return str(json.loads((self.path / "pipeline.json").read_text(encoding="utf-8"))["name"])
+            return str(json.loads(self.pipeline.read_text(encoding="utf-8"))["name"])
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, OSError) as error:
-            file = str(self.path / "pipeline.json")
-            raise CheckpointError(running.FACTS_UNREADABLE.at(None, file=file, says=str(error))) from error
+            problem = running.FACTS_UNREADABLE.at(None, file=str(self.pipeline), says=str(error))
+            raise CheckpointError(problem) from error
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Write so that a reader sees the old text or the new one, never half of it."""
-    part = file.with_suffix(f".{os.getpid()}.part")
-    with part.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    part.replace(file)
+# How far the queries of a run directory have read what has set rows aside.
 
 
-# How far the queries of a run folder have read what has set rows aside.
-
-
-def unread_of(spec: PipelineSpec, folder: RunFolder, quarantine: Quarantine, file: str) -> Unread:
+def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine, file: str) -> Unread:
     """Which queries have yet to read a row; CheckpointError where that can't be told of a query.
 
     A query that never started is not among them, nor one that begins anew at each start: a rule speaks of
@@ -220,14 +166,14 @@ def unread_of(spec: PipelineSpec, folder: RunFolder, quarantine: Quarantine, fil
     graph, problems = Graph.of(whole), list[Problem]()
     readers = {}
     for sink in (
-        each for each in whole.sinks if _goes_on(folder, each) and _reads(graph, folder, each, name)
+        each for each in whole.sinks if _goes_on(directory, each) and _reads(graph, directory, each, name)
     ):
-        read = folder.committed(sink.name)
+        read = directory.committed(sink.name)
         if read is None:
             problems.append(REPLAY_PLACE_UNKNOWN.at(sink.position, sink=sink.name, name=name, file=file))
         else:
             readers[sink.name] = read
-    set_aside = folder.planned(quarantine_of(name))
+    set_aside = directory.planned(quarantine_of(name))
     if set_aside is None and readers and name in {table.name for table in spec.tables}:
         sink_name = quarantine_of(name)
         problems.append(REPLAY_PLACE_UNKNOWN.at(None, sink=sink_name, name=name, file=file))
@@ -236,23 +182,23 @@ def unread_of(spec: PipelineSpec, folder: RunFolder, quarantine: Quarantine, fil
     return Unread.of(quarantine, readers, set_aside or {})
 
 
-def redefined(spec: PipelineSpec, folder: RunFolder, name: str, sinks: tuple[str, ...]) -> bool:
+def redefined(spec: PipelineSpec, directory: RunRecords, name: str, sinks: tuple[str, ...]) -> bool:
     """Whether rows are set aside by something else than when one of these queries was last started."""
     now = verdicts_of(spec, Graph.of(spec), name).get(name)
-    stored = (folder.stored_facts(sink) for sink in sinks)
+    stored = (directory.stored_facts(sink) for sink in sinks)
     before = {facts.verdicts[name] for facts in stored if facts and name in facts.verdicts}
     return bool(before - {now})
 
 
-def _goes_on(folder: RunFolder, sink: SinkSpec) -> bool:
-    return not sink_side(sink.connector).in_process and folder.has_begun(sink.name)
+def _goes_on(directory: RunRecords, sink: SinkSpec) -> bool:
+    return not sink_side(sink.connector).in_process and directory.has_begun(sink.name)
 
 
-def _reads(graph: Graph, folder: RunFolder, sink: SinkSpec, name: str) -> bool:
+def _reads(graph: Graph, directory: RunRecords, sink: SinkSpec, name: str) -> bool:
     names = {each.lower(): each for each in graph.spec.names}
     needed = graph.upstream(names.get(sink.reads.lower(), sink.reads))
     if name in needed:
         return True
     # Of a table whose SQL can't be read without Spark only its sources are known, from the last start.
     known = all(graph.reads.get(each, ()) is not None for each in needed)
-    return not known and not set(graph.upstream(name)).isdisjoint(folder.committed(sink.name) or ())
+    return not known and not set(graph.upstream(name)).isdisjoint(directory.committed(sink.name) or ())

@@ -12,7 +12,7 @@ from headwater.checks import Finding, Reached, Severity
 from headwater.checks.changes import setting_kept
 from headwater.errors import Held
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.run_folder import RunFolder
+from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
 from headwater.values.secrets import Revealed
 from tests.unit.specs import spec_of
@@ -28,7 +28,7 @@ def pipeline(root: Path, sink: str = "out", connector: str = "noop") -> Pipeline
     return spec_of(PIPELINE % (sink, connector), root)
 
 
-def begun(folder: RunFolder) -> None:
+def begun(folder: RunRecords) -> None:
     conf = json.dumps({"conf": {"spark.sql.shuffle.partitions": "3"}})
     for name, text in (
         ("offsets/0", f"v1\n{conf}\n5"),
@@ -42,7 +42,7 @@ def begun(folder: RunFolder) -> None:
 
 def test_how_far_a_query_has_come(tmp_path: Path) -> None:
     spec = pipeline(tmp_path)
-    folder = RunFolder.of(spec)
+    folder = RunRecords.of(spec)
     assert folder.reached(spec) == {}
     begun(folder)
     settings = {"spark.sql.shuffle.partitions": "3", STATE_FORMAT: "1"}
@@ -50,7 +50,7 @@ def test_how_far_a_query_has_come(tmp_path: Path) -> None:
 
 
 def test_the_next_start_retries_the_batch_that_did_not_commit(tmp_path: Path) -> None:
-    folder = RunFolder.of(pipeline(tmp_path))
+    folder = RunRecords.of(pipeline(tmp_path))
     assert folder.last_batch("out") == -1
     begun(folder)
     assert folder.last_batch("out") == 0
@@ -63,14 +63,14 @@ def test_the_next_start_retries_the_batch_that_did_not_commit(tmp_path: Path) ->
 
 def test_what_begins_anew_has_come_nowhere(tmp_path: Path) -> None:
     spec = pipeline(tmp_path, connector="memory")
-    folder = RunFolder.of(spec)
+    folder = RunRecords.of(spec)
     begun(folder)
     assert folder.reached(spec) == {}
 
 
 def test_a_second_run_is_refused_though_its_sinks_have_other_names(tmp_path: Path) -> None:
     one, other = pipeline(tmp_path), pipeline(tmp_path, "renamed")
-    folder = RunFolder.of(one)
+    folder = RunRecords.of(one)
     first = RunLocks(folder.locked(one), "first")
     with pytest.raises(Held) as caught:
         RunLocks(folder.locked(other), "second")
@@ -86,7 +86,7 @@ def test_a_second_run_is_refused_though_its_sinks_have_other_names(tmp_path: Pat
 
 def test_what_the_check_before_the_last_start_found(tmp_path: Path) -> None:
     spec = pipeline(tmp_path)
-    folder = RunFolder.of(spec)
+    folder = RunRecords.of(spec)
     folder.claim(spec)
     problem = setting_kept.entry.at(None, sink="out", key="k", kept="1", wanted="2")
     folder.store_findings("first", [])
@@ -103,7 +103,7 @@ def test_no_secret_is_stored_with_a_finding(tmp_path: Path, monkeypatch: pytest.
     revealed.add("hunter2")
     monkeypatch.setattr("headwater.values.secrets._REVEALED", revealed)
     spec = pipeline(tmp_path)
-    folder = RunFolder.of(spec)
+    folder = RunRecords.of(spec)
     folder.claim(spec)
     problem = setting_kept.entry.at(None, sink="out", key="k", kept="hunter2", wanted="2")
     folder.store_findings("run", [Finding(problem, Severity.WARNING, "out")])
