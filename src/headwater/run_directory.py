@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from headwater.checkpoint import LocalStore, Store
+from headwater.checkpoint import Checkpoint, CheckpointState, LocalStore, Store
+from headwater.checkpoint.edits import following_of
 
 _PIPELINE = "pipeline.json"
 _CHECKPOINTS = "checkpoints"
@@ -139,6 +140,15 @@ class RunDirectory:
 
     def checkpoint(self, sink: str) -> Path:
         return self.checkpoints / sink
+
+    def state(self, sink: str, *, in_process: bool = False) -> CheckpointState:
+        """What the next start of a sink finds; what is `in_process` ended with the last run."""
+        if in_process:
+            return CheckpointState.RESET_AT_START
+        checkpoint, following = self.checkpoint(sink), following_of(self.checkpoint(sink))
+        # A crash may have come just when one checkpoint was to take the place of the other.
+        replaced = following.exists() and not checkpoint.exists()
+        return Checkpoint(LocalStore(following if replaced else checkpoint)).state
 
     @property
     def in_use(self) -> bool:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.checkpoint import Checkpoint, CommitEntry, LocalStore, SinkLog
+from headwater.checkpoint import Checkpoint, CheckpointState, CommitEntry, LocalStore, SinkLog
 
 STATE = "spark.sql.streaming.stateStore"
 SETTINGS = {
@@ -90,7 +90,7 @@ def test_two_batches_with_state(job: Job) -> None:
         job.feed(number)
         query = job.count()
     checkpoint = job.checkpoint
-    assert checkpoint.exists
+    assert checkpoint.state is CheckpointState.COMMITTED
     assert checkpoint.query_id == query.id
     assert checkpoint.unfinished is None
 

@@ -1,11 +1,12 @@
 """Reading a Spark checkpoint folder without Spark, and the lock beside it."""
 
-from headwater.checkpoint.edits import Alignment, align, alignment, begun
+from headwater.checkpoint.edits import Alignment, align, alignment
 from headwater.checkpoint.file_logs import SINK_LOG, SinkFile, SinkLog, SourceFile
 from headwater.checkpoint.lock import CheckpointLock, Clock, Owner, Place, Process, SystemClock
 from headwater.checkpoint.logs import (
     STATE_FORMAT,
     Checkpoint,
+    CheckpointState,
     CommitEntry,
     OffsetEntry,
     Read,
@@ -20,6 +21,7 @@ __all__ = [
     "Alignment",
     "Checkpoint",
     "CheckpointLock",
+    "CheckpointState",
     "Clock",
     "CommitEntry",
     "LocalStore",
@@ -35,7 +37,6 @@ __all__ = [
     "SystemClock",
     "align",
     "alignment",
-    "begun",
     "committed",
     "planned",
 ]

@@ -43,7 +43,7 @@ from headwater.checkpoint.file_logs import (
     source_files,
     text_field,
 )
-from headwater.checkpoint.logs import Checkpoint
+from headwater.checkpoint.logs import Checkpoint, CheckpointState
 from headwater.checkpoint.store import LocalStore, Store, sync_folder
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue import running as catalogue
@@ -76,36 +76,26 @@ class Alignment:
 
 def alignment(store: Store, *, continuous: bool) -> Alignment:
     """What a start with a continuous trigger, or with another one, needs; nothing is changed."""
-    planned, done = _ids(store, "offsets"), _ids(store, "commits")
+    planned, done, checkpoint = _ids(store, "offsets"), _ids(store, "commits"), Checkpoint(store)
     if not planned:
         return Alignment()
     newest_done = done[-1] if done else -1
     ahead = tuple(batch for batch in reversed(planned) if batch > newest_done)
     if continuous:
-        if newest_done < 0 and begun(store):
+        if checkpoint.state is CheckpointState.PLANNED:
             raise CheckpointError(FIRST_BATCH_OPEN.at(batch=planned[-1], checkpoint=store.locate("")))
         _refuse_damaged(store, newest_done)
-        routine = all(_line(store, batch) is None for batch in ahead)
+        routine = all(checkpoint.settings_line(batch) is None for batch in ahead)
         return Alignment(cut=ahead, routine=routine)
-    if _line(store, planned[-1]) is not None:
+    if checkpoint.settings_line(planned[-1]) is not None:
         return Alignment()
     if newest_done < 0:
         return Alignment(cut=ahead)
     _refuse_damaged(store, newest_done)
-    if _line(store, newest_done) is not None:
+    if checkpoint.settings_line(newest_done) is not None:
         return Alignment(cut=ahead)
-    kept = (_line(store, batch) for batch in reversed(planned) if batch < newest_done)
+    kept = (checkpoint.settings_line(batch) for batch in reversed(planned) if batch < newest_done)
     return Alignment(ahead, newest_done, next((line for line in kept if line is not None), None))
-
-
-def begun(store: Store) -> bool:
-    """Whether a start goes on from what is here, and not from where its sources are told to begin.
-
-    A batch that is planned is run again, from the start that its sources have noted; nobody has noted where
-    epochs began of which none was committed.
-    """
-    planned = _ids(store, "offsets")
-    return bool(_ids(store, "commits")) or (bool(planned) and _line(store, planned[-1]) is not None)
 
 
 def align(store: Store, needed: Alignment, backup: Path | None, make_line: Callable[[], str]) -> None:
@@ -149,16 +139,6 @@ def _files(batch: int) -> tuple[str, str]:
 
 def _ids(store: Store, folder: str) -> list[int]:
     return sorted(int(name) for name in listed(store, folder) if NUMBER.fullmatch(name))
-
-
-def _line(store: Store, batch: int) -> str | None:
-    """The line of settings of a planned batch; None for an epoch."""
-    data = content(store, f"offsets/{batch}")
-    try:
-        lines = lines_of(data) if data is not None else []
-    except DamagedFileError:
-        return None  # one that nobody needs; one that is needed is looked at as a whole
-    return lines[1] if len(lines) > 1 and lines[1].strip() else None
 
 
 def _refuse_damaged(store: Store, newest_done: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 from urllib.parse import unquote
 
@@ -72,6 +73,31 @@ class CommitEntry:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+class CheckpointState(Enum):
+    """What a start finds in a checkpoint: the one answer to whether its query has started before."""
+
+    NEW = "new"
+    """No query has ever started here."""
+    STARTED = "started"
+    """A query has, and the next one begins where its sources are told to: nothing was planned yet, or epochs
+    only of which none was committed. Nobody has noted where these began."""
+    PLANNED = "planned"
+    """A first batch is planned and runs again, from the start that its sources have noted."""
+    COMMITTED = "committed"
+    RESET_AT_START = "reset at start"
+    """Whatever is here goes at each start, with the rows of a sink that only the process held."""
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the next start is bound by what is here."""
+        return self not in (CheckpointState.NEW, CheckpointState.RESET_AT_START)
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a start goes on from what is here, and not from where its sources are told to begin."""
+        return self in (CheckpointState.PLANNED, CheckpointState.COMMITTED)
+
+
 class Checkpoint:
     """The record of one query's steps, as Spark keeps it.
 
@@ -93,12 +119,27 @@ class Checkpoint:
         self._commits = Batches(store, "commits", 2, catalogue.COMMIT_DAMAGED, _commit_entry)
 
     @property
-    def exists(self) -> bool:
-        """Whether a query has ever started here."""
+    def state(self) -> CheckpointState:
+        """Whether a query has started here, and what its next start goes on from."""
         try:
-            return self._store.exists("metadata") or bool(self._offsets.ids())
+            has_id = self._store.exists("metadata")
         except OSError as failure:
             raise unreadable(self._store, "metadata", failure) from failure
+        if self._commits.ids():
+            return CheckpointState.COMMITTED
+        planned = self._offsets.ids()
+        if planned and self.settings_line(planned[-1]) is not None:
+            return CheckpointState.PLANNED
+        return CheckpointState.STARTED if has_id or planned else CheckpointState.NEW
+
+    def settings_line(self, batch_id: int) -> str | None:
+        """The line of settings of a planned batch; None for an epoch, and for a file that is damaged."""
+        data = content(self._store, f"offsets/{batch_id}")
+        try:
+            lines = lines_of(data) if data is not None else []
+        except DamagedFileError:
+            return None  # one that nobody needs; one that is needed is looked at as a whole
+        return lines[1] if len(lines) > 1 and lines[1].strip() else None
 
     @property
     def query_id(self) -> str | None:

@@ -161,11 +161,11 @@ def _first_starts(situation: Situation) -> Iterator[tuple[SourceSpec, Waiting, l
 
 
 def _has_begun(situation: Situation, sink: SinkSpec) -> bool:
-    """Whether a checkpoint says how far the sink has read; offline, its folder alone is looked at."""
+    """Whether a checkpoint says how far the sink has read; offline there is only what it says itself."""
     if sink_side(sink.connector).in_process:
         return False
     held = sink.name in situation.reached or sink.name in situation.stored
-    return held or RunDirectory(situation.spec.folder).checkpoint(sink.name).exists()
+    return held or RunDirectory(situation.spec.folder).state(sink.name).has_started
 
 
 def _pace(sink: SinkSpec) -> int:

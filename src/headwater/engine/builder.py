@@ -16,7 +16,6 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
-from headwater.checkpoint import LocalStore, begun
 from headwater.connectors import Context, sink_side, source_side, validates
 from headwater.connectors.connector import RefreshesStatic, ValidatesRows
 from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
@@ -43,7 +42,7 @@ from headwater.plan.predicates import secret_problems, watermark_problem
 from headwater.plan.quarantine import sets_aside, takes_back
 from headwater.run_directory import RunDirectory
 from headwater.spark.interception import without_writes
-from headwater.spec import Distinct, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
+from headwater.spec import Distinct, FunctionRef, PipelineSpec, SourceSpec, TableSpec
 from headwater.spec.paths import as_glob
 from headwater.values import BadRows
 
@@ -184,13 +183,11 @@ class Builder:
         if self.batch or source.static or not source_side(source.connector).first_start_keys:
             return False
         readers = self.graph().readers(source.name)
-        return bool(readers) and all(self._begun(sink) for sink in readers)
-
-    def _begun(self, sink: SinkSpec) -> bool:
-        checkpoint = self._directory.checkpoint(sink.name)
-        # What is only in this process begins anew at each start.
-        anew = sink_side(sink.connector).in_process or not checkpoint.is_dir()
-        return not anew and begun(LocalStore(checkpoint))
+        states = [
+            self._directory.state(sink.name, in_process=sink_side(sink.connector).in_process)
+            for sink in readers
+        ]
+        return bool(states) and all(state.resumes for state in states)
 
     def _references(self, table: TableSpec) -> tuple[Reference, ...] | None:
         if table.sql is None:

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from headwater.checkpoint import Checkpoint, LocalStore, Read, committed, planned
-from headwater.checkpoint.edits import following_of
+from headwater.checkpoint import Checkpoint, CheckpointState, LocalStore, Read, committed, planned
 from headwater.checks import Finding, Reached
 from headwater.connectors import sink_side
 from headwater.errors import CheckpointError, Problem
@@ -72,12 +71,12 @@ class RunRecords(RunDirectory):
         """What each query was at its last start, where its checkpoint has begun."""
         found: dict[str, QueryFacts] = {}
         for sink in spec.sinks:
-            checkpoint, facts = self.checkpoint(sink.name), self.stored_facts(sink.name)
-            if facts is None or not checkpoint.is_dir():
+            facts = self.stored_facts(sink.name)
+            if facts is None:
                 continue
-            # What begins anew at each start is bound by nothing of the last one.
-            anew = facts.connector == sink.connector and sink_side(sink.connector).in_process
-            if not anew and Checkpoint(LocalStore(checkpoint)).exists:
+            # A sink that has become one in the process is still bound by what it was.
+            reset = facts.connector == sink.connector and sink_side(sink.connector).in_process
+            if self.state(sink.name, in_process=reset).has_started:
                 found[sink.name] = facts
         return found
 
@@ -86,7 +85,7 @@ class RunRecords(RunDirectory):
         found: dict[str, Reached] = {}
         for sink in spec.sinks:
             folder = self.checkpoint(sink.name)
-            if sink_side(sink.connector).in_process or not folder.is_dir():
+            if not self.state_of(sink).has_started:
                 continue
             checkpoint = Checkpoint(LocalStore(folder))
             newest = checkpoint.last_offset
@@ -97,12 +96,9 @@ class RunRecords(RunDirectory):
                 found[sink.name] = Reached(str(folder), offsets, newest.batch_id, settings, any_commit, read)
         return found
 
-    def has_begun(self, sink: str) -> bool:
-        """Whether a query has ever started for a sink, also where its checkpoint is just being replaced."""
-        checkpoint = self.checkpoint(sink)
-        return following_of(checkpoint).exists() or (
-            checkpoint.is_dir() and Checkpoint(LocalStore(checkpoint)).exists
-        )
+    def state_of(self, sink: SinkSpec) -> CheckpointState:
+        """What the next start of a sink finds in its checkpoint."""
+        return self.state(sink.name, in_process=sink_side(sink.connector).in_process)
 
     def last_commit(self, sink: str) -> int | None:
         """The newest batch, or epoch, that a sink has committed."""
@@ -165,9 +161,8 @@ def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine,
     whole, name = with_quarantine(spec), quarantine.name
     graph, problems = Graph.of(whole), list[Problem]()
     readers = {}
-    for sink in (
-        each for each in whole.sinks if _goes_on(directory, each) and _reads(graph, directory, each, name)
-    ):
+    started = [sink for sink in whole.sinks if directory.state_of(sink).has_started]
+    for sink in (each for each in started if _reads(graph, directory, each, name)):
         read = directory.committed(sink.name)
         if read is None:
             problems.append(REPLAY_PLACE_UNKNOWN.at(sink.position, sink=sink.name, name=name, file=file))
@@ -188,10 +183,6 @@ def redefined(spec: PipelineSpec, directory: RunRecords, name: str, sinks: tuple
     stored = (directory.stored_facts(sink) for sink in sinks)
     before = {facts.verdicts[name] for facts in stored if facts and name in facts.verdicts}
     return bool(before - {now})
-
-
-def _goes_on(directory: RunRecords, sink: SinkSpec) -> bool:
-    return not sink_side(sink.connector).in_process and directory.has_begun(sink.name)
 
 
 def _reads(graph: Graph, directory: RunRecords, sink: SinkSpec, name: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.checkpoint import Alignment, Checkpoint, LocalStore, align, alignment, begun
+from headwater.checkpoint import Alignment, Checkpoint, LocalStore, align, alignment
 from headwater.errors import CheckpointError
 
 LINE = '{"batchWatermarkMs":7,"batchTimestampMs":1794786654454,"conf":{"spark.sql.shuffle.partitions":"2"}}'
@@ -166,7 +166,7 @@ def test_a_first_batch_that_is_not_committed_can_not_be_followed_by_epochs(tmp_p
     ],
 )
 def test_whether_a_start_goes_on(tmp_path: Path, batches: int, epochs: int, done: int, goes_on: bool) -> None:
-    assert begun(checkpoint(tmp_path, batches, epochs, done)) == goes_on
+    assert Checkpoint(checkpoint(tmp_path, batches, epochs, done)).state.resumes == goes_on
 
 
 @pytest.mark.parametrize("continuous", [False, True])

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from headwater.checkpoint import STATE_FORMAT, Checkpoint, CommitEntry, LocalStore, OffsetEntry
+from headwater.checkpoint import (
+    STATE_FORMAT,
+    Checkpoint,
+    CheckpointState,
+    CommitEntry,
+    LocalStore,
+    OffsetEntry,
+)
 from headwater.errors import CheckpointError, Problem
 
 Write = Callable[[str, str], Path]
@@ -62,7 +69,7 @@ def problem(read: Callable[[], object]) -> Problem:
 
 def test_a_folder_that_is_not_there_is_an_empty_checkpoint(tmp_path: Path) -> None:
     checkpoint = Checkpoint(LocalStore(tmp_path / "none"))
-    assert not checkpoint.exists
+    assert checkpoint.state is CheckpointState.NEW
     assert checkpoint.query_id is None
     assert checkpoint.offsets() == ()
     assert checkpoint.last_offset is None
@@ -74,14 +81,32 @@ def test_a_folder_that_is_not_there_is_an_empty_checkpoint(tmp_path: Path) -> No
 
 def test_the_query_id(checkpoint: Checkpoint, write: Write) -> None:
     write("metadata", '{"id":"840064b8-a623"}')
-    assert checkpoint.exists
+    assert checkpoint.state is CheckpointState.STARTED
     assert checkpoint.query_id == "840064b8-a623"
 
 
 def test_offsets_alone_make_a_checkpoint(checkpoint: Checkpoint, write: Write) -> None:
     write("offsets/0", f"v1\n{METADATA}\n0")
-    assert checkpoint.exists
+    assert checkpoint.state is CheckpointState.PLANNED
     assert checkpoint.query_id is None
+
+
+def test_a_checkpoint_is_in_one_state(checkpoint: Checkpoint, write: Write) -> None:
+    states = [checkpoint.state]
+    for name, text in (
+        ("metadata", '{"id":"a"}'),
+        ("offsets/0", "v1\n\n0"),  # an epoch: nobody knows where it began until one is committed
+        ("offsets/1", f"v1\n{METADATA}\n0"),
+        ("commits/1", "v1\n{}"),
+    ):
+        write(name, text)
+        states.append(checkpoint.state)
+    new, started = CheckpointState.NEW, CheckpointState.STARTED
+    assert states == [new, started, started, CheckpointState.PLANNED, CheckpointState.COMMITTED]
+    assert [each.has_started for each in states] == [False, True, True, True, True]
+    assert [each.resumes for each in states] == [False, False, False, True, True]
+    reset = CheckpointState.RESET_AT_START
+    assert (reset.has_started, reset.resumes) == (False, False)
 
 
 def test_an_offset_entry(checkpoint: Checkpoint, write: Write) -> None:
@@ -238,7 +263,7 @@ def test_damaged_metadata(checkpoint: Checkpoint, tmp_path: Path, write: Write, 
     ("broken", "read"),
     [
         ("metadata", lambda checkpoint: checkpoint.query_id),
-        ("metadata", lambda checkpoint: checkpoint.exists),
+        ("metadata", lambda checkpoint: checkpoint.state),
         ("offsets", lambda checkpoint: checkpoint.unfinished),
         ("offsets/0", lambda checkpoint: checkpoint.last_offset),
         ("commits", lambda checkpoint: checkpoint.commits()),

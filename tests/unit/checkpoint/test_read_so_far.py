@@ -38,15 +38,15 @@ def test_a_query_that_has_committed_nothing_has_read_nothing(tmp_path: Path) -> 
 
 def test_what_can_t_be_told(tmp_path: Path) -> None:
     folder = RunRecords(tmp_path)
-    assert (folder.committed("out"), folder.has_begun("out")) == (None, False)
+    assert (folder.committed("out"), folder.state("out").has_started) == (None, False)
     stopped(tmp_path, "out", {"orders": {"t": {"0": 11}}}, planned=[5, 6])
-    assert folder.has_begun("out")
+    assert folder.state("out").has_started
     # A source was added, and a crash came before the facts of it were kept.
     assert folder.planned("out") is None
     (tmp_path / "facts/out.json").unlink()
     assert folder.committed("out") is None
     (tmp_path / "checkpoints/out").rename(tmp_path / "checkpoints/out.next")
-    assert (folder.committed("out"), folder.has_begun("out")) == (None, True)
+    assert (folder.committed("out"), folder.state("out").has_started) == (None, True)
 
 
 @pytest.mark.parametrize(("offset", "read"), [(10, True), (11, False), (12, False)])

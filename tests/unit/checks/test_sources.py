@@ -13,6 +13,7 @@ from headwater.checks.sources import directories_ignored, full_folder, limit_too
 from headwater.checks.state_growth import KEY, state_partitions
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Expression, Kind, Operator
+from headwater.run_directory import RunDirectory
 from headwater.spec import Waiting
 from tests.unit.checks.facts import aggregation, facts, join, key, side
 from tests.unit.specs import spec_of
@@ -225,7 +226,9 @@ def test_a_checkpoint_has_read_some_of_it(tmp_path: Path, sink: str) -> None:
     known = replace(situation, reached={"out": Reached("/c", ())})
     # A table in memory reads everything again.
     assert len(limits(known)) == (sink == "memory")
-    (tmp_path / ".headwater" / "checkpoints" / "out").mkdir(parents=True)
+    checkpoint = RunDirectory(tmp_path / ".headwater").checkpoint("out")
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id":"a"}', encoding="utf-8")
     assert len(limits(situation)) == (sink == "memory")
 
 

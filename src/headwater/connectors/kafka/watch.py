@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from headwater.checkpoint import Checkpoint, LocalStore, begun
+from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checkpoint.edits import change_source
 from headwater.checkpoint.file_logs import content
 from headwater.connectors.contract import Context, Ended, Moment, Reader
@@ -104,7 +104,7 @@ class _Query:
 
     def begun(self) -> bool:
         """Whether its next start goes on from its checkpoint."""
-        return self.reader.checkpoint.is_dir() and begun(LocalStore(self.reader.checkpoint))
+        return Checkpoint(LocalStore(self.reader.checkpoint)).state.resumes
 
     def forget_start(self, backup: Path) -> None:
         """Remove Spark's own note of where the source begins, if no batch was planned from there.
