@@ -1,6 +1,6 @@
 """Reading a Spark checkpoint folder without Spark, and the lock beside it."""
 
-from headwater.checkpoint.edits import Alignment, align, alignment
+from headwater.checkpoint.edits import CheckpointEdit, FileChange
 from headwater.checkpoint.file_logs import SINK_LOG, SinkFile, SinkLog, SourceFile
 from headwater.checkpoint.lock import CheckpointLock, Clock, Owner, Place, Process, SystemClock
 from headwater.checkpoint.logs import (
@@ -18,12 +18,13 @@ from headwater.checkpoint.store import LocalStore, Store
 __all__ = [
     "SINK_LOG",
     "STATE_FORMAT",
-    "Alignment",
     "Checkpoint",
+    "CheckpointEdit",
     "CheckpointLock",
     "CheckpointState",
     "Clock",
     "CommitEntry",
+    "FileChange",
     "LocalStore",
     "OffsetEntry",
     "Owner",
@@ -35,8 +36,6 @@ __all__ = [
     "SourceFile",
     "Store",
     "SystemClock",
-    "align",
-    "alignment",
     "committed",
     "planned",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,14 @@ class Store(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove a file; nothing happens when there is none."""
+        ...
+
+    def delete_tree(self, name: str) -> None:
+        """Remove a file, or a folder with all that is in it."""
+        ...
+
+    def make_folder(self, name: str) -> None:
+        """Make a folder, and those that it lies in; nothing happens when it is there."""
         ...
 
 
@@ -95,6 +104,16 @@ class LocalStore:
         except FileNotFoundError:
             return
         sync_folder(target.parent)
+
+    def delete_tree(self, name: str) -> None:
+        target = self.root / name
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        else:
+            self.delete(name)
+
+    def make_folder(self, name: str) -> None:
+        (self.root / name).mkdir(parents=True, exist_ok=True)
 
 
 @contextmanager

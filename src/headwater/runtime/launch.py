@@ -23,7 +23,7 @@ from headwater.runtime.locks import RunLocks
 from headwater.runtime.observers import Phases
 from headwater.runtime.query_state import Track
 from headwater.runtime.records import RunRecords
-from headwater.runtime.resume import begin_anew, fit, take_in
+from headwater.runtime.resume import resume
 from headwater.runtime.supervisor import RunOptions, Supervisor
 from headwater.runtime.tasks import Upkeep, admissions_of, caught_up, hindrance, tasks_of, watches_of
 from headwater.runtime.watches import BacklogWatch, EpochWatch, IdleWatch
@@ -173,12 +173,8 @@ class Launch:
     def _made_ready(self, each: Planned) -> Iterator[Said]:
         """Make a checkpoint fit the query that is about to start; what was done, step by step."""
         line = partial(settings_line, self.prepared.session, each.settings)
-        yield from _told(begin_anew(self.directory, each.sink))
-        yield from _told(take_in(self.directory, each.facts))
-        yield from _told(fit(self.directory, each.sink, line))
-        for source in self.sources:
-            backup = self.directory.backup(each.sink.name, datetime.now(UTC))
-            yield from map(_said, source.begin(each.sink.name, backup))
+        done = resume(self.directory, each.sink, each.facts, line, self.sources)
+        return (Said(text=text) for text in done if text)
 
     def _begun(self, each: Planned) -> RunningQuery:
         return start_query(
@@ -255,11 +251,6 @@ class Launch:
 
 def _said(problem: Problem) -> Said:
     return Said(text=f"{problem.code} {problem.sentence} {problem.remedy}")
-
-
-def _told(text: str) -> Iterator[Said]:
-    if text:
-        yield Said(text=text)
 
 
 def _trigger(trigger: Trigger, *, until_idle: bool) -> Trigger:

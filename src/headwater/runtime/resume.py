@@ -1,15 +1,25 @@
-"""Sinks whose rows ended with their process: their queries begin anew at each start."""
+"""What happens to a checkpoint before its query starts; only the holder of the lock does any of it.
+
+1. `finish_interrupted`: what a crash left half done is ended, for all sinks, before a rule reads any of them.
+2. `reset_in_process`: a sink whose rows ended with their process begins anew.
+3. `add_replay_source`: the checkpoint learns of the stream of replayed rows.
+4. `convert_trigger`: batches and continuous epochs go on with each other's record.
+5. The tasks of the sources have their word, and may change what they keep there.
+6. The sink forgets an unfinished batch that it would pass over; `engine.query.start_query` does it, which
+   also starts a query once more within a run.
+
+Steps 2 to 5 are done for every query before the first one starts.
+"""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
-from headwater.checkpoint import Checkpoint, LocalStore, align, alignment
-from headwater.checkpoint.edits import add_sources, finish_adding, inputs_known
+from headwater.checkpoint import Checkpoint, LocalStore, editors
+from headwater.checkpoint.edits import edit_errors, finish_swap
 from headwater.connectors import sink_side
+from headwater.connectors.contract import SourceTask
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.connectors import CHECKPOINT_NOT_REMOVED, SINK_KIND_CHANGED
 from headwater.errors.catalogue.quarantine import FED_AGAIN_GONE, FED_AGAIN_LEFT
@@ -19,21 +29,42 @@ from headwater.runtime.records import RunRecords
 from headwater.spec import SinkSpec
 from headwater.values import Continuous
 
-# It holds the id of the query, which stays the same.
-_KEPT = ("metadata", ".metadata.crc")
+_SUFFIX = fed_again("")
 
 
-def begin_anew(directory: RunRecords, sink: SinkSpec) -> str:
+def finish_interrupted(directory: RunRecords, sinks: Iterable[str]) -> None:
+    """End what a crash interrupted, before anyone looks at the checkpoints."""
+    for sink in sinks:
+        finish_swap(directory.checkpoint(sink))
+
+
+def resume(
+    directory: RunRecords,
+    sink: SinkSpec,
+    facts: QueryFacts,
+    make_line: Callable[[], str],
+    tasks: Iterable[SourceTask],
+) -> Iterator[str]:
+    """Make a checkpoint fit the query that is about to start; what was done, in sentences."""
+    yield reset_in_process(directory, sink)
+    yield add_replay_source(directory, facts)
+    yield convert_trigger(directory, sink, make_line)
+    for task in tasks:
+        for problem in task.begin(sink.name, directory.backup(sink.name, datetime.now(UTC))):
+            yield f"{problem.code} {problem.sentence} {problem.remedy}"
+
+
+def reset_in_process(directory: RunRecords, sink: SinkSpec) -> str:
     """Take the old checkpoint away where the rows went with the last process; what was there, in a sentence.
 
     A table in memory holds the whole result of what its query has read. A checkpoint that stands at batch N
-    beside an empty table would make it hold the rows from N on. Only the holder of the lock calls this, and
-    after a crash halfway the next start takes the rest away.
+    beside an empty table would make it hold the rows from N on.
     """
     checkpoint = directory.checkpoint(sink.name)
     if not sink_side(sink.connector).in_process or not checkpoint.is_dir():
         return ""
-    done = [int(file.name) for file in checkpoint.glob("commits/*") if file.name.isdigit()]
+    store = LocalStore(checkpoint)
+    done = [int(name) for name in store.names("commits") if name.isdigit()]
     if done and directory.stored_facts(sink.name) is None:
         says = "each start of it would remove the checkpoint"
         problem = SINK_KIND_CHANGED.at(
@@ -41,8 +72,7 @@ def begin_anew(directory: RunRecords, sink: SinkSpec) -> str:
         )
         raise CheckpointError(problem)
     try:
-        for path in checkpoint.iterdir():
-            _remove(path)
+        editors.reset(store).apply(store)
     except OSError as error:
         reason = error.strerror or str(error)
         problem = CHECKPOINT_NOT_REMOVED.at(
@@ -57,53 +87,31 @@ def begin_anew(directory: RunRecords, sink: SinkSpec) -> str:
     )
 
 
-def _remove(path: Path) -> None:
-    if path.name in _KEPT:
-        return
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
-# A checkpoint is made to fit the kind of trigger that goes on with it.
-
-
-def fit(directory: RunRecords, sink: SinkSpec, make_line: Callable[[], str]) -> str:
-    """Do what the trigger asks for; what was done, in a sentence. Only the holder of the lock calls this."""
-    checkpoint = directory.checkpoint(sink.name)
-    if not checkpoint.is_dir():
-        return ""
-    store = LocalStore(checkpoint)
-    continuous = isinstance(sink.trigger, Continuous)
-    needed = alignment(store, continuous=continuous)
-    if needed.routine or not needed.needed:
-        align(store, needed, None, make_line)
-        return ""
+def convert_trigger(directory: RunRecords, sink: SinkSpec, make_line: Callable[[], str]) -> str:
+    """Make the record fit batches or epochs, as the trigger asks for; what was done, in a sentence."""
+    store, continuous = LocalStore(directory.checkpoint(sink.name)), isinstance(sink.trigger, Continuous)
+    needed = editors.alignment(store, continuous=continuous)
+    routine = needed.routine or not needed.needed
     backup = directory.backup(sink.name, datetime.now(UTC))
-    align(store, needed, backup, make_line)
+    with edit_errors(store):
+        edit = editors.convert_trigger(store, needed, make_line)
+        edit.apply(store, None if routine else LocalStore(backup))
+    if routine:
+        return ""
     following = "continuous epochs" if continuous else "batches"
     return f"{sink.name}: its checkpoint was made to go on with {following}; the old files are in {backup}"
 
 
-# Rows that are fed again come by a source of their own, of which a checkpoint may not know yet.
+def add_replay_source(directory: RunRecords, now: QueryFacts) -> str:
+    """Let a checkpoint know of rows that are fed again, if it does not; what was done, in a sentence.
 
-_SUFFIX = fed_again("")
-
-
-def finish_interrupted(directory: RunRecords, sinks: list[str]) -> None:
-    """End what a crash interrupted, before anyone looks at the checkpoints."""
-    for sink in sinks:
-        finish_adding(directory.checkpoint(sink))
-
-
-def take_in(directory: RunRecords, now: QueryFacts) -> str:
-    """Let a checkpoint know of rows that are fed again, if it does not; what was done, in a sentence."""
+    They come by a source of their own.
+    """
     checkpoint, then = directory.checkpoint(now.sink), directory.stored_facts(now.sink)
-    planned = Checkpoint(LocalStore(checkpoint)).last_offset if checkpoint.is_dir() else None
-    if planned is None or not now.inputs:
+    store = LocalStore(checkpoint)
+    if Checkpoint(store).last_offset is None or not now.inputs:
         return ""
-    before = inputs_known(checkpoint) or _inputs_of(then, now)
+    before = editors.inputs_known(store) or _inputs_of(then, now)
     gone = next((name for name in before if is_fed_again(name) and name not in now.inputs), None)
     if gone is not None:
         raise CheckpointError(_missing(directory, now.sink, gone.removesuffix(_SUFFIX)))
@@ -111,7 +119,7 @@ def take_in(directory: RunRecords, now: QueryFacts) -> str:
     if not names:
         return ""
     backup = directory.backup(now.sink, datetime.now(UTC))
-    add_sources(checkpoint, before, now.inputs, backup)
+    editors.swap_in_sources(checkpoint, before, now.inputs, backup)
     told = ", ".join(name.removesuffix(_SUFFIX) for name in names)
     return f"{now.sink}: rows of {told} are fed again; the checkpoint from before is kept as {backup}"
 

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.checkpoint.editors import take_back_commit
 from headwater.engine.analysis import output_mode
 from headwater.engine.plans import analysed, inputs_of, kind_of, moment, nodes_of
 from headwater.engine.query import RunningQuery
@@ -291,10 +292,8 @@ def _last_commit(checkpoint: Path) -> int | None:
 
 def uncommit(checkpoint: Path) -> None:
     """Leave the last batch as a crash between the sink's write and the commit would."""
-    last = Checkpoint(LocalStore(checkpoint)).last_commit
-    if last:
-        for name in (str(last.batch_id), f".{last.batch_id}.crc"):
-            (checkpoint / "commits" / name).unlink(missing_ok=True)
+    store = LocalStore(checkpoint)
+    take_back_commit(store).apply(store)
 
 
 @contextmanager

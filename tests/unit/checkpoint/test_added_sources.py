@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.checkpoint.edits import add_sources, added, finish_adding, inputs_known
+from headwater.checkpoint.editors import added, inputs_known, swap_in_sources
+from headwater.checkpoint.edits import finish_swap
 from headwater.errors import CheckpointError
 
 META = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
@@ -53,7 +54,7 @@ def test_sources_get_new_places_and_the_old_checkpoint_is_kept(tmp_path: Path) -
     before = {
         file.relative_to(checkpoint): file.read_bytes() for file in checkpoint.rglob("*") if file.is_file()
     }
-    add_sources(checkpoint, ["a", "b"], ["a", "a.again", "b"], backup)
+    swap_in_sources(checkpoint, ["a", "b"], ["a", "a.again", "b"], backup)
     read = Checkpoint(LocalStore(checkpoint))
     assert [list(entry.sources.values()) for entry in read.offsets()] == [
         [{"t": {"0": 0}}, None, {"logOffset": 0}],
@@ -71,10 +72,10 @@ def test_sources_get_new_places_and_the_old_checkpoint_is_kept(tmp_path: Path) -
 
 def test_a_crash_between_the_two_moves_is_finished_by_the_next_start(tmp_path: Path) -> None:
     checkpoint, backup = made(tmp_path), tmp_path / "backups" / "1"
-    add_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], backup)
+    swap_in_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], backup)
     checkpoint.rename(checkpoint.with_name("orders.next"))
     (checkpoint.with_name("orders.next") / "complete").write_text("")
-    finish_adding(checkpoint)
+    finish_swap(checkpoint)
     assert len(Checkpoint(LocalStore(checkpoint)).offsets()) == 2
     assert not (checkpoint / "complete").exists()
 
@@ -84,9 +85,9 @@ def test_a_crash_before_it_was_complete_changes_nothing(tmp_path: Path) -> None:
     half = checkpoint.with_name("orders.next")
     half.mkdir()
     (half / "metadata").write_text("half")
-    finish_adding(checkpoint)
+    finish_swap(checkpoint)
     assert (checkpoint / "metadata").read_text() == '{"id":"x"}'
-    add_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "backup")
+    swap_in_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "backup")
     assert (checkpoint / "metadata").read_text() == '{"id":"x"}'
 
 
@@ -94,7 +95,7 @@ def test_offsets_that_don_t_fit_are_refused_and_nothing_is_changed(tmp_path: Pat
     checkpoint = made(tmp_path)
     (checkpoint / "offsets/1").write_text(f"v2\n{META}\n0:1\n1:2")
     with pytest.raises(CheckpointError) as refused:
-        add_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "backup")
+        swap_in_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "backup")
     assert [problem.code for problem in refused.value.problems] == ["HW-SOURCES-NOT-ADDED"]
     assert (checkpoint / "offsets/0").exists()
     assert not (tmp_path / "backup").exists()
@@ -102,13 +103,13 @@ def test_offsets_that_don_t_fit_are_refused_and_nothing_is_changed(tmp_path: Pat
 
 def test_a_checkpoint_knows_the_sources_that_it_was_given(tmp_path: Path) -> None:
     checkpoint = made(tmp_path)
-    assert inputs_known(checkpoint) is None
-    add_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "1")
+    assert inputs_known(LocalStore(checkpoint)) is None
+    swap_in_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "1")
     # A crash here leaves nobody else who knows of `b.again`.
-    assert inputs_known(checkpoint) == ("a", "b", "b.again")
-    add_sources(checkpoint, ["a", "b", "b.again"], ["a", "a.again", "b", "b.again"], tmp_path / "2")
-    assert inputs_known(checkpoint) == ("a", "a.again", "b", "b.again")
-    assert inputs_known(tmp_path / "1") is None
+    assert inputs_known(LocalStore(checkpoint)) == ("a", "b", "b.again")
+    swap_in_sources(checkpoint, ["a", "b", "b.again"], ["a", "a.again", "b", "b.again"], tmp_path / "2")
+    assert inputs_known(LocalStore(checkpoint)) == ("a", "a.again", "b", "b.again")
+    assert inputs_known(LocalStore(tmp_path / "1")) is None
     assert len(Checkpoint(LocalStore(checkpoint)).offsets()[0].sources) == 4
 
 
@@ -137,7 +138,7 @@ def test_all_of_it_is_on_the_disk_before_anything_is_moved(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", moved)
-    add_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "backups/1")
+    swap_in_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "backups/1")
     spark = {file.stat().st_ino for file in (tmp_path / "backups/1").rglob("*")}
     new = {file.stat().st_ino for file in (checkpoint, *checkpoint.rglob("*"))} - spark
     assert len(new) >= 10
@@ -151,7 +152,7 @@ def test_all_of_it_is_on_the_disk_before_anything_is_moved(
 def test_a_damaged_list_of_sources_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "headwater-inputs.json").write_text(text)
     with pytest.raises(CheckpointError) as refused:
-        inputs_known(tmp_path)
+        inputs_known(LocalStore(tmp_path))
     (problem,) = refused.value.problems
     assert (problem.code, problem.params["file"]) == (
         "HW-INPUTS-DAMAGED",
@@ -162,5 +163,5 @@ def test_a_damaged_list_of_sources_is_named(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize("name", ["offsets", "sources"])
 def test_a_sink_may_have_the_name_of_a_folder(tmp_path: Path, name: str) -> None:
     checkpoint = made(tmp_path, name)
-    add_sources(checkpoint, ["a", "b"], ["a", "a.again", "b"], tmp_path / "1")
+    swap_in_sources(checkpoint, ["a", "b"], ["a", "a.again", "b"], tmp_path / "1")
     assert len(Checkpoint(LocalStore(checkpoint)).offsets()) == 2

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from headwater.checkpoint import Alignment, Checkpoint, LocalStore, align, alignment
+from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.checkpoint.editors import Alignment, alignment, convert_trigger
+from headwater.checkpoint.edits import edit_errors
 from headwater.errors import CheckpointError
 
 LINE = '{"batchWatermarkMs":7,"batchTimestampMs":1794786654454,"conf":{"spark.sql.shuffle.partitions":"2"}}'
@@ -27,6 +30,11 @@ def checkpoint(folder: Path, batches: int, epochs: int, done: int, first: int = 
         if batch <= done:
             (folder / "commits" / str(batch)).write_text("v1\n{}")
     return LocalStore(folder)
+
+
+def align(store: LocalStore, needed: Alignment, backup: Path | None, make_line: Callable[[], str]) -> None:
+    with edit_errors(store):
+        convert_trigger(store, needed, make_line).apply(store, LocalStore(backup) if backup else None)
 
 
 def state(folder: Path) -> dict[str, bytes]:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from headwater.checkpoint import LocalStore
-from headwater.checkpoint.edits import change_files, uncommitted
+from headwater.checkpoint.editors import change_files, uncommitted
 
 
 def line(name: str, batch: int) -> str:
@@ -39,7 +39,7 @@ def test_only_what_no_committed_batch_has_read_is_changed(tmp_path: Path) -> Non
     assert names(store) == ["b", "c"]
     changes = {f"file:///in/{name}": f"file:///in/{name}2" for name in "abc"}
     for _ in range(2):
-        change_files(store, 0, changes, backup)
+        change_files(store, 0, changes).apply(store, LocalStore(backup))
         assert names(store) == ["b2", "c2"]
     log = tmp_path / "c" / "sources" / "0"
     assert (log / "1.compact").read_text() == "\n".join(["v1", line("a", 0), line("b2", 1)])
@@ -47,6 +47,7 @@ def test_only_what_no_committed_batch_has_read_is_changed(tmp_path: Path) -> Non
     assert sorted(each.name for each in log.iterdir()) == ["0", "1.compact", "2"]
     kept = {each.name: each.read_text() for each in (backup / "sources" / "0").iterdir()}
     assert kept == {
+        ".1.compact.crc": "old",
         "1.compact": "\n".join(["v1", line("a", 0), line("b", 1)]),
         "2": "\n".join(["v1", line("c", 2)]),
     }

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.checkpoint.edits import change_source
+from headwater.checkpoint.editors import change_source
+from headwater.checkpoint.edits import edit_errors
 from headwater.errors import CheckpointError
 
 SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
@@ -43,7 +44,12 @@ def sources(folder: Path, batch: int) -> list[Any]:
 
 
 def change(folder: Path, source: int = 1) -> bool:
-    return change_source(LocalStore(folder / "checkpoint"), source, to_zero, folder / "backup")
+    store = LocalStore(folder / "checkpoint")
+    with edit_errors(store):
+        edit = change_source(store, source, to_zero)
+        if edit is not None:
+            edit.apply(store, LocalStore(folder / "backup"))
+    return edit is not None
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
@@ -60,7 +66,7 @@ def test_the_newest_committed_batch_says_where_the_next_one_begins(tmp_path: Pat
     assert sources(checkpoint, 3) == [{"logOffset": 1}, {"clicks": {"0": 10}, "views": {"0": 5}}]
     assert not (checkpoint / "offsets/.4.crc").exists()
     assert (tmp_path / "backup/offsets/4").read_bytes() == before
-    assert sorted(each.name for each in (tmp_path / "backup/offsets").iterdir()) == ["4"]
+    assert sorted(each.name for each in (tmp_path / "backup/offsets").iterdir()) == [".4.crc", "4"]
 
 
 def test_a_batch_that_runs_again_reads_nothing_of_what_is_changed(tmp_path: Path) -> None:
@@ -71,7 +77,12 @@ def test_a_batch_that_runs_again_reads_nothing_of_what_is_changed(tmp_path: Path
     assert change(tmp_path)
     assert sources(checkpoint, 3) == [None, {"clicks": {"0": 0}}]
     assert sources(checkpoint, 4) == [{"logOffset": 0}, {"clicks": {"0": 0}}]
-    assert sorted(each.name for each in (tmp_path / "backup/offsets").iterdir()) == ["3", "4"]
+    assert sorted(each.name for each in (tmp_path / "backup/offsets").iterdir()) == [
+        ".3.crc",
+        ".4.crc",
+        "3",
+        "4",
+    ]
 
 
 def test_a_first_batch_begins_with_what_kafka_noted(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from headwater.errors import CheckpointError
 from headwater.plan import QueryFacts
 from headwater.runtime.records import RunRecords
-from headwater.runtime.resume import begin_anew
+from headwater.runtime.resume import reset_in_process
 from headwater.spec import SinkSpec
 from tests.unit.specs import spec_of
 
@@ -54,26 +54,26 @@ def left(folder: RunRecords) -> list[str]:
 
 def test_only_the_id_of_the_query_stays(folder: RunRecords) -> None:
     folder.store_facts(FACTS)
-    said = begin_anew(folder, sink_of("memory"))
+    said = reset_in_process(folder, sink_of("memory"))
     assert left(folder) == ["metadata"]
     assert said.startswith("out: ")
     assert "the 1 batch of the run before" in said
 
 
 def test_a_first_start_says_nothing(tmp_path: Path) -> None:
-    assert begin_anew(RunRecords(tmp_path), sink_of("memory")) == ""
+    assert reset_in_process(RunRecords(tmp_path), sink_of("memory")) == ""
 
 
 def test_other_sinks_keep_their_checkpoint(folder: RunRecords) -> None:
     folder.store_facts(replace(FACTS, connector="console"))
     before = left(folder)
-    assert begin_anew(folder, sink_of("console")) == ""
+    assert reset_in_process(folder, sink_of("console")) == ""
     assert left(folder) == before
 
 
 def test_a_checkpoint_of_unknown_origin_stays(folder: RunRecords) -> None:
     before = left(folder)
     with pytest.raises(CheckpointError) as caught:
-        begin_anew(folder, sink_of("memory"))
+        reset_in_process(folder, sink_of("memory"))
     assert [problem.code for problem in caught.value.problems] == ["HW-SINK-KIND-CHANGED"]
     assert left(folder) == before

@@ -9,7 +9,7 @@ import pytest
 from headwater.errors import CheckpointError
 from headwater.quarantine import Quarantine, feed
 from headwater.runtime.records import RunRecords
-from headwater.runtime.resume import take_in
+from headwater.runtime.resume import add_replay_source
 from tests.checkpoints import facts_of, stopped
 from tests.quarantines import commit, row
 
@@ -22,7 +22,7 @@ def test_rows_that_are_gone_and_rows_that_are_left_are_told_apart(tmp_path: Path
     if there:
         feed(quarantine, lambda each: True)
     with pytest.raises(CheckpointError) as refused:
-        take_in(RunRecords(tmp_path), facts_of("out", "orders"))
+        add_replay_source(RunRecords(tmp_path), facts_of("out", "orders"))
     (problem,) = refused.value.problems
     named = {"sink": "out", "source": "paid"}
     if there:

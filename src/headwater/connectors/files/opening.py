@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.checkpoint import LocalStore
-from headwater.checkpoint.edits import change_files, uncommitted
+from headwater.checkpoint.editors import change_files, uncommitted
 from headwater.connectors.contract import Context, Moment, Reader
 from headwater.connectors.files.admission import rejected_files
 from headwater.connectors.files.validity import REJECTED, address_of
@@ -203,7 +203,7 @@ class PlannedFiles:
             if str(file) in rejected
         }
         if changes:
-            change_files(store, number, changes, backup)
+            change_files(store, number, changes).apply(store, LocalStore(backup))
             files = ", ".join(str(planned[address]) for address in changes)
             params = {"sink": reader.query, "name": name, "files": files, "backup": str(backup)}
             yield FILES_PLANNED_REJECTED.at(None, **params)

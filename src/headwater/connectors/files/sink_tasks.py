@@ -10,7 +10,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from headwater.checkpoint import Checkpoint, LocalStore, SinkFile, SinkLog
-from headwater.checkpoint.edits import NewFile, exchange
+from headwater.checkpoint.editors import NewFile, exchange
 from headwater.connectors.contract import Moment
 from headwater.connectors.files import sink_folder
 from headwater.connectors.files.compaction import STAGING, Compactor, Pass, Record, Rewritten, small_files
@@ -146,7 +146,9 @@ class FilesUpkeep:
         self._record.note(*before, one)
         for staged, name in moves.items():
             staged.rename(self._folder / name)
-        if exchange(self._output, compact, new):
+        edit = exchange(self._output, compact, new)
+        if edit is not None:
+            edit.apply(self._output)
             # Read after the exchange: a batch that is planned later finds the new lines in the log.
             done = replace(one, planned=self._planned, at=self._clock())
             self._record.note(*before, done)

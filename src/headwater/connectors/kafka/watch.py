@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.checkpoint.edits import change_source
-from headwater.checkpoint.file_logs import content
+from headwater.checkpoint.editors import change_source, forget_start
+from headwater.checkpoint.edits import edit_errors
 from headwater.connectors.contract import Context, Ended, Moment, Reader
 from headwater.connectors.kafka.cluster import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
 from headwater.connectors.kafka.source_options import KafkaSource
@@ -106,20 +106,6 @@ class _Query:
         """Whether its next start goes on from its checkpoint."""
         return Checkpoint(LocalStore(self.reader.checkpoint)).state.resumes
 
-    def forget_start(self, backup: Path) -> None:
-        """Remove Spark's own note of where the source begins, if no batch was planned from there.
-
-        Spark would hold to it whatever the next start says, and pass over what it says.
-        """
-        folder = LocalStore(self.reader.checkpoint)
-        for name in [] if self.begun() else [f"sources/{number}/0" for number in self.numbers]:
-            data = content(folder, name) if self.reader.checkpoint.is_dir() else None
-            if data is not None:
-                (backup / name).parent.mkdir(parents=True, exist_ok=True)
-                LocalStore(backup).replace(name, data)
-                folder.delete(name.replace("/0", "/.0.crc"))
-                folder.delete(name)
-
     def topics(self) -> set[str]:
         """The topics of which its checkpoint holds offsets, planned ones too."""
         if not self.reader.checkpoint.is_dir():
@@ -180,7 +166,8 @@ class TopicWatch:
             self.close()
 
     def _begun(self, each: _Query, backup: Path) -> list[Problem]:
-        each.forget_start(backup)
+        store = LocalStore(each.reader.checkpoint)
+        forget_start(store, each.numbers).apply(store, LocalStore(backup))
         topics = self._asked(lambda broker: _present(topics_read(broker, self._options)), SECONDS)
         said = [self._read_anew(each, topics[name], backup) for name in self._made_again(each, topics)]
         # A topic that is not there now keeps its id: made again, it is another one.
@@ -270,7 +257,10 @@ class TopicWatch:
 
         store = LocalStore(query.reader.checkpoint)
         for number in query.numbers:
-            change_source(store, number, from_start, backup)
+            with edit_errors(store):
+                edit = change_source(store, number, from_start)
+                if edit is not None:
+                    edit.apply(store, LocalStore(backup))
         return kafka.KAFKA_READ_ANEW.at(None, topic=topic.name, sink=query.name, backup=str(backup))
 
     def _topics_gone(self, query: _Query, topics: Mapping[str, Topic]) -> Iterator[Problem]:

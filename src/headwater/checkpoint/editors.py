@@ -1,0 +1,377 @@
+"""What Headwater changes in a checkpoint: functions that read it and return an edit.
+
+**A checkpoint is made to fit the kind of trigger that goes on with it.**
+
+Batches and continuous epochs share one record, with two differences in `offsets/N`:
+
+    v1
+    {"batchWatermarkMs":0,"batchTimestampMs":1794786654454,"conf":{…}}    of a batch; an epoch's is empty
+    {"orders":{"0":100}}
+
+- An epoch's second line is empty. A start with batches takes its settings from that line of the newest file,
+  and dies without it. So the line of the newest batch is put there; where none is kept, one that Spark makes.
+- Epochs are noted ahead: several files may be newer than the newest commit, of rows that a sink may not have.
+  A start with batches would run the newest of them and pass over the others. A continuous start would keep
+  such files under numbers that it uses again for fewer rows, and lose the rest after its next crash. So what
+  is newer than the newest commit is taken away: rows come again rather than not at all. Where nothing is
+  committed yet, the start of a first batch is in a note of its sources that continuous queries don't look at:
+  taken away, the query would begin elsewhere, so that is refused.
+
+Each step leaves a checkpoint that asks for the same steps again, so that a start after a crash ends the work.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headwater.checkpoint.edits import CheckpointEdit, FileChange, TreeMove, checksum_of
+from headwater.checkpoint.file_logs import (
+    NUMBER,
+    SINK_LOG,
+    Batches,
+    DamagedFileError,
+    SourceFile,
+    content,
+    json_object,
+    json_value,
+    lines_of,
+    listed,
+    source_files,
+    text_field,
+)
+from headwater.checkpoint.logs import Checkpoint, CheckpointState
+from headwater.checkpoint.store import LocalStore, Store
+from headwater.errors import CheckpointError
+from headwater.errors.catalogue import running as catalogue
+from headwater.errors.catalogue.running import (
+    FIRST_BATCH_OPEN,
+    INPUTS_DAMAGED,
+    OFFSETS_DAMAGED,
+    SOURCES_NOT_ADDED,
+)
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """What has to be done with the offsets of a checkpoint before a start."""
+
+    cut: tuple[int, ...] = ()
+    """What was planned after the newest commit and has to go, newest first."""
+    completed: int | None = None
+    """The batch whose file gets the line of settings."""
+    line: str | None = None
+    """That line, from the newest batch that has one; None where it has to be made."""
+    routine: bool = False
+    """Only epochs go, and epochs follow: nothing but a continuous query that starts again."""
+
+    @property
+    def needed(self) -> bool:
+        return bool(self.cut) or self.completed is not None
+
+
+def alignment(store: Store, *, continuous: bool) -> Alignment:
+    """What a start with a continuous trigger, or with another one, needs; nothing is changed."""
+    planned, done, checkpoint = _ids(store, "offsets"), _ids(store, "commits"), Checkpoint(store)
+    if not planned:
+        return Alignment()
+    newest_done = done[-1] if done else -1
+    ahead = tuple(batch for batch in reversed(planned) if batch > newest_done)
+    if continuous:
+        if checkpoint.state is CheckpointState.PLANNED:
+            raise CheckpointError(FIRST_BATCH_OPEN.at(batch=planned[-1], checkpoint=store.locate("")))
+        _refuse_damaged(store, newest_done)
+        routine = all(checkpoint.settings_line(batch) is None for batch in ahead)
+        return Alignment(cut=ahead, routine=routine)
+    if checkpoint.settings_line(planned[-1]) is not None:
+        return Alignment()
+    if newest_done < 0:
+        return Alignment(cut=ahead)
+    _refuse_damaged(store, newest_done)
+    if checkpoint.settings_line(newest_done) is not None:
+        return Alignment(cut=ahead)
+    kept = (checkpoint.settings_line(batch) for batch in reversed(planned) if batch < newest_done)
+    return Alignment(ahead, newest_done, next((line for line in kept if line is not None), None))
+
+
+def convert_trigger(store: Store, needed: Alignment, make_line: Callable[[], str]) -> CheckpointEdit:
+    """Do what the alignment says."""
+    after: dict[str, bytes | None] = {}
+    # The newest file without its line asks for all of this again: it goes after the others have theirs.
+    if needed.completed is not None:
+        name = f"offsets/{needed.completed}"
+        version, _, *offsets = lines_of(store.read(name))
+        after[name] = "\n".join((version, needed.line or make_line(), *offsets)).encode()
+    return CheckpointEdit.of(store, {**after, **{f"offsets/{batch}": None for batch in needed.cut}})
+
+
+def _ids(store: Store, folder: str) -> list[int]:
+    return sorted(int(name) for name in listed(store, folder) if NUMBER.fullmatch(name))
+
+
+def _refuse_damaged(store: Store, newest_done: int) -> None:
+    """CheckpointError, before anything is done, where a start could not go on from the newest commit."""
+    if newest_done >= 0 and Checkpoint(store).offset(newest_done) is None:
+        file = f"offsets/{newest_done}"
+        places = {"file": store.locate(file), "checksum": store.locate(checksum_of(file))}
+        raise CheckpointError(OFFSETS_DAMAGED.at(batch=newest_done, reason="it is missing", **places))
+
+
+# Letting a checkpoint know of sources that its query did not have before.
+#
+# Spark numbers the sources of a query by their order, keeps `sources/<number>/` for each, and writes a line
+# for each into `offsets/N`. A query with one source more is refused. So the checkpoint gets lines with `-`
+# (nothing read yet) for the added sources, and the folders of the others under their new numbers. Half of
+# that would be misread, so it is done by a swap.
+
+_INPUTS = "headwater-inputs.json"
+_NOTHING_YET = "-"
+
+
+def added(before: Sequence[str], now: Sequence[str]) -> list[int | None] | None:
+    """For each source of now its place before, None for an added one; None if more than that has changed."""
+    places: list[int | None] = []
+    left = list(before)
+    for name in now:
+        if left and left[0] == name:
+            places.append(len(before) - len(left))
+            left.pop(0)
+        else:
+            places.append(None)
+    return None if left else places
+
+
+def inputs_known(store: Store) -> tuple[str, ...] | None:
+    """The sources of a checkpoint that was made here, by their names; None for one that Spark made."""
+    data = content(store, _INPUTS)
+    try:
+        return None if data is None else _names(data)
+    except DamagedFileError as damage:
+        problem = INPUTS_DAMAGED.at(file=store.locate(_INPUTS), reason=str(damage))
+        raise CheckpointError(problem) from damage
+
+
+def add_sources(store: Store, before: Sequence[str], now: Sequence[str]) -> CheckpointEdit:
+    """Make a checkpoint with the sources `before` one with those of `now`; ValueError where it does not fit.
+
+    A crash may come before anyone else has noted the new sources, so the checkpoint itself lists them.
+    """
+    places = added(before, now)
+    if places is None:
+        raise ValueError(f"its sources were {', '.join(before)}, and are {', '.join(now)}")
+    planned = [f"offsets/{batch}" for batch in _ids(store, "offsets")]
+    changes = [
+        FileChange(name, data := store.read(name), _with_places(store.locate(name), data, places))
+        for name in planned
+    ]
+    changes.append(FileChange(_INPUTS, content(store, _INPUTS), json.dumps(list(now)).encode()))
+    numbers = {str(place): str(number) for number, place in enumerate(places) if place is not None}
+    moves = [
+        TreeMove(f"sources/{name}", f"sources/{numbers[name]}" if name in numbers else None)
+        for name in store.names("sources")
+    ]
+    # Checksums of what is no longer so, and whatever else lies there.
+    others = {f"offsets/{name}" for name in store.names("offsets")}.difference(planned)
+    return CheckpointEdit(tuple(changes), (*moves, *map(TreeMove, sorted(others))))
+
+
+def swap_in_sources(checkpoint: Path, before: Sequence[str], now: Sequence[str], backup: Path) -> None:
+    """Add the sources; the old checkpoint is kept as `backup`."""
+    try:
+        add_sources(LocalStore(checkpoint), before, now).swap(checkpoint, backup)
+    except (OSError, ValueError) as error:
+        problem = SOURCES_NOT_ADDED.at(folder=str(checkpoint), reason=str(error))
+        raise CheckpointError(problem) from error
+
+
+def _with_places(file: str, data: bytes, places: Sequence[int | None]) -> bytes:
+    """A planned batch with the added sources."""
+    version, metadata, *lines = data.decode().split("\n")
+    known = sum(place is not None for place in places)
+    if version != "v1" or len(lines) != known:
+        raise ValueError(f"{file} is of version {version} and has {len(lines)} sources, not {known}")
+    placed = [_NOTHING_YET if place is None else lines[place] for place in places]
+    return "\n".join((version, metadata, *placed)).encode()
+
+
+def _names(data: bytes) -> tuple[str, ...]:
+    names = json_value("\n".join(lines_of(data)))
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DamagedFileError("it is no list of names")
+    return tuple(names)
+
+
+# Letting a planned batch of a file source read other files than those that were planned.
+#
+# sources/S/L            the files that source S has handed out in its own batch L, a line each
+# sources/S/L.compact    the same for all batches up to L
+#
+# Only lines of batches that no committed batch of the query has read are changed, so that nothing is read
+# twice or left out. A change that a crash cut short is done again by the next start.
+
+_LOG = re.compile(r"(\d+)(\.compact)?", re.ASCII)
+
+
+def uncommitted(store: Store, source: int) -> tuple[SourceFile, ...]:
+    """The files that a source has handed out and no committed batch has read."""
+    return source_files(store, source, _committed(store, source))
+
+
+def change_files(store: Store, source: int, changes: Mapping[str, str]) -> CheckpointEdit:
+    """Put other files, by their addresses, in the place of those that no committed batch has read."""
+    after: dict[str, bytes | None] = {}
+    reached, folder = _committed(store, source), f"sources/{source}"
+    for name in listed(store, folder):
+        number = _LOG.fullmatch(name)
+        data = content(store, f"{folder}/{name}") if number and int(number[1]) > reached else None
+        if data is not None:
+            lines = [_changed_files(line, changes, reached) for line in lines_of(data)]
+            after[f"{folder}/{name}"] = "\n".join(lines).encode()
+    return CheckpointEdit.of(store, after)
+
+
+def _changed_files(line: str, changes: Mapping[str, str], after: int) -> str:
+    if not line.startswith("{"):
+        return line
+    entry = json_value(line)
+    if entry["batchId"] <= after or entry["path"] not in changes:
+        return line
+    return json.dumps({**entry, "path": changes[entry["path"]]}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _committed(store: Store, source: int) -> int:
+    """The newest batch of a source's own that a committed batch of the query has read; -1 for none."""
+    checkpoint = Checkpoint(store)
+    commit = checkpoint.last_commit
+    planned = checkpoint.offset(commit.batch_id) if commit else None
+    reached = planned.sources.get(str(source)) if planned else None
+    return int(reached.get("logOffset", -1)) if isinstance(reached, dict) else -1
+
+
+# Letting a query go on from elsewhere in one of its sources.
+#
+# Where the next batch begins is what the newest committed batch read up to. So that is changed:
+#
+# offsets/N      N is committed: the source's line of this file alone
+# offsets/N      N is planned and not committed: both lines, so that the batch, which runs again, reads
+# offsets/N-1    nothing of what is changed; where N is the first batch, Kafka's own note of its start,
+# sources/S/0, stands for the file that is not there
+#
+# After a crash halfway the same change is done again, so it must not hang on what the lines said before.
+
+Change = Callable[[Any], Any]
+
+
+def change_source(store: Store, source: int, change: Change) -> CheckpointEdit | None:
+    """Change what the checkpoint says of a source; None where no batch was planned."""
+    planned, done = _ids(store, "offsets"), _ids(store, "commits")
+    if not planned:
+        return None
+    newest = planned[-1]
+    changed = {f"offsets/{newest}": _offsets}
+    if not done or done[-1] < newest:
+        before = f"offsets/{newest - 1}"
+        earlier = {before: _offsets} if newest - 1 in planned else {f"sources/{source}/0": _noted}
+        # What is begun from is changed first: the file that asks for it is the last one.
+        changed = {**earlier, **changed}
+    found = {name: data for name in changed if (data := content(store, name)) is not None}
+    after = {name: changed[name](data, source, change) for name, data in found.items()}
+    return CheckpointEdit.of(store, after)
+
+
+def forget_start(store: Store, sources: Iterable[int]) -> CheckpointEdit:
+    """Remove Spark's own note of where Kafka sources begin, if no batch was planned from there.
+
+    Spark would hold to it whatever the next start says, and pass over what it says.
+    """
+    notes = [] if Checkpoint(store).state.resumes else [f"sources/{number}/0" for number in sources]
+    return CheckpointEdit.of(store, dict.fromkeys(notes))
+
+
+def _offsets(data: bytes, source: int, change: Change) -> bytes:
+    version, settings, *lines = lines_of(data)
+    prefix = ""
+    if version.strip() != "v1":
+        number, _, lines[source] = lines[source].partition(":")
+        prefix = f"{number}:"
+    if lines[source] != "-":
+        lines[source] = _changed(lines[source], change)
+    lines[source] = prefix + lines[source]
+    return "\n".join((version, settings, *lines)).encode()
+
+
+def _noted(data: bytes, source: int, change: Change) -> bytes:
+    head, _, offsets = data.partition(b"\n")
+    return head + b"\n" + _changed(offsets.decode(), change).encode()
+
+
+def _changed(line: str, change: Change) -> str:
+    return json.dumps(change(json_value(line)), separators=(",", ":"))
+
+
+# Exchanging files in the log of a file sink: the same rows in other files, in one step.
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file that takes the place of others; `like` is one of them, in whose folder it lies."""
+
+    name: str
+    size: int
+    modified_ms: int
+    like: str
+
+
+def exchange(output: Store, batch_id: int, new: Mapping[NewFile, frozenset[str]]) -> CheckpointEdit | None:
+    """Put new files into `_spark_metadata/<batch_id>.compact` in the place of old ones, all at once.
+
+    Old files are named as the log names them. None if one of them is not listed there.
+
+    Spark reads the newest compact file and the batches after it, and says `add` only: an entry can't be taken
+    back by a later one. So the newest compact file itself is replaced, by one rename; its name, from which
+    Spark works out where the next one is due, stays. Its checksum goes first: a file without one is not
+    verified, while one that does not fit makes the log unreadable. Spark writes the next compact file from
+    this one. Should it be doing that in this very moment, it may have read the old lines, and its file then
+    names the old files again: at every moment the log names the old ones or the new ones, never both.
+    """
+    name = f"{batch_id}.compact"
+    log = Batches(output, SINK_LOG, 1, catalogue.FILE_LOG_DAMAGED, _entries)
+    data = content(output, f"{SINK_LOG}/{name}")
+    entries = log.decode(batch_id, name, data) if data is not None else {}
+    gone = frozenset().union(*new.values())
+    if not gone <= entries.keys():
+        return None
+    made = [_entry(file, entries[file.like]) for file in new]
+    kept = [entry for path, entry in entries.items() if path not in gone]
+    lines = [json.dumps(entry, separators=(",", ":")) for entry in (*made, *kept)]
+    return CheckpointEdit.of(output, {f"{SINK_LOG}/{name}": "\n".join(["v1", *lines]).encode()})
+
+
+def _entries(batch_id: int, version: int, lines: list[str]) -> dict[str, dict[str, Any]]:
+    return {text_field(entry, "path"): entry for entry in map(json_object, lines)}
+
+
+def _entry(file: NewFile, like: Mapping[str, Any]) -> dict[str, Any]:
+    path = f"{str(like['path']).rpartition('/')[0]}/{file.name}"
+    return {**like, "path": path, "size": file.size, "modificationTime": file.modified_ms}
+
+
+# Beginning anew, and as if the last batch had not been committed.
+
+# It holds the id of the query, which stays the same.
+_KEPT = ("metadata", checksum_of("metadata"))
+
+
+def reset(store: Store) -> CheckpointEdit:
+    """Everything but the query's id goes; a crash halfway leaves a rest that goes at the next start."""
+    return CheckpointEdit(moves=tuple(TreeMove(name) for name in store.names("") if name not in _KEPT))
+
+
+def take_back_commit(store: Store) -> CheckpointEdit:
+    """Leave the last batch as a crash between the sink's write and the commit would."""
+    last = Checkpoint(store).last_commit
+    return CheckpointEdit.of(store, {f"commits/{last.batch_id}": None} if last else {})
