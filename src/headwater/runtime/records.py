@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from headwater.checkpoint import Checkpoint, CheckpointState, LocalStore, Read, committed, planned
+from headwater.checkpoint.notes import Note, NoteError
 from headwater.checks import Finding, Reached
 from headwater.connectors import sink_side
 from headwater.errors import CheckpointError, Problem
@@ -28,6 +29,13 @@ UpTo = Callable[[Checkpoint, Sequence[str]], dict[str, Read] | None]
 
 
 @dataclass(frozen=True)
+class _Owner:
+    """The pipeline whose directory it is."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class RunRecords(RunDirectory):
     """A run directory with what its files say."""
 
@@ -43,9 +51,8 @@ class RunRecords(RunDirectory):
 
     def claim(self, spec: PipelineSpec) -> None:
         """Make the directory and say whose it is."""
-        self.path.mkdir(parents=True, exist_ok=True)
         if self._owner() is None:
-            self.write(self.pipeline, json.dumps({"version": VERSION, "name": spec.name}) + "\n")
+            Note.at(self.pipeline, _Owner).write(_Owner(spec.name))
 
     def locked(self, spec: PipelineSpec) -> list[Path]:
         """What a run locks: each checkpoint, and all of them together.
@@ -141,12 +148,11 @@ class RunRecords(RunDirectory):
 
     def _owner(self) -> str | None:
         try:
-            return str(json.loads(self.pipeline.read_text(encoding="utf-8"))["name"])
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            problem = running.FACTS_UNREADABLE.at(None, file=str(self.pipeline), says=str(error))
+            noted = Note.at(self.pipeline, _Owner).read()
+        except NoteError as error:
+            problem = running.FACTS_UNREADABLE.at(None, file=str(self.pipeline), says=error.reason)
             raise CheckpointError(problem) from error
+        return noted.name if noted else None
 
 
 # How far the queries of a run directory have read what has set rows aside.

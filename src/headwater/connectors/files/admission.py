@@ -7,11 +7,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from headwater.checkpoint import SINK_LOG, LocalStore
+from headwater.checkpoint.notes import Note
 from headwater.connectors.contract import Moment, Reason
 from headwater.connectors.files.folders import is_hidden
 from headwater.connectors.files.validity import address_of
@@ -32,7 +33,6 @@ from headwater.spec.paths import local_matches, matches_name, plain_path
 # stand-in, record, list; the list is made from the record at each start, so that a kill between two of them
 # is put right.
 
-VERSION = 1
 _BLOCK = 32 << 20
 _PLACE = "place"
 
@@ -70,6 +70,14 @@ class Looked:
     stands_in: str = ""
 
 
+@dataclass(frozen=True)
+class _Noted:
+    """What `files.json` holds."""
+
+    files: dict[str, Looked]
+    stand_ins: dict[str, Stamp]
+
+
 class Record:
     """The record of one path."""
 
@@ -77,6 +85,7 @@ class Record:
         self.folder = folder
         self.place = place
         self._store = LocalStore(folder)
+        self._note = Note(self._store, "files.json", _Noted)
         self.files: dict[str, Looked] = {}
         self.stand_ins: dict[str, Stamp] = {}
         """Every small file that was ever written; one stays in the list when its file was mended or went."""
@@ -92,25 +101,13 @@ class Record:
 
     def read(self) -> None:
         """Take in what an earlier run has found."""
-        try:
-            noted = json.loads(self._store.read("files.json"))
-        except FileNotFoundError:
-            return
-        if noted["version"] != VERSION:
-            raise ValueError(f"{self._store.locate('files.json')} is of version {noted['version']}")
-        self.files = {
-            path: Looked(Stamp(**each["stamp"]), each["stands_in"]) for path, each in noted["files"].items()
-        }
-        self.stand_ins = {path: Stamp(**each) for path, each in noted["stand_ins"].items()}
+        noted = self._note.read()
+        if noted is not None:
+            self.files, self.stand_ins = noted.files, noted.stand_ins
 
     def write(self) -> None:
         """Keep what was found, then let Spark see it; the folders are there since `begin`."""
-        noted = {
-            "version": VERSION,
-            "files": {path: asdict(each) for path, each in self.files.items()},
-            "stand_ins": {path: asdict(each) for path, each in self.stand_ins.items()},
-        }
-        self._store.replace("files.json", json.dumps(noted).encode() + b"\n")
+        self._note.write(_Noted(self.files, self.stand_ins))
         self._store.replace(f"{SINK_LOG}/0", "\n".join(["v1", *self._lines()]).encode())
 
     def name_for(self, path: str, stamp: Stamp) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -10,19 +9,19 @@ import threading
 import traceback
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from headwater.checkpoint import LocalStore
+from headwater.checkpoint.notes import Note
 from headwater.connectors.files.sink_folder import KEPT
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.files import COMPACTION_FAILED
 from headwater.spec.paths import as_glob
 from headwater.values import scrub
 
-VERSION = 1
 RECORD = f"{KEPT}/compaction.json"
 STAGING = f"{KEPT}/compacting"
 _AT_ONCE = 32
@@ -79,6 +78,13 @@ class Pass:
         return frozenset((*self.replaced, *self.written))
 
 
+@dataclass(frozen=True)
+class _Noted:
+    """What the record holds."""
+
+    passes: tuple[Pass, ...]
+
+
 class Record:
     """The exchanges whose files are not tidied up yet: `_headwater/compaction.json` in the sink's folder.
 
@@ -91,23 +97,17 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._store = LocalStore(folder)
+        self._note = Note(self._store, RECORD, _Noted)
 
     @property
     def passes(self) -> tuple[Pass, ...]:
-        try:
-            noted = json.loads(self._store.read(RECORD))
-        except FileNotFoundError:
-            return ()
-        if noted["version"] != VERSION:
-            raise ValueError(f"{self._store.locate(RECORD)} is of version {noted['version']}")
-        return tuple(_pass(each) for each in noted["passes"])
+        noted = self._note.read()
+        return noted.passes if noted else ()
 
     def note(self, *passes: Pass) -> None:
         """Replace what is noted."""
         if passes:
-            (self.folder / KEPT).mkdir(exist_ok=True)
-            text = json.dumps({"version": VERSION, "passes": [asdict(each) for each in passes]})
-            self._store.replace(RECORD, text.encode() + b"\n")
+            self._note.write(_Noted(passes))
         else:
             self._store.delete(RECORD)
 
@@ -157,11 +157,6 @@ class Record:
             file = self.folder / name
             file.unlink(missing_ok=True)
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-
-
-def _pass(noted: Mapping[str, object]) -> Pass:
-    read = Pass(**noted)  # type: ignore[arg-type]
-    return replace(read, replaced=tuple(read.replaced), written=tuple(read.written))
 
 
 # Text files joined byte by byte: what stands around their rows, and the copying, through Hadoop's codecs.

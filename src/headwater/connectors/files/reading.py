@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from headwater.checkpoint import SINK_LOG
+from headwater.checkpoint.notes import Note
 from headwater.connectors.contract import Context
 from headwater.connectors.files.folders import (
     FILE_OF_ROW,
@@ -48,7 +48,6 @@ from headwater.spec import Column
 from headwater.spec.paths import as_glob, escaped, fixed_folder, in_project, is_pattern, is_uri, local_matches
 from headwater.spec.schema import backticked
 
-STORED_VERSION = 1
 NO_GLOB = {"__globPaths__": "false"}
 """Spark's own option to take a path literally. It works for one path alone, and a stream ignores it."""
 _AT_ONCE = 5
@@ -191,14 +190,23 @@ def struct_of(schema: StructType | str) -> StructType:
     return schema if isinstance(schema, StructType) else cast(StructType, StructType.fromDDL(schema))
 
 
+@dataclass(frozen=True)
+class _StoredSchema:
+    """As Spark writes it in JSON."""
+
+    schema: dict[str, Any]
+
+
 def _inferred(spark: SparkSession, options: FilesSource, context: Context) -> StructType:
     """The schema worked out at the first start; every later start reads the stored one."""
     stored = context.directory.schema
-    if stored.exists():
-        try:
-            return StructType.fromJson(json.loads(stored.read_text(encoding="utf-8"))["schema"])
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise PipelineError(FILES_STORED_SCHEMA.at(context.place, file=str(stored))) from error
+    note = Note.at(stored, _StoredSchema)
+    try:
+        noted = note.read()
+        if noted is not None:
+            return StructType.fromJson(noted.schema)
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(FILES_STORED_SCHEMA.at(context.place, file=str(stored))) from error
     reader = spark.read.format(options.format).options(**read_options(options), **plain(options))
     if options.format == "csv":
         reader = reader.option("inferSchema", "true")
@@ -210,7 +218,7 @@ def _inferred(spark: SparkSession, options: FilesSource, context: Context) -> St
     except AnalysisException as error:
         paths = ", ".join(options.path)
         raise PipelineError(FILES_NOT_INFERRED.at(context.place, name=context.name, paths=paths)) from error
-    context.keep(stored, json.dumps({"version": STORED_VERSION, "schema": schema.jsonValue()}) + "\n")
+    context.keep(stored, note.text(_StoredSchema(schema.jsonValue())))
     return schema
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from headwater.checkpoint.notes import Note, NoteError
 from headwater.connectors.contract import Context
 from headwater.connectors.kafka.cluster import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
 from headwater.connectors.kafka.positions import At, AtOffsets, AtTimes, Edge, Place, Where, spark_offset
@@ -25,34 +27,34 @@ from headwater.values import BadRows, nearest
 #
 # {"version": 1, "start": "latest", "offsets": {"clicks": {"0": 7}}}
 
-_VERSION = 1
+
+@dataclass(frozen=True)
+class _Start:
+    """Where partitions were when `start` was resolved."""
+
+    start: str
+    offsets: dict[str, dict[int, int]]
 
 
 def noted_start(context: Context, start: str) -> dict[Partition, int]:
     """What was noted for the same `start`; nothing where every query has begun since."""
     file = context.directory.start_note
     try:
-        record = json.loads(file.read_text(encoding="utf-8"))
-        if record["version"] != _VERSION:
-            raise ValueError(f"it has version {record['version']}, and {_VERSION} is known")
-        offsets = record["offsets"].items() if record["start"] == start else ()
-        return {(topic, int(part)): int(offset) for topic, found in offsets for part, offset in found.items()}
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        says = f"{type(error).__name__}: {error}".rstrip(".")
-        raise PipelineError(
-            kafka.KAFKA_START_UNREADABLE.at(context.at("start"), file=str(file), name=context.name, says=says)
-        ) from error
+        noted = Note.at(file, _Start).read()
+    except NoteError as error:
+        params = {"file": str(file), "name": context.name, "says": error.reason}
+        raise PipelineError(kafka.KAFKA_START_UNREADABLE.at(context.at("start"), **params)) from error
+    offsets = noted.offsets if noted and noted.start == start else {}
+    return {(topic, part): offset for topic, found in offsets.items() for part, offset in found.items()}
 
 
 def note_start(context: Context, start: str, offsets: Mapping[Partition, int]) -> None:
     """Leave a note for the start of the run, which writes it before the first query starts."""
-    by_topic: dict[str, dict[str, int]] = {}
+    by_topic: dict[str, dict[int, int]] = {}
     for (topic, partition), offset in offsets.items():
-        by_topic.setdefault(topic, {})[str(partition)] = offset
-    record = {"version": _VERSION, "start": start, "offsets": by_topic}
-    context.keep(context.directory.start_note, json.dumps(record) + "\n")
+        by_topic.setdefault(topic, {})[partition] = offset
+    file = context.directory.start_note
+    context.keep(file, Note.at(file, _Start).text(_Start(start, by_topic)))
 
 
 _LOGIN = (

@@ -13,7 +13,6 @@ changed only together with these offsets.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checkpoint.editors import change_source, forget_start
 from headwater.checkpoint.edits import edit_errors
+from headwater.checkpoint.notes import Note, NoteError
 from headwater.connectors.contract import Context, Ended, Moment, Reader
 from headwater.connectors.kafka.cluster import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
 from headwater.connectors.kafka.source_options import KafkaSource
@@ -36,7 +36,13 @@ LOOK_SECONDS = 2.0
 ANSWER_SECONDS = 2
 """How long a look waits for an answer; a run looks after other things meanwhile not at all."""
 _BACK_OFF_SECONDS = 15.0
-_VERSION = 1
+
+
+@dataclass(frozen=True)
+class _TopicIds:
+    """The ids of topics by their names, for each source of a query."""
+
+    sources: dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -48,27 +54,20 @@ class Known:
     source: str
 
     def read(self) -> dict[str, str]:
-        return dict(self._all().get(self.source, {}))
+        return self._all().get(self.source, {})
 
     def write(self, ids: Mapping[str, str]) -> None:
         if self.read() != ids:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            text = json.dumps({"version": _VERSION, "sources": {**self._all(), self.source: dict(ids)}})
-            LocalStore(self.file.parent).replace(self.file.name, f"{text}\n".encode())
+            Note.at(self.file, _TopicIds).write(_TopicIds({**self._all(), self.source: dict(ids)}))
 
     def _all(self) -> dict[str, dict[str, str]]:
         try:
-            record = json.loads(self.file.read_text(encoding="utf-8"))
-            if record["version"] != _VERSION:
-                raise ValueError(f"it has version {record['version']}, and {_VERSION} is known")
-            return {source: dict(ids) for source, ids in record["sources"].items()}
-        except FileNotFoundError:
-            # Without a record nothing is known of the topics, as before the first start.
-            return {}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(
-                kafka.KAFKA_IDS_UNREADABLE.at(None, file=str(self.file), sink=self.query, says=_reason(error))
-            ) from error
+            noted = Note.at(self.file, _TopicIds).read()
+        except NoteError as error:
+            params = {"file": str(self.file), "sink": self.query, "says": error.reason}
+            raise CheckpointError(kafka.KAFKA_IDS_UNREADABLE.at(None, **params)) from error
+        # Without a record nothing is known of the topics, as before the first start.
+        return noted.sources if noted else {}
 
 
 @dataclass
@@ -337,10 +336,6 @@ class TopicWatch:
         if self._broker is not None:
             self._broker.close()
             self._broker = None
-
-
-def _reason(error: Exception) -> str:
-    return f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
 
 
 def _ids(topics: Mapping[str, Topic]) -> dict[str, str]:
