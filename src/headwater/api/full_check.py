@@ -46,8 +46,11 @@ def _analysed(
         with tempfile.TemporaryDirectory(prefix="headwater-check-") as logs:
             session = open_session(spec, master=master, conf=conf, logs=Path(logs), stdout=lambda line: None)
             try:
-                prepared, folder = prepare(session, spec), RunRecords.of(spec)
-                yield prepared, verdict(prepared, spec, folder.stored(spec), lambda: folder.reached(spec))
+                prepared, directory = prepare(session, spec), RunRecords.of(spec)
+                yield (
+                    prepared,
+                    verdict(prepared, spec, directory.stored(spec), lambda: directory.reached(spec)),
+                )
             finally:
                 session.jvm.stop()
     finally:
