@@ -20,8 +20,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, window
 
-from headwater.engine.session import FASTER_FILE_MANAGER, FILE_MANAGER, STATE
+from headwater.engine.session import FILE_MANAGER, STATE
 from headwater.scripted.subjects import QUICK
+from headwater.spark.session import FASTER_FILE_MANAGER
 from headwater.testing.scripted import Scripted
 from headwater.testing.test_runner import Player
 

@@ -24,7 +24,6 @@ from headwater.engine.builder import Builder
 from headwater.engine.outcome import verdict
 from headwater.engine.prepare import prepare, settings_of
 from headwater.engine.session import (
-    FASTER_FILE_MANAGER,
     FILE_MANAGER,
     PARTITIONS,
     PipelineSession,
@@ -32,6 +31,7 @@ from headwater.engine.session import (
 )
 from headwater.errors import PipelineError
 from headwater.loaders.constructors import ConnectorCall
+from headwater.spark.session import FASTER_FILE_MANAGER
 from headwater.spec import PipelineSpec
 from tests.checker import cases
 from tests.checker.cases import ANY_ROWS, Case, Query

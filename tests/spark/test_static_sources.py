@@ -21,6 +21,7 @@ from headwater.connectors.files import static as static_spark
 from headwater.errors import QueryFailed
 from headwater.events import Event, QueryStarted, Said
 from headwater.runtime import Run
+from headwater.spark.file_index import FileIndex
 from tests.pipelines import capture, captured, feed, put, run_while, wait_for, write
 
 
@@ -407,7 +408,7 @@ def test_a_file_that_is_written_over_is_never_read_by_its_old_listing(
     rows.write_bytes(long)
     capture(tmp_path, "out")
     during_a_batch: list[bytes] = []
-    answered = static_spark.FileIndex.listFiles
+    answered = FileIndex.listFiles
 
     def list_files(index: Any, *filters: Any) -> Any:
         listed = answered(index, *filters)
@@ -415,7 +416,7 @@ def test_a_file_that_is_written_over_is_never_read_by_its_old_listing(
             rows.write_bytes(during_a_batch.pop(0))
         return listed
 
-    monkeypatch.setattr(static_spark.FileIndex, "listFiles", list_files)
+    monkeypatch.setattr(FileIndex, "listFiles", list_files)
 
     def steer(run: Run) -> None:
         batches = Batches(run, tmp_path)

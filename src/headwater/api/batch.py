@@ -11,7 +11,6 @@ from headwater.api.results import BatchResult
 from headwater.checkpoint import SINK_LOG
 from headwater.connectors import sink_side, source_side
 from headwater.engine.builder import SPARK_ERRORS
-from headwater.engine.class_path import active
 from headwater.engine.listener import counted, observed_counts
 from headwater.engine.loading import load
 from headwater.engine.prepare import Prepared, canonical, prepare
@@ -32,6 +31,7 @@ from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_
 from headwater.plan.predicates import secret_problems
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
+from headwater.spark.session import active
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import fixed_folder, lies_in
 from headwater.values import BadRows, Otherwise

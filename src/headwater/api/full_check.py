@@ -12,7 +12,6 @@ from headwater.api.checking import loaded, refuse_unknown_rates
 from headwater.api.results import ExplainResult, SinkExplained, TableExplained
 from headwater.checks.outline import Outline
 from headwater.connectors import sink_side
-from headwater.engine.analysis import physical_plan
 from headwater.engine.outcome import Verdict, verdict
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
@@ -21,6 +20,7 @@ from headwater.errors import PipelineError
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph
 from headwater.runtime.records import RunRecords
+from headwater.spark.checker import physical_plan
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
 

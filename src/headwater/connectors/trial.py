@@ -192,8 +192,10 @@ class ConsoleWriter(Sink[ConsoleSink]):
 
     def write_batch(self, rows: DataFrame, options: ConsoleSink, context: Context) -> None:
         """The rows once, as `show()` prints them."""
+        from headwater.spark.frames import shown
+
         truncate = 20 if options.truncate else 0
-        sys.stdout.write(rows._jdf.showString(options.rows, truncate, False) + "\n")
+        sys.stdout.write(shown(rows, options.rows, truncate) + "\n")
 
 
 class MemorySink(SinkOptions):

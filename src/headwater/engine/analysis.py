@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit
 
 from headwater.connectors import sink_side
 from headwater.connectors.connector import ChecksCode
 from headwater.engine.builder import SPARK_ERRORS, Builder, columns_in
-from headwater.engine.plans import kind_of
 from headwater.engine.translate import planning_problem, sql_problem
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.running import NO_BATCH_FORM, NOT_REPLAYABLE_TWICE, STATIC_SINK
 from headwater.plan import Refusal
 from headwater.plan.predicates import mode_problem, passing_sources
+from headwater.spark.checker import check_batch, check_continuous, check_streaming, physical_plan
 from headwater.spark.errors import condition_of, python_failure, sentence_of
+from headwater.spark.plans import distinct_streams, leaves_of, stream_path
 from headwater.spec import Mode, SinkSpec
 
 _MOVING_JOIN = re.compile(r"SortMergeJoin|ShuffledHashJoin|BroadcastNestedLoopJoin|CartesianProduct")
@@ -59,18 +58,12 @@ def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[
     """A join of a source with itself reads it twice, as two sources; a union does not."""
     for source in passing_sources(builder.spec):
         if source.name in builder.frames:
-            own, read = _leaves(builder.frames[source.name]), _leaves(frame)
+            own, read = leaves_of(builder.frames[source.name]), leaves_of(frame)
             count = max(sum(bool(leaf.sameResult(one)) for leaf in read) for one in own)
             if count > 1:
                 yield NOT_REPLAYABLE_TWICE.at(
                     sink.position, sink=sink.name, name=source.name, connector=source.connector, count=count
                 )
-
-
-def _leaves(frame: DataFrame) -> list[Any]:
-    """What the analysed plan reads, each once."""
-    found: Any = frame._jdf.queryExecution().analyzed().collectLeaves().distinct()
-    return [found.apply(index) for index in range(found.size())]
 
 
 def code_problems(builder: Builder, sink: SinkSpec) -> list[Problem]:
@@ -86,38 +79,15 @@ def streamed_paths(frame: DataFrame) -> tuple[str, ...]:
 
     They stand in the order of the plan, by which Spark numbers the sources of a checkpoint.
     """
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    sources: list[Any] = []
-    for each in (leaves.apply(number) for number in range(leaves.size())):
-        # What is equal shares one source, as when the query starts.
-        if kind_of(each) in ("StreamingRelation", "StreamingRelationV2") and each not in sources:
-            sources.append(each)
-    return tuple(_path_of(source) if kind_of(source) == "StreamingRelation" else "" for source in sources)
-
-
-def _path_of(source: Any) -> str:
-    path = source.dataSource().options().get("path")
-    return str(path.get()) if path.isDefined() else ""
-
-
-def physical_plan(spark: SparkSession, frame: DataFrame) -> str:
-    """Spark's plan as text; a streaming query is planned as its first batch would be."""
-    jvm: Any = spark._jvm
-    mode = jvm.org.apache.spark.sql.execution.ExplainMode.fromString("simple")
-    # A DataFrame made by `spark.sql` holds its unresolved text, which Spark does not see to be a stream; a
-    # filter that the optimizer takes out again makes it start from the analysed plan.
-    analysed = frame.filter(lit(True))
-    return str(analysed._jdf.queryExecution().explainString(mode))
+    return tuple(map(stream_path, distinct_streams(frame)))
 
 
 def batch_problems(builder: Builder) -> Iterator[Problem]:
     """The tables that only a stream can compute; what reads such a table is not blamed as well."""
-    checker, blamed = _checker(builder.spark), set[str]()
+    blamed = set[str]()
     for table in (table for table in builder.spec.tables if table.name in builder.frames):
-        planned: Any = builder.frames[table.name]._jdf.queryExecution()
         try:
-            checker.checkForBatch(planned.analyzed())
-            planned.sparkPlan()
+            check_batch(builder.spark, builder.frames[table.name])
         except SPARK_ERRORS as error:
             says = sentence_of(error)
             if not _STREAM_ONLY.search(says):
@@ -129,26 +99,10 @@ def batch_problems(builder: Builder) -> Iterator[Problem]:
                 yield NO_BATCH_FORM.at(table.position, what="The table", name=table.name, connector=call)
 
 
-def _checker(spark: SparkSession) -> Any:
-    jvm: Any = spark._jvm
-    return getattr(
-        getattr(jvm.org.apache.spark.sql.catalyst.analysis, "UnsupportedOperationChecker$"), "MODULE$"
-    )
-
-
 def refused_by_spark(spark: SparkSession, frame: DataFrame, mode: Mode) -> Exception | None:
-    """What Spark has against a query and its mode: what it would say at the start, or in the first batch.
-
-    Its streaming checker looks at the analysed plan. Some of what dies later shows in the optimised one: a
-    `WITH` is put in its place there, and EXCEPT becomes an aggregation. The rest its planner says.
-    """
-    session: Any = spark._jsparkSession
-    checker, asked = _checker(spark), output_mode(spark, mode)
-    analysed = frame._jdf.queryExecution().analyzed()
+    """What Spark has against a query and its mode: what it would say at the start, or in the first batch."""
     try:
-        checker.checkForStreaming(analysed, asked)
-        checker.checkForStreaming(session.sessionState().optimizer().execute(analysed), asked)
-        physical_plan(spark, frame)
+        check_streaming(spark, frame, mode)
     except SPARK_ERRORS as error:
         return error
     return None
@@ -162,7 +116,7 @@ def refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode) -> Refusal | N
 def continuous_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode) -> Refusal | None:
     """What Spark has against running a query continuously, which takes much less than batches do."""
     try:
-        _checker(spark).checkForContinuous(frame._jdf.queryExecution().analyzed(), output_mode(spark, mode))
+        check_continuous(spark, frame, mode)
     except SPARK_ERRORS as error:
         return as_refusal(error)
     return None
@@ -184,10 +138,3 @@ def trigger_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode, trigge
 def as_refusal(error: Exception | None) -> Refusal | None:
     """A refusal of Spark's as plain data."""
     return Refusal(condition_of(error), sentence_of(error)) if error else None
-
-
-def output_mode(spark: SparkSession, mode: Mode) -> Any:
-    """A mode as Spark's JVM has it."""
-    jvm: Any = spark._jvm
-    modes = jvm.org.apache.spark.sql.streaming.OutputMode
-    return {Mode.APPEND: modes.Append, Mode.UPDATE: modes.Update, Mode.COMPLETE: modes.Complete}[mode]()

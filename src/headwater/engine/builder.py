@@ -20,8 +20,8 @@ from headwater.connectors import Context, sink_side, source_side, validates
 from headwater.connectors.connector import RefreshesStatic, ValidatesRows
 from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
 from headwater.engine.class_path import send_by_value
-from headwater.engine.plans import let_processors_find_their_modules, parsed_references
-from headwater.engine.project_code import ProjectCode
+from headwater.engine.plans import parsed_references
+from headwater.engine.project_code import ProjectCode, driver_path
 from headwater.engine.rows import (
     expectation_problems,
     expected_rows,
@@ -42,6 +42,7 @@ from headwater.plan.predicates import secret_problems, watermark_problem
 from headwater.plan.quarantine import sets_aside, takes_back
 from headwater.run_directory import RunDirectory
 from headwater.spark.interception import without_writes
+from headwater.spark.plans import extend_processor_paths
 from headwater.spec import Distinct, FunctionRef, PipelineSpec, SourceSpec, TableSpec
 from headwater.spec.paths import as_glob
 from headwater.values import BadRows
@@ -353,7 +354,7 @@ class Builder:
             says = "nothing" if returned is None else f"a {type(returned).__name__}"
             place = table.function.defined or table.position
             raise PipelineError(TABLE_NOT_A_DATAFRAME.at(place, name=table.name, returned=says))
-        let_processors_find_their_modules(returned)
+        extend_processor_paths(returned, driver_path())
         return returned
 
     def _watermarked(self, frame: DataFrame, thing: SourceSpec | TableSpec) -> DataFrame:

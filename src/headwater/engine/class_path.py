@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +21,7 @@ from headwater.errors.catalogue.running import JARS_TOO_LATE
 from headwater.jars import Artifact, JarStore, Taken, artifacts
 from headwater.jars.cache import REPOSITORY, ivy_fetch, ivy_fetch_many
 from headwater.spark.java import find_java
+from headwater.spark.session import add_jar
 from headwater.spec import PipelineSpec
 from headwater.values import Continuous
 
@@ -81,10 +81,9 @@ def add_to(spark: SparkSession, jars: tuple[str, ...]) -> tuple[str, ...]:
     """Make a session see jars that its JVM was not started with; these."""
     context: Any = spark.sparkContext
     started_with = {part for part in (context.getConf().get(JARS) or "").split(",") if part}
-    loader: Any = spark._jsparkSession.sessionState().resourceLoader()
     late = tuple(jar for jar in jars if jar not in started_with)
     for jar in late:
-        loader.addJar(jar)
+        add_jar(spark, jar)
     return late
 
 
@@ -124,31 +123,3 @@ def package_of(module: ModuleType) -> ModuleType:
     parts = module.__name__.split(".")
     names = (".".join(parts[:length]) for length in range(1, len(parts)))
     return next((sys.modules[name] for name in names if sys.modules[name].__file__), module)
-
-
-@contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread for a while.
-
-    A writer looks for a Python data source in that one, whichever session its DataFrame belongs to.
-    """
-    java: Any = spark._jvm
-    with active_kept(java):
-        java.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
-        yield
-
-
-@contextmanager
-def active_kept(java: Any) -> Iterator[None]:
-    """Whatever becomes the active session of this thread meanwhile: after it, it is the one of before."""
-    sessions = java.org.apache.spark.sql.classic.SparkSession
-    before, in_python = sessions.getActiveSession(), SparkSession._activeSession
-    try:
-        yield
-    finally:
-        # PySpark keeps a note of its own, besides that of the JVM.
-        SparkSession._activeSession = in_python
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

@@ -13,7 +13,6 @@ from headwater.connectors.connector import CountsPartitions, KnowsContents
 from headwater.engine.analysis import trigger_refusal_of
 from headwater.engine.builder import SPARK_ERRORS, columns_in, columns_of
 from headwater.engine.plan_record import Owners, record_of
-from headwater.engine.plans import inputs_of
 from headwater.engine.prepare import Prepared, canonical
 from headwater.engine.session import FROZEN, PipelineSession, Setting
 from headwater.engine.state_plan import state_plan
@@ -22,6 +21,7 @@ from headwater.plan.quarantine import fed_again, verdicts_of
 from headwater.plan.reading import Steps, steps_of
 from headwater.plan.state_layout import state_layouts
 from headwater.spark.errors import sentence_of
+from headwater.spark.plans import inputs_of
 from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
 from headwater.values.secrets import MASK, masked

@@ -16,18 +16,18 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.functions import count, lit
 
 from headwater.engine.query import progress_event
 from headwater.events import Event, QueryIdle, QueryStarted
+from headwater.spark.listener import QueryListener, observed_row
 
 _CATCH_UP_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 
 
-class EventListener:
+class EventListener(QueryListener):
     """Hands each event of a session's queries on, in the order of each query, until it is closed.
 
     Everything that it calls runs on one thread. `catch_up` is called about once a second: Spark drops events
@@ -54,13 +54,7 @@ class EventListener:
 
     def open(self, spark: SparkSession) -> None:
         """Listen to the queries of a session."""
-        gateway: Any = spark.sparkContext._gateway
-        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-        streaming = gateway.jvm.org.apache.spark.sql.streaming
-        wrapper = streaming.PythonStreamingQueryListenerWrapper(self)
-        manager: Any = spark.streams._jsqm
-        manager.addListener(wrapper)
-        self._remove = lambda: manager.removeListener(wrapper)
+        self._remove = self.listen(spark)
         self._thread.start()
 
     def drain(self, seconds: float) -> bool:
@@ -80,22 +74,14 @@ class EventListener:
         if self._thread.is_alive():
             self._thread.join(_CLOSE_SECONDS)
 
-    # Spark waits for the next four. They only take the event over, so that it never waits for long.
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 (Spark's name)
-        self._take(self._started, event)
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 (Spark's name)
-        self._take(self._progressed, event)
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 (Spark's name)
-        self._take(self._idle, event)
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 (Spark's name)
-        self._take(self._terminated, event)
-
-    def _take(self, handle: Callable[[Mapping[str, Any]], None], event: Any) -> None:
-        text: str = event.json()
+    def take(self, kind: str, text: str) -> None:
+        # Spark waits for this, so the event is only taken over here.
+        handle = {
+            "started": self._started,
+            "progress": self._progressed,
+            "idle": self._idle,
+            "terminated": self._terminated,
+        }[kind]
         self._queue.put(lambda: handle(json.loads(text)))
 
     def _work(self) -> None:
@@ -138,11 +124,6 @@ class EventListener:
     def _name(self, event: Mapping[str, Any]) -> str:
         return self._names.get(event["runId"]) or str(event.get("name") or event["id"])
 
-    class Java:
-        """The Java interface, under the name that Py4J looks for."""
-
-        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
-
 
 # Counting the rows of a DataFrame while a batch run writes them.
 
@@ -167,11 +148,10 @@ def _told(observation: Observation) -> int | None:
 
 
 def _row(observation: Observation) -> Any:
-    # Spark tells it a moment after the write, on another thread. `observation.get` would wait for ever if the
-    # sink had not read the rows at all; this one waits a tenth of a second by itself.
+    # Spark tells it a moment after the write, on another thread.
     deadline = time.monotonic() + _TELL_SECONDS
     while time.monotonic() < deadline:
-        row = observation._jo.getRowOrEmpty() if observation._jo else None
-        if row is not None and row.isDefined():
-            return row.get()
+        row = observed_row(observation)
+        if row is not None:
+            return row
     return None

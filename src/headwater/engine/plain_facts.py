@@ -6,19 +6,21 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.engine.analysis import refusal_of, trigger_refusal_of
 from headwater.engine.builder import SPARK_ERRORS, columns_in
 from headwater.engine.facts import idle_options, of_steps, steps_in
 from headwater.engine.plan_record import Owners
-from headwater.engine.plans import analysed, kind_of, nodes_of
 from headwater.engine.session import FROZEN, TIMEZONE, cores_of
 from headwater.plan import QueryFacts, SourceFacts
 from headwater.plan.formats import SinkFormat, name_for, place_of, sink_format, source_format
+from headwater.spark.plans import analysed, frame_of_plan, nodes_of
+from headwater.spark.private import JavaObject, class_name, items_of, kind_of, pairs_of
+from headwater.spark.session import table_provider
+from headwater.spark.writer import stream_write, writer_session
 from headwater.spec import Mode
 from headwater.values import Duration
 from headwater.values.secrets import masked
@@ -33,7 +35,7 @@ class Leaf:
     format: str
     options: Mapping[str, str]
     streaming: bool
-    node: Any = field(compare=False)
+    node: JavaObject = field(compare=False)
     places: tuple[str, ...] = ()
     own_code: bool = False
 
@@ -63,7 +65,7 @@ def plain_sources(frame: DataFrame) -> PlainSources:
 
 def _stream(leaves: list[Leaf], frame: DataFrame) -> DataFrame:
     """All readers of one stream in one DataFrame, by which the plan's walk knows each of them."""
-    first, *others = (_frame_of(leaf.node, frame) for leaf in leaves)
+    first, *others = (frame_of_plan(frame.sparkSession, leaf.node) for leaf in leaves)
     for other in others:
         first = first.union(other) if other.schema == first.schema else first
     return first
@@ -96,12 +98,12 @@ def _slots(options: Mapping[str, str]) -> int:
     return int(given) if given.isdigit() else 0
 
 
-def _leaves(plan: Any) -> Iterator[Leaf]:
+def _leaves(plan: JavaObject) -> Iterator[Leaf]:
     for node in nodes_of(plan):
         match kind_of(node):
             case "StreamingRelation":
                 source = node.dataSource()
-                options = _pairs(source.options())
+                options = pairs_of(source.options())
                 yield Leaf(str(source.className()), options, True, node, place_of(options))
             case "StreamingRelationV2":
                 options = dict(node.extraOptions().asCaseSensitiveMap())
@@ -113,21 +115,20 @@ def _leaves(plan: Any) -> Iterator[Leaf]:
                 yield Leaf(str(node.table().name()), {}, False, node, (str(node.table().name()),))
 
 
-def _static_files(node: Any) -> Iterator[Leaf]:
+def _static_files(node: JavaObject) -> Iterator[Leaf]:
     relation = node.relation()
-    kind = str(relation.getClass().getSimpleName())
+    kind = class_name(relation)
     if kind != "HadoopFsRelation":
         # Of other static relations, such as those of JDBC, only the name is told.
         yield Leaf(kind, {}, False, node)
         return
-    paths = relation.location().rootPaths()
-    places = tuple(str(paths.apply(index).toString()) for index in range(paths.size()))
+    places = tuple(str(path.toString()) for path in items_of(relation.location().rootPaths()))
     yield Leaf(str(relation.fileFormat().toString()).lower(), {}, False, node, places)
 
 
 def _distinct(leaves: Iterator[Leaf]) -> Iterator[Leaf]:
     """What is equal shares one source when the query starts; what is joined with itself is not equal."""
-    seen: list[Any] = []
+    seen: list[JavaObject] = []
     for leaf in leaves:
         if leaf.node not in seen:
             seen.append(leaf.node)
@@ -140,19 +141,6 @@ def _free_name(name: str, taken: Mapping[str, object]) -> str:
     while free in taken:
         free, number = f"{name} ({number})", number + 1
     return free
-
-
-def _frame_of(node: Any, frame: DataFrame) -> DataFrame:
-    spark = frame.sparkSession
-    jvm: Any = spark._jvm
-    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, node)
-    return ClassicDataFrame(rows, spark)
-
-
-def _pairs(java: Any) -> dict[str, str]:
-    pairs = java.toSeq()
-    found = (pairs.apply(index) for index in range(pairs.size()))
-    return {str(pair._1()): str(pair._2()) for pair in found}
 
 
 # What a script has told a `DataStreamWriter`, read off its Java half: whoever set it, it is there.
@@ -176,21 +164,18 @@ class Written:
     partitioned_by: tuple[str, ...] = ()
 
 
-def written_by(writer: Any, path: str | None = None, table: str = "") -> Written:
+def written_by(writer: DataStreamWriter, path: str | None = None, table: str = "") -> Written:
     """What a PySpark writer would start."""
-    options = _options(_field(writer, "extraOptions"))
-    if path is not None:
-        options = {**options, "path": path}
-    partitioned = _field(writer, "partitioningColumns")
-    format = str(_field(writer, "source"))
+    told = stream_write(writer)
+    options = told.options if path is None else {**told.options, "path": path}
     return Written(
-        format=table_format(writer._spark, table, format) if table else format,
-        mode=str(_field(writer, "outputMode").toString()).lower(),
-        trigger=trigger_text(str(_field(writer, "trigger").toString())),
+        format=table_format(writer_session(writer), table, told.format) if table else told.format,
+        mode=told.mode,
+        trigger=trigger_text(told.trigger),
         options=options,
         name=options.get("queryname", ""),
         table=table,
-        partitioned_by=_names(partitioned.get()) if partitioned.isDefined() else (),
+        partitioned_by=told.partitioned_by,
     )
 
 
@@ -199,10 +184,8 @@ def table_format(spark: SparkSession, table: str, new: str) -> str:
 
     Of a table in another catalog than Spark's own only that catalog knows.
     """
-    state = spark._jsparkSession.sessionState()
     try:
-        found = state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(table)).provider()
-        return str(found.get()) if found.isDefined() else new
+        return table_provider(spark, table) or new
     except SPARK_ERRORS:
         own = table.count(".") < 2 or table.startswith("spark_catalog.")
         return new if own else "table"
@@ -223,25 +206,6 @@ def trigger_text(java: str) -> str:
 
 def _duration(milliseconds: int) -> str:
     return str(Duration.parse(f"{milliseconds} milliseconds"))
-
-
-def _field(writer: Any, name: str) -> Any:
-    # The fields are private; neither Scala nor PySpark has another way to ask a writer what it was told.
-    java = writer._jwrite
-    found = java.getClass().getDeclaredField(name)
-    found.setAccessible(True)
-    return found.get(java)
-
-
-def _options(java: Any) -> dict[str, str]:
-    """Spark's map of options, whose keys pass over case."""
-    pairs = java.toSeq()
-    found = (pairs.apply(index) for index in range(pairs.size()))
-    return {str(pair._1()): str(pair._2()) for pair in found}
-
-
-def _names(sequence: Any) -> tuple[str, ...]:
-    return tuple(str(sequence.apply(index)) for index in range(sequence.size()))
 
 
 def plain_facts(frame: DataFrame, written: Written, name: str, sink: SinkFormat | None = None) -> QueryFacts:

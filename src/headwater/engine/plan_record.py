@@ -8,25 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.engine.plans import (
-    analysed,
-    clashes_in,
-    equal_in,
-    identity_of,
-    items_of,
-    join_reaches,
-    kind_of,
-    optimised,
-    stream_names,
-)
+from headwater.engine.plans import clashes_in, join_reaches
 from headwater.engine.state_variables import state_variables
 from headwater.plan.tree import Changing, Column, Node, PlanRecord, Term
+from headwater.spark.plans import analysed, delay_of, equal_in, optimised, read_by, stream_names
+from headwater.spark.private import JavaObject, identity_of, items_of, kind_of
 
 _ATTRIBUTE = re.compile(r"#(\d+)L?(?:-T(-?\d+)ms)?$")
 _BETWEEN = "\x01"
@@ -53,31 +45,28 @@ _SCALARS = (str, int, float, bool)
 class Owners:
     """Which source or table brought a node into a plan: the first in whose plan it stands."""
 
-    jvm: Any
+    spark: SparkSession | None
     names: dict[int, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, frames: Mapping[str, DataFrame]) -> Owners:
         """From the DataFrames in the order in which they were built."""
-        owners = cls(next(iter(frames.values())).sparkSession._jvm if frames else None)
+        owners = cls(next(iter(frames.values())).sparkSession if frames else None)
         for name, frame in frames.items():
-            owners._add(name, analysed(frame))
+            owners._add(name, analysed(frame), identity_of(frame.sparkSession))
         return owners
 
-    def name_of(self, node: Any) -> str:
+    def name_of(self, node: JavaObject) -> str:
         """The owner of a node; empty for one that no declared thing brought."""
-        return self.names.get(self._identity(node), "") if self.names else ""
+        return self.names.get(identity_of(self.spark)(node), "") if self.spark else ""
 
-    def _add(self, name: str, node: Any) -> None:
-        identity = self._identity(node)
-        if identity in self.names:
+    def _add(self, name: str, node: JavaObject, identity: Callable[[JavaObject], int]) -> None:
+        number = identity(node)
+        if number in self.names:
             return
-        self.names[identity] = name
+        self.names[number] = name
         for child in items_of(node.children()):
-            self._add(name, child)
-
-    def _identity(self, node: Any) -> int:
-        return identity_of(self.jvm)(node)
+            self._add(name, child, identity)
 
 
 def record_of(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> PlanRecord:
@@ -108,7 +97,7 @@ class _Walk:
     places: dict[str, list[int]] = field(default_factory=dict)
     """What each stream reads, in the order in which it was met."""
 
-    def node(self, plan: Any, flat: Iterator[dict[str, Any]], *, columns: bool = False) -> Node:
+    def node(self, plan: JavaObject, flat: Iterator[dict[str, Any]], *, columns: bool = False) -> Node:
         """A node and all below; the JSON lists them in the same order, from the top."""
         said = next(flat)
         kind = said["class"].rpartition(".")[2]
@@ -125,14 +114,14 @@ class _Walk:
             columns=_columns_of(plan) if columns else (),
             changing=() if plan.deterministic() else tuple(_changing(plan)),
             variables=state_variables(self.spark, plan) if kind == "TransformWithStateInPySpark" else (),
-            delay_ms=self._delay(plan) if kind == "EventTimeWatermark" else -1,
+            delay_ms=delay_of(self.spark, plan) if kind == "EventTimeWatermark" else -1,
             stream=stream,
             table=self.owners.name_of(plan),
             line=line,
             column=column,
         )
 
-    def _sql(self, kind: str, plan: Any) -> dict[str, tuple[str, ...]]:
+    def _sql(self, kind: str, plan: JavaObject) -> dict[str, tuple[str, ...]]:
         texts = {name: tuple(_sql_of(plan, name)) for name in _AS_SQL.get(kind, ())}
         if kind == "Join":
             texts["keys"] = equal_in(self.spark, plan)
@@ -141,18 +130,11 @@ class _Walk:
             texts["groupingTypes"] = tuple(str(each.dataType().typeName()) for each in grouped)
         return texts
 
-    def _delay(self, watermark: Any) -> int:
-        jvm: Any = self.spark._jvm
-        of = jvm.org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
-        return int(of.getDelayMs(watermark.delay()))
-
-    def _stream(self, kind: str, plan: Any, said: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    def _stream(self, kind: str, plan: JavaObject, said: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
         """The name of a stream; and, where one stream reads several places, which of them this is."""
         if kind not in ("StreamingRelation", "StreamingRelationV2"):
             return "", {}
-        jvm: Any = self.spark._jvm
-        reads = plan.dataSource() if kind == "StreamingRelation" else plan.table()
-        identity = identity_of(jvm)(reads)
+        identity = identity_of(self.spark)(read_by(plan))
         name = self.streams.get(identity) or str(said.get("sourceName") or plan.sourceName())
         places = self.places.setdefault(name, [])
         if identity not in places:
@@ -238,7 +220,7 @@ def _is_child(name: str, value: object) -> bool:
     return type(value) is int and name in ("child", "left", "right", "aggregateFunction", "plan")
 
 
-def _modes_of(plan: Any) -> dict[str, str]:
+def _modes_of(plan: JavaObject) -> dict[str, str]:
     """The output mode and the time mode of arbitrary state."""
     modes = {"outputMode": str(plan.outputMode())}
     if kind_of(plan) == "TransformWithStateInPySpark":
@@ -247,7 +229,7 @@ def _modes_of(plan: Any) -> dict[str, str]:
     return modes
 
 
-def _sql_of(plan: Any, name: str) -> Iterator[str]:
+def _sql_of(plan: JavaObject, name: str) -> Iterator[str]:
     value = getattr(plan, name)()
     if name == "condition":
         yield from (str(each.sql()) for each in ([value.get()] if value.isDefined() else []))
@@ -257,7 +239,7 @@ def _sql_of(plan: Any, name: str) -> Iterator[str]:
         yield from (str(each.sql()) for each in items_of(value))
 
 
-def _columns_of(plan: Any) -> tuple[Column, ...]:
+def _columns_of(plan: JavaObject) -> tuple[Column, ...]:
     """The columns that a node hands on. Only as text do attributes tell their number and delay at once."""
     written = str(plan.output().mkString(_BETWEEN)).split(_BETWEEN)
     schema: list[dict[str, Any]] = json.loads(plan.schema().json())["fields"]
@@ -273,14 +255,14 @@ def _column(text: str, said: Mapping[str, Any]) -> Column:
     return Column(said["name"], int(number), type_, int(delay) if delay is not None else -1)
 
 
-def _changing(plan: Any) -> Iterator[Changing]:
+def _changing(plan: JavaObject) -> Iterator[Changing]:
     """The innermost expressions of a node that Spark does not hold for deterministic."""
     for expression in items_of(plan.expressions()):
         makes = (int(expression.exprId().id()),) if kind_of(expression) == "Alias" else ()
         yield from _changing_in(expression, makes)
 
 
-def _changing_in(expression: Any, makes: tuple[int, ...]) -> Iterator[Changing]:
+def _changing_in(expression: JavaObject, makes: tuple[int, ...]) -> Iterator[Changing]:
     if expression.deterministic():
         return
     inner = [found for child in items_of(expression.children()) for found in _changing_in(child, makes)]
@@ -290,7 +272,7 @@ def _changing_in(expression: Any, makes: tuple[int, ...]) -> Iterator[Changing]:
     yield Changing(str(expression.sql()), *_origin(expression), makes)
 
 
-def _origin(node: Any) -> tuple[int, int]:
+def _origin(node: JavaObject) -> tuple[int, int]:
     """Line and column (from 1) in the SQL text; zeros for what was not written as SQL."""
     origin = node.origin()
     line, column = origin.line(), origin.startPosition()

@@ -21,8 +21,6 @@ from headwater.checkpoint import STATE_FORMAT, Checkpoint, LocalStore
 from headwater.connectors import sink_side
 from headwater.connectors.connector import ForgetsBatches
 from headwater.engine.builder import SPARK_ERRORS, Builder
-from headwater.engine.class_path import active
-from headwater.engine.plans import inputs_of, marks_of
 from headwater.engine.session import PipelineSession, Setting
 from headwater.engine.translate import planning_problem
 from headwater.errors import PipelineError
@@ -30,6 +28,21 @@ from headwater.errors.catalogue.running import NO_REAL_TIME
 from headwater.events import QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.spark.errors import SparkGone
+from headwater.spark.plans import inputs_of
+from headwater.spark.query import (
+    Waiting,
+    end_after_batch,
+    execution_of,
+    last_plan,
+    last_progress,
+    marks_of,
+    newest_commit,
+    recent_progress,
+    thread_lives,
+    waiting_files,
+)
+from headwater.spark.session import active
+from headwater.spark.writer import set_real_time, writer_session
 from headwater.spec import SinkSpec
 from headwater.values import AvailableNow, Continuous, Duration, Every, Once, RealTime, Trigger, Unpaced
 
@@ -66,16 +79,6 @@ _NO_ANSWER = (Py4JError, OSError)
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """Files that wait for later batches of one source."""
-
-    path: str
-    files: int
-    at_most: int | None
-    """How many a batch takes; None where it is bounded in another way."""
-
-
-@dataclass(frozen=True)
 class RunningQuery:
     """A started query, seen through Spark's handle."""
 
@@ -107,7 +110,7 @@ class RunningQuery:
     def is_gone(self) -> bool:
         """Whether the JVM has ended, and every query with it."""
         try:
-            self._execution()
+            execution_of(self.handle)
         except _NO_ANSWER:
             return True
         return False
@@ -116,7 +119,7 @@ class RunningQuery:
     def is_active(self) -> bool:
         """Whether its thread still works; Spark's own `isActive` is false once a stop was asked for."""
         with suppress(*_NO_ANSWER):
-            return bool(self._execution().queryExecutionThread().isAlive())
+            return thread_lives(self.handle)
         return False
 
     @property
@@ -127,7 +130,7 @@ class RunningQuery:
 
     def plan(self) -> str:
         """The plan of the last batch."""
-        return str(self.handle._jsq.explainInternal(False))
+        return last_plan(self.handle)
 
     def failure(self) -> Exception | None:
         """What the query died of."""
@@ -143,10 +146,10 @@ class RunningQuery:
         """
         found: list[QueryProgress] = []
         with suppress(*_NO_ANSWER):
-            last = self.handle._jsq.lastProgress()
+            last = last_progress(self.handle)
             if last is None or last.batchId() <= batch + (not _was_executed(last)):
                 return ()
-            for each in reversed(self.handle._jsq.recentProgress()):
+            for each in recent_progress(self.handle):
                 if each.batchId() <= batch:
                     break
                 if _was_executed(each):
@@ -159,9 +162,7 @@ class RunningQuery:
         Spark keeps these lists to itself; where it can't be asked, nothing is known to wait.
         """
         with suppress(*_NO_ANSWER):
-            leaves = self._execution().logicalPlan().collectLeaves()
-            found = (_waiting(leaves.apply(number)) for number in range(leaves.size()))
-            return tuple(each for each in found if each)
+            return waiting_files(self.handle)
         return ()
 
     def marks(self) -> tuple[tuple[InputMark, ...], datetime | None] | None:
@@ -170,14 +171,13 @@ class RunningQuery:
         None where Spark can't be asked.
         """
         with suppress(*_NO_ANSWER):
-            return marks_of(self._execution(), self.inputs)
+            return marks_of(self.handle, self.inputs)
         return None
 
     def epoch(self) -> int | None:
         """The newest epoch that a continuous query has committed."""
         with suppress(*_NO_ANSWER):
-            newest = self._execution().commitLog().getLatestBatchId()
-            return int(newest.get()) if newest.isDefined() else None
+            return newest_commit(self.handle)
         return None
 
     def begin_no_further_batch(self) -> None:
@@ -191,11 +191,8 @@ class RunningQuery:
         """
         if not self.ends_batches:
             return
-        jvm: Any = self.spark._jvm
         with suppress(*_NO_ANSWER):
-            states = jvm.org.apache.spark.sql.execution.streaming.runtime
-            terminated = getattr(getattr(states, "TERMINATED$"), "MODULE$")
-            self._execution().state().set(terminated)
+            end_after_batch(self.spark, self.handle)
 
     def finish_batch(self, deadline: float, forced: Callable[[], bool]) -> bool:
         """Wait for the running batch; False if it still runs.
@@ -221,9 +218,6 @@ class RunningQuery:
         with suppress(*_NO_ANSWER, *SPARK_ERRORS):
             self.handle.stop()
         return not self.is_active
-
-    def _execution(self) -> Any:
-        return self.handle._jsq.streamingQuery()
 
 
 def progress_event(name: str, progress: Mapping[str, Any]) -> QueryProgress:
@@ -306,26 +300,10 @@ def _triggered(writer: DataStreamWriter, trigger: Trigger, sink: SinkSpec) -> Da
 
 
 def _in_real_time(writer: DataStreamWriter, interval: Duration, sink: SinkSpec) -> DataStreamWriter:
-    """Set the real-time trigger, for which PySpark 4.1 has no words: it is there on the JVM alone."""
-    jvm: Any = writer._spark._jvm
+    """Set the real-time trigger, which not every Spark has."""
     try:
-        trigger = jvm.org.apache.spark.sql.streaming.Trigger.RealTime(interval.milliseconds)
+        set_real_time(writer, interval.milliseconds)
     except Py4JError as error:
-        problem = NO_REAL_TIME.at(sink.at("trigger"), version=writer._spark.version)
+        problem = NO_REAL_TIME.at(sink.at("trigger"), version=writer_session(writer).version)
         raise PipelineError(problem) from error
-    writer._jwrite = writer._jwrite.trigger(trigger)
     return writer
-
-
-def _waiting(leaf: Any) -> Waiting | None:
-    if str(leaf.getClass().getSimpleName()) != "StreamingExecutionRelation":
-        return None
-    source = leaf.source()
-    if str(source.getClass().getSimpleName()) != "FileStreamSource":
-        return None
-    unread = source.getClass().getDeclaredField("unreadFiles")
-    unread.setAccessible(True)
-    files, limit = unread.get(source), source.getDefaultReadLimit()
-    by_files = str(limit.getClass().getSimpleName()) == "ReadMaxFiles"
-    path = str(source.toString()).removeprefix("FileStreamSource[").removesuffix("]").removeprefix("file:")
-    return Waiting(path, files.size() if files else 0, limit.maxFiles() if by_files else None)

@@ -34,7 +34,6 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 from headwater.connectors.contract import DETAIL, KEPT_REASON, KEPT_TEXT, OWN, REASON, ROW, ROW_TYPE, Reason
 from headwater.connectors.decoding.formats import more_follows
 from headwater.connectors.options import TIMES
-from headwater.engine.plans import analysed, kind_of
 from headwater.errors import Entry, Problem
 from headwater.errors.catalogue.pipelines import (
     EXPECTATION_FAILED,
@@ -49,6 +48,8 @@ from headwater.events.kinds import ALL_ROWS, BAD, READ
 from headwater.plan.predicates import column_problem, condition_problem, unknown_column
 from headwater.plan.quarantine import sets_aside
 from headwater.spark.errors import condition_of, parameters_of, place_in_sql, sentence_of
+from headwater.spark.plans import analysed, empty_like
+from headwater.spark.private import items_of, kind_of
 from headwater.spec import Expectation, SourceSpec, TableSpec
 from headwater.values import BadRows, Otherwise
 
@@ -261,16 +262,9 @@ _SAID_OF_ROWS = {
 
 def expectation_problems(rows: DataFrame, table: TableSpec) -> list[Problem]:
     """Everything that keeps the expectations of a table from being judged."""
-    empty = _empty(rows)
+    empty = empty_like(rows)
     found = (_problem(empty, table, each) for each in table.expect)
     return [problem for problem in found if problem]
-
-
-def _empty(rows: DataFrame) -> DataFrame:
-    """No rows, with the same columns: its plan is nothing but them, so what a condition adds is seen."""
-    jvm: Any = rows.sparkSession._jvm
-    empty = rows.sparkSession._jsparkSession.createDataFrame(jvm.java.util.ArrayList(), rows._jdf.schema())
-    return DataFrame(empty, rows.sparkSession)
 
 
 def _problem(empty: DataFrame, table: TableSpec, each: Expectation) -> Problem | None:
@@ -318,7 +312,7 @@ def _looks_beyond(plan: Any) -> Iterator[str]:
 
 def _uncertain(expressions: Any) -> Iterator[str]:
     """The innermost expressions that Spark does not hold for deterministic."""
-    for each in (expressions.apply(place) for place in range(expressions.size())):
+    for each in items_of(expressions):
         if not each.deterministic():
             yield from _uncertain(each.children())
             yield str(each.sql())

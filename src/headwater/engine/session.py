@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -24,6 +23,7 @@ from headwater.run_directory import RunDirectory
 from headwater.spark.java import find_java
 from headwater.spark.jvm import Jvm, start_context
 from headwater.spark.python_sources import register_installed
+from headwater.spark.session import FASTER_FILE_MANAGER, ROCKSDB, is_static_setting, offset_metadata
 from headwater.spec import PipelineSpec, WatermarkPolicy
 from headwater.spec.paths import is_uri
 
@@ -36,9 +36,7 @@ MASTER = "spark.master"
 SPARK_UI = "spark.ui.enabled"
 
 STATE = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     STATE_FORMAT: "2",
 }
@@ -53,9 +51,6 @@ COUNTED = {
 }
 """Filters stay out of the parser: a row that it skips is not counted as read, and not seen to be broken."""
 
-FASTER_FILE_MANAGER = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)(?:,\d+)?\])?$")
 
 
@@ -267,9 +262,7 @@ def _takes(spark: SparkSession, key: str) -> bool:
     """
     if spark.conf.isModifiable(key):
         return True
-    jvm: Any = spark._jvm
-    known = jvm.org.apache.spark.sql.internal.SQLConf
-    return key.startswith("spark.sql.") and not known.isStaticConfigKey(key)
+    return key.startswith("spark.sql.") and not is_static_setting(spark, key)
 
 
 # The settings that Spark freezes in a checkpoint, in the form in which it writes them down.
@@ -278,10 +271,7 @@ def _takes(spark: SparkSession, key: str) -> bool:
 def settings_line(session: PipelineSession, settings: tuple[Setting, ...]) -> str:
     """The line of a batch in `offsets/N` before any watermark was reached, as Spark itself writes it."""
     session.apply(settings)
-    jvm: Any = session.spark._jvm
-    written = getattr(jvm.org.apache.spark.sql.execution.streaming.checkpointing, "OffsetSeqMetadata$")
-    now, conf = int(time.time() * 1000), session.spark._jsparkSession.conf()
-    line = json.loads(str(getattr(written, "MODULE$").apply(0, now, conf).json()))
+    line = json.loads(offset_metadata(session.spark, int(time.time() * 1000)))
     # What Spark sets only inside of a query has no value yet; it comes from the session under the same name.
     frozen = line["conf"].items()
     line["conf"] = {key: value or session.spark.conf.get(key) for key, value in frozen}

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext, cloudpickle
@@ -30,7 +29,9 @@ from headwater.errors.catalogue.environment import EXECUTORS_NOT_ASKED, NO_EXECU
 from headwater.plan import QueryFacts
 from headwater.run_directory import RunDirectory
 from headwater.spark.errors import python_failure, sentence_of
+from headwater.spark.hadoop import default_file_system
 from headwater.spark.jvm import is_local
+from headwater.spark.private import executor_cores, time_setting
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec, SourceSpec
 from headwater.spec.paths import (
     as_glob,
@@ -89,7 +90,7 @@ class Executors:
     def patience(self) -> float:
         """For how many seconds an answer may take."""
         times = _TIMES if self.waits_long else 1
-        return times * float(self._scala.conf().getTimeAsMs(WAITING_TIME, "30s")) / 1_000
+        return times * time_setting(self.context, WAITING_TIME, "30s") / 1_000
 
     def ask(self, task: Task) -> list[Answer]:
         """The answers of every executor that has registered, some of them more than once."""
@@ -102,10 +103,6 @@ class Executors:
         if self._count <= _heard(answers):
             return answers
         raise NotAsked(f"only {_heard(answers)} of {self._count} executors answered", answers)
-
-    @property
-    def _scala(self) -> Any:
-        return self.context._jsc.sc()
 
     def _settle(self) -> None:
         """Wait for the configured cores, or until no executor has joined for some time.
@@ -125,10 +122,7 @@ class Executors:
 
     def _look(self) -> int:
         """The cores that are there; it takes note of executors that have joined."""
-        listed = self._scala.statusStore().executorList(True)
-        cores = [
-            each.totalCores() for each in map(listed.apply, range(listed.size())) if each.id() != "driver"
-        ]
+        cores = executor_cores(self.context)
         if len(cores) != self._count:
             self._count, self._joined = len(cores), time.monotonic()
         return sum(cores)
@@ -260,7 +254,7 @@ def unshared(
     context = prepared.session.jvm.context
     if is_local(str(context.master)):
         return []
-    by_default = str(context._jsc.hadoopConfiguration().get("fs.defaultFS"))
+    by_default = default_file_system(context)
     used = [each for each in paths if each.is_on_disk(by_default)]
     if not used:
         return []

@@ -11,15 +11,24 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.engine.plan_record import inner_node
-from headwater.engine.plans import analysed, identity_of, items_of, kind_of, scala_object, stream_names
 from headwater.plan.state_layout import REPLAYED
 from headwater.plan.tree import Column, Node, Term
+from headwater.spark.plans import (
+    analysed,
+    analysis_rule,
+    inlined,
+    leaf_like,
+    optimizer_rule,
+    read_by,
+    stream_names,
+    with_children,
+)
+from headwater.spark.private import JavaObject, identity_of, items_of, kind_of
 
 _WATERMARK = "EventTimeWatermark"
 _KEYS = {
@@ -70,7 +79,7 @@ def state_plan(
     """
     spark = frame.sparkSession
     cut = _Cut.of(spark, sources, frozenset(stream_names(frame, replayed)))
-    plan = _reduced(spark, cut.without_sources(_inlined(spark, analysed(frame))))
+    plan = _reduced(spark, cut.without_sources(inlined(spark, analysed(frame))))
     flat: list[dict[str, Any]] = json.loads(plan.toJSON())
     return StatePlan(_with_types(plan, inner_node(iter(flat))), cut.columns)
 
@@ -80,7 +89,7 @@ class _Root:
     """The top of a source's own plan; its watermark is left to the query."""
 
     name: str
-    top: Any
+    top: JavaObject
     number: int
     kind: str
 
@@ -99,89 +108,51 @@ class _Cut:
     def of(
         cls, spark: SparkSession, sources: Iterable[tuple[str, DataFrame]], replayed: frozenset[int]
     ) -> _Cut:
-        identity = identity_of(spark._jvm)
+        identity = identity_of(spark)
         tops = [(name, _below_watermark(analysed(source))) for name, source in sources]
         return cls(spark, [_Root(name, top, identity(top), kind_of(top)) for name, top in tops], replayed)
 
-    def without_sources(self, plan: Any) -> Any:
-        number, kind = identity_of(self.spark._jvm)(plan), kind_of(plan)
+    def without_sources(self, plan: JavaObject) -> JavaObject:
+        number, kind = identity_of(self.spark)(plan), kind_of(plan)
         for root in self.roots:
             if root.number == number or (root.kind == kind and self._same(plan, root.top)):
                 return self._leaf(root.name, plan)
         children = items_of(plan.children())
-        if self.replayed and not children and identity_of(self.spark._jvm)(_read_by(plan)) in self.replayed:
+        if self.replayed and not children and identity_of(self.spark)(read_by(plan)) in self.replayed:
             return self._leaf(REPLAYED, plan)
         cut = [self.without_sources(child) for child in children]
-        return plan.withNewChildren(_sequence(self.spark, cut)) if children else plan
+        return with_children(self.spark, plan, cut) if children else plan
 
-    def _same(self, plan: Any, root: Any) -> bool:
+    def _same(self, plan: JavaObject, root: JavaObject) -> bool:
         """Whether a part of a plan is what a self-join makes of a source: the same nodes, newly numbered."""
-        identity = identity_of(self.spark._jvm)
+        identity = identity_of(self.spark)
         if kind_of(plan) != kind_of(root):
             return False
         parts, others = items_of(plan.children()), items_of(root.children())
         if not parts and not others:
-            return identity(_read_by(plan)) == identity(_read_by(root))
+            return identity(read_by(plan)) == identity(read_by(root))
         return len(parts) == len(others) and all(map(self._same, parts, others))
 
-    def _leaf(self, name: str, plan: Any) -> Any:
-        jvm: Any = self.spark._jvm
-        none = scala_object(jvm.scala, "None")
-        output = plan.output()
-        columns = {int(each.exprId().id()): str(each.name()) for each in items_of(output)}
+    def _leaf(self, name: str, plan: JavaObject) -> JavaObject:
+        columns = {int(each.exprId().id()): str(each.name()) for each in items_of(plan.output())}
         self.columns |= {number: f"{name}.{_quoted(column)}" for number, column in columns.items()}
-        return jvm.org.apache.spark.sql.execution.LogicalRDD(
-            output,
-            None,
-            jvm.org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(0),
-            _sequence(self.spark, []),
-            plan.isStreaming(),
-            none,
-            self.spark._jsparkSession,
-            none,
-            none,
-        )
+        return leaf_like(self.spark, plan)
 
 
 def _quoted(column: str) -> str:
     return column if _IDENTIFIER.fullmatch(column) else f"`{column}`"
 
 
-def _below_watermark(plan: Any) -> Any:
+def _below_watermark(plan: JavaObject) -> JavaObject:
     return plan.children().apply(0) if kind_of(plan) == _WATERMARK else plan
 
 
-def _read_by(leaf: Any) -> Any:
-    """What a leaf reads, which stays the same object when a self-join gives its columns new numbers."""
-    match kind_of(leaf):
-        case "StreamingRelation":
-            return leaf.dataSource()
-        case "StreamingRelationV2" | "DataSourceV2Relation":
-            return leaf.table()
-        case "LogicalRelation":
-            return leaf.relation()
-        case "LogicalRDD":
-            return leaf.rdd()
-    return leaf
-
-
-def _inlined(spark: SparkSession, plan: Any) -> Any:
-    """The plan with `WITH` clauses where they are used; of one that is used twice Spark makes copies."""
-    jvm: Any = spark._jvm
-    return jvm.org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(plan)
-
-
-def _reduced(spark: SparkSession, plan: Any) -> Any:
-    catalyst: Any = spark._jvm.org.apache.spark.sql.catalyst  # type: ignore[union-attr]
-
+def _reduced(spark: SparkSession, plan: JavaObject) -> JavaObject:
     for name in ("EliminateSubqueryAliases", "EliminateView"):
-        plan = scala_object(catalyst.analysis, name).apply(plan)
+        plan = analysis_rule(spark, name).apply(plan)
     for name in _REPLACING:
-        plan = scala_object(catalyst.optimizer, name).apply(plan)
-    push, prune = (
-        scala_object(catalyst.optimizer, "PushDownPredicates"),
-        scala_object(catalyst.optimizer, "ColumnPruning"),
-    )
+        plan = optimizer_rule(spark, name).apply(plan)
+    push, prune = optimizer_rule(spark, "PushDownPredicates"), optimizer_rule(spark, "ColumnPruning")
     for _ in range(_MOST_ROUNDS):
         following = prune.apply(push.apply(plan))
         if following.fastEquals(plan):
@@ -190,7 +161,7 @@ def _reduced(spark: SparkSession, plan: Any) -> Any:
     return plan
 
 
-def _with_types(plan: Any, node: Node) -> Node:
+def _with_types(plan: JavaObject, node: Node) -> Node:
     """The nodes with the types of what they store."""
     if not node.children:
         return node
@@ -204,7 +175,7 @@ def _with_types(plan: Any, node: Node) -> Node:
     return replace(node, children=children, sql=dict(_types(plan, node)), terms=_whole(plan, node))
 
 
-def _whole(plan: Any, node: Node) -> dict[str, tuple[Term, ...]]:
+def _whole(plan: JavaObject, node: Node) -> dict[str, tuple[Term, ...]]:
     """The expressions of a node; those of which JSON lacks a part are told apart by their text."""
     terms = dict(node.terms)
     for name in _COMPUTED.get(node.kind, ()):
@@ -220,7 +191,7 @@ def _marked(term: Term, text: str) -> Term:
     return replace(term, details={**term.details, **digest}, children=children)
 
 
-def _types(plan: Any, node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _types(plan: JavaObject, node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
     if node.kind in _KEYS:
         keys = items_of(getattr(plan, _KEYS[node.kind])())
         yield "keyTypes", tuple(_type(key, bool(key.nullable())) for key in keys)
@@ -231,7 +202,7 @@ def _types(plan: Any, node: Node) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "bufferTypes", tuple(map(_buffer, called))
 
 
-def _aggregates_in(expression: Any) -> Iterator[Any]:
+def _aggregates_in(expression: JavaObject) -> Iterator[JavaObject]:
     if kind_of(expression) == "AggregateExpression":
         yield expression
         return
@@ -239,13 +210,13 @@ def _aggregates_in(expression: Any) -> Iterator[Any]:
         yield from _aggregates_in(child)
 
 
-def _buffer(aggregate: Any) -> str:
+def _buffer(aggregate: JavaObject) -> str:
     """The types of what an aggregate keeps for a key; a function of Python has no such thing on a stream."""
     function = aggregate.aggregateFunction()
     return "" if kind_of(function).startswith("Python") else str(function.aggBufferSchema().catalogString())
 
 
-def _columns(side: Any) -> Iterator[Column]:
+def _columns(side: JavaObject) -> Iterator[Column]:
     """What a join keeps of one side."""
     checked = set(_checked(side))
     for each in items_of(side.output()):
@@ -253,7 +224,7 @@ def _columns(side: Any) -> Iterator[Column]:
         yield Column(str(each.name()), number, _type(each, bool(each.nullable()) and number not in checked))
 
 
-def _checked(side: Any) -> Iterator[int]:
+def _checked(side: JavaObject) -> Iterator[int]:
     """The columns that are never null because of a filter right below a join, which Spark stores so.
 
     Filters move down to the sources, where they leave no trace; one on the event time stays above its
@@ -265,25 +236,11 @@ def _checked(side: Any) -> Iterator[int]:
         yield from map(int, _NOT_NULL.findall(str(side.constraints().mkString(_BETWEEN))))
 
 
-def _hands_on(project: Any, child: Any) -> bool:
+def _hands_on(project: JavaObject, child: JavaObject) -> bool:
     """Whether a projection changes nothing; Spark leaves it out then."""
     return str(project.projectList().mkString(_BETWEEN)) == str(child.output().mkString(_BETWEEN))
 
 
-def _type(expression: Any, nullable: bool) -> str:
+def _type(expression: JavaObject, nullable: bool) -> str:
     name = str(expression.dataType().catalogString())
     return name if nullable else f"{name} not null"
-
-
-def _sequence(spark: SparkSession, values: list[Any]) -> Any:
-    new_list, as_scala = _lists(spark._jvm)
-    found = new_list()
-    for value in values:
-        found.add(value)
-    return as_scala(found).toIndexedSeq()
-
-
-@cache
-def _lists(jvm: Any) -> tuple[Any, Any]:
-    """Java's list, and how it becomes Scala's; looked up once, since py4j asks for each part of a name."""
-    return jvm.java.util.ArrayList, jvm.scala.jdk.javaapi.CollectionConverters.asScala

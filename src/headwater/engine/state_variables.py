@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.plan.operators import Variable
+from headwater.spark.plans import processor_of
 
 UNKNOWN = Variable("", "unknown")
 """Stands for all variables of a processor that could not be asked."""
@@ -19,19 +19,10 @@ def state_variables(spark: SparkSession, operator: Any) -> tuple[Variable, ...]:
     """What the processor of a `transformWithState` asks for; `UNKNOWN` where it can't be asked."""
     handle = _Notes()
     try:
-        _processor(spark, operator).init(handle)
+        processor_of(spark, operator).init(handle)
     except Exception:  # noqa: BLE001 (the user's own code: Spark runs it again at the start, and tells)
         return (UNKNOWN,)
     return tuple(handle.variables)
-
-
-def _processor(spark: SparkSession, operator: Any) -> Any:
-    """A copy of the user's processor, from what Spark sends to its workers."""
-    jvm: Any = spark._jvm
-    command = operator.functionExpr().func().command()
-    sent = bytes(command.toArray(jvm.scala.reflect.ClassTag.Byte()))
-    function, _ = pickle.loads(sent)
-    return function.__self__._stateful_processor
 
 
 class _Notes:

@@ -23,7 +23,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from headwater.engine.plain_facts import Written, written_by
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.programs import CONNECT_SESSION
+from headwater.spark.interception import replace_methods
 from headwater.spark.python_sources import prevent_search, register_installed
+from headwater.spark.writer import writer_frame
 from headwater.values import Position
 from headwater.values.secrets import secrets_in
 from headwater.values.user_frames import own_place, own_places
@@ -117,7 +119,7 @@ def catch_streams(judge: Judge, started: Callable[[CaughtQuery, Written, str], N
     def catch(writer: Any, path: str | None, table: str) -> CaughtQuery:
         places = tuple(own_places(sys._getframe(2)))
         written = written_by(writer, path, table)
-        query = CaughtQuery(written.name or None, writer._df)
+        query = CaughtQuery(written.name or None, writer_frame(writer))
         # Scripts may start their queries in threads.
         with turn:
             name = judge(query, written, places)
@@ -137,8 +139,8 @@ def catch_streams(judge: Judge, started: Callable[[CaughtQuery, Written, str], N
         caught.end_all()
         return None if timeout is None else True
 
-    _replace(DataStreamWriter, start=start, toTable=to_table)
-    _replace(
+    replace_methods(DataStreamWriter, start=start, toTable=to_table)
+    replace_methods(
         StreamingQueryManager,
         active=property(lambda manager: []),
         get=lambda manager, id: caught.get(id),
@@ -193,8 +195,8 @@ def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractCont
             begin(self, *given, **named)
             prevent_search(self)
 
-    _replace(builder, getOrCreate=made, remote=refused, create=refused)
-    _replace(SparkContext, __init__=begun)
+    replace_methods(builder, getOrCreate=made, remote=refused, create=refused)
+    replace_methods(SparkContext, __init__=begun)
 
 
 def _refuse_connect(options: dict[str, str]) -> None:
@@ -222,9 +224,4 @@ def _watch(kind: Any, method: str, hide: Callable[[tuple[str, ...]], None]) -> N
             hide(secrets_in(str(key), str(value)))
         return original(self, *given, **named)
 
-    _replace(kind, **{method: watched})
-
-
-def _replace(kind: Any, **parts: Any) -> None:
-    for name, part in parts.items():
-        setattr(kind, name, part)
+    replace_methods(kind, **{method: watched})

@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any
 
 import pyspark
-from pyspark import SparkContext
 from pyspark.sql import DataFrameReader, DataFrameWriter
 
 from headwater.engine.plain_facts import Written, plain_facts
@@ -25,6 +24,7 @@ from headwater.programs.outside import catch_outside
 from headwater.programs.sandbox.launcher import Kind
 from headwater.programs.starting import Started, start_doubts, start_problems
 from headwater.programs.writes import Shadows, catch_writes
+from headwater.spark.private import has_jvm
 from headwater.values import Position
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     if failure is not None:
         teller.tell(kind="failed", problem=failure)
     declares = any(isinstance(value, Declarations) for value in vars(program).values())
-    teller.tell(kind="done", declares=declares, spark=SparkContext._gateway is not None)
+    teller.tell(kind="done", declares=declares, spark=has_jvm())
 
 
 def _catch_everything(teller: Teller, order: Order, clock: Clock) -> None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,7 +19,7 @@ from headwater.errors.catalogue.running import SINK_MODE
 from headwater.plan.formats import FILES, SinkFormat, sink_format
 from headwater.programs.capture import CaughtQuery
 from headwater.programs.failures import source_missing
-from headwater.spark.python_sources import class_of, may_be_python
+from headwater.spark.python_sources import class_of, may_be_python, writes_streams
 from headwater.spec import SinkSpec
 from headwater.values import Position
 
@@ -30,11 +29,6 @@ _UNCHECKED = ("console", "foreach", "foreachbatch", "memory", "noop")
 _LASTING = ("foreach", "foreachbatch")
 _ONLY_SOURCES = ("rate", "rate-micro-batch", "socket", "textsocket", "statestore")
 _OWN = ("memory", "foreach", "foreachbatch")
-_WRITERS = (
-    "org.apache.spark.sql.sources.StreamSinkProvider",
-    "org.apache.spark.sql.execution.datasources.FileFormat",
-    "org.apache.spark.sql.connector.catalog.TableProvider",
-)
 
 
 @dataclass
@@ -157,15 +151,9 @@ def format_problem(
         if may_be_python(spark, written.format):
             return None
         return source_missing(place, written.format, spark.version)
-    if any(_is_a(spark, found, each) for each in _WRITERS):
+    if writes_streams(spark, found):
         return None
     return programs.NOT_A_SINK.at(place, name=name, format=written.format, hint=hint)
-
-
-def _is_a(spark: SparkSession, found: Any, name: str) -> bool:
-    jvm: Any = spark._jvm
-    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
-    return bool(jvm.java.lang.Class.forName(name, False, loader).isAssignableFrom(found))
 
 
 def _checkpoint_of(spark: SparkSession, written: Written) -> str:

@@ -26,9 +26,11 @@ from headwater.spark.interception import (
     OF_CATALOGS,
     OF_FRAMES,
     OF_RDDS,
-    parsed,
+    replace_methods,
     writing_statement,
 )
+from headwater.spark.plans import frame_of_plan, parsed
+from headwater.spark.writer import catalog_session, option_of, writer_frame
 from headwater.values import Position
 from headwater.values.user_frames import own_place
 
@@ -96,7 +98,7 @@ class Shadows:
                     raise
                 return self._found(instead, path, shadow, reader, original, given[1:], named)
 
-        setattr(kind, name, read)
+        replace_methods(kind, **{name: read})
 
     def _found(
         self, instead: Callable[..., Any], path: str, shadow: Shadow, reader: Any, original: Any, *given: Any
@@ -142,9 +144,9 @@ class Shadows:
 
             return table
 
-        setattr(DataStreamReader, "table", streamed)  # noqa: B010 - mypy has a word against the assignment
-        setattr(DataFrameReader, "table", static(read))  # noqa: B010
-        setattr(SparkSession, "table", static(named))  # noqa: B010
+        replace_methods(DataStreamReader, table=streamed)
+        replace_methods(DataFrameReader, table=static(read))
+        replace_methods(SparkSession, table=static(named))
 
     def _empty_folder(self, name: str) -> str:
         """An empty folder with the last part of a name, by which a stream is called."""
@@ -182,17 +184,18 @@ def catch_writes(shadows: Shadows) -> None:
 
 def _catch_writers(shadows: Shadows) -> None:
     def save(writer: Any, path: str | None = None, *_: Any, **options: Any) -> None:
-        shadows.path_written(path or options.get("path") or _option(writer, "path"), writer._df, _here())
+        shadows.path_written(
+            path or options.get("path") or option_of(writer, "path"), writer_frame(writer), _here()
+        )
 
     def save_as_table(writer: Any, name: str, *_: Any, **options: Any) -> None:
-        shadows.table_written(name, writer._df, _here())
+        shadows.table_written(name, writer_frame(writer), _here())
 
     def jdbc(writer: Any, url: str, table: str, *_: Any, **options: Any) -> None:
         return None
 
     named = {"save": save, "saveAsTable": save_as_table, "insertInto": save_as_table, "jdbc": jdbc}
-    for name, part in {**named, **dict.fromkeys(FILES, save)}.items():
-        setattr(DataFrameWriter, name, part)
+    replace_methods(DataFrameWriter, **{**named, **dict.fromkeys(FILES, save)})
 
 
 def _catch_tables(shadows: Shadows) -> None:
@@ -203,7 +206,7 @@ def _catch_tables(shadows: Shadows) -> None:
         writer._headwater_table = table
 
     def write(writer: Any, *_: Any) -> None:
-        shadows.table_written(writer._headwater_table, writer._df, _here())
+        shadows.table_written(writer._headwater_table, writer_frame(writer), _here())
 
     def create_table(
         catalog: Any,
@@ -214,17 +217,14 @@ def _catch_tables(shadows: Shadows) -> None:
         *_: Any,
         **__: Any,
     ) -> DataFrame:
-        spark = catalog._sparkSession
+        spark = catalog_session(catalog)
         frame: DataFrame = spark.createDataFrame([], schema if schema is not None else "value string")
         shadows.table_written(tableName, frame, _here())
         return frame
 
-    setattr(DataFrameWriterV2, "__init__", begun)  # noqa: B010 - mypy has a word against the assignment
-    for name in INTO_TABLES:
-        setattr(DataFrameWriterV2, name, write)
-    for name in OF_CATALOGS:
-        setattr(Catalog, name, create_table)
-    setattr(MergeIntoWriter, "merge", lambda writer: None)  # noqa: B010
+    replace_methods(DataFrameWriterV2, __init__=begun, **dict.fromkeys(INTO_TABLES, write))
+    replace_methods(Catalog, **dict.fromkeys(OF_CATALOGS, create_table))
+    replace_methods(MergeIntoWriter, merge=lambda writer: None)
 
 
 def _catch_row_functions() -> None:
@@ -236,9 +236,8 @@ def _catch_row_functions() -> None:
             if frame.isStreaming:
                 original(frame, function)
 
-        setattr(ClassicDataFrame, name, called)
-    for name in OF_RDDS:
-        setattr(RDD, name, lambda rdd, *given, **options: None)
+        replace_methods(ClassicDataFrame, **{name: called})
+    replace_methods(RDD, **dict.fromkeys(OF_RDDS, lambda rdd, *given, **options: None))
 
 
 def _catch_sql(shadows: Shadows) -> None:
@@ -257,16 +256,14 @@ def _catch_sql(shadows: Shadows) -> None:
         nothing: DataFrame = spark.range(0).select()
         return nothing
 
-    setattr(SparkSession, "sql", sql)  # noqa: B010
+    replace_methods(SparkSession, sql=sql)
 
 
 def _made_by(spark: Any, text: str, kind: str) -> DataFrame | None:
     """The rows that a new table would hold: those of its query, or none."""
     plan = parsed(spark, text)
-    jvm = spark._jvm
     if kind.endswith("AsSelect"):
-        rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan.query())
-        return ClassicDataFrame(rows, spark)
+        return frame_of_plan(spark, plan.query())
     columns = plan.tableSchema()
     return spark.createDataFrame([], _schema(columns)) if columns.size() else None
 
@@ -275,13 +272,6 @@ def _schema(java: Any) -> Any:
     from pyspark.sql.types import StructType
 
     return StructType.fromDDL(java.toDDL())
-
-
-def _option(writer: Any, name: str) -> str | None:
-    found = writer._jwrite.getClass().getDeclaredField("extraOptions")
-    found.setAccessible(True)
-    value = found.get(writer._jwrite).get(name)
-    return str(value.get()) if value.isDefined() else None
 
 
 def _here() -> Position | None:

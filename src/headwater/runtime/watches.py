@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.connectors.contract import Moment
-from headwater.engine.query import Waiting
 from headwater.errors import Problem
 from headwater.errors.catalogue.files import BEHIND
 from headwater.events import EpochCommitted, Event, QueryWaits
 from headwater.events.idle import Idle, idle_inputs
 from headwater.runtime.query_state import Track
+from headwater.spark.query import Waiting
 
 MANY_FILES = 10
 FEW = 2

@@ -16,7 +16,6 @@ from headwater.connectors import sink_side
 from headwater.connectors.connector import ReadsBack
 from headwater.connectors.registry import source_columns
 from headwater.engine.builder import SPARK_ERRORS, Builder
-from headwater.engine.class_path import active
 from headwater.engine.facts import facts_of
 from headwater.engine.prepare import Prepared, assemble, objections, settings_of
 from headwater.engine.query import let_it_run_again
@@ -25,9 +24,13 @@ from headwater.engine.translate import failure_problem, planning_problem
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.testing import TEST_NO_READ, TEST_READ_FAILED
 from headwater.plan import Graph
-from headwater.scripted.streams import Target, capturing, rows_of, target_of
+from headwater.scripted.streams import rows_of
 from headwater.scripted.subjects import QUICK, Held, Read, schema_of
 from headwater.spark.errors import sentence_of
+from headwater.spark.memory import memory_sink
+from headwater.spark.private import has_stopped
+from headwater.spark.session import active
+from headwater.spark.writer import Target, target_of
 from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
 from headwater.values import scrub
 from headwater.values.user_frames import user_line
@@ -62,7 +65,7 @@ class PipelineSubject:
     @property
     def stopped(self) -> bool:
         """Whether its Spark has ended."""
-        return self.spark.sparkContext._jsc is None
+        return has_stopped(self.spark.sparkContext)
 
     @property
     def zone(self) -> str:
@@ -120,7 +123,7 @@ class PipelineSubject:
     def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
         declared = self._sink(sink)
         if real is None:
-            return capturing(self.spark)
+            return memory_sink(self.spark)
         moved = self._moved(declared, real)
         context = self._builder.context(moved)
         let_it_run_again(self.spark, moved, checkpoint, settings_of(self.session, self.spec))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,88 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checkpoint.editors import take_back_commit
-from headwater.engine.analysis import output_mode
-from headwater.engine.plans import analysed, inputs_of, kind_of, moment, nodes_of
 from headwater.engine.query import RunningQuery
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.testing import TEST_SPARK_VERSION
 from headwater.events.idle import QueryInputs, idle_sources
-from headwater.scripted.streams import ScriptedStream, Target, rows_held
+from headwater.scripted.streams import ScriptedStream, rows_of
+from headwater.spark.clock import StepClock
+from headwater.spark.memory import latest_rows
+from headwater.spark.plans import WATERMARK, analysed, delay_of, inputs_of, nodes_of
+from headwater.spark.private import kind_of
+from headwater.spark.query import last_progress, moment, start_with_clock
+from headwater.spark.writer import Target
 from headwater.spec import Mode
-
-# Processing time under control: Spark asks this clock, and waits at it between two batches.
-
-_LOOK_SECONDS = 0.1
-
-
-class StepClock:
-    """Spark's clock of a query's triggers (`org.apache.spark.util.Clock`), implemented here.
-
-    Spark has a manual clock of its own. It can't say whether the query has woken up already, and its time
-    has to move for every batch. At this one the query's thread waits until it is let go, so that one `tick`
-    is one trigger, and time moves only when a test says so.
-
-        query's thread   waitTillTime ──▶ waits … ──▶ one trigger (a batch, or nothing due) ──▶ waitTillTime
-        the test                            tick ──▶ waits until the query waits again ──▶ looks
-    """
-
-    class Java:
-        """What py4j asks for."""
-
-        implements = ("org.apache.spark.util.Clock",)
-
-    def __init__(self, milliseconds: int) -> None:
-        self.milliseconds = milliseconds
-        self._turn = threading.Condition()
-        self._waits = False
-        self._open = False
-
-    def getTimeMillis(self) -> int:  # noqa: N802 - Spark calls it by this name
-        return self.milliseconds
-
-    def nanoTime(self) -> int:  # noqa: N802 - Spark calls it by this name
-        return self.milliseconds * 1_000_000
-
-    def waitTillTime(self, target: int) -> int:  # noqa: N802 - Spark calls it by this name
-        with self._turn:
-            self._waits = True
-            self._turn.notify_all()
-            self._turn.wait_for(lambda: not self._waits or self._open)
-            self._waits = False
-        return self.milliseconds
-
-    def tick(self) -> None:
-        """Let the waiting query go for one trigger."""
-        with self._turn:
-            self._waits = False
-            self._turn.notify_all()
-
-    def open(self) -> None:
-        """Never hold the query again; it is about to end."""
-        with self._turn:
-            self._open = True
-            self._turn.notify_all()
-
-    def await_waiting(self, lives: Callable[[], bool], limit: float) -> bool:
-        """Wait until the query waits; False when it has died, TimeoutError after `limit` seconds."""
-        deadline = time.monotonic() + limit
-        while time.monotonic() < deadline:
-            with self._turn:
-                if self._turn.wait_for(lambda: self._waits, _LOOK_SECONDS):
-                    return True
-            if not lives():
-                return False
-        raise TimeoutError
-
-    def toString(self) -> str:  # noqa: N802 - Spark calls it by this name
-        return f"StepClock({self.milliseconds})"
-
 
 # What the analysed plan of a scripted query tells: its event times, and whether it looks at the clock.
 
@@ -111,16 +43,14 @@ class EventTime:
 
 def event_times(frame: DataFrame, inputs: QueryInputs) -> tuple[EventTime, ...]:
     """The watermarks of a query."""
-    jvm: Any = frame.sparkSession._jvm
-    kind = jvm.org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
     return tuple(
         EventTime(
             str(node.eventTime().name()),
-            int(kind.getDelayMs(node.delay())),
+            delay_of(frame.sparkSession, node),
             inputs.watermarks[str(node.nodeId())],
         )
         for node in nodes_of(analysed(frame))
-        if kind_of(node) == "EventTimeWatermark"
+        if kind_of(node) == WATERMARK
     )
 
 
@@ -253,7 +183,7 @@ class ScriptedQuery:
         if committed == self._committed:
             return []
         self._committed = committed
-        progress: Any = self.running.handle._jsq.lastProgress()
+        progress: Any = last_progress(self.running.handle)
         self._last = self._ran(json.loads(progress.json()))
         return [self._last]
 
@@ -271,12 +201,8 @@ class ScriptedQuery:
         )
 
     def _rows(self, batch: int) -> tuple[Mapping[str, Any], ...]:
-        latest = self._sink.latestBatchId()
-        if not latest.isDefined() or int(latest.get()) != batch:
-            return ()
-        held = self._sink.latestBatchData()
-        # Most batches without data have no rows; each look into the JVM costs more than the batch.
-        return () if held.isEmpty() else rows_held(self.frame.sparkSession, held, self.frame.schema)
+        rows = latest_rows(self.frame.sparkSession, self._sink, batch, self.frame.schema)
+        return () if rows is None else rows_of(rows)
 
 
 def next_watermark(checkpoint: Path) -> datetime | None:
@@ -310,33 +236,13 @@ def _setting(spark: SparkSession, key: str, value: bool | None) -> Iterator[None
 def _start(
     frame: DataFrame, name: str, checkpoint: Path, sink: Target, mode: Mode, clock: StepClock
 ) -> RunningQuery:
-    """Spark's private way to a query with another clock; the only place that knows its arguments."""
     spark: SparkSession = frame.sparkSession
-    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    jvm: Any = spark._jvm
-    session: Any = spark._jsparkSession
-    option, streaming = jvm.scala.Option, jvm.org.apache.spark.sql.streaming
-    manager = session.sessionState().streamingQueryManager()
     try:
-        query = manager.startQuery(
-            option.apply(name),
-            option.apply(str(checkpoint)),
-            frame._jdf,
-            sink.options,
-            sink.table,
-            output_mode(spark, mode),
-            False,  # no temporary checkpoint in place of this one
-            True,  # go on from the checkpoint
-            streaming.Trigger.ProcessingTime(1),
-            clock,
-            option.empty(),
-            option.empty(),
-        )
+        handle = start_with_clock(frame, name, checkpoint, sink, mode, clock)
     except Py4JError as error:
         if "startQuery" in str(error) and "does not exist" in str(error):
             raise EnvironmentProblem(TEST_SPARK_VERSION.at(None, version=spark.version)) from error
         raise
-    handle = StreamingQuery(query)
     return RunningQuery(name, handle, spark, str(handle.id))
 
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.checks import Query
 from headwater.checks.suppression import check_query
 from headwater.engine.builder import SPARK_ERRORS
-from headwater.engine.class_path import active, active_kept
 from headwater.engine.plain_facts import Written, plain_facts
 from headwater.engine.query import INTERRUPT_SECONDS, STOP_TIMEOUT
-from headwater.engine.session import FASTER_FILE_MANAGER, FILE_MANAGER, PARTITIONS, STATE, TIMEZONE
+from headwater.engine.session import FILE_MANAGER, PARTITIONS, STATE, TIMEZONE
 from headwater.engine.translate import failure_problem, function_problem, planning_problem
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
-from headwater.scripted.streams import Target, capturing
+from headwater.spark.memory import memory_sink
+from headwater.spark.session import FASTER_FILE_MANAGER, active, active_kept, copy_of, without_lengths
+from headwater.spark.writer import Target
 from headwater.spec import Mode, SinkOptions, SinkSpec, TableSpec
 
 QUICK = {PARTITIONS: "1", "spark.sql.streaming.pollingDelay": "1ms", STOP_TIMEOUT: f"{INTERRUPT_SECONDS}s"}
@@ -84,13 +83,8 @@ class Subject(Protocol):
 
 def schema_of(spark: SparkSession, ddl: str) -> StructType:
     """The schema of a DDL string, read by Spark."""
-    session: Any = spark._jsparkSession
-    jvm: Any = spark._jvm
     with active(spark):
-        written = session.parseDataType(StructType.fromDDL(ddl).json())
-    # Rows of char and varchar come out of every source as strings.
-    lengths = jvm.org.apache.spark.sql.catalyst.util.CharVarcharUtils
-    return StructType.fromJson(json.loads(lengths.replaceCharVarcharWithStringInSchema(written).json()))
+        return without_lengths(spark, StructType.fromDDL(ddl))
 
 
 # A function from DataFrames to a DataFrame under test, in a copy of the user's own session.
@@ -117,7 +111,7 @@ class FunctionSubject:
         """In a copy of the session that is active, so that its settings, views and functions are there."""
         _refuse_parameters(function, {**streams, **static})
         before = _active_session()
-        with active_kept(before._jvm):
+        with active_kept(before):
             spark = copy_of(before)
         for key, value in {**STATE, FILE_MANAGER: FASTER_FILE_MANAGER, **QUICK}.items():
             spark.conf.set(key, value)
@@ -178,7 +172,7 @@ class FunctionSubject:
         return frame
 
     def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
-        return capturing(self.spark)
+        return memory_sink(self.spark)
 
     def captured(self, sink: str) -> bool:
         return True
@@ -212,11 +206,6 @@ def _refuse_parameters(function: Callable[..., Any], given: Mapping[str, Any]) -
         ) from None
 
 
-def has_session() -> bool:
-    """Whether this process has a Spark session already."""
-    return SparkContext._active_spark_context is not None
-
-
 def in_utc() -> None:
     """The zone of a session that was started for functions alone."""
     _active_session().conf.set(TIMEZONE, "UTC")
@@ -224,12 +213,6 @@ def in_utc() -> None:
 
 def _active_session() -> SparkSession:
     return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
-
-
-def copy_of(spark: SparkSession) -> SparkSession:
-    """A session with the same settings, views and functions, in which changes are its own."""
-    session: Any = spark._jsparkSession
-    return SparkSession(spark.sparkContext, session.cloneSession())
 
 
 def made_of(spark: SparkSession, rows: Any) -> DataFrame:

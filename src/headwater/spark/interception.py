@@ -16,10 +16,13 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark import RDD
 from pyspark.errors import PySparkException
-from pyspark.sql import Catalog, DataFrameWriter, DataFrameWriterV2, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql import Catalog, DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.merge import MergeIntoWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from headwater.spark.plans import nodes_of, parsed
+from headwater.spark.private import JavaObject, class_name, items_of
 
 # What of PySpark writes rows or makes tables: methods by their class, and statements of SQL.
 
@@ -68,6 +71,18 @@ _STATEMENT = re.compile(
 )
 
 
+def replace_methods(kind: type, **methods: Any) -> None:
+    """Put these in the place of a class's own methods, in this process, for good."""
+    for name, method in methods.items():
+        setattr(kind, name, method)
+
+
+def hold_persisted(batch: DataFrame) -> None:
+    """Let this one DataFrame stay persisted, whoever persists it or lets go of it."""
+    for name in ("persist", "cache", "unpersist"):
+        setattr(batch, name, lambda *_, **__: batch)
+
+
 def writing_statement(spark: Any, text: str) -> tuple[str, str] | None:
     """Spark's name for a statement that would change what stays, and the table that it makes."""
     try:
@@ -78,27 +93,17 @@ def writing_statement(spark: Any, text: str) -> tuple[str, str] | None:
     found = _writing(plan)
     if found is None:
         return None
-    kind = str(found.getClass().getSimpleName())
+    kind = class_name(found)
     return kind, _table_name(found) if kind in MAKES_TABLE else ""
 
 
-def parsed(spark: Any, text: str) -> Any:
-    """The plan of a text of SQL, as Spark's parser reads it."""
-    return spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
-
-
-def _writing(plan: Any) -> Any | None:
+def _writing(plan: JavaObject) -> JavaObject | None:
     """The first node that writes; WITH and several INSERTs of one FROM stand above theirs."""
-    if str(plan.getClass().getSimpleName()) in _STATEMENTS:
-        return plan
-    below = plan.children()
-    found = (_writing(below.apply(index)) for index in range(below.size()))
-    return next((each for each in found if each is not None), None)
+    return next((node for node in nodes_of(plan) if class_name(node) in _STATEMENTS), None)
 
 
-def _table_name(plan: Any) -> str:
-    parts = plan.name().nameParts()
-    return ".".join(str(parts.apply(index)) for index in range(parts.size()))
+def _table_name(plan: JavaObject) -> str:
+    return ".".join(map(str, items_of(plan.name().nameParts())))
 
 
 Writes = Callable[..., bool]
@@ -151,7 +156,7 @@ def _install() -> None:
         for name in names:
             _guard(kind, name, f"`{owner}.{name}()`", lambda *given, **named: True)
     for name in OF_FRAMES:
-        _guard(DataFrame, name, f"`{name}()`", lambda frame, *given, **named: not frame.isStreaming)
+        _guard(ClassicDataFrame, name, f"`{name}()`", lambda frame, *given, **named: not frame.isStreaming)
     _guard(SparkSession, "sql", "SQL that writes", _sql_writes)
 
 
@@ -166,7 +171,7 @@ def _guard(kind: type, name: str, call: str, writes: Writes) -> None:
             raise refused[-1]
         return original(self, *given, **named)
 
-    setattr(kind, name, _guarded)
+    replace_methods(kind, **{name: _guarded})
 
 
 def _sql_writes(spark: Any, sqlQuery: str, *given: Any, **named: Any) -> bool:  # noqa: N803 - PySpark's name

@@ -18,8 +18,15 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
+from headwater.spark.private import JavaObject, jvm_of, private_field, scala_object, session_state
+
 _NO_SUCH_PART = (Py4JError, TypeError)
 _PREFIX = "pyspark_"
+_WRITERS = (
+    "org.apache.spark.sql.sources.StreamSinkProvider",
+    "org.apache.spark.sql.execution.datasources.FileFormat",
+    "org.apache.spark.sql.connector.catalog.TableProvider",
+)
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
@@ -28,7 +35,7 @@ def prevent_search(context: SparkContext) -> None:
     jvm: Any = context._jvm
     # A private part of Spark: a version that has none of this name still starts, and searches.
     with suppress(*_NO_SUCH_PART):
-        nothing = getattr(getattr(jvm.scala.collection.immutable, "Map$"), "MODULE$").empty()
+        nothing = scala_object(jvm.scala.collection.immutable, "Map").empty()
         getattr(_all_sources(jvm), "dataSourceBuilders_$eq")(jvm.scala.Option.apply(nothing))
 
 
@@ -44,10 +51,10 @@ def register_installed(spark: SparkSession) -> None:
                     spark.dataSource.register(source)
 
 
-def class_of(spark: SparkSession, format: str) -> Any:
+def class_of(spark: SparkSession, format: str) -> JavaObject:
     """The Java class behind a format; one of SPARK_ERRORS if there is none. Spark searches nothing for it."""
-    jvm: Any = spark._jvm
-    sessions, conf = jvm.org.apache.spark.sql.SparkSession, spark._jsparkSession.sessionState().conf()
+    jvm = jvm_of(spark)
+    sessions, conf = jvm.org.apache.spark.sql.SparkSession, session_state(spark).conf()
     active = sessions.getActiveSession()
     # Spark asks the active session for Python data sources; without one it looks at Java's alone.
     sessions.clearActiveSession()
@@ -56,6 +63,14 @@ def class_of(spark: SparkSession, format: str) -> Any:
     finally:
         if active.isDefined():
             sessions.setActiveSession(active.get())
+
+
+def writes_streams(spark: SparkSession, java_class: JavaObject) -> bool:
+    """Whether the class of a format is one of those with which Spark can write a stream."""
+    jvm = jvm_of(spark)
+    loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+    bases = (jvm.java.lang.Class.forName(name, False, loader) for name in _WRITERS)
+    return any(base.isAssignableFrom(java_class) for base in bases)
 
 
 def may_be_python(spark: SparkSession, format: str) -> bool:
@@ -67,17 +82,15 @@ def may_be_python(spark: SparkSession, format: str) -> bool:
 
 
 def _is_registered(spark: SparkSession, format: str) -> bool:
-    own = spark._jsparkSession.sessionState().dataSourceManager()
-    registered = own.getClass().getDeclaredField("runtimeDataSourceBuilders")
-    registered.setAccessible(True)
-    if registered.get(own).containsKey(format.lower()):
+    own = private_field(session_state(spark).dataSourceManager(), "runtimeDataSourceBuilders")
+    if own.containsKey(format.lower()):
         return True
-    found = _all_sources(spark._jvm).dataSourceBuilders()
+    found = _all_sources(jvm_of(spark)).dataSourceBuilders()
     if found.isDefined():
         return bool(found.get().contains(format.lower()))
     return any(module.name.startswith(_PREFIX) for module in iter_modules([*sys.path, ""]))
 
 
-def _all_sources(jvm: Any) -> Any:
+def _all_sources(jvm: JavaObject) -> JavaObject:
     """What Spark keeps of its search, once in a JVM."""
-    return getattr(getattr(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager$"), "MODULE$")
+    return scala_object(jvm.org.apache.spark.sql.execution.datasources, "DataSourceManager")

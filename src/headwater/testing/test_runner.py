@@ -23,9 +23,10 @@ from headwater.errors.catalogue.environment import INTERNAL
 from headwater.errors.catalogue.testing import TEST_BAD_TIME
 from headwater.run_directory import RunDirectory
 from headwater.scripted.pipelines import PipelineSubject
-from headwater.scripted.subjects import FunctionSubject, Subject, has_session, in_utc
+from headwater.scripted.subjects import FunctionSubject, Subject, in_utc
 from headwater.scripted.subjects import Read as ReadBack
 from headwater.scripted.times import BadRow, Reading, read_date, read_time
+from headwater.spark.private import has_context
 from headwater.spec import Mode, PipelineSpec
 from headwater.testing.queries import DEFAULT_LIMIT, Environment, ScriptedQueries, refuse_sinks
 from headwater.testing.results import StepTrace, TestResult
@@ -134,7 +135,7 @@ class TestRunner:
         self, function: Callable[..., Any], streams: Mapping[str, Any], static: Mapping[str, Any], mode: str
     ) -> FunctionSubject:
         """A function of the user's, in a copy of the session that is active; Spark is started if need be."""
-        if not has_session():
+        if not has_context():
             spec = PipelineSpec(name="scripted", root=self._root, folder=self.new_folder())
             self._own = open_session(
                 spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, say=self.say

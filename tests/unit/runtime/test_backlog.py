@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headwater.connectors.contract import Moment
-from headwater.engine.query import Waiting
 from headwater.errors import Problem
 from headwater.runtime.watches import Backlog, BacklogWatch
+from headwater.spark.query import Waiting
 
 
 def told(counts: list[int], at_most: int | None) -> list[int]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headwater.scripted.query import StepClock
+from headwater.spark.clock import StepClock
 
 LIMIT = 10.0
 

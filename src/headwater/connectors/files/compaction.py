@@ -19,6 +19,8 @@ from headwater.checkpoint.notes import Note
 from headwater.connectors.files.sink_folder import KEPT
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.files import COMPACTION_FAILED
+from headwater.spark.hadoop import byte_streams, packed, unpacked
+from headwater.spark.session import see_added_jars
 from headwater.spec.paths import as_glob
 from headwater.values import scrub
 
@@ -214,46 +216,24 @@ class TextFiles:
 
     def join(self, files: list[Path], into: Path, frame: Frame) -> None:
         """Write one file with the rows of all, within the frame that they share."""
-        with closing(self._packed(into)) as out:
+        with closing(packed(self.spark, into)) as out:
             out.write(bytearray(frame.head))
             for file in files:
                 rows = self._length(file) - len(frame.head) - len(frame.tail)
                 if rows > 0:
-                    with closing(self._unpacked(file)) as source:
-                        self._bytes.copyLarge(source, out, len(frame.head), rows)
+                    with closing(unpacked(self.spark, file)) as source:
+                        byte_streams(self.spark).copyLarge(source, out, len(frame.head), rows)
             out.write(bytearray(frame.tail))
 
     def _length(self, file: Path) -> int:
         """The length of what was packed."""
-        with closing(self._unpacked(file)) as source:
-            return int(self._bytes.consume(source))
+        with closing(unpacked(self.spark, file)) as source:
+            return int(byte_streams(self.spark).consume(source))
 
     def _at(self, file: Path, start: int, length: int) -> bytes:
-        with closing(self._unpacked(file)) as source:
-            self._bytes.skipFully(source, start)
+        with closing(unpacked(self.spark, file)) as source:
+            byte_streams(self.spark).skipFully(source, start)
             return bytes(source.readNBytes(length))
-
-    def _unpacked(self, file: Path) -> Any:
-        source, codec = self._java.java.io.FileInputStream(str(file)), self._codec(file)
-        return codec.createInputStream(source) if codec is not None else source
-
-    def _packed(self, file: Path) -> Any:
-        out, codec = self._java.java.io.FileOutputStream(str(file)), self._codec(file)
-        return codec.createOutputStream(out) if codec is not None else out
-
-    def _codec(self, file: Path) -> Any:
-        """The codec that the name tells, None if it tells none."""
-        hadoop = self._java.org.apache.hadoop
-        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
-        return hadoop.io.compress.CompressionCodecFactory(conf).getCodec(hadoop.fs.Path(file.name))
-
-    @property
-    def _java(self) -> Any:
-        return self.spark._jvm
-
-    @property
-    def _bytes(self) -> Any:
-        return self._java.org.apache.commons.io.IOUtils
 
 
 # Rewriting small files as one: the rows that come out are exactly those that went in.
@@ -282,8 +262,7 @@ class Rewriter:
 
     def see_jars(self) -> None:
         """Let this thread see the jars that the session got after its JVM was started."""
-        loader = self.spark._jsparkSession.sharedState().jarClassLoader()
-        self.spark._jvm.java.lang.Thread.currentThread().setContextClassLoader(loader)
+        see_added_jars(self.spark)
 
     def rewrite(self, group: Iterable[str]) -> Iterator[Rewritten]:
         """One new file for all that fit together; a file that fits no other stays."""

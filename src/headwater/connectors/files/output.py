@@ -22,6 +22,7 @@ from headwater.connectors.files.reading import (
 from headwater.connectors.files.sink_folder import newest, removable
 from headwater.connectors.files.sink_tasks import FilesUpkeep
 from headwater.connectors.options import plain
+from headwater.spark.hadoop import file_system
 
 _SMALL = re.compile(r"\b(?:small|tiny)int\b(?!:)")
 
@@ -106,9 +107,7 @@ def forget_batch(spark: SparkSession, options: FilesSink, batch: int) -> None:
 
 def _log_files(spark: SparkSession, options: FilesSink) -> tuple[Any, dict[str, Any]]:
     """The file system of the sink's own log, and its files by name."""
-    java: Any = spark._jvm
-    folder = java.org.apache.hadoop.fs.Path(options.path, SINK_LOG)
-    system = folder.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    system, folder = file_system(spark, options.path, SINK_LOG)
     paths = [status.getPath() for status in system.listStatus(folder)] if system.exists(folder) else []
     return system, {str(path.getName()): path for path in paths}
 

@@ -44,6 +44,7 @@ from headwater.errors.catalogue.files import (
     FILES_PATH_IS_GLOB,
 )
 from headwater.errors.catalogue.quarantine import BAD_ROW
+from headwater.spark.hadoop import file_system
 from headwater.spec import Column
 from headwater.spec.paths import as_glob, escaped, fixed_folder, in_project, is_pattern, is_uri, local_matches
 from headwater.spec.schema import backticked
@@ -162,9 +163,7 @@ def lister(spark: SparkSession, path: str) -> Lister:
 
 def _remote_files(spark: SparkSession, pattern: str) -> Iterator[tuple[str, str]]:
     """What Spark would list on another file system: one file of each folder."""
-    java: Any = spark._jvm
-    path = java.org.apache.hadoop.fs.Path(pattern)
-    system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    system, path = file_system(spark, pattern)
     for start in system.globStatus(path) or ():
         waiting = [start]
         while waiting:

@@ -10,17 +10,25 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path, PurePath
-from typing import Any
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.connectors.contract import Unreadable
 from headwater.connectors.files.snapshots import BatchKey, Listings, Pinned, pin
+from headwater.spark.file_index import (
+    FileIndex,
+    files_of,
+    frame_with_index,
+    index_of_folders,
+    paths_in,
+    relation_of,
+    roots_of,
+)
+from headwater.spark.private import JavaObject, accept_calls
 from headwater.spec.paths import local_path, plain_path
 from headwater.values import Never, Refresh
 
@@ -81,69 +89,11 @@ Load = Callable[[Mapping[str, str], StructType | None], DataFrame]
 """Reads the path with further options, and with the columns that are given, if any."""
 
 
-class FileIndex:
-    """Spark's `FileIndex`, implemented in Python: Spark calls its methods from the JVM.
-
-    Spark asks a relation's index for sizes while it plans a batch, and for files once per scan when the batch
-    runs; on the query's thread or, for a broadcast, on another one that has the query's local properties.
-    Each question is handed to the Spark index that `answering` names, with its files as they were listed.
-
-    Two relations are the same to Spark when their indexes say so. That is how kept rows are found: while it
-    plans a batch, Spark compares every relation with those it keeps. `equals` is given the text of the other
-    one, which is its name.
-    """
-
-    def __init__(
-        self, name: str, first: Any, answering: Callable[[], Any], equals: Callable[[str], bool]
-    ) -> None:
-        self._name = name
-        # These never change, and Spark asks for them dozens of times in each batch.
-        self._roots, self._columns = first.rootPaths(), first.partitionSchema()
-        self._listing_took = first.metadataOpsTimeNs()
-        self._answering = answering
-        self._equals = equals
-
-    def rootPaths(self) -> Any:  # noqa: N802 (Spark's name)
-        return self._roots
-
-    def partitionSchema(self) -> Any:  # noqa: N802 (Spark's name)
-        return self._columns
-
-    def metadataOpsTimeNs(self) -> Any:  # noqa: N802 (Spark's name)
-        return self._listing_took
-
-    def listFiles(self, partition_filters: Any, data_filters: Any) -> Any:  # noqa: N802 (Spark's name)
-        return self._answering().listFiles(partition_filters, data_filters)
-
-    def inputFiles(self) -> Any:  # noqa: N802 (Spark's name)
-        return self._answering().inputFiles()
-
-    def sizeInBytes(self) -> int:  # noqa: N802 (Spark's name)
-        return int(self._answering().sizeInBytes())
-
-    def refresh(self) -> None:
-        """Nothing: what a batch reads is decided by its listing."""
-
-    def equals(self, other: Any) -> bool:
-        return self._equals(str(other))
-
-    def hashCode(self) -> int:  # noqa: N802 (Java's name)
-        return 17
-
-    def toString(self) -> str:  # noqa: N802 (Java's name)
-        return self._name
-
-    class Java:
-        """What the methods above implement."""
-
-        implements = ["org.apache.spark.sql.execution.datasources.FileIndex"]
-
-
 @dataclass(frozen=True)
 class Version:
     """A listing that does not change any more."""
 
-    location: Any
+    location: JavaObject
     """Spark's own index of its files."""
     files: tuple[tuple[str, int, int], ...] = ()
     """What was listed in place and is kept: path, size and time of each file."""
@@ -188,7 +138,6 @@ class StaticFiles:
         empty_if_missing: bool,
     ) -> None:
         self._spark = spark
-        self._jvm: Any = spark._jvm
         self._load = load
         self._settings = {key: value for key, value in settings.items() if key.lower() != "basepath"}
         self._folder = folder / uuid.uuid4().hex
@@ -200,19 +149,19 @@ class StaticFiles:
         self._troubles: dict[str, str] = {}
         self._news: Path | None = None
         self._told = False
-        ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+        accept_calls(spark)
         first = load({}, None)
         self._columns = first.schema
-        self._relation = _relation_of(first)
+        self._relation = relation_of(first)
         self._first = self._relation.location()
-        self._in_place = not all(root.startswith("file:") for root in self._roots(self._first))
+        self._in_place = not all(root.startswith("file:") for root in roots_of(self._first))
         self._layout = self._laid_out(settings)
         self._listings: Listings[Version] = Listings(
             refresh, self._take, Version.drop, lambda: CLOCK(), self._holds
         )
         index = FileIndex(f"static {uuid.uuid4().hex}", self._first, self._location, self._is_bound_to)
         # The name around it gives Spark a second look at the kept rows, after the first has made new ones.
-        self.rows = self._frame(index).alias("static")
+        self.rows = frame_with_index(spark, self._relation, index).alias("static")
 
     def start(self) -> None:
         """Take the first listing; whatever a run that was killed has left is removed."""
@@ -260,7 +209,7 @@ class StaticFiles:
         query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         return BatchKey(query, batch) if query and batch else None
 
-    def _location(self) -> Any:
+    def _location(self) -> JavaObject:
         version = self._version()
         return version.location if version else self._first
 
@@ -279,7 +228,7 @@ class StaticFiles:
         if version is known or not self._cache:
             return version
         fixed = FileIndex(version.name, version.location, lambda: version.location, version.name.__eq__)
-        return replace(version, rows=self._frame(fixed).persist())
+        return replace(version, rows=frame_with_index(self._spark, self._relation, fixed).persist())
 
     def _pinned(self, known: Version | None) -> Version:
         before = known.pinned if known else None
@@ -291,7 +240,7 @@ class StaticFiles:
     def _listed(self) -> Mapping[PurePath, Path]:
         """Every file below the paths; which of them belong to the table is for the layout to say."""
         try:
-            location = _relation_of(self._load({"recursiveFileLookup": "true"}, self._columns)).location()
+            location = relation_of(self._load({"recursiveFileLookup": "true"}, self._columns)).location()
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
@@ -303,54 +252,27 @@ class StaticFiles:
             if is_about_a_missing_file(error):
                 raise FileNotFoundError(str(error).partition("\n")[0]) from error
             raise
-        # One text for all: a question for each of many files would take long.
-        files = self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(location.inputFiles())
-        roots = [_local(root) for root in self._roots(location)]
-        paths = (local_path(file) for file in files.mkString("\n").split("\n") if file)
+        roots = [_local(root) for root in roots_of(location)]
+        paths = (local_path(file) for file in paths_in(self._spark, location))
         return self._layout.places(roots, [path for path in paths if path])
 
-    def _index_of(self, pinned: Pinned) -> Any:
+    def _index_of(self, pinned: Pinned) -> JavaObject:
         """Spark's index of the copies, with the columns that the table has."""
         bases = {place.parts[0] for place in pinned.files} or {"0"}
         (pinned.folder / "0").mkdir(exist_ok=True)
-        path = self._jvm.org.apache.hadoop.fs.Path
-        scala = self._jvm.org.apache.spark.api.python.PythonUtils
-        sources = self._jvm.org.apache.spark.sql.execution.datasources
-        option = self._jvm.scala.Option
-        index = sources.InMemoryFileIndex(
-            self._spark._jsparkSession,
-            scala.toSeq([path((pinned.folder / base).as_uri()) for base in sorted(bases)]),
-            scala.toScalaMap(self._settings),
-            option.apply(self._relation.schema()),
-            getattr(getattr(sources, "NoopCache$"), "MODULE$"),
-            option.empty(),
-            option.empty(),
-        )
+        folders = [(pinned.folder / base).as_uri() for base in sorted(bases)]
+        index = index_of_folders(self._spark, folders, self._settings, self._relation.schema())
         # Looked at now, so that a folder whose value does not fit its column is told as that.
         index.partitionSchema()
         return index
 
     def _listed_in_place(self, known: Version | None) -> Version:
-        location = _relation_of(self._load({}, self._columns)).location()
+        location = relation_of(self._load({}, self._columns)).location()
         if location.partitionSchema() != self._first.partitionSchema() and len(location.inputFiles()):
             raise Unreadable("its key=value folders give other columns than at the start")
         # Whether anything has changed matters only where rows are kept: a listing itself costs nothing more.
-        files = _files_of(location) if self._cache else ()
+        files = files_of(location) if self._cache else ()
         return known if known and self._cache and known.files == files else Version(location, files)
-
-    def _frame(self, index: FileIndex) -> DataFrame:
-        kind = self._jvm.org.apache.spark.sql.execution.datasources.HadoopFsRelation
-        of, session = self._relation, self._spark._jsparkSession
-        relation = kind(
-            index,
-            of.partitionSchema(),
-            of.dataSchema(),
-            of.bucketSpec(),
-            of.fileFormat(),
-            of.options(),
-            session,
-        )
-        return DataFrame(session.baseRelationToDataFrame(relation), self._spark)
 
     def _laid_out(self, settings: Mapping[str, str]) -> Layout:
         given = {key.lower(): value for key, value in settings.items()}
@@ -361,9 +283,6 @@ class StaticFiles:
             _local(base) if base and not self._in_place else None,
             recursive=given.get("recursivefilelookup", "").lower() == "true",
         )
-
-    def _roots(self, location: Any) -> list[str]:
-        return str(location.rootPaths().mkString("\n")).split("\n")
 
 
 def _local(path: str) -> Path:
@@ -379,15 +298,3 @@ def is_about_a_missing_file(error: Py4JJavaError) -> bool:
             return True
         cause = cause.getCause()
     return False
-
-
-def _relation_of(frame: DataFrame) -> Any:
-    plan: Any = frame._jdf.queryExecution().analyzed()
-    return plan.relation()
-
-
-def _files_of(location: Any) -> tuple[tuple[str, int, int], ...]:
-    """Path, size and time of every file that Spark has listed."""
-    listed = location.allFiles()
-    found = [listed.apply(number) for number in range(listed.size())]
-    return tuple((str(each.getPath()), each.getLen(), each.getModificationTime()) for each in found)

@@ -119,12 +119,13 @@ def computed_once(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFr
     counts its input rows as often. Computed up front, the counts are those of one pass whatever it does.
     """
 
+    from headwater.spark.interception import hold_persisted
+
     def call(batch: DataFrame, batch_id: int) -> None:
         batch.persist()
         release = batch.unpersist
         # Functions that were written for plain Spark persist the batch, and let go of it too early for us.
-        for name in ("persist", "cache", "unpersist"):
-            setattr(batch, name, lambda *_, **__: batch)
+        hold_persisted(batch)
         try:
             batch.count()
             function(batch, batch_id)

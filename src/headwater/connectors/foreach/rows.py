@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pyspark import RDD, cloudpickle
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -20,6 +20,7 @@ from headwater.connectors.foreach.unpicklable import blame, line_of
 from headwater.connectors.user_classes import class_problems
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.user_code import CLASS_NOT_MADE, NOT_SERIALIZABLE
+from headwater.spark.frames import pickled_partitions
 from headwater.values.user_frames import user_line
 
 # The executors may have no Headwater.
@@ -104,6 +105,4 @@ def _fails(thing: object) -> bool:
 
 def _run(rows: DataFrame, call: Task) -> None:
     """Run the task over every partition, in one job."""
-    pickled_rows = rows._jdf.javaToPython()
-    partitions: RDD[Any] = RDD(pickled_rows, rows.sparkSession.sparkContext, task.WholePartition())  # type: ignore[arg-type]
-    partitions.mapPartitionsWithIndex(call).count()
+    pickled_partitions(rows, task.WholePartition()).mapPartitionsWithIndex(call).count()

@@ -14,6 +14,7 @@ from typing import Any
 from headwater.connectors.kafka.servers import Servers
 from headwater.connectors.kafka.source_options import KafkaSource
 from headwater.connectors.options import hidden, plain, revealed
+from headwater.spark.private import java_library, kafka_classes
 from headwater.values import scrub
 
 SECONDS = 8
@@ -52,7 +53,7 @@ class Broker:
     """A connection to a cluster; `close` ends it."""
 
     def __init__(self, spark: Any, settings: Mapping[str, str], seconds: int = SECONDS) -> None:
-        self._jvm = spark._jvm
+        self._java, self._kafka = java_library(spark), kafka_classes(spark)
         self._seconds = seconds
         limits = {
             "default.api.timeout.ms": str(seconds * 1000),
@@ -64,13 +65,11 @@ class Broker:
         }
         # `latest` is for a reader of transactions where the first open one begins.
         self._committed = given.get("isolation.level", "").lower() == "read_committed"
-        self._admin = _asked(
-            lambda: self._jvm.org.apache.kafka.clients.admin.AdminClient.create({**given, **limits})
-        )
+        self._admin = _asked(lambda: self._kafka.clients.admin.AdminClient.create({**given, **limits}))
 
     def close(self) -> None:
         """End the connection without waiting for answers."""
-        self._admin.close(self._jvm.java.time.Duration.ZERO)
+        self._admin.close(self._java.time.Duration.ZERO)
 
     def names(self) -> list[str]:
         """The names of all topics that are not Kafka's own."""
@@ -78,7 +77,7 @@ class Broker:
 
     def fitting(self, pattern: str) -> list[str]:
         """The names that a regular expression of Java matches as a whole."""
-        compiled = _asked(lambda: self._jvm.java.util.regex.Pattern.compile(pattern))
+        compiled = _asked(lambda: self._java.util.regex.Pattern.compile(pattern))
         return [name for name in self.names() if compiled.matcher(name).matches()]
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
@@ -99,8 +98,8 @@ class Broker:
     def offsets(self, wanted: Mapping[Partition, int | str]) -> dict[Partition, int]:
         """The offset of each partition at its `earliest`, its `latest`, or of the first message at or after a
         time in milliseconds; -1 where no message is so late."""
-        specs = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
-        partition_of = self._jvm.org.apache.kafka.common.TopicPartition
+        specs = self._kafka.clients.admin.OffsetSpec
+        partition_of = self._kafka.common.TopicPartition
         asked: dict[Any, Any] = {}
         keys: dict[Partition, Any] = {}
         for (topic, number), where in wanted.items():
@@ -109,7 +108,7 @@ class Broker:
                 asked[keys[topic, number]] = specs.forTimestamp(where)
             else:
                 asked[keys[topic, number]] = specs.earliest() if where == _EARLIEST else specs.latest()
-        kafka = self._jvm.org.apache.kafka
+        kafka = self._kafka
         levels = kafka.common.IsolationLevel
         level = levels.READ_COMMITTED if self._committed else levels.READ_UNCOMMITTED
         result = _asked(lambda: self._admin.listOffsets(asked, kafka.clients.admin.ListOffsetsOptions(level)))
@@ -119,7 +118,7 @@ class Broker:
         }
 
     def _answer(self, ask: Callable[[], Any]) -> Any:
-        unit = self._jvm.java.util.concurrent.TimeUnit.SECONDS
+        unit = self._java.util.concurrent.TimeUnit.SECONDS
         return _asked(lambda: ask().get(self._seconds + 1, unit))
 
 

@@ -20,6 +20,9 @@ from headwater.errors.catalogue.connectors import (
     PYTHON_NO_DATA_SOURCE,
     PYTHON_NO_SCHEMA,
 )
+from headwater.spark.private import python_includes
+from headwater.spark.session import data_source_exists
+from headwater.spark.writer import writer_session
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def read_batch(spark: SparkSession, options: PythonSource, context: Context) -> 
 def write_stream(writer: DataStreamWriter, options: PythonSink, context: Context) -> DataStreamWriter:
     """Rows to the class's stream writer."""
     found = _sink_class(options, context)
-    name = _registered(_session(writer), found, "sink", context.name)
+    name = _registered(writer_session(writer), found, "sink", context.name)
     return writer.format(name).options(**plain(options))
 
 
@@ -139,7 +142,7 @@ def _registered(spark: SparkSession, found: type[DataSource], side: str, name: s
     kept = {"__module__": found.__module__, "__qualname__": found.__qualname__, "__doc__": found.__doc__}
     derived = type(found.__name__, (found,), {**kept, "name": classmethod(renamed)})
     # A query that starts a second time in one session finds its class there.
-    if not spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(unique):
+    if not data_source_exists(spark, unique):
         spark.dataSource.register(derived)
     return unique
 
@@ -153,11 +156,6 @@ def _show_modules_to_stream_readers(context: SparkContext) -> None:
     files = Path(SparkFiles.getRootDirectory())
     folder = files / "streaming_job"
     folder.mkdir(exist_ok=True)
-    for name in context._python_includes or ():
+    for name in python_includes(context):
         with suppress(FileExistsError):
             (folder / name).symlink_to(files / name)
-
-
-def _session(writer: DataStreamWriter) -> SparkSession:
-    session: SparkSession = writer._spark
-    return session

@@ -1,0 +1,288 @@
+"""Spark's logical plans: taken from a DataFrame or a text of SQL, walked, and put together anew."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+from headwater.events.idle import QueryInputs
+from headwater.spark.private import (
+    JavaObject,
+    identity_of,
+    is_instance,
+    items_of,
+    java_frame,
+    java_session,
+    jvm_of,
+    kind_of,
+    scala_object,
+    scala_sequence,
+    session_state,
+)
+
+_STREAMS = ("StreamingRelation", "StreamingRelationV2")
+_PROCESSOR = "TransformWithStateInPySpark"
+WATERMARK = "EventTimeWatermark"
+# A source's frame is asked for every query that may read it, and never changes.
+_READ_BY: WeakKeyDictionary[DataFrame, tuple[int, ...]] = WeakKeyDictionary()
+
+
+def analysed(frame: DataFrame) -> JavaObject:
+    """The plan of a DataFrame, before Spark optimises it (`queryExecution.analyzed`)."""
+    return java_frame(frame).queryExecution().analyzed()
+
+
+def optimised(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """The plan as Spark will run it, but for the sources (`sessionState.optimizer`)."""
+    return session_state(spark).optimizer().execute(plan)
+
+
+def parsed(spark: SparkSession, text: str) -> JavaObject:
+    """The plan of a text of SQL, as Spark's parser reads it (`sessionState.sqlParser`)."""
+    return session_state(spark).sqlParser().parsePlan(text)
+
+
+def frame_of_plan(spark: SparkSession, plan: JavaObject) -> DataFrame:
+    """A DataFrame over a plan (`classic.Dataset.ofRows`)."""
+    rows = jvm_of(spark).org.apache.spark.sql.classic.Dataset.ofRows(java_session(spark), plan)
+    return ClassicDataFrame(rows, spark)
+
+
+def empty_like(rows: DataFrame) -> DataFrame:
+    """No rows, with the same columns: its plan is nothing but them (`createDataFrame` of the JVM)."""
+    spark = rows.sparkSession
+    no_rows = jvm_of(spark).java.util.ArrayList()
+    empty = java_session(spark).createDataFrame(no_rows, java_frame(rows).schema())
+    return DataFrame(empty, spark)
+
+
+def is_command(spark: SparkSession, plan: JavaObject) -> bool:
+    """Whether a parsed plan is a `Command` or a `ParsedStatement`, which acts when it is handed to Spark."""
+    logical = jvm_of(spark).org.apache.spark.sql.catalyst.plans.logical
+    return any(is_instance(spark, plan, kind) for kind in (logical.Command, logical.ParsedStatement))
+
+
+# The walk through a plan.
+
+
+def nodes_of(plan: JavaObject) -> Iterator[JavaObject]:
+    """A plan and everything below it, from the top."""
+    yield plan
+    for child in items_of(plan.children()):
+        yield from nodes_of(child)
+
+
+def leaves_of(frame: DataFrame) -> list[JavaObject]:
+    """What the analysed plan reads, each once."""
+    return items_of(analysed(frame).collectLeaves().distinct())
+
+
+def streams_below(node: JavaObject) -> Iterator[JavaObject]:
+    """The streams at the end of a part of a plan, in its order."""
+    return (leaf for leaf in items_of(node.collectLeaves()) if kind_of(leaf) in _STREAMS)
+
+
+def distinct_streams(frame: DataFrame) -> list[JavaObject]:
+    """The streams of a query in the order of its plan, by which Spark numbers the sources of a checkpoint.
+
+    What is equal shares one source when the query starts; what is joined with itself is not equal.
+    """
+    found: list[JavaObject] = []
+    for leaf in streams_below(analysed(frame)):
+        if leaf not in found:
+            found.append(leaf)
+    return found
+
+
+def read_by(leaf: JavaObject) -> JavaObject:
+    """What a leaf reads, which stays the same object when a self-join gives its columns new numbers."""
+    match kind_of(leaf):
+        case "StreamingRelation":
+            return leaf.dataSource()
+        case "StreamingRelationV2" | "DataSourceV2Relation":
+            return leaf.table()
+        case "LogicalRelation":
+            return leaf.relation()
+        case "LogicalRDD":
+            return leaf.rdd()
+    return leaf
+
+
+def stream_path(stream: JavaObject) -> str:
+    """The path of a stream of files as Spark has it; empty for what is no folder of files."""
+    if kind_of(stream) != "StreamingRelation":
+        return ""
+    path = stream.dataSource().options().get("path")
+    return str(path.get()) if path.isDefined() else ""
+
+
+def stream_names(frame: DataFrame, sources: Mapping[str, DataFrame]) -> dict[int, str]:
+    """The names of streams by the identity of what they read."""
+    identity = identity_of(frame.sparkSession)
+    names: dict[int, str] = {}
+    for name, source in sources.items():
+        if source not in _READ_BY:
+            _READ_BY[source] = tuple(identity(read_by(leaf)) for leaf in streams_below(analysed(source)))
+        names |= dict.fromkeys(_READ_BY[source], name)
+    return names
+
+
+def stream_name(spark: SparkSession, leaf: JavaObject, names: Mapping[int, str]) -> str:
+    """The user's name for a stream, or else Spark's."""
+    return names.get(identity_of(spark)(read_by(leaf))) or str(leaf.sourceName())
+
+
+def inputs_of(frame: DataFrame, sources: Mapping[str, DataFrame]) -> QueryInputs:
+    """The inputs of a query; `sources` are the DataFrames of the streams that it may read, by their names.
+
+    A stream that a table's function opens by itself goes by Spark's name for it.
+    """
+    plan = _Plan.of(frame, sources)
+    watermarks = {str(node.nodeId()): plan.names_below(node) for node in plan.marks}
+    return QueryInputs(tuple(map(plan.name_of, distinct_streams(frame))), watermarks)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """An analysed plan, with what its parts refer to."""
+
+    spark: SparkSession
+    names: Mapping[int, str]
+    """The names of streams by the identity of what they read."""
+    marks: tuple[JavaObject, ...]
+    """The nodes that carry a watermark."""
+    parts: Mapping[int, JavaObject]
+    """What `WITH` names, by Spark's number for it."""
+
+    @classmethod
+    def of(cls, frame: DataFrame, sources: Mapping[str, DataFrame]) -> _Plan:
+        nodes = [(kind_of(node), node) for node in nodes_of(analysed(frame))]
+        marks = tuple(node for kind, node in nodes if kind == WATERMARK)
+        parts = {int(node.id()): node for kind, node in nodes if kind == "CTERelationDef"}
+        return cls(frame.sparkSession, stream_names(frame, sources), marks, parts)
+
+    def names_below(self, node: JavaObject) -> tuple[str, ...]:
+        """The names of all streams whose rows pass a node, each once."""
+        found: dict[str, None] = {}
+        for each in items_of(node.collectLeaves()):
+            kind = kind_of(each)
+            if kind in _STREAMS:
+                found[self.name_of(each)] = None
+            elif kind == "CTERelationRef":
+                found |= dict.fromkeys(self.names_below(self.parts[int(each.cteId())]))
+        return tuple(found)
+
+    def name_of(self, leaf: JavaObject) -> str:
+        return stream_name(self.spark, leaf, self.names)
+
+
+# What single nodes tell.
+
+
+def delay_of(spark: SparkSession, watermark: JavaObject) -> int:
+    """The delay of a watermark in milliseconds (`EventTimeWatermark.getDelayMs`)."""
+    kind = jvm_of(spark).org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+    return int(kind.getDelayMs(watermark.delay()))
+
+
+def equal_in(spark: SparkSession, join: JavaObject) -> tuple[str, ...]:
+    """What a join has equal on both sides, as SQL (`ExtractEquiJoinKeys`)."""
+    planning = jvm_of(spark).org.apache.spark.sql.catalyst.planning
+    found = scala_object(planning, "ExtractEquiJoinKeys").unapply(join)
+    if not found.isDefined():
+        return ()
+    sides = zip(items_of(found.get()._2()), items_of(found.get()._3()), strict=True)
+    return tuple(f"{left.sql()} = {right.sql()}" for left, right in sides)
+
+
+@dataclass(frozen=True)
+class JoinState:
+    """`StreamingJoinHelper`, asked about one join of streams."""
+
+    spark: SparkSession
+    join: JavaObject
+
+    @property
+    def in_keys(self) -> bool:
+        """Whether the keys of the join have a watermark."""
+        return bool(self._helper().isWatermarkInJoinKeys(self.join))
+
+    def watermark(self, mine: JavaObject, other: JavaObject, now: int) -> int | None:
+        """How old rows of one side may get when both watermarks are `now`; None if they are kept for good."""
+        at = scala_object(jvm_of(self.spark).scala, "Some").apply(now)
+        found = self._helper().getStateValueWatermark(
+            mine.outputSet(), other.outputSet(), self.join.condition(), at
+        )
+        return int(found.get()) if found.isDefined() else None
+
+    def _helper(self) -> JavaObject:
+        return scala_object(jvm_of(self.spark).org.apache.spark.sql.catalyst.analysis, "StreamingJoinHelper")
+
+
+def processor_of(spark: SparkSession, operator: JavaObject) -> Any:
+    """A copy of the processor of a `transformWithState`, from the bytes that Spark sends to its workers."""
+    command = operator.functionExpr().func().command()
+    sent = bytes(command.toArray(jvm_of(spark).scala.reflect.ClassTag.Byte()))
+    function, _ = pickle.loads(sent)
+    return function.__self__._stateful_processor
+
+
+def extend_processor_paths(frame: DataFrame, folders: Iterable[str]) -> None:
+    """Add folders to the Python path of every processor in a plan (`functionExpr.func.envVars`).
+
+    Spark asks a processor for its state variables in a Python process on the driver, to which it hands none
+    of the files that executors get. Its search path comes from the environment the function was made with.
+    """
+    for node in nodes_of(analysed(frame)):
+        if kind_of(node) == _PROCESSOR:
+            variables = node.functionExpr().func().envVars()
+            known = str(variables.get("PYTHONPATH") or "").split(os.pathsep)
+            path = dict.fromkeys(each for each in (*known, *folders) if each)
+            variables.put("PYTHONPATH", os.pathsep.join(path))
+
+
+# A plan made anew: without its sources, and with single rules of Spark's optimizer.
+
+
+def with_children(spark: SparkSession, plan: JavaObject, children: Iterable[JavaObject]) -> JavaObject:
+    """The same node above others."""
+    return plan.withNewChildren(scala_sequence(spark, children))
+
+
+def leaf_like(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """A leaf with the columns of a plan, and no rows (`LogicalRDD`)."""
+    jvm = jvm_of(spark)
+    none = scala_object(jvm.scala, "None")
+    return jvm.org.apache.spark.sql.execution.LogicalRDD(
+        plan.output(),
+        None,
+        jvm.org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning(0),
+        scala_sequence(spark, []),
+        plan.isStreaming(),
+        none,
+        java_session(spark),
+        none,
+        none,
+    )
+
+
+def inlined(spark: SparkSession, plan: JavaObject) -> JavaObject:
+    """The plan with `WITH` clauses where they are used (`InlineCTE`); one that is used twice is copied."""
+    return jvm_of(spark).org.apache.spark.sql.catalyst.optimizer.InlineCTE(True, False).apply(plan)
+
+
+def analysis_rule(spark: SparkSession, name: str) -> JavaObject:
+    """A rule of `catalyst.analysis`, with an `apply` for plans."""
+    return scala_object(jvm_of(spark).org.apache.spark.sql.catalyst.analysis, name)
+
+
+def optimizer_rule(spark: SparkSession, name: str) -> JavaObject:
+    """A rule of `catalyst.optimizer`, with an `apply` for plans."""
+    return scala_object(jvm_of(spark).org.apache.spark.sql.catalyst.optimizer, name)
