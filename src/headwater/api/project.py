@@ -121,9 +121,18 @@ class DoctorResult:
         return {"ok": self.exit_code == 0, "checks": [asdict(check) for check in self.checks]}
 
 
-def doctor(folder: Path, *, jars: bool = False) -> DoctorResult:
-    """Examine the machine for a project in `folder`; nothing is started and nothing is made or fetched."""
-    return DoctorResult((*examine(folder / RUN_FOLDER), *(examine_jars() if jars else ())))
+def doctor(folder: Path, *, jars: bool = False, spark: bool = False) -> DoctorResult:
+    """Examine the machine for a project in `folder`; nothing is made or fetched.
+
+    Only with `spark` is something started: a JVM with Spark, whose parts are looked at.
+    """
+    checks = [*examine(folder / RUN_FOLDER), *(examine_jars() if jars else ())]
+    if spark and not any(check.status == "error" for check in checks):
+        # PySpark is imported only then.
+        from headwater.engine.spark_parts import examine_spark
+
+        checks += examine_spark()
+    return DoctorResult(tuple(checks))
 
 
 # `headwater schema`: the JSON Schema of pipeline files, and the keys of one connector in words.

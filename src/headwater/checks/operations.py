@@ -17,6 +17,7 @@ from headwater.checks.steps import (
 )
 from headwater.errors import Entry
 from headwater.errors.catalogue.running import PIVOT_ON_STREAM, WITHIN_NO_WATERMARK
+from headwater.plan.lineage import unknown_steps
 from headwater.plan.operators import Aggregate, Kind, Operator
 from headwater.values import capitalized
 
@@ -278,6 +279,25 @@ def hidden_aggregation(query: Query) -> Iterator[Match]:
         each.streams for each in facts.operators if each.kind in _AGGREGATING
     ):
         yield query.match(query.at())
+
+
+@rule(
+    "HW-UNKNOWN-STEP",
+    "Not judged: {step}. No rule knows this step of Spark {version} in the query of `{sink}`; what it "
+    "stores, and when it gives rows, is not part of the verdict.",
+    "Read in Spark's documentation what the step does on a stream, and write a test of the query: "
+    "`headwater test`.",
+    Severity.ADVICE,
+    example="""
+        tables:
+          loud: SELECT TRANSFORM(line) USING 'tr a-z A-Z' AS (line STRING) FROM lines
+    """,
+)
+def unknown_step(query: Query) -> Iterator[Match]:
+    """A newer Spark may have steps that no rule knows. Rather than pass over such a step, the check names
+    it: what it stores, and when it gives rows, is left to you."""
+    for step in unknown_steps(query.facts.beyond_rows):
+        yield query.match(step, step=step.sql, version=query.facts.spark_version)
 
 
 @rule(

@@ -40,6 +40,9 @@ def init(
 def doctor(
     folder: Annotated[Path, typer.Option("--folder", help="The project to look at.")] = Path(),
     jars: Annotated[bool, typer.Option("--jars", help="List the jars that connectors may need.")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Start Spark, and look for every part that Headwater needs of it.")
+    ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -47,7 +50,7 @@ def doctor(
     from headwater.api.project import doctor as examine_machine
     from headwater.cli.render import print_json
 
-    result = examine_machine(folder, jars=jars)
+    result = examine_machine(folder, jars=jars, spark=spark)
     if as_json:
         print_json(result.to_json())
         raise typer.Exit(result.exit_code)

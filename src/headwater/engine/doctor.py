@@ -191,7 +191,7 @@ def check_spark(environ: Mapping[str, str]) -> Check:
     if named:
         return _check_spark_home(Path(named), found)
     if not (package / "jars").is_dir():
-        problem = environment.SPARK_CLIENT_ONLY.at(path=str(package / "jars"), supported=_range("pyspark"))
+        problem = environment.SPARK_CLIENT_ONLY.at(path=str(package / "jars"), supported=range_of("pyspark"))
         return _bad("spark", problem)
     return Check("spark", "ok", f"PySpark {found}")
 
@@ -311,19 +311,21 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def _range(package: str) -> str:
+def range_of(package: str) -> str:
     lowest, beyond = SUPPORTED[package]
     return f">={lowest}" if beyond is None else f">={lowest},<{beyond}"
 
 
 def _missing(package: str) -> Check:
     name = "spark" if package == "pyspark" else package
-    return _bad(name, environment.PACKAGE_MISSING.at(package=package, supported=_range(package)))
+    return _bad(name, environment.PACKAGE_MISSING.at(package=package, supported=range_of(package)))
 
 
 def _unsupported(package: str, version: str) -> Check:
     name = "spark" if package == "pyspark" else package
-    problem = environment.PACKAGE_UNSUPPORTED.at(package=package, version=version, supported=_range(package))
+    problem = environment.PACKAGE_UNSUPPORTED.at(
+        package=package, version=version, supported=range_of(package)
+    )
     return _bad(name, problem)
 
 

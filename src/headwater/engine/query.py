@@ -191,7 +191,8 @@ class RunningQuery:
         """
         if not self.ends_batches:
             return
-        with suppress(*_NO_ANSWER):
+        # TypeError: this Spark has no such state, of which the start has told.
+        with suppress(*_NO_ANSWER, TypeError):
             end_after_batch(self.spark, self.handle)
 
     def finish_batch(self, deadline: float, forced: Callable[[], bool]) -> bool:

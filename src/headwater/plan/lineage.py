@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from headwater.plan.operators import Expression, Window
@@ -255,6 +255,16 @@ _NAMES = {
     "WithCTE": "WITH",
 }
 
+_SLIDING = "sliding window"
+_NAMED_BY_OPERATORS = frozenset(
+    {
+        "AppendColumns", "AsOfJoin", "CoGroup", "FlatMapCoGroupsInArrow", "FlatMapCoGroupsInPandas",
+        "FlatMapGroupsInArrow", "LateralJoin", "MapGroups", "Offset", "Sample", "Tail",
+        "UpdateEventTimeWatermarkColumn", "WindowInPandas",
+    }
+)  # fmt: skip
+"""What else the rules know: operators of a query, and what Spark puts beside them."""
+
 _CLOCK = {
     "CurrentDate": "current_date()",
     "CurrentTime": "current_time()",
@@ -272,6 +282,12 @@ def beyond_rows(root: Node) -> tuple[Expression, ...]:
         if node.kind not in _ROW_BY_ROW | _PARTS and not node.stream and _reads_stream(node)
     )
     return tuple(dict.fromkeys(found))
+
+
+def unknown_steps(steps: Iterable[Expression]) -> Iterator[Expression]:
+    """Those of `beyond_rows` of which no rule knows anything: a newer Spark may have such."""
+    known = {*_NAMES.values(), *_NAMED_BY_OPERATORS, _SLIDING}
+    return (step for step in steps if step.sql not in known)
 
 
 def clock_reads(root: Node) -> tuple[Expression, ...]:
@@ -292,7 +308,7 @@ def _name_of(node: Node) -> str:
     """A step as users call it."""
     made = node.terms.get("projections", ())
     if node.kind == "Expand" and any(each.kind == "CreateNamedStruct" for each in made):
-        return "sliding window"
+        return _SLIDING
     return _NAMES.get(node.kind, node.kind)
 
 

@@ -13,6 +13,7 @@ from headwater.engine.outcome import Verdict, verdict
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import PipelineSession, open_session
 from headwater.engine.shared_paths import stream_paths, unshared
+from headwater.engine.spark_parts import stop_findings
 from headwater.errors import Held, PipelineError
 from headwater.errors.catalogue.running import NEVER_IDLE
 from headwater.events import Event, Said, SparkStarting
@@ -152,7 +153,8 @@ def _heard(
     heard = verdict(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
     # Last, since executors may register late; still before anything of a query is written.
     of_paths = unshared(prepared, stream_paths(prepared, spec, heard.facts), say, go_on)
-    heard = heard.with_findings(of_paths, with_reasons(besides, spec))
+    of_stop = stop_findings(prepared.session.spark)
+    heard = heard.with_findings([*of_paths, *of_stop], with_reasons(besides, spec))
     directory.store_findings(run_id, heard.findings)
     return heard
 

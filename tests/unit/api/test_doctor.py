@@ -6,10 +6,12 @@ import pytest
 
 from headwater.api import project as module
 from headwater.api.project import DoctorResult, doctor
+from headwater.engine import spark_parts
 from headwater.engine.doctor import Check
 
 OK = Check("java", "ok", "Java 17")
 WARNING = Check("memory", "warning", "Little is free.", "Close something.", "HW-MEMORY-LOW")
+PARTS = Check("spark parts", "ok", "Spark 4.1.4 has all of them")
 ERROR = Check("spark", "error", "It is missing.", "Install it.", "HW-PACKAGE-MISSING")
 
 
@@ -50,3 +52,18 @@ def test_the_run_folder_of_the_project_is_examined(monkeypatch: pytest.MonkeyPat
 def test_nothing_is_made(tmp_path: Path) -> None:
     assert "folder" in [check.name for check in doctor(tmp_path).checks]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_spark_is_started_only_when_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "examine", lambda folder: [OK])
+    monkeypatch.setattr(spark_parts, "examine_spark", lambda: [PARTS])
+    assert doctor(tmp_path).checks == (OK,)
+    assert doctor(tmp_path, spark=True).checks == (OK, PARTS)
+
+
+def test_spark_is_not_started_where_something_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "examine", lambda folder: [ERROR])
+    monkeypatch.setattr(spark_parts, "examine_spark", lambda: [PARTS])
+    assert doctor(tmp_path, spark=True).checks == (ERROR,)

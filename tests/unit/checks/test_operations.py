@@ -15,6 +15,7 @@ from headwater.checks.operations import (
     set_operations,
     sorted_stream,
     union_with_static,
+    unknown_step,
     window_functions,
     within_needs_watermark,
 )
@@ -305,3 +306,15 @@ class TestUnexplained:
 
     def test_nothing_is_said_of_what_spark_takes(self) -> None:
         assert check_query(Query(facts())) == []
+
+
+@pytest.mark.parametrize("name", ["GROUP BY", "sliding window", "LateralJoin", "Sample", "hint"])
+def test_a_step_that_rules_know_is_no_news(name: str) -> None:
+    assert found(unknown_step, facts(beyond_rows=(Expression(name),))) == []
+
+
+def test_a_step_that_no_rule_knows_is_named() -> None:
+    unknown = Expression("NearestByJoin", "near", 1, 8)
+    (finding,) = found(unknown_step, facts(beyond_rows=(unknown,), spark_version="4.4.0"))
+    assert (finding.code, finding.severity.value, finding.table) == ("HW-UNKNOWN-STEP", "advice", "near")
+    assert finding.sentence.startswith("Not judged: NearestByJoin. No rule knows this step of Spark 4.4.0")

@@ -127,7 +127,7 @@ def test_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_ranges_are_those_of_the_package_itself() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    ours = {f"{name}{doctor._range(name)}" for name in doctor.SUPPORTED}
+    ours = {f"{name}{doctor.range_of(name)}" for name in doctor.SUPPORTED}
     assert ours <= set(project["dependencies"])
     assert project["requires-python"] == ">=" + ".".join(map(str, doctor.OLDEST_PYTHON))
 

@@ -51,6 +51,10 @@ SPARK_HOME_DIFFERS = Entry(
     "SPARK_HOME ({path}) holds Spark {found}, but PySpark is {version}.",
     "Unset SPARK_HOME to use the Spark that PySpark brings, or install `pyspark=={found}`.",
 )
+SPARK_PART_MISSING = Entry(
+    "Spark {version} lacks what Headwater needs to {purpose}: {lost}. Not found: {parts}.",
+    "Install a version that Headwater was tested with: `pip install 'pyspark{supported}'`.",
+)
 SPARK_HOME_WRONG = Entry(
     "SPARK_HOME is {path}, which holds no Spark.", "Unset SPARK_HOME to use the Spark that PySpark brings."
 )

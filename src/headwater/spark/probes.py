@@ -1,0 +1,269 @@
+"""What Headwater needs of Spark that Spark does not promise: each part with what is lost without it.
+
+The probes look at classes only. They start no query, so they can run on any session, in well under a second.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from importlib import import_module
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from headwater.spark.private import jvm_of, texts_of
+
+_SQL = "org.apache.spark.sql"
+_RUN = f"{_SQL}.execution.streaming.runtime"
+_FILES = f"{_SQL}.execution.datasources"
+_LOGICAL = f"{_SQL}.catalyst.plans.logical"
+_WRITER = (
+    "createV1Sink/1",
+    "ds",
+    "extraOptions",
+    "foreachBatchWriter",
+    "outputMode",
+    "partitioningColumns",
+    "source",
+    "trigger",
+)
+_CALL = re.compile(r"([\w.$]+)\(([^)]*)\)")
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A group of private names: what Headwater does with them, and what it can't do without them.
+
+    A need is a class (`org.apache.spark.util.Clock`), one of its methods with the number of arguments
+    (`…#startQuery/12`), a constructor (`…#new/7`), a field (`…#unreadFiles`), or an attribute of PySpark
+    (`pyspark.sql:DataFrame.foreach`). One of several members is enough if a `|` stands between them.
+    """
+
+    name: str
+    purpose: str
+    lost: str
+    needs: tuple[str, ...]
+
+
+GRACEFUL_STOP = Probe(
+    "graceful stop",
+    "end a query after the batch that runs",
+    "a stop interrupts the running batch, and the next start runs it again",
+    (f"{_RUN}.StreamExecution#state/0", f"{_RUN}.TERMINATED$#MODULE$"),
+)
+
+PROBES: tuple[Probe, ...] = (
+    GRACEFUL_STOP,
+    Probe(
+        "scripted tests",
+        "run a query on a clock of its own, over rows that a test gives",
+        "`headwater test` and tests in Python can't run",
+        (
+            f"{_SQL}.classic.StreamingQueryManager#startQuery/12|startQuery/13",
+            f"{_RUN}.MemoryStream",
+            f"{_SQL}.execution.streaming.sources.MemorySink#latestBatchData/0",
+            f"{_SQL}.execution.streaming.sources.ForeachBatchSink#new/2",
+            "org.apache.spark.util.Clock#waitTillTime/1",
+        ),
+    ),
+    Probe(
+        "streaming checker",
+        "ask Spark what it has against a query before it starts",
+        "`headwater check` can't tell what Spark refuses",
+        tuple(
+            f"{_SQL}.catalyst.analysis.UnsupportedOperationChecker$#{each}"
+            for each in ("checkForStreaming/2", "checkForContinuous/2", "checkForBatch/1")
+        ),
+    ),
+    Probe(
+        "plans",
+        "read the plan of a query",
+        "`headwater check` can't judge a query, and a run can't name its inputs",
+        (
+            f"{_SQL}.execution.QueryExecution#analyzed/0",
+            f"{_SQL}.classic.Dataset#ofRows/2",
+            f"{_LOGICAL}.EventTimeWatermark#getDelayMs/1",
+            f"{_LOGICAL}.TransformWithStateInPySpark",
+            f"{_LOGICAL}.FlatMapGroupsInPandasWithState",
+            f"{_SQL}.catalyst.planning.ExtractEquiJoinKeys$#unapply/1",
+            f"{_SQL}.catalyst.analysis.StreamingJoinHelper$#getStateValueWatermark/4",
+        ),
+    ),
+    Probe(
+        "state layouts",
+        "reduce a plan to what its operators store",
+        "Headwater can't tell whether a changed query fits the state of its checkpoint",
+        (
+            f"{_SQL}.execution.LogicalRDD#new/9",
+            f"{_SQL}.catalyst.optimizer.InlineCTE#new/2",
+            f"{_SQL}.catalyst.optimizer.ColumnPruning$#MODULE$",
+            f"{_SQL}.catalyst.optimizer.PushDownPredicates$#MODULE$",
+        ),
+    ),
+    Probe(
+        "event listener",
+        "follow the progress of queries with one call for an event",
+        "a run can't start",
+        (
+            f"{_SQL}.streaming.PythonStreamingQueryListener",
+            f"{_SQL}.streaming.PythonStreamingQueryListenerWrapper#new/1",
+        ),
+    ),
+    Probe(
+        "running query",
+        "follow watermarks and committed epochs of a running query",
+        "a run can't tell which input holds the watermark back",
+        (
+            f"{_RUN}.StreamExecution#queryExecutionThread/0",
+            f"{_RUN}.StreamExecution#commitLog/0",
+            f"{_RUN}.MicroBatchExecution#watermarkTracker/0",
+            f"{_RUN}.WatermarkTracker#watermarkMap/0",
+        ),
+    ),
+    Probe(
+        "waiting files",
+        "count the files that wait for later batches",
+        "progress shows no backlog of files",
+        (f"{_RUN}.FileStreamSource#unreadFiles",),
+    ),
+    Probe(
+        "static tables",
+        "give each batch its own listing of a static table of files",
+        "pipelines with a static source of files can't run",
+        (
+            f"{_FILES}.FileIndex#listFiles/2",
+            f"{_FILES}.HadoopFsRelation#new/7",
+            f"{_FILES}.InMemoryFileIndex#new/7",
+            f"{_FILES}.NoopCache$#MODULE$",
+        ),
+    ),
+    Probe(
+        "stream writers",
+        "read what a DataStreamWriter was told",
+        "`headwater check` can't judge plain scripts, and tests can't use real sinks",
+        tuple(f"{_SQL}.classic.DataStreamWriter#{each}" for each in _WRITER),
+    ),
+    Probe(
+        "real-time trigger",
+        "start a query in real time",
+        "`trigger: real time` can't be used",
+        (f"{_SQL}.streaming.Trigger#RealTime/1",),
+    ),
+    Probe(
+        "Python data sources",
+        "keep Spark from importing modules of the current directory",
+        "Spark imports every module `pyspark_*` that it finds",
+        (
+            f"{_FILES}.DataSourceManager$#MODULE$",
+            f"{_FILES}.DataSourceManager#runtimeDataSourceBuilders",
+            f"{_FILES}.DataSource$#lookupDataSourceV2/2",
+        ),
+    ),
+    Probe(
+        "checkpoint settings",
+        "store state in RocksDB, and write the settings of a checkpoint as Spark does",
+        "a run can't start",
+        (
+            f"{_SQL}.execution.streaming.checkpointing.OffsetSeqMetadata$#apply/3",
+            f"{_SQL}.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+            f"{_SQL}.execution.streaming.state.RocksDBStateStoreProvider",
+        ),
+    ),
+    Probe(
+        "sessions",
+        "give each pipeline a session of its own, and each query the jars that it needs",
+        "a run can't start",
+        (
+            f"{_SQL}.classic.SparkSession#cloneSession/0",
+            f"{_SQL}.classic.SparkSession$#setActiveSession/1",
+            f"{_SQL}.internal.SQLConf$#isStaticConfigKey/1",
+        ),
+    ),
+    Probe(
+        "Java functions",
+        "register functions of Java and Scala for SQL",
+        "`functions:` with a `class:` can't be used",
+        (
+            f"{_SQL}.catalyst.analysis.FunctionRegistry$#builtin/0",
+            "org.apache.spark.util.Utils$#classForName/3",
+            f"{_SQL}.functions$#udaf/2",
+        ),
+    ),
+    Probe(
+        "intercepted writes",
+        "keep functions of tables and scripts under check from writing",
+        "a script under check could write",
+        (
+            "pyspark.sql.streaming.readwriter:DataStreamWriter.start",
+            "pyspark.sql:DataFrameWriter.save",
+            "pyspark.sql:DataFrameWriterV2.createOrReplace",
+            "pyspark.sql.merge:MergeIntoWriter.merge",
+            "pyspark.sql:Catalog.createTable",
+            "pyspark.sql.classic.dataframe:DataFrame.foreach",
+        ),
+    ),
+)
+
+
+def missing(spark: SparkSession, probe: Probe) -> tuple[str, ...]:
+    """What a Spark lacks of a probe's needs."""
+    return tuple(need for need in probe.needs if not _Classes(spark).have(need))
+
+
+def lacking(spark: SparkSession) -> dict[str, tuple[str, ...]]:
+    """What a Spark lacks, by the name of the probe."""
+    classes = _Classes(spark)
+    found = {probe.name: tuple(each for each in probe.needs if not classes.have(each)) for probe in PROBES}
+    return {name: needs for name, needs in found.items() if needs}
+
+
+@dataclass
+class _Classes:
+    """The members of Spark's classes, each class looked at once."""
+
+    spark: SparkSession
+    known: dict[str, frozenset[str] | None] = field(default_factory=dict)
+
+    def have(self, need: str) -> bool:
+        if ":" in need:
+            return _in_pyspark(need)
+        name, _, member = need.partition("#")
+        if name not in self.known:
+            self.known[name] = self._members(name)
+        members = self.known[name]
+        return members is not None and (not member or not members.isdisjoint(member.split("|")))
+
+    def _members(self, name: str) -> frozenset[str] | None:
+        """The members of a class, of inherited ones the public; None if there is no such class."""
+        lang = jvm_of(self.spark).java.lang
+        try:
+            found = lang.Class.forName(name, False, lang.Thread.currentThread().getContextClassLoader())
+        except Py4JJavaError:
+            return None
+        methods = (
+            *texts_of(self.spark, found.getMethods()),
+            *texts_of(self.spark, found.getDeclaredMethods()),
+        )
+        made = texts_of(self.spark, found.getDeclaredConstructors())
+        calls = [(name, given) for each in methods for name, given in _CALL.findall(each)]
+        return frozenset(
+            {
+                *(f"{name.rpartition('.')[2]}/{_count(given)}" for name, given in calls),
+                *(f"new/{_count(given)}" for each in made for _, given in _CALL.findall(each)),
+                *(each.rpartition(".")[2] for each in texts_of(self.spark, found.getDeclaredFields())),
+            }
+        )
+
+
+def _in_pyspark(need: str) -> bool:
+    module, _, path = need.partition(":")
+    owner, _, name = path.partition(".")
+    try:
+        return hasattr(getattr(import_module(module), owner), name)
+    except (ImportError, AttributeError):
+        return False
+
+
+def _count(arguments: str) -> int:
+    return len(arguments.split(",")) if arguments else 0
