@@ -9,7 +9,7 @@ ROUNDS ?= 10
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-verify demo-kafka quick test features figures soak reference pictures outcomes plans bench-check bench-lag bench-kafka docs lock clean force
+.PHONY: help setup demo demo-verify demo-kafka quick test features figures soak reference pictures outcomes plans bench-check bench-lag bench-kafka docs lock compat clean force
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -73,6 +73,9 @@ docs: setup ## build the documentation into site/
 
 lock: setup ## compile the locks again (ARGS=--upgrade takes newer versions)
 	@$(PY) -m scripts.lock $(ARGS)
+
+compat: setup ## the tests with another PySpark: SPARK=4.2.1 (ARGS="tests/unit …" runs a part)
+	@$(PY) -m scripts.compat $(SPARK) $(ARGS)
 
 clean: ## remove what was built (.venv stays)
 	rm -rf build dist site spark-warehouse metastore_db derby.log

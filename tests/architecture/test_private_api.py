@@ -64,8 +64,8 @@ def _reached(node: ast.AST, *, patches: bool) -> str | None:
             return "setattr"
         case ast.ClassDef(name="Java", body=body) if any("implements" in ast.unparse(part) for part in body):
             return "a Java interface"
-        case ast.ImportFrom(module="pyspark.java_gateway" | "py4j.java_gateway"):
-            return "the gateway"
+        case ast.ImportFrom(module="pyspark.java_gateway" | "py4j.java_gateway" | "pyspark.sql.pandas.types"):
+            return str(node.module)
     return None
 
 
@@ -89,6 +89,7 @@ def test_private_api_is_used_in_the_spark_package_alone(file: Path) -> None:
         "from pyspark import RDD\nsetattr(RDD, 'count', None)",
         "class Index:\n    class Java:\n        implements = ['x.FileIndex']",
         "from pyspark.java_gateway import launch_gateway",
+        "from pyspark.sql.pandas.types import to_arrow_schema",
     ],
 )
 def test_each_way_around_is_seen(text: str) -> None:

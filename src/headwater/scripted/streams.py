@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from headwater.engine.builder import SPARK_ERRORS
@@ -17,6 +16,7 @@ from headwater.errors import PipelineError
 from headwater.errors.catalogue.testing import TEST_STATE, TEST_STATE_PART
 from headwater.scripted.values import plain
 from headwater.spark.errors import sentence_of
+from headwater.spark.frames import arrow_schema
 from headwater.spark.memory import MemoryStream
 from headwater.spark.session import active
 from headwater.values import scrub
@@ -45,7 +45,7 @@ class ScriptedStream:
 
 def frame_of(spark: SparkSession, rows: Rows, schema: StructType) -> DataFrame:
     """A finished DataFrame of rows in the form of `scripted.values`, which stand in its plan."""
-    table = pa.Table.from_pylist([dict(row) for row in rows], schema=_arrow(schema))
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(schema))
     # Spark makes the session of a new DataFrame the active one; the user's own has to stay that.
     with active(spark):
         return spark.createDataFrame(table, schema)
@@ -58,10 +58,6 @@ def rows_of(frame: DataFrame) -> tuple[dict[str, Any], ...]:
         {field.name: plain(row[field.name], field.dataType) for field in fields}
         for row in frame.toArrow().to_pylist()
     )
-
-
-def _arrow(schema: StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timestamp_utc=True)
 
 
 # The rows that a query keeps between batches, read from its checkpoint by Spark.

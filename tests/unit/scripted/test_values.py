@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -43,6 +42,7 @@ from pyspark.sql.types import (
 )
 
 from headwater.scripted.values import BadRow, Cell, Reading, canonical, plain, read_row, read_time
+from headwater.spark.frames import arrow_schema
 
 DAY = date(2026, 1, 1)
 UTC_READING = Reading(DAY, ZoneInfo("UTC"))
@@ -339,7 +339,7 @@ TABLES = st.lists(st.recursive(scalar_types(), nested_types, max_leaves=4), min_
 def test_a_row_comes_back_from_arrow_as_it_was_read(data: st.DataObject) -> None:
     schema, written = data.draw(TABLES)
     rows = [read_row(row, schema, BERLIN) for row in data.draw(st.lists(written, max_size=3))]
-    given_back = pa.Table.from_pylist(rows, to_arrow_schema(schema)).to_pylist()
+    given_back = pa.Table.from_pylist(rows, arrow_schema(schema)).to_pylist()
     plainly = [plain(row, schema) for row in given_back]
     assert [canonical(row, schema) for row in plainly] == [canonical(row, schema) for row in rows]
     assert [canonical(row, schema) for row in given_back] == [canonical(row, schema) for row in rows]
