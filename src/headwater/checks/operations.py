@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headwater.checks.rules import Match, Query, other_modes, rule
+from headwater.checks.rules import Match, Query, Severity, other_modes, rule
 from headwater.checks.steps import (
     AGGREGATING,
     MODES,

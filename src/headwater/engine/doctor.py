@@ -96,7 +96,7 @@ def _unescaped(text: str) -> str:
 OLDEST_PYTHON = (3, 11)
 # Lowest supported and first unsupported version; the same as in the package's own requirements.
 SUPPORTED: dict[str, tuple[str, str | None]] = {
-    "pyspark": ("4.1", "4.3"),
+    "pyspark": ("4.1", "4.2"),
     "pandas": ("2.2", "3"),
     "pyarrow": ("15", None),
     "protobuf": ("6.31", None),
