@@ -29,9 +29,6 @@ def shared_context(
         "spark.scheduler.mode": "FAIR",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.driver.memory": "2g",
-        # Code for whole stages pays off for many rows. Tests have few, and each plan would be compiled. The
-        # programs that tests start keep Spark's own choice.
-        "spark.sql.codegen.wholeStage": "false",
         "spark.driver.extraJavaOptions": f'{java_options()} "-XX:ErrorFile={error_file}"',
     }
     jvm = start_context(settings, java=find_java(), log_folder=folder, stdout=stdout)
