@@ -68,3 +68,23 @@ def test_every_ability_of_a_connector_is_on_its_page() -> None:
     assert set(told) == {each.__name__ for each in abilities}
     for each in abilities:
         assert {name for name in members(each) if f"`{name}" not in told[each.__name__]} == set()
+
+
+def test_the_walks_name_modules_that_are_there() -> None:
+    source = ROOT / "src" / "headwater"
+    missing = []
+    for page in (DOCS / "architecture.md", *sorted((DOCS / "walks").glob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        files = {
+            name
+            for name in re.findall(r"`([a-z_]+(?:/[a-z_]+)+\.py)`", text)
+            if not name.startswith("tests/")
+        }
+        missing += [f"{page.name}: {name}" for name in files if not (source / name).is_file()]
+        for module, name in re.findall(r"`([a-z_]+(?:/[a-z_]+)+)\.(?!py`)(\w+)`", text):
+            file = source / f"{module}.py"
+            if not file.is_file() or not re.search(
+                rf"\b(def|class) {name}\b", file.read_text(encoding="utf-8")
+            ):
+                missing.append(f"{page.name}: {module}.{name}")
+    assert missing == []
