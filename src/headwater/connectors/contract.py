@@ -1,4 +1,4 @@
-"""What the engine hands to a connector's `spark` module."""
+"""What a connector gets from the engine, and what it gives back: context, tasks, rows with a verdict."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Admission(Task, Protocol):
         """What has kept it from taking in all that is there, for longer than the end of a run may wait."""
 
 
-# Rows with a verdict: what a source's `read_judged` gives, and what its quarantine keeps.
+# Rows with a verdict: what a source's `read_validated` gives, and what its quarantine keeps.
 #
 # A judged row has the columns that the user declared and three more. REASON is null for a good row; for a bad
 # one it is one of the reasons below, DETAIL says more, and the user's columns hold what could be read.
