@@ -37,9 +37,8 @@ from pyspark.sql.functions import col, from_json, struct, to_json
 
 from headwater.dev import Broker
 from headwater.dev.producing import create_topic
-from headwater.engine.class_path import artifacts_of, jar_store
 from headwater.engine.loading import load
-from headwater.engine.session import query_settings
+from headwater.engine.session import artifacts_of, jar_store, query_settings
 from headwater.events import Event, QueryProgress
 from headwater.runtime import RunOptions, start
 

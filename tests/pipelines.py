@@ -13,8 +13,8 @@ from typing import Any
 from headwater.api.batch import run_batch
 from headwater.api.results import RunResult
 from headwater.api.running import run
-from headwater.engine.class_path import add_to, artifacts_of, jar_store
 from headwater.engine.loading import load
+from headwater.engine.session import add_to, artifacts_of, jar_store
 from headwater.events import Event, QueryProgress
 from headwater.runtime import Run, RunOptions, start
 from headwater.values import Duration

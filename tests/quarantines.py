@@ -10,7 +10,7 @@ import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
 from headwater.quarantine import Quarantine, SetAside
-from headwater.quarantine.feeding import SCHEMA
+from headwater.quarantine.rows import SCHEMA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

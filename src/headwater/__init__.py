@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from headwater.api.pipeline import Pipeline, load
     from headwater.api.plain import check
     from headwater.errors import HeadwaterError
-    from headwater.loaders.constructors import (
+    from headwater.loaders.judge import expect
+    from headwater.loaders.python_form import (
         catalog,
         connector,
         console,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         rate_per_batch,
         socket,
     )
-    from headwater.loaders.judge import expect
     from headwater.runtime import Run
     from headwater.values import secret
 
@@ -33,23 +33,23 @@ _NAMES = {
     "HeadwaterError": "headwater.errors",
     "Pipeline": "headwater.api.pipeline",
     "Run": "headwater.runtime",
-    "catalog": "headwater.loaders.constructors",
+    "catalog": "headwater.loaders.python_form",
     "check": "headwater.api.plain",
-    "connector": "headwater.loaders.constructors",
-    "console": "headwater.loaders.constructors",
+    "connector": "headwater.loaders.python_form",
+    "console": "headwater.loaders.python_form",
     "expect": "headwater.loaders.judge",
-    "files": "headwater.loaders.constructors",
-    "foreach": "headwater.loaders.constructors",
-    "foreach_batch": "headwater.loaders.constructors",
-    "kafka": "headwater.loaders.constructors",
+    "files": "headwater.loaders.python_form",
+    "foreach": "headwater.loaders.python_form",
+    "foreach_batch": "headwater.loaders.python_form",
+    "kafka": "headwater.loaders.python_form",
     "load": "headwater.api.pipeline",
-    "memory": "headwater.loaders.constructors",
-    "noop": "headwater.loaders.constructors",
-    "python": "headwater.loaders.constructors",
-    "rate": "headwater.loaders.constructors",
-    "rate_per_batch": "headwater.loaders.constructors",
+    "memory": "headwater.loaders.python_form",
+    "noop": "headwater.loaders.python_form",
+    "python": "headwater.loaders.python_form",
+    "rate": "headwater.loaders.python_form",
+    "rate_per_batch": "headwater.loaders.python_form",
     "secret": "headwater.values",
-    "socket": "headwater.loaders.constructors",
+    "socket": "headwater.loaders.python_form",
 }
 
 __all__ = [

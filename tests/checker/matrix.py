@@ -23,14 +23,9 @@ from headwater.checks import Finding
 from headwater.engine.builder import Builder
 from headwater.engine.outcome import verdict
 from headwater.engine.prepare import prepare, settings_of
-from headwater.engine.session import (
-    FILE_MANAGER,
-    PARTITIONS,
-    PipelineSession,
-    open_session,
-)
+from headwater.engine.session import FILE_MANAGER, PARTITIONS, PipelineSession, open_session
 from headwater.errors import PipelineError
-from headwater.loaders.constructors import ConnectorCall
+from headwater.loaders.python_form import ConnectorCall
 from headwater.spark.session import FASTER_FILE_MANAGER
 from headwater.spec import PipelineSpec
 from tests.checker import cases

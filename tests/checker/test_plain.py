@@ -14,7 +14,7 @@ import headwater as hw
 from headwater.checks.guarantees import Level
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.errors import UsageProblem
-from headwater.spark.python_sources import may_be_python, prevent_search, register_installed
+from headwater.spark.session import may_be_python, prevent_search, register_installed
 from headwater.values.secrets import hide
 
 

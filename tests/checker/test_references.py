@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from ruamel.yaml import YAML
 
 from headwater.api.checking import check
-from headwater.engine.plans import parsed_references
+from headwater.engine.plan_record import parsed_references
 from headwater.errors import PipelineError
 from headwater.plan.graph import NotAQuery, Reference, sql_references
 from headwater.plan.sql_syntax import _QUERIES, _STATEMENTS

@@ -13,8 +13,7 @@ from headwater.api.project import schema
 from headwater.connectors import all_connectors
 from headwater.errors import HeadwaterError
 from headwater.errors.catalogue import ENTRIES
-from headwater.loaders.keys import PipelineKeys, TableKeys
-from headwater.loaders.known_keys import known_keys
+from headwater.loaders.keys import PipelineKeys, TableKeys, known_keys
 from headwater.spec.pipeline import SinkKeys, SourceKeys
 from scripts import reference
 from scripts.reference_rules import built_in

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.api.batch import run_batch
 from headwater.connectors.contract import DETAIL, REASON, ROW, ROW_TYPE, Context
 from headwater.connectors.files.options import FilesSource
-from headwater.connectors.files.validated import JudgedFiles
+from headwater.connectors.files.rows import JudgedFiles
 from headwater.events import BatchEnded, Event, Said
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions

@@ -10,7 +10,7 @@ from pyspark import SparkContext
 
 from headwater.engine.loading import load
 from headwater.events import Event
-from headwater.events.idle import QueryInputs
+from headwater.events.kinds import QueryInputs
 from headwater.runtime import RunOptions, start
 from tests.pipelines import LONGEST, batches, feed, write
 

@@ -21,7 +21,7 @@ from headwater.connectors.files import static as static_spark
 from headwater.errors import QueryFailed
 from headwater.events import Event, QueryStarted, Said
 from headwater.runtime import Run
-from headwater.spark.file_index import FileIndex
+from headwater.spark.callbacks import FileIndex
 from tests.pipelines import capture, captured, feed, put, run_while, wait_for, write
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from headwater.loaders.judge import judge
 from headwater.loaders.keys import Declaration
-from headwater.loaders.yaml_form import TreePlaces, interpolate
-from headwater.loaders.yaml_tree import parse_tree
+from headwater.loaders.yaml_form import TreePlaces, interpolate, parse_tree
 from headwater.spec import PipelineSpec
 
 ROOT = Path("/project")

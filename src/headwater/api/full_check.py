@@ -20,7 +20,7 @@ from headwater.errors import PipelineError
 from headwater.events import Event, SparkStarting
 from headwater.plan import Graph
 from headwater.runtime.records import RunRecords
-from headwater.spark.checker import physical_plan
+from headwater.spark.plans import physical_plan
 from headwater.spec import PipelineSpec
 from headwater.values import scrub
 

@@ -21,7 +21,7 @@ from headwater.spec import Mode
 from headwater.values import Position, parse_trigger, scrub, scrub_within
 
 if TYPE_CHECKING:
-    from headwater.programs.messages import Caught
+    from headwater.programs.script import Caught
 
 DEADLINE_SECONDS = 60.0
 _COLOURS = {Severity.ERROR: "#b3261e", Severity.WARNING: "#8a6100", Severity.ADVICE: "#1a5fb4"}
@@ -95,7 +95,7 @@ def check(
     `hw.files(…)`; without one, what hangs on the sink is not known. `trigger` is written as in a pipeline
     file: "every 10 seconds". `accept` holds codes of findings that are all right, each with the reason.
     """
-    from headwater.programs.frames import judged_frame
+    from headwater.programs.starting import judged_frame
 
     place = caller()
     called, accepts = name or "query", _accepts(accept, place, "`accept={{{code!r}: …}}`")

@@ -129,7 +129,7 @@ def doctor(folder: Path, *, jars: bool = False, spark: bool = False) -> DoctorRe
     checks = [*examine(folder / RUN_FOLDER), *(examine_jars() if jars else ())]
     if spark and not any(check.status == "error" for check in checks):
         # PySpark is imported only then.
-        from headwater.engine.spark_parts import examine_spark
+        from headwater.engine.prepare import examine_spark
 
         checks += examine_spark()
     return DoctorResult(tuple(checks))

@@ -14,7 +14,7 @@ from typing import Any
 from headwater.connectors.decoding.options import ask_again
 from headwater.engine.loading import load
 from headwater.errors import PipelineError, Problem, UsageProblem
-from headwater.errors.catalogue.quarantine import (
+from headwater.errors.catalogue.running import (
     NO_QUARANTINE,
     REPLAY_NEEDS_BATCHES,
     REPLAY_NOT_READ,

@@ -11,7 +11,7 @@ from typing import Protocol, Self
 from headwater.errors import HeadwaterError, Problem, UsageProblem, shown_file
 from headwater.errors.catalogue.testing import TEST_NOT_CHOSEN, TEST_NOT_FOUND
 from headwater.testing.discovery import chosen, find_tests
-from headwater.testing.pictures import Pictures
+from headwater.testing.drawing.chart import Pictures
 from headwater.testing.results import (
     Noted,
     StepPlayed,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from headwater.checks.rules import Match, Query, rule, use_mode
-from headwater.checks.steps import (
+from headwater.checks.rules import (
     MODES,
+    Match,
+    Query,
     aggregated_below,
     aggregations,
     is_constant,
@@ -15,6 +16,8 @@ from headwater.checks.steps import (
     marked_below,
     names_of,
     on_streams,
+    rule,
+    use_mode,
 )
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Kind, Operator

@@ -6,13 +6,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from headwater.checks.rules import Match, Query, Severity, other_modes, rule
-from headwater.checks.steps import (
+from headwater.checks.rules import (
     AGGREGATING,
     MODES,
+    Match,
+    Query,
+    Severity,
     aggregated_below,
     is_constant,
     on_streams,
+    other_modes,
+    rule,
     streams_in_words,
 )
 from headwater.errors import Entry

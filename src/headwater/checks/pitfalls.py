@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from headwater.checks.rules import Match, Query, Severity, rule
-from headwater.checks.steps import (
+from headwater.checks.rules import (
     AGGREGATING,
     DEDUP,
+    Match,
+    Query,
+    Severity,
     aggregated_below,
     has_equality,
     is_constant,
     is_session,
     names_of,
     on_streams,
+    rule,
 )
 from headwater.errors import Entry
 from headwater.plan import QueryFacts

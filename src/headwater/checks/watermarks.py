@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.rules import Match, Query, Severity, rule
-from headwater.checks.steps import on_streams
+from headwater.checks.rules import Match, Query, Severity, on_streams, rule
 from headwater.errors import Entry
 from headwater.plan import QueryFacts
 from headwater.plan.operators import TIME_TYPES, Key, Kind, Operator, Side

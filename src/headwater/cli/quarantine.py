@@ -11,7 +11,7 @@ import typer
 
 from headwater.cli.options import File, Json, Verbose
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.quarantine import EXPORT_UNWRITABLE
+from headwater.errors.catalogue.running import EXPORT_UNWRITABLE
 
 Source = Annotated[str, typer.Argument(metavar="NAME", help="The source or table that set the rows aside.")]
 Why = Annotated[str | None, typer.Option("--reason", help="Only rows with this reason, such as malformed.")]
@@ -33,8 +33,8 @@ def add_to(app: typer.Typer) -> None:
 def ls(file: File, as_json: Json = False, verbose: Verbose = False) -> None:
     """List the quarantines of a pipeline: how many rows, how many wait, and why."""
     from headwater.api.quarantine import ls as listed
-    from headwater.cli.quarantine_views import show_list
     from headwater.cli.render import print_json
+    from headwater.cli.views import show_list
 
     held = listed(file)
     if as_json:
@@ -55,8 +55,8 @@ def show(
 ) -> None:
     """Show rows that wait: where each stood, why it was set aside, and its text."""
     from headwater.api.quarantine import show as shown
-    from headwater.cli.quarantine_views import show_rows
     from headwater.cli.render import print_json
+    from headwater.cli.views import show_rows
 
     rows = shown(file, name, reason=reason, ids=tuple(ids or ()), everything=everything, limit=limit)
     if as_json:
@@ -115,8 +115,8 @@ def replay(
 ) -> None:
     """Feed rows that wait again, each once: they are read beside the source from the next start on."""
     from headwater.api.quarantine import replay as replayed
-    from headwater.cli.quarantine_views import show_replayed
     from headwater.cli.render import print_json
+    from headwater.cli.views import show_replayed
 
     result = replayed(file, name, reason=reason, ids=tuple(ids or ()), mended=mended, dry=dry)
     if as_json:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from headwater.dev import guard
-from headwater.engine.class_path import jar_store
+from headwater.engine.session import jar_store
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.environment import BROKER_ENDED, BROKER_FOLDER, BROKER_NOT_STARTED, PORT_TAKEN
 from headwater.jars import BROKER

@@ -19,8 +19,7 @@ from sqlglot.tokenizer_core import TokenType
 from headwater.connectors import Context, sink_side, source_side, validates
 from headwater.connectors.connector import RefreshesStatic, ValidatesRows
 from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
-from headwater.engine.class_path import send_by_value
-from headwater.engine.plans import parsed_references
+from headwater.engine.plan_record import parsed_references
 from headwater.engine.project_code import ProjectCode, driver_path
 from headwater.engine.rows import (
     expectation_problems,
@@ -31,6 +30,7 @@ from headwater.engine.rows import (
     settled,
     with_fed_rows,
 )
+from headwater.engine.session import send_by_value
 from headwater.engine.static_sources import Kept, StaticSources
 from headwater.engine.translate import function_problem, source_problem, sql_problem, unknown_column
 from headwater.errors import HeadwaterError, PipelineError, Problem

@@ -10,10 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors import LongTasks, Source, sink_side, source_side
 from headwater.connectors.connector import CountsPartitions, KnowsContents
-from headwater.engine.analysis import trigger_refusal_of
 from headwater.engine.builder import SPARK_ERRORS, columns_in, columns_of
 from headwater.engine.plan_record import Owners, record_of
-from headwater.engine.prepare import Prepared, canonical
+from headwater.engine.prepare import Prepared, canonical, trigger_refusal_of
 from headwater.engine.session import FROZEN, PipelineSession, Setting
 from headwater.engine.state_plan import state_plan
 from headwater.plan import QueryFacts, Refusal, SourceFacts

@@ -21,7 +21,7 @@ from pyspark.sql.functions import count, lit
 
 from headwater.engine.query import progress_event
 from headwater.events import Event, QueryIdle, QueryStarted
-from headwater.spark.listener import QueryListener, observed_row
+from headwater.spark.callbacks import QueryListener, observed_row
 
 _CATCH_UP_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.engine.analysis import refusal_of, trigger_refusal_of
 from headwater.engine.builder import SPARK_ERRORS, columns_in
 from headwater.engine.facts import idle_options, of_steps, steps_in
 from headwater.engine.plan_record import Owners
+from headwater.engine.prepare import refusal_of, trigger_refusal_of
 from headwater.engine.session import FROZEN, TIMEZONE, cores_of
 from headwater.plan import QueryFacts, SourceFacts
-from headwater.plan.formats import SinkFormat, name_for, place_of, sink_format, source_format
+from headwater.plan.predicates import SinkFormat, name_for, place_of, sink_format, source_format
 from headwater.spark.plans import analysed, frame_of_plan, nodes_of
 from headwater.spark.private import JavaObject, class_name, items_of, kind_of, pairs_of
+from headwater.spark.query import stream_write, writer_session
 from headwater.spark.session import table_provider
-from headwater.spark.writer import stream_write, writer_session
 from headwater.spec import Mode
 from headwater.values import Duration
 from headwater.values.secrets import masked

@@ -2,29 +2,164 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from headwater.engine.analysis import (
-    as_refusal,
-    batch_problems,
-    code_problems,
-    column_problems,
-    refused_by_spark,
-    sink_problems,
-)
-from headwater.engine.builder import Builder
-from headwater.engine.class_path import late_problems
-from headwater.engine.session import PipelineSession, Setting, query_settings
-from headwater.engine.sql_functions import register_functions
-from headwater.engine.user_code import ship_user_code
-from headwater.errors import PipelineError, Problem
+from headwater.checks import Finding, Severity
+from headwater.connectors import sink_side
+from headwater.connectors.connector import ChecksCode
+from headwater.engine.builder import SPARK_ERRORS, Builder, columns_in
+from headwater.engine.doctor import Check, range_of
+from headwater.engine.session import PipelineSession, Setting, late_problems, query_settings
+from headwater.engine.translate import planning_problem, sql_problem
+from headwater.engine.user_code import register_functions, ship_user_code
+from headwater.errors import HeadwaterError, PipelineError, Problem
+from headwater.errors.catalogue.environment import SPARK_PART_MISSING
+from headwater.errors.catalogue.running import NO_BATCH_FORM, NOT_REPLAYABLE_TWICE, STATIC_SINK
 from headwater.plan import Graph, Refusal
-from headwater.spec import PipelineSpec, SinkSpec
+from headwater.plan.predicates import mode_problem, passing_sources
+from headwater.spark.errors import condition_of, python_failure, sentence_of
+from headwater.spark.java import find_java
+from headwater.spark.jvm import start_context
+from headwater.spark.plans import (
+    check_batch,
+    check_continuous,
+    check_streaming,
+    distinct_streams,
+    leaves_of,
+    physical_plan,
+    stream_path,
+)
+from headwater.spark.probes import GRACEFUL_STOP, PROBES, Probe, lacking, missing
+from headwater.spec import Mode, PipelineSpec, SinkSpec
 from headwater.values import Continuous
+
+# What Spark says to a sink's query before it starts: its streaming checker, its planner.
+
+_MOVING_JOIN = re.compile(r"SortMergeJoin|ShuffledHashJoin|BroadcastNestedLoopJoin|CartesianProduct")
+_STREAM_ONLY = re.compile(r"(unsupported in|not supported with) batch")
+
+
+def sink_problems(
+    builder: Builder, sink: SinkSpec, frame: DataFrame, refused: Exception | None
+) -> Iterator[Problem]:
+    """What would keep this sink's query from starting, besides what the rules say of Spark's refusal."""
+    if not frame.isStreaming:
+        yield STATIC_SINK.at(sink.position, sink=sink.name, reads=sink.reads)
+        return
+    if refused and python_failure(refused, builder.spec.root):
+        yield planning_problem(refused, sink, builder.spec.root)
+    if refused or mode_problem(sink):
+        return
+    yield from column_problems(builder, sink, frame)
+    yield from _read_twice(builder, sink, frame)
+
+
+def column_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
+    """What a sink has against the columns that it gets, and Spark against what the sink makes of them."""
+    side = sink_side(sink.connector)
+    refused = list(side.problems(sink, columns_in(frame)))
+    yield from refused
+    if refused:
+        return
+    try:
+        side.outgoing(frame, sink.options, builder.context(sink))
+    except PipelineError as error:
+        yield from error.problems
+    except SPARK_ERRORS as error:
+        yield planning_problem(error, sink, builder.spec.root)
+
+
+def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
+    """A join of a source with itself reads it twice, as two sources; a union does not."""
+    for source in passing_sources(builder.spec):
+        if source.name in builder.frames:
+            own, read = leaves_of(builder.frames[source.name]), leaves_of(frame)
+            count = max(sum(bool(leaf.sameResult(one)) for leaf in read) for one in own)
+            if count > 1:
+                yield NOT_REPLAYABLE_TWICE.at(
+                    sink.position, sink=sink.name, name=source.name, connector=source.connector, count=count
+                )
+
+
+def code_problems(builder: Builder, sink: SinkSpec) -> list[Problem]:
+    """What is wrong with the user's code in the hands of the sink's connector, where that can tell."""
+    side = sink_side(sink.connector)
+    if not isinstance(side, ChecksCode):
+        return []
+    return list(side.code_problems(sink.options, builder.context(sink)))
+
+
+def streamed_paths(frame: DataFrame) -> tuple[str, ...]:
+    """The path of each source of a query as Spark has it; empty for what is no folder of files.
+
+    They stand in the order of the plan, by which Spark numbers the sources of a checkpoint.
+    """
+    return tuple(map(stream_path, distinct_streams(frame)))
+
+
+def batch_problems(builder: Builder) -> Iterator[Problem]:
+    """The tables that only a stream can compute; what reads such a table is not blamed as well."""
+    blamed = set[str]()
+    for table in (table for table in builder.spec.tables if table.name in builder.frames):
+        try:
+            check_batch(builder.spark, builder.frames[table.name])
+        except SPARK_ERRORS as error:
+            says = sentence_of(error)
+            if not _STREAM_ONLY.search(says):
+                yield sql_problem(error, table)
+            elif says not in blamed:
+                blamed.add(says)
+                # Spark's sentence begins with the call that has no batch form.
+                call = says.partition(" ")[0]
+                yield NO_BATCH_FORM.at(table.position, what="The table", name=table.name, connector=call)
+
+
+def refused_by_spark(spark: SparkSession, frame: DataFrame, mode: Mode) -> Exception | None:
+    """What Spark has against a query and its mode: what it would say at the start, or in the first batch."""
+    try:
+        check_streaming(spark, frame, mode)
+    except SPARK_ERRORS as error:
+        return error
+    return None
+
+
+def refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode) -> Refusal | None:
+    """The same as plain data."""
+    return as_refusal(refused_by_spark(spark, frame, mode))
+
+
+def continuous_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode) -> Refusal | None:
+    """What Spark has against running a query continuously, which takes much less than batches do."""
+    try:
+        check_continuous(spark, frame, mode)
+    except SPARK_ERRORS as error:
+        return as_refusal(error)
+    return None
+
+
+def real_time_refusal_of(spark: SparkSession, frame: DataFrame) -> Refusal | None:
+    """The join in the physical plan that can't run in real time; one whose static side is broadcast can."""
+    found = _MOVING_JOIN.search(physical_plan(spark, frame))
+    return Refusal("", found[0]) if found else None
+
+
+def trigger_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode, trigger: str) -> Refusal | None:
+    """What Spark has against a query under its trigger, where it has nothing against the query alone."""
+    if trigger.startswith("continuous "):
+        return continuous_refusal_of(spark, frame, mode)
+    return real_time_refusal_of(spark, frame) if trigger.startswith("real time ") else None
+
+
+def as_refusal(error: Exception | None) -> Refusal | None:
+    """A refusal of Spark's as plain data."""
+    return Refusal(condition_of(error), sentence_of(error)) if error else None
 
 
 @dataclass(frozen=True)
@@ -127,3 +262,52 @@ def _is_declared(spec: PipelineSpec, name: str) -> bool:
 def canonical(spec: PipelineSpec, name: str) -> str:
     """The name as it was declared; SQL does not mind upper and lower case, so neither do we."""
     return next(declared for declared in spec.names if declared.lower() == name.lower())
+
+
+# What the installed Spark lacks of what Headwater needs and Spark does not promise.
+
+_SETTINGS = {"spark.master": "local[1]", "spark.app.name": "headwater doctor", "spark.ui.enabled": "false"}
+
+
+def examine_spark() -> list[Check]:
+    """Start Spark, look for every part, and stop it; no query runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            jvm = start_context(
+                _SETTINGS, java=find_java(), log_folder=Path(folder), stdout=lambda text: None
+            )
+        except HeadwaterError as error:
+            return [Check("spark parts", "error", p.sentence, p.remedy, p.code) for p in error.problems]
+        try:
+            spark = SparkSession(jvm.context)
+            return list(_checks(spark.version, lacking(spark)))
+        finally:
+            jvm.stop()
+
+
+def _checks(version: str, lacks: dict[str, tuple[str, ...]]) -> Iterator[Check]:
+    for probe in PROBES:
+        if probe.name in lacks:
+            problem = _problem(version, probe, lacks[probe.name])
+            name = f"spark part: {probe.name}"
+            yield Check(name, "warning", problem.sentence, problem.remedy, problem.code)
+    there = len(PROBES) - len(lacks)
+    says = f"Spark {version} has {there} of {len(PROBES)} groups of parts that Headwater needs"
+    yield Check("spark parts", "ok", says)
+
+
+def stop_findings(spark: SparkSession) -> list[Finding]:
+    """A warning where a stop would interrupt the running batch, instead of letting it commit."""
+    parts = missing(spark, GRACEFUL_STOP)
+    return [Finding(_problem(spark.version, GRACEFUL_STOP, parts), Severity.WARNING)] if parts else []
+
+
+def _problem(version: str, probe: Probe, parts: tuple[str, ...]) -> Problem:
+    return SPARK_PART_MISSING.at(
+        None,
+        version=version,
+        purpose=probe.purpose,
+        lost=probe.lost,
+        parts=", ".join(parts),
+        supported=range_of("pyspark"),
+    )

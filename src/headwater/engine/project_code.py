@@ -32,10 +32,9 @@ from typing import Any, Protocol
 
 from headwater.engine.project_imports import ProjectTree, ReadModule, needed_modules, under_name
 from headwater.errors import Entry, HeadwaterError, PipelineError, Problem
-from headwater.errors.catalogue import user_code
+from headwater.errors.catalogue import pipelines
 from headwater.loaders.user_files import function_missing
-from headwater.values.positions import Position
-from headwater.values.user_frames import PACKAGE_PREFIX
+from headwater.values.user_frames import PACKAGE_PREFIX, Position
 
 # A package of compiled modules as a zip, and the way it takes to the executors.
 
@@ -179,7 +178,7 @@ class ProjectCode:
             value = getattr(value, part)
         if not callable(value):
             kind = type(value).__name__
-            problem = user_code.FUNCTION_NOT_CALLABLE.at(at, file=str(file), function=name, type=kind)
+            problem = pipelines.FUNCTION_NOT_CALLABLE.at(at, file=str(file), function=name, type=kind)
             raise PipelineError(problem)
         return value
 
@@ -217,8 +216,8 @@ class ProjectCode:
         if isinstance(error, ModuleNotFoundError) and error.name and self._imports_itself(error):
             return self._import_failure(error.name)
         if _NO_SPARK in str(error):
-            return user_code.CODE_NEEDS_SPARK, {}
-        return user_code.CODE_FAILED, {"exception": self._in_user_words(_one_line(error))}
+            return pipelines.CODE_NEEDS_SPARK, {}
+        return pipelines.CODE_FAILED, {"exception": self._in_user_words(_one_line(error))}
 
     def _imports_itself(self, error: BaseException) -> bool:
         """Whether the import that failed stands in a file of the user's, not in a package it imports."""
@@ -229,7 +228,7 @@ class ProjectCode:
         module = missing.removeprefix(f"{self.name}.")
         tree = ProjectTree(self.root)
         dynamic = tree.owns(module) if module == missing else tree.has(module)
-        entry = user_code.CODE_DYNAMIC_IMPORT if dynamic else user_code.CODE_NOT_INSTALLED
+        entry = pipelines.CODE_DYNAMIC_IMPORT if dynamic else pipelines.CODE_NOT_INSTALLED
         return entry, {"module": module}
 
     def _in_user_words(self, text: str) -> str:

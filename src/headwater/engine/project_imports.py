@@ -12,7 +12,7 @@ from os.path import abspath
 from pathlib import Path
 
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue import user_code
+from headwater.errors.catalogue import pipelines
 from headwater.loaders.user_files import PythonFile, read_source
 
 
@@ -108,12 +108,12 @@ class ProjectTree:
         """The dotted name of a file of the project."""
         path = self.path_of(file)
         if path is None:
-            raise PipelineError(user_code.CODE_OUTSIDE_PROJECT.at(file=str(file), root=str(self.root)))
+            raise PipelineError(pipelines.CODE_OUTSIDE_PROJECT.at(file=str(file), root=str(self.root)))
         parts = path.with_suffix("").parts
         if parts[-1:] == ("__init__",):
             parts = parts[:-1]
         if path.suffix != ".py" or not parts or any("." in part for part in parts):
-            raise PipelineError(user_code.CODE_FILE_NAME.at(file=str(file)))
+            raise PipelineError(pipelines.CODE_FILE_NAME.at(file=str(file)))
         return ".".join(parts)
 
 

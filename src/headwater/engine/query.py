@@ -26,7 +26,7 @@ from headwater.engine.translate import planning_problem
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.running import NO_REAL_TIME
 from headwater.events import QueryProgress
-from headwater.events.idle import InputMark, QueryInputs
+from headwater.events.kinds import InputMark, QueryInputs
 from headwater.spark.errors import SparkGone
 from headwater.spark.plans import inputs_of
 from headwater.spark.query import (
@@ -38,11 +38,12 @@ from headwater.spark.query import (
     marks_of,
     newest_commit,
     recent_progress,
+    set_real_time,
     thread_lives,
     waiting_files,
+    writer_session,
 )
 from headwater.spark.session import active
-from headwater.spark.writer import set_real_time, writer_session
 from headwater.spec import SinkSpec
 from headwater.values import AvailableNow, Continuous, Duration, Every, Once, RealTime, Trigger, Unpaced
 

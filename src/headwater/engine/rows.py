@@ -43,7 +43,7 @@ from headwater.errors.catalogue.pipelines import (
     EXPECTATION_REFUSED,
     EXPECTATION_SYNTAX,
 )
-from headwater.errors.catalogue.quarantine import BAD_ROW, FED_AGAIN_UNREADABLE
+from headwater.errors.catalogue.running import BAD_ROW, FED_AGAIN_UNREADABLE
 from headwater.events.kinds import ALL_ROWS, BAD, READ
 from headwater.plan.predicates import column_problem, condition_problem, unknown_column
 from headwater.plan.quarantine import sets_aside

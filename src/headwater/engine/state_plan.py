@@ -16,8 +16,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.engine.plan_record import inner_node
+from headwater.plan.operators import Column, Node, Term
 from headwater.plan.state_layout import REPLAYED
-from headwater.plan.tree import Column, Node, Term
 from headwater.spark.plans import (
     analysed,
     analysis_rule,

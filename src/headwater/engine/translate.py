@@ -13,8 +13,12 @@ from headwater.connectors.connector import ExplainsFailures, Failure
 from headwater.errors import Problem
 from headwater.errors.catalogue import running
 from headwater.errors.catalogue.pipelines import EXPECTATION_FAILED
-from headwater.errors.catalogue.quarantine import BAD_ROW, FED_AGAIN_UNREADABLE
-from headwater.errors.catalogue.running import PIVOT_ON_STREAM, SUBQUERY_OVER_STREAM
+from headwater.errors.catalogue.running import (
+    BAD_ROW,
+    FED_AGAIN_UNREADABLE,
+    PIVOT_ON_STREAM,
+    SUBQUERY_OVER_STREAM,
+)
 from headwater.spark.errors import (
     SparkGone,
     as_spark_said,

@@ -10,12 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.loaders.judge import RESERVED
-from headwater.loaders.keys import (
-    NAME,
-    PipelineKeys,
-    TableKeys,
-)
-from headwater.loaders.known_keys import known_keys
+from headwater.loaders.keys import NAME, PipelineKeys, TableKeys, known_keys
 from headwater.spec import Mode
 from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys
 

@@ -28,9 +28,9 @@ from headwater.loaders.keys import (
     Refused,
     Route,
     TableKeys,
+    known_keys,
     value_places,
 )
-from headwater.loaders.known_keys import known_keys
 from headwater.loaders.user_files import key_of, reference_problems, table_function, with_parameters
 from headwater.loaders.validation import (
     meant_by_others,

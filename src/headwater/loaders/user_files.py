@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from headwater.connectors import Sink, Source
-from headwater.connectors.user_classes import class_problems, method_arguments_problem, method_missing
+from headwater.connectors.options import class_problems, method_arguments_problem, method_missing
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue import user_code
-from headwater.errors.catalogue.user_code import (
+from headwater.errors.catalogue import pipelines
+from headwater.errors.catalogue.pipelines import (
     CLASS_NEEDS_ARGUMENTS,
     FUNCTION_PARAMETER_KINDS,
     NOT_A_CLASS,
@@ -62,7 +62,7 @@ def declared_function(file: Path, name: str, place: Position | None = None) -> D
         position, optional, unnamed = _position(file, found), _optional(found.args), _unnamed(found.args)
         return DeclaredFunction(name, named, position, optional, unnamed)
     at = place or Position(str(file), found.lineno)
-    raise PipelineError(user_code.FUNCTION_NOT_DEFINED_HERE.at(at, function=name, file=str(file)))
+    raise PipelineError(pipelines.FUNCTION_NOT_DEFINED_HERE.at(at, function=name, file=str(file)))
 
 
 def called_function(
@@ -89,7 +89,7 @@ def called_function(
 
 def arguments_problem(place: Position | None, name: str, takes: str, passed: tuple[str, ...]) -> Problem:
     """The problem of a function that can't take what it is called with."""
-    return user_code.FUNCTION_ARGUMENTS.at(
+    return pipelines.FUNCTION_ARGUMENTS.at(
         place,
         function=name,
         short=name.rpartition(".")[2],
@@ -116,7 +116,7 @@ def _position(file: Path, found: ast.FunctionDef) -> Position:
 
 def function_missing(place: Position, file: Path, name: str, known: Iterable[str]) -> Problem:
     """The problem of a name that the file does not have."""
-    return user_code.FUNCTION_MISSING.at(
+    return pipelines.FUNCTION_MISSING.at(
         place, file=str(file), function=name, known=nearest_first(name, known)
     )
 
@@ -152,9 +152,9 @@ def _read(file: Path, place: Position | None) -> bytes:
     except FileNotFoundError:
         names = (other.name for other in file.parent.glob("*.py"))
         known = nearest_first(file.name, names)
-        raise PipelineError(user_code.CODE_FILE_MISSING.at(place, file=str(file), known=known)) from None
+        raise PipelineError(pipelines.CODE_FILE_MISSING.at(place, file=str(file), known=known)) from None
     except OSError as error:
-        problem = user_code.CODE_FILE_UNREADABLE.at(place, file=str(file), reason=error.strerror or error)
+        problem = pipelines.CODE_FILE_UNREADABLE.at(place, file=str(file), reason=error.strerror or error)
         raise PipelineError(problem) from None
 
 
@@ -163,17 +163,17 @@ def _decode(file: Path, content: bytes) -> str:
         return importlib.util.decode_source(content)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        problem = user_code.CODE_ENCODING.at(Position(str(file), line), reason=str(error))
+        problem = pipelines.CODE_ENCODING.at(Position(str(file), line), reason=str(error))
         raise PipelineError(problem) from None
     except SyntaxError as error:
-        raise PipelineError(user_code.CODE_ENCODING.at(Position(str(file), 1), reason=error.msg)) from None
+        raise PipelineError(pipelines.CODE_ENCODING.at(Position(str(file), 1), reason=error.msg)) from None
 
 
 def _syntax_problem(file: Path, error: SyntaxError | ValueError) -> Problem:
     if not isinstance(error, SyntaxError):
-        return user_code.CODE_SYNTAX.at(Position(str(file), 1), file=str(file), reason=str(error))
+        return pipelines.CODE_SYNTAX.at(Position(str(file), 1), file=str(file), reason=str(error))
     position = Position(str(file), error.lineno or 1, error.offset or 1)
-    return user_code.CODE_SYNTAX.at(position, file=str(file), reason=error.msg)
+    return pipelines.CODE_SYNTAX.at(position, file=str(file), reason=error.msg)
 
 
 def find_statement(tree: ast.Module, name: str) -> ast.stmt | None:

@@ -11,8 +11,7 @@ from pydantic_core import ErrorDetails
 
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import MISSING_KEY, SECRET_NOT_HERE, UNKNOWN_KEY, WRONG_VALUE
-from headwater.loaders.keys import Declaration, Route
-from headwater.loaders.known_keys import KnownKeys, known_keys
+from headwater.loaders.keys import Declaration, KnownKeys, Route, known_keys
 from headwater.values import Secret, nearest
 
 Model = TypeVar("Model", bound=BaseModel)

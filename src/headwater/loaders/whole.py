@@ -23,7 +23,7 @@ from headwater.errors.catalogue.pipelines import (
     STATIC_NOT_BATCH,
     WRITES_SOURCE,
 )
-from headwater.errors.catalogue.quarantine import BAD_ROWS_NOT_TOLD, STATIC_QUARANTINE
+from headwater.errors.catalogue.running import BAD_ROWS_NOT_TOLD, STATIC_QUARANTINE
 from headwater.loaders.keys import Declaration
 from headwater.spec import Named, PipelineSpec, SourceSpec
 from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, spelt_once

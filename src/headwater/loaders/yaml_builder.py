@@ -30,17 +30,18 @@ from headwater.errors.catalogue.pipelines import (
     YAML_UNKNOWN_ALIAS,
     YAML_UNSUPPORTED,
 )
-from headwater.loaders.yaml_nodes import (
+from headwater.loaders.yaml_syntax import (
     MappingNode,
     Node,
     Pair,
     ScalarNode,
     SequenceNode,
     Source,
+    explain,
+    glued,
     resolve,
     shown,
 )
-from headwater.loaders.yaml_syntax import explain, glued
 from headwater.values import Position, TextPosition
 
 MAX_DEPTH = 50

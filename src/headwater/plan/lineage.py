@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from headwater.plan.operators import Expression, Window
-from headwater.plan.tree import Node, Term
+from headwater.plan.operators import Expression, Node, Term, Window
 from headwater.values import Duration
 
 _PASSING = "AttributeReference"

@@ -10,18 +10,26 @@ from headwater.plan.lineage import Lineage, beyond_rows, clock_reads
 from headwater.plan.operators import (
     Aggregate,
     ArbitraryState,
+    Clash,
+    Column,
     EventTime,
     Expression,
     Join,
+    JoinReach,
     Key,
     Kind,
+    Node,
     Operator,
+    PlanRecord,
     PythonFunction,
     Side,
+    SideReach,
+    Term,
     Window,
+    over,
+    words_of,
 )
 from headwater.plan.state_layout import StateLayout
-from headwater.plan.tree import Clash, Column, JoinReach, Node, PlanRecord, SideReach, Term, over, words_of
 
 # The Python functions of a plan: what Spark calls them with, told by its numbers for that.
 

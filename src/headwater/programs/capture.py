@@ -24,8 +24,8 @@ from headwater.engine.plain_facts import Written, written_by
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.programs import CONNECT_SESSION
 from headwater.spark.interception import replace_methods
-from headwater.spark.python_sources import prevent_search, register_installed
-from headwater.spark.writer import writer_frame
+from headwater.spark.query import writer_frame
+from headwater.spark.session import prevent_search, register_installed
 from headwater.values import Position
 from headwater.values.secrets import secrets_in
 from headwater.values.user_frames import own_place, own_places

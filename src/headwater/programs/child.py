@@ -18,11 +18,10 @@ from pyspark.sql import DataFrameReader, DataFrameWriter
 from headwater.engine.plain_facts import Written, plain_facts
 from headwater.loaders.python_form import Declarations
 from headwater.programs.capture import CaughtQuery, catch_sessions, catch_streams, watch_options
-from headwater.programs.failures import deadline_problem, failure_of
-from headwater.programs.messages import STANDSTILL_SECONDS, Caught, Clock, Order, Teller, problem_to_json
 from headwater.programs.outside import catch_outside
 from headwater.programs.sandbox.launcher import Kind
-from headwater.programs.starting import Started, start_doubts, start_problems
+from headwater.programs.script import STANDSTILL_SECONDS, Caught, Clock, Order, Teller, problem_to_json
+from headwater.programs.starting import Started, deadline_problem, failure_of, start_doubts, start_problems
 from headwater.programs.writes import Shadows, catch_writes
 from headwater.spark.private import has_jvm
 from headwater.values import Position

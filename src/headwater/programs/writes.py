@@ -30,7 +30,7 @@ from headwater.spark.interception import (
     writing_statement,
 )
 from headwater.spark.plans import frame_of_plan, parsed
-from headwater.spark.writer import catalog_session, option_of, writer_frame
+from headwater.spark.query import catalog_session, option_of, writer_frame
 from headwater.values import Position
 from headwater.values.user_frames import own_place
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow  # type: ignore[import-untyped]
+import pyarrow.parquet  # type: ignore[import-untyped]
+
+from headwater.checkpoint import LocalStore, Read, SinkLog
 from headwater.connectors.contract import Reason
-from headwater.errors import UsageProblem
-from headwater.errors.catalogue.quarantine import MENDED_NO_FILE, MENDED_UNREADABLE
+from headwater.connectors.files.sink_folder import name_in
+from headwater.errors import CheckpointError, UsageProblem
+from headwater.errors.catalogue.running import MENDED_NO_FILE, MENDED_UNREADABLE, QUARANTINE_UNREADABLE
+from headwater.plan.quarantine import fed_again
+from headwater.run_directory import QuarantineDirectory, RunDirectory
 
 _ID_DIGITS = 16
 
@@ -184,3 +195,254 @@ def _parsed(row: Any) -> tuple[str, Mended]:
         None if text is None else text.encode(),
         None if value is None else base64.b64decode(value, validate=True),
     )
+
+
+# What a quarantine holds, read from its files without Spark.
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """The rows that one source or table has set aside.
+
+    <run directory>/quarantine/<name>/
+      rows/     what the quarantine's query has committed; Spark's log in it says which files count
+      again/    rows that were fed again, a file for each time
+    """
+
+    directory: QuarantineDirectory
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    def rows(self) -> Iterator[SetAside]:
+        """Every row that was ever set aside, oldest first; one that came back bad stands here again."""
+        rows = self.directory.rows
+        for file in SinkLog(LocalStore(rows)).files():
+            if file.size:
+                yield from _rows_in(rows / name_in(rows, file))
+
+    def fed(self) -> Iterator[SetAside]:
+        """The rows that were fed again."""
+        for _, rows in self.fed_files():
+            yield from rows
+
+    def fed_files(self) -> Iterator[tuple[Path, Iterator[SetAside]]]:
+        """The files of rows that were fed again, oldest first."""
+        for file in self.directory.replayed:
+            yield file, _rows_in(file)
+
+    def waiting(self) -> Iterator[SetAside]:
+        """The rows that were set aside once more than they were fed again."""
+        fed = Counter(row.id for row in self.fed())
+        for row in self.rows():
+            if fed[row.id]:
+                fed[row.id] -= 1
+            else:
+                yield row
+
+
+def quarantines(run_directory: Path) -> tuple[Quarantine, ...]:
+    """Every quarantine of a run directory, by name."""
+    return tuple(map(Quarantine, RunDirectory(run_directory).quarantines()))
+
+
+def _rows_in(file: Path) -> Iterator[SetAside]:
+    try:
+        with pyarrow.parquet.ParquetFile(file) as opened:
+            for batch in opened.iter_batches():
+                yield from map(SetAside.of, batch.to_pylist())
+    except (OSError, KeyError, TypeError, pyarrow.ArrowInvalid) as error:
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(QUARANTINE_UNREADABLE.at(None, file=str(file), reason=reason)) from error
+
+
+# Which queries have not read a row where it stands: fed again to these, it would come to them twice.
+
+
+@dataclass(frozen=True)
+class Unread:
+    """How far the queries have read a source or table that has set rows aside."""
+
+    name: str
+    readers: Mapping[str, Mapping[str, Read]]
+    """What each query has committed, by the names of its sources."""
+    set_aside: Mapping[str, Read]
+    """What the rows of the quarantine come from, those that were fed again too: where a table set them aside,
+    they hold no place of their own, and their text was written anew, so that their ids tell nothing of it."""
+    again: Mapping[str, frozenset[str]]
+    """The rows in each file of rows that were fed again, by the ids that those of a source get when they are
+    set aside."""
+
+    @classmethod
+    def of(
+        cls,
+        quarantine: Quarantine,
+        readers: Mapping[str, Mapping[str, Read]],
+        set_aside: Mapping[str, Read],
+    ) -> Unread:
+        again = {
+            file.name: frozenset(replace(row, fed_as="").id for row in rows)
+            for file, rows in quarantine.fed_files()
+        }
+        return cls(quarantine.name, readers, set_aside, again)
+
+    def __call__(self, row: SetAside) -> frozenset[str]:
+        """The queries that have yet to read a row."""
+        return frozenset(name for name, read in self.readers.items() if not self._has(read, row))
+
+    @property
+    def level(self) -> bool:
+        """Whether all queries have read the same, so that no row was judged for one and not for another."""
+        streams = (self.name, fed_again(self.name))
+        return all(
+            one.get(each, Read()).as_far(other.get(each, Read()))
+            for each in streams
+            for one in self.readers.values()
+            for other in self.readers.values()
+        )
+
+    def _has(self, read: Mapping[str, Read], row: SetAside) -> bool:
+        return self._has_at_place(read, row) and self._has_fed(read, row)
+
+    def _has_at_place(self, read: Mapping[str, Read], row: SetAside) -> bool:
+        source = read.get(self.name, Read())
+        if row.topic is not None and row.partition is not None and row.offset is not None:
+            return source.has_message(row.topic, row.partition, row.offset)
+        if row.file is not None:
+            return row.file in source.files
+        return all(read.get(name, Read()).as_far(other) for name, other in self.set_aside.items())
+
+    def _has_fed(self, read: Mapping[str, Read], row: SetAside) -> bool:
+        """A row that was fed before may have come back to the quarantine, and not have come to all others."""
+        needed = {file for file, ids in self.again.items() if row.id in ids}
+        return needed <= {Path(file).name for file in read.get(fed_again(self.name), Read()).files}
+
+
+# Feeding rows again: they are put where the pipeline reads them beside its source, each once.
+
+_UTC = pyarrow.timestamp("us", tz="UTC")
+_ROW = pyarrow.struct(
+    [
+        ("file", pyarrow.string()),
+        ("topic", pyarrow.string()),
+        ("partition", pyarrow.int32()),
+        ("offset", pyarrow.int64()),
+        ("timestamp", _UTC),
+        ("timestamp_type", pyarrow.int32()),
+        ("headers", pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))),
+        ("key", pyarrow.binary()),
+        ("value", pyarrow.binary()),
+    ]
+)
+SCHEMA = pyarrow.schema(
+    [
+        ("id", pyarrow.string()),
+        ("source", pyarrow.string()),
+        ("reason", pyarrow.string()),
+        ("detail", pyarrow.string()),
+        ("set_aside_at", _UTC),
+        ("row", _ROW),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What was fed again."""
+
+    rows: int
+    left: int
+    """How many rows still wait."""
+    file: Path | None
+    unknown: tuple[str, ...] = ()
+    """Ids of mended rows that don't wait here; they were not fed."""
+    unwanted: tuple[str, ...] = ()
+    """Ids of mended rows that wait, and that were not asked for."""
+    passed_over: int = 0
+    """How many mended rows were not fed because they have no text, and their bytes are as they were."""
+    unread: int = 0
+    """How many were not fed because a query has yet to read them at their place."""
+    behind: tuple[str, ...] = ()
+    """These queries."""
+    level: bool = True
+    """Whether all queries have read the same."""
+
+
+def _no_queries() -> Unread:
+    return Unread("", {}, {}, {})
+
+
+def feed(
+    quarantine: Quarantine,
+    wanted: Callable[[SetAside], bool],
+    mended: Mapping[str, Sequence[Mended]] | None = None,
+    *,
+    places: Callable[[], Unread] = _no_queries,
+    dry: bool = False,
+) -> Fed:
+    """Feed the waiting rows that are wanted again; with `mended` only those, with these bytes by their ids.
+
+    A row is counted as fed from the moment its file has its name, and is never fed twice for one time that
+    it was set aside. Rows that a query has yet to read, by its place, stay. Files that could not be opened
+    are not among them: mended ones are read by themselves.
+    """
+    with _alone(quarantine.directory):
+        waiting = list(quarantine.waiting())
+        # After the rows: a batch that the quarantine commits meanwhile moves its place, and brings no row.
+        unread = places()
+        asked = [row for row in waiting if wanted(row)]
+        picked = list(_picked(asked, mended))
+        chosen = [row for row in picked if row is not None]
+        behind = [unread(row) for row in chosen]
+        fed = [row for row, queries in zip(chosen, behind, strict=True) if not queries]
+        lines = Counter({id_: len(each) for id_, each in (mended or {}).items()})
+        ids, asked_ids = (Counter(row.id for row in rows) for rows in (waiting, asked))
+        return Fed(
+            rows=len(fed),
+            left=sum(row.can_be_fed for row in waiting) - len(fed),
+            file=_written(quarantine.directory.replay, fed) if fed and not dry else None,
+            unknown=tuple(sorted(lines - ids)),
+            unwanted=tuple(sorted((lines & ids) - asked_ids)),
+            passed_over=len(picked) - len(chosen),
+            unread=len(chosen) - len(fed),
+            behind=tuple(sorted(frozenset().union(*behind))),
+            level=unread.level,
+        )
+
+
+def _picked(rows: list[SetAside], mended: Mapping[str, Sequence[Mended]] | None) -> Iterator[SetAside | None]:
+    """The rows that can be fed, or those of them that were mended, and None for each that is passed over.
+
+    Equal rows share an id, and take what is mended one after another.
+    """
+    if mended is None:
+        yield from (row for row in rows if row.can_be_fed)
+        return
+    lines = {id_: iter(each) for id_, each in mended.items()}
+    for row in rows:
+        line = next(lines.get(row.id, iter(())), None)
+        if line is not None:
+            value = line.bytes_of(row) if row.can_be_fed else None
+            yield None if value is None else row.with_bytes(value)
+
+
+def _written(folder: Path, rows: list[SetAside]) -> Path:
+    """The rows in one file, which gets its name when it is whole; Spark passes over hidden names."""
+    folder.mkdir(exist_ok=True)
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}.parquet"
+    part = folder / f".{name}"
+    table = pyarrow.Table.from_pylist([row.record() for row in rows], SCHEMA)
+    with part.open("wb") as out:
+        pyarrow.parquet.write_table(table, out)
+        out.flush()
+        os.fsync(out.fileno())
+    return part.rename(folder / name)
+
+
+@contextmanager
+def _alone(directory: QuarantineDirectory) -> Iterator[None]:
+    """Two at once would both find the same rows waiting."""
+    with directory.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

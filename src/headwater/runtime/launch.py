@@ -20,13 +20,21 @@ from headwater.events import Event, RunStarted, Said
 from headwater.plan import QueryFacts
 from headwater.run_directory import RunDirectory
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.observers import Phases
-from headwater.runtime.query_state import Track
+from headwater.runtime.query_state import Phases, Track
 from headwater.runtime.records import RunRecords
 from headwater.runtime.resume import resume
 from headwater.runtime.supervisor import RunOptions, Supervisor
-from headwater.runtime.tasks import Upkeep, admissions_of, caught_up, hindrance, tasks_of, watches_of
-from headwater.runtime.watches import BacklogWatch, EpochWatch, IdleWatch
+from headwater.runtime.tasks import (
+    BacklogWatch,
+    EpochWatch,
+    IdleWatch,
+    Upkeep,
+    admissions_of,
+    caught_up,
+    hindrance,
+    tasks_of,
+    watches_of,
+)
 from headwater.spark.jvm_log import keep_small
 from headwater.spec import PipelineSpec, SinkSpec
 from headwater.values import AvailableNow, Continuous, Every, Once, RealTime, Trigger, Unpaced, scrub

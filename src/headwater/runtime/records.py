@@ -10,16 +10,16 @@ from functools import partial
 from pathlib import Path
 
 from headwater.checkpoint import Checkpoint, CheckpointState, LocalStore, Read, committed, planned
-from headwater.checkpoint.notes import Note, NoteError
+from headwater.checkpoint.store import Note, NoteError
 from headwater.checks import Finding, Reached
 from headwater.connectors import sink_side
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue import running
-from headwater.errors.catalogue.quarantine import REPLAY_PLACE_UNKNOWN
+from headwater.errors.catalogue.running import REPLAY_PLACE_UNKNOWN
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.quarantine import quarantine_of, verdicts_of, with_quarantine
 from headwater.quarantine import Quarantine
-from headwater.quarantine.reading import Unread
+from headwater.quarantine.rows import Unread
 from headwater.run_directory import RunDirectory
 from headwater.spec import PipelineSpec, SinkSpec
 from headwater.values import scrub_within

@@ -22,7 +22,7 @@ from headwater.connectors import sink_side
 from headwater.connectors.contract import SourceTask
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.connectors import CHECKPOINT_NOT_REMOVED, SINK_KIND_CHANGED
-from headwater.errors.catalogue.quarantine import FED_AGAIN_GONE, FED_AGAIN_LEFT
+from headwater.errors.catalogue.running import FED_AGAIN_GONE, FED_AGAIN_LEFT
 from headwater.plan import QueryFacts
 from headwater.plan.quarantine import fed_again, is_fed_again
 from headwater.runtime.records import RunRecords

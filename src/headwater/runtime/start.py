@@ -10,10 +10,9 @@ from functools import partial
 from headwater.checks import Finding, with_reasons
 from headwater.engine.memory_tables import MemoryTables
 from headwater.engine.outcome import Verdict, verdict
-from headwater.engine.prepare import Prepared, prepare
+from headwater.engine.prepare import Prepared, prepare, stop_findings
 from headwater.engine.session import PipelineSession, open_session
 from headwater.engine.shared_paths import stream_paths, unshared
-from headwater.engine.spark_parts import stop_findings
 from headwater.errors import Held, PipelineError
 from headwater.errors.catalogue.running import NEVER_IDLE
 from headwater.events import Event, Said, SparkStarting
@@ -22,7 +21,7 @@ from headwater.plan.quarantine import with_quarantine
 from headwater.runtime.handles import Run
 from headwater.runtime.launch import Launch, Planned
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.observers import Phase, Phases, UnmetExpectations, guarded
+from headwater.runtime.query_state import Phase, Phases, UnmetExpectations, guarded
 from headwater.runtime.records import RunRecords
 from headwater.runtime.resume import finish_interrupted
 from headwater.runtime.supervisor import RunOptions, Supervisor

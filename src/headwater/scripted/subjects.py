@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.checks import Query
-from headwater.checks.suppression import check_query
-from headwater.engine.builder import SPARK_ERRORS
+from headwater.checks import Query, query_of
+from headwater.checks.suppression import check_query, with_reasons
+from headwater.connectors import sink_side
+from headwater.connectors.connector import ReadsBack
+from headwater.connectors.registry import source_columns
+from headwater.engine.builder import SPARK_ERRORS, Builder
+from headwater.engine.facts import facts_of
 from headwater.engine.plain_facts import Written, plain_facts
-from headwater.engine.query import INTERRUPT_SECONDS, STOP_TIMEOUT
-from headwater.engine.session import FILE_MANAGER, PARTITIONS, STATE, TIMEZONE
+from headwater.engine.prepare import Prepared, assemble, objections, settings_of
+from headwater.engine.query import INTERRUPT_SECONDS, STOP_TIMEOUT, let_it_run_again
+from headwater.engine.session import FILE_MANAGER, PARTITIONS, STATE, TIMEZONE, PipelineSession
 from headwater.engine.translate import failure_problem, function_problem, planning_problem
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
-from headwater.spark.memory import memory_sink
+from headwater.errors.catalogue.testing import TEST_NO_READ, TEST_READ_FAILED
+from headwater.plan import Graph
+from headwater.scripted.query import rows_of
+from headwater.spark.errors import sentence_of
+from headwater.spark.private import has_stopped
+from headwater.spark.query import Target, memory_sink, target_of
 from headwater.spark.session import FASTER_FILE_MANAGER, active, active_kept, copy_of, without_lengths
-from headwater.spark.writer import Target
-from headwater.spec import Mode, SinkOptions, SinkSpec, TableSpec
+from headwater.spec import Mode, PipelineSpec, SinkOptions, SinkSpec, SourceSpec, TableSpec
+from headwater.values import scrub
+from headwater.values.user_frames import user_line
 
 QUICK = {PARTITIONS: "1", "spark.sql.streaming.pollingDelay": "1ms", STOP_TIMEOUT: f"{INTERRUPT_SECONDS}s"}
 """What makes tests quick and changes no row: one state partition, no waiting for files or for dead ends."""
@@ -219,3 +230,165 @@ def made_of(spark: SparkSession, rows: Any) -> DataFrame:
     """A static DataFrame; Spark would make its session the active one for good."""
     with active(spark):
         return spark.createDataFrame(rows)
+
+
+# A declared pipeline under test.
+
+
+@dataclass
+class PipelineSubject:
+    """A declared pipeline in a session of its own."""
+
+    session: PipelineSession
+    spec: PipelineSpec
+    log: Path
+    _schemas: dict[str, StructType] = field(default_factory=dict)
+    _graph: Graph = field(init=False)
+    _builder: Builder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._builder, unregistered = assemble(self.session, self.spec)
+        for key, value in QUICK.items():
+            self.spark.conf.set(key, value)
+        self._graph = self._builder.graph()
+        if unregistered or self._graph.problems:
+            raise PipelineError.of([*unregistered, *self._graph.problems])
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session.spark
+
+    def alone(self) -> AbstractContextManager[None]:
+        return active(self.spark)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its Spark has ended."""
+        return has_stopped(self.spark.sparkContext)
+
+    @property
+    def zone(self) -> str:
+        return self.spec.timezone
+
+    @property
+    def modes(self) -> Mapping[str, Mode]:
+        return {sink.name: sink.mode for sink in self.spec.sinks}
+
+    @property
+    def streams(self) -> Collection[str]:
+        return [source.name for source in self.spec.sources if not source.static]
+
+    @property
+    def statics(self) -> Collection[str]:
+        return [source.name for source in self.spec.sources if source.static]
+
+    def read_by(self, sink: str) -> Collection[str]:
+        needed = {name.lower() for name in self._graph.upstream(self._reads(sink))}
+        return [source.name for source in self.spec.sources if source.name.lower() in needed]
+
+    def schema(self, source: str) -> StructType:
+        """The columns of a source: from its declaration where that says them all, else as Spark reads it."""
+        if source not in self._schemas:
+            declared = self._source(source)
+            known = source_columns(declared)
+            self._schemas[source] = (
+                schema_of(self.spark, known.ddl) if known else self._builder.frame(source, self._graph).schema
+            )
+        return self._schemas[source]
+
+    def build(self, sink: str, rows: Mapping[str, DataFrame], *, check: bool) -> DataFrame:
+        code = self._builder.code
+        builder = Builder(self.spark, self.spec, code, stand_in=lambda source: rows.get(source.name))
+        frame = builder.frame(self._reads(sink), self._graph)
+        declared = self._sink(sink)
+        if check:
+            problems = list(self._problems(builder, declared, frame))
+            if problems:
+                raise PipelineError.of(problems)
+        self._builder = builder
+        return frame
+
+    def _problems(self, builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
+        """What keeps a query from starting: by what is declared, by Spark and by the rules over its facts."""
+        refusal, found = objections(builder, sink, frame)
+        yield from found
+        if frame.isStreaming:
+            refusals = {sink.name: refusal}
+            prepared = Prepared(self.session, builder, self._graph, {sink.name: frame}, (), refusals)
+            facts = facts_of(prepared, self.spec, sink, settings_of(self.session, self.spec))
+            told = with_reasons(check_query(query_of(self.spec, facts)), self.spec)
+            yield from (each.problem for each in told if each.is_error)
+
+    def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
+        declared = self._sink(sink)
+        if real is None:
+            return memory_sink(self.spark)
+        moved = self._moved(declared, real)
+        context = self._builder.context(moved)
+        let_it_run_again(self.spark, moved, checkpoint, settings_of(self.session, self.spec))
+        try:
+            with active(self.spark):
+                side = sink_side(declared.connector)
+                rows = side.outgoing(frame, moved.options, context)
+                writer = rows.writeStream.outputMode(declared.mode.value)
+                written = side.write_stream(writer, moved.options, context)
+                return target_of(self.spark, written)
+        except SPARK_ERRORS as error:
+            raise PipelineError(planning_problem(error, declared, self.spec.root)) from error
+
+    def captured(self, sink: str) -> bool:
+        return sink_side(self._sink(sink).connector).in_process
+
+    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: Read | None) -> Held:
+        declared = self._sink(sink)
+        side = sink_side(declared.connector)
+        if read is None and not isinstance(side, ReadsBack):
+            raise PipelineError(TEST_NO_READ.at(None, name=sink, connector=declared.connector))
+        try:
+            with active(self.spark):
+                if read is not None:
+                    found = read(self.spark)
+                elif isinstance(side, ReadsBack):
+                    found = side.read_back(self.spark, self._moved(declared, folder).options, frame.schema)
+                if not isinstance(found, DataFrame):
+                    raise PipelineError(_read_failed(sink, f"it returned {type(found).__name__}"))
+                return rows_of(found), found.schema
+        except PipelineError:
+            raise
+        except SPARK_ERRORS as error:
+            raise PipelineError(_read_failed(sink, sentence_of(error))) from error
+        except Exception as error:  # the user's own code: whatever it raises is told
+            place = user_line(error.__traceback__, self.spec.root)
+            says = f"{type(error).__name__}: {error}".rstrip(". ")
+            raise PipelineError(replace(_read_failed(sink, says), place=place)) from error
+
+    def refusal(self, sink: str, error: Exception) -> Problem:
+        return planning_problem(error, self._sink(sink), self.spec.root)
+
+    def problem(self, sink: str, error: Exception) -> Problem:
+        return failure_problem(error, self._sink(sink), self.spec.tables, self.spec.root, self.log)
+
+    def _sink(self, name: str) -> SinkSpec:
+        return next(sink for sink in self.spec.sinks if sink.name == name)
+
+    def _source(self, name: str) -> SourceSpec:
+        return next(source for source in self.spec.sources if source.name == name)
+
+    def _reads(self, sink: str) -> str:
+        """The table of a sink as it was declared; upper and lower case don't matter to SQL."""
+        wanted = self._sink(sink).reads.lower()
+        return next((name for name in self.spec.names if name.lower() == wanted), self._sink(sink).reads)
+
+    def _moved(self, sink: SinkSpec, folder: Path) -> SinkSpec:
+        """The sink with every place that it writes below a folder of the test: nothing real is touched."""
+        places = sink_side(sink.connector).places(sink.options)
+        moved = {
+            key: str(folder / key)
+            for key, value in sink.options
+            if isinstance(value, str) and value in places
+        }
+        return sink.model_copy(update={"options": sink.options.model_copy(update=moved)})
+
+
+def _read_failed(sink: str, says: str) -> Problem:
+    return TEST_READ_FAILED.at(None, name=sink, says=scrub(says))

@@ -37,7 +37,7 @@ from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue import environment
 from headwater.spark.java import Java
 from headwater.spark.jvm_log import LOG, find_reason, open_log, prepare_logging
-from headwater.spark.python_sources import prevent_search
+from headwater.spark.session import prevent_search
 from headwater.values.processes import process_start_time
 
 # Reading the JVM's standard output, where the console sink prints, without losing a line.

@@ -21,8 +21,18 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from headwater.spec.connector import ClassRef, Declared, FunctionRef, SinkOptions, SourceOptions
-from headwater.spec.other_names import OF_EXPECTATIONS, OF_FUNCTIONS, OF_SINKS, OF_SOURCES, OF_WATERMARKS
+from headwater.spec.connector import (
+    OF_EXPECTATIONS,
+    OF_FUNCTIONS,
+    OF_SINKS,
+    OF_SOURCES,
+    OF_WATERMARKS,
+    ClassRef,
+    Declared,
+    FunctionRef,
+    SinkOptions,
+    SourceOptions,
+)
 from headwater.spec.paths import absolute, project_root
 from headwater.spec.schema import canonical_type
 from headwater.values import (

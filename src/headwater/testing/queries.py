@@ -23,12 +23,20 @@ from headwater.errors.catalogue.testing import (
     TEST_UNKNOWN_NAME,
 )
 from headwater.run_directory import RunDirectory
-from headwater.scripted.query import EventTime, Ran, ScriptedQuery, Stuck, next_watermark, uncommit
-from headwater.scripted.streams import ScriptedStream, frame_of
+from headwater.scripted.query import (
+    EventTime,
+    Ran,
+    ScriptedQuery,
+    ScriptedStream,
+    Stuck,
+    frame_of,
+    next_watermark,
+    uncommit,
+)
 from headwater.scripted.subjects import Held, Read, Subject
 from headwater.scripted.times import BadRow, Reading
 from headwater.scripted.values import read_row
-from headwater.testing.diff import compare
+from headwater.testing.report import compare
 from headwater.testing.results import Batch, Failure, Values
 from headwater.testing.steps import Row, Rows
 from headwater.values import Duration, did_you_mean

@@ -17,12 +17,12 @@ from headwater.errors.catalogue.testing import (
     TEST_NOT_RUNNING,
     TEST_SEVERAL_SINKS,
 )
-from headwater.scripted.streams import rows_of, state_rows
+from headwater.scripted.query import rows_of, state_rows
 from headwater.scripted.subjects import Subject
 from headwater.scripted.times import BadRow, read_time
 from headwater.spec import Mode
-from headwater.testing.diff import compare, show
 from headwater.testing.queries import Broken, ScriptedQueries, refuse_streams
+from headwater.testing.report import compare, show
 from headwater.testing.results import Batch, Failure, StepTrace, TestResult, Values
 from headwater.testing.steps import (
     Advance,

@@ -26,9 +26,8 @@ from headwater.loaders.judge import in_order
 from headwater.loaders.keys import Declaration, Route
 from headwater.loaders.user_files import called_function
 from headwater.loaders.validation import read_keys
-from headwater.loaders.yaml_form import TreePlaces
-from headwater.loaders.yaml_nodes import MappingNode, ScalarNode
-from headwater.loaders.yaml_tree import read_tree
+from headwater.loaders.yaml_form import TreePlaces, read_tree
+from headwater.loaders.yaml_syntax import MappingNode, ScalarNode
 from headwater.testing.file_keys import (
     ACTIONS,
     CHECKS,
@@ -42,8 +41,8 @@ from headwater.testing.file_keys import (
     StepKeys,
     TestKeys,
     found_words,
+    read_rows,
 )
-from headwater.testing.row_files import read_rows
 from headwater.testing.steps import (
     Advance,
     ChangeTo,

@@ -22,8 +22,7 @@ from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.errors.catalogue.testing import TEST_BAD_TIME
 from headwater.run_directory import RunDirectory
-from headwater.scripted.pipelines import PipelineSubject
-from headwater.scripted.subjects import FunctionSubject, Subject, in_utc
+from headwater.scripted.subjects import FunctionSubject, PipelineSubject, Subject, in_utc
 from headwater.scripted.subjects import Read as ReadBack
 from headwater.scripted.times import BadRow, Reading, read_date, read_time
 from headwater.spark.private import has_context

@@ -1,7 +1,6 @@
 """Small types parsed once at the edge: durations, triggers, secrets, positions."""
 
 from headwater.values.durations import Duration
-from headwater.values.positions import Position, TextPosition
 from headwater.values.secrets import Secret, scrub, scrub_within, secret
 from headwater.values.triggers import (
     AvailableNow,
@@ -21,6 +20,7 @@ from headwater.values.triggers import (
     parse_refresh,
     parse_trigger,
 )
+from headwater.values.user_frames import Position, TextPosition
 from headwater.values.words import capitalized, did_you_mean, nearest
 
 __all__ = [

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.api import project as module
 from headwater.api.project import DoctorResult, doctor
-from headwater.engine import spark_parts
+from headwater.engine import prepare
 from headwater.engine.doctor import Check
 
 OK = Check("java", "ok", "Java 17")
@@ -56,7 +56,7 @@ def test_nothing_is_made(tmp_path: Path) -> None:
 
 def test_spark_is_started_only_when_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "examine", lambda folder: [OK])
-    monkeypatch.setattr(spark_parts, "examine_spark", lambda: [PARTS])
+    monkeypatch.setattr(prepare, "examine_spark", lambda: [PARTS])
     assert doctor(tmp_path).checks == (OK,)
     assert doctor(tmp_path, spark=True).checks == (OK, PARTS)
 
@@ -65,5 +65,5 @@ def test_spark_is_not_started_where_something_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "examine", lambda folder: [ERROR])
-    monkeypatch.setattr(spark_parts, "examine_spark", lambda: [PARTS])
+    monkeypatch.setattr(prepare, "examine_spark", lambda: [PARTS])
     assert doctor(tmp_path, spark=True).checks == (ERROR,)

@@ -18,9 +18,8 @@ from headwater.errors import UsageProblem
 from headwater.errors.catalogue.programs import NO_PATH, PASSING_CHECKPOINT, SCRIPT_EXIT
 from headwater.plan import Refusal
 from headwater.programs import script
-from headwater.programs.messages import Caught
 from headwater.programs.sandbox.launcher import Kind
-from headwater.programs.script import ScriptRun
+from headwater.programs.script import Caught, ScriptRun
 from headwater.values import Position
 from headwater.values.secrets import hide
 from tests.unit.checks.facts import aggregation, facts, key

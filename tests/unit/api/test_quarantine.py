@@ -11,7 +11,7 @@ from headwater.checkpoint import Read
 from headwater.connectors.decoding.executors import KNOWN, UNKNOWN, Decided
 from headwater.errors import PipelineError
 from headwater.quarantine import Quarantine
-from headwater.quarantine.reading import Unread
+from headwater.quarantine.rows import Unread
 from headwater.run_directory import RunDirectory
 from tests.pipelines import write
 from tests.quarantines import commit, row

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from headwater.checkpoint import LocalStore
-from headwater.checkpoint.notes import Note, NoteError
+from headwater.checkpoint.store import Note, NoteError
 from headwater.connectors.files import admission, compaction
-from headwater.connectors.kafka import start, watch
+from headwater.connectors.kafka import source, start
 from headwater.runtime import records
 
 STAMP = '{"size": 3, "modified_ms": 5}'
 STORED = {
     "start": (start._Start, '{"version": 1, "start": "latest", "offsets": {"clicks": {"0": 7, "1": 9}}}'),
-    "topic ids": (watch._TopicIds, '{"version": 1, "sources": {"clicks": {"clicks-topic": "id"}}}'),
+    "topic ids": (source._TopicIds, '{"version": 1, "sources": {"clicks": {"clicks-topic": "id"}}}'),
     "owner": (records._Owner, '{"version": 1, "name": "p\\u00fc"}'),
     "admission": (
         admission._Noted,

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from headwater.checks import Query, own_state
-from headwater.checks.own_state import (
+from headwater.checks import Query
+from headwater.checks import state as module
+from headwater.checks.state import (
     PROVIDER,
     never_ends,
     protobuf_missing,
@@ -101,6 +102,6 @@ def test_several_variables_need_rocksdb() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert codes(protobuf_missing, facts(state())) == []
-    monkeypatch.setattr(own_state, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert codes(protobuf_missing, facts(state())) == ["HW-PROTOBUF-MISSING"]
     assert codes(protobuf_missing, facts(state(OLDER))) == []

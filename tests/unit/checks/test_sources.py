@@ -10,7 +10,7 @@ import pytest
 from headwater.checks import Finding, Query, Reached, Situation
 from headwater.checks.pitfalls import fan_out
 from headwater.checks.sources import directories_ignored, full_folder, limit_too_low, read_twice, shown
-from headwater.checks.state_growth import KEY, state_partitions
+from headwater.checks.state import KEY, state_partitions
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.run_directory import RunDirectory

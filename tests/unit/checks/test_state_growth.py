@@ -9,7 +9,7 @@ import pytest
 
 from headwater.checks import Finding, Query, Rule, Severity
 from headwater.checks.joins import anti_join_of_streams, outer_join_unbounded, static_side_preserved
-from headwater.checks.state_growth import (
+from headwater.checks.state import (
     complete_keeps_all,
     join_keeps_all,
     repeats_remembered,

@@ -8,8 +8,7 @@ import pytest
 
 from headwater.errors.catalogue.programs import PASSING_CHECKPOINT
 from headwater.programs import script
-from headwater.programs.messages import Caught
-from headwater.programs.script import ScriptRun
+from headwater.programs.script import Caught, ScriptRun
 from tests.unit.checks.facts import facts
 from tests.unit.cli.conftest import Headwater
 

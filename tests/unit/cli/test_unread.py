@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from headwater.cli.closed_output import while_read
+from headwater.cli.foreground import while_read
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.EIO, "a terminal that was closed")])
@@ -33,7 +33,7 @@ def test_a_lost_reader_asks_for_a_clean_stop(error: OSError, monkeypatch: pytest
 def test_the_process_stays_silent_from_then_on() -> None:
     program = """
 import signal, sys
-from headwater.cli.closed_output import while_read
+from headwater.cli.foreground import while_read
 signal.signal(signal.SIGTERM, lambda *_: None)
 show = while_read(lambda line: print(line, flush=True))
 sys.stdin.readline()
@@ -75,7 +75,7 @@ def test_a_closed_terminal_leaves_the_process_to_end_in_good_order() -> None:
     """Both streams are the terminal; what rich puts in their place must not matter."""
     program = """
 import os, sys, time
-from headwater.cli.closed_output import while_read
+from headwater.cli.foreground import while_read
 from headwater.cli.views import LiveView
 from headwater.events import Said
 from headwater.runtime.signals import Signals

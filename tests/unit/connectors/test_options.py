@@ -13,7 +13,7 @@ from headwater.connectors.files import FilesSink, FilesSource
 from headwater.connectors.foreach import ForeachBatchSink, ForeachSink
 from headwater.connectors.options import plain
 from headwater.connectors.trial import ConsoleSink, MemorySink, NoopSink, RatePerBatchSource, RateSource
-from headwater.loaders.known_keys import known_keys
+from headwater.loaders.keys import known_keys
 from headwater.spec import FunctionRef, Schema
 from headwater.values import Duration, secret
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.engine.class_path import late_problems
+from headwater.engine.session import late_problems
 from tests.unit.specs import spec_of
 
 PIPELINE = """

@@ -11,8 +11,8 @@ import pytest
 from pyspark import cloudpickle
 
 from headwater.connectors import Connector, all_connectors
-from headwater.engine import class_path
-from headwater.engine.class_path import package_of, send_by_value
+from headwater.engine import session
+from headwater.engine.session import package_of, send_by_value
 
 FILES = {
     "hwt_plain/__init__.py": "",
@@ -56,7 +56,7 @@ def test_the_package_of_a_module(module: str, package: str) -> None:
 @pytest.mark.usefixtures("site")
 def test_code_from_outside_needs_no_package_where_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"plain": Connector("plain", "Plain.", sink=import_module("hwt_plain.sink").Plain())}
-    monkeypatch.setattr(class_path, "all_connectors", lambda: known)
+    monkeypatch.setattr(session, "all_connectors", lambda: known)
     task = import_module("hwt_plain.tasks").task
     assert b"hwt_plain.tasks" in cloudpickle.dumps(task)  # type: ignore[no-untyped-call]
     send_by_value("plain")

@@ -12,10 +12,9 @@ from pyspark import SparkContext
 
 from headwater.checks import Severity
 from headwater.engine import probe_task, shared_paths
-from headwater.engine.path_probe import LocalPath
 from headwater.engine.prepare import Prepared
 from headwater.engine.probe_task import Answer, Question
-from headwater.engine.shared_paths import Executors, NotAsked, Task
+from headwater.engine.shared_paths import Executors, LocalPath, NotAsked, Task
 
 MASTER = "spark://somewhere:7077"
 CONTEXT = SimpleNamespace(

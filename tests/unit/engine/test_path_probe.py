@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from headwater.engine import probe_task
-from headwater.engine.path_probe import LocalPath, Probe
 from headwater.engine.probe_task import Answer, Question, answer
+from headwater.engine.shared_paths import LocalPath, Probe
 
 
 def asked(

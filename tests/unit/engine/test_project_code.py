@@ -12,7 +12,7 @@ import pytest
 
 from headwater.engine.project_code import ProjectCode
 from headwater.errors import PipelineError, Problem
-from headwater.values.positions import Position
+from headwater.values.user_frames import Position
 
 part = pytest.mark.feature("C1.3", part="modules load and pack under the project's name")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.class_path import JARS
 from headwater.engine.session import (
+    JARS,
     REDACTED_OPTIONS,
     WAREHOUSE,
     _holds,

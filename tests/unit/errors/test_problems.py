@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors.catalogue.user_code import CODE_SYNTAX
+from headwater.errors.catalogue.pipelines import CODE_SYNTAX
 from headwater.values import Position
 
 

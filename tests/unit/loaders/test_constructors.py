@@ -10,9 +10,9 @@ import pytest
 
 import headwater
 from headwater.connectors import Connector, all_connectors
-from headwater.loaders import constructors
-from headwater.loaders.constructors import ConnectorCall
-from headwater.loaders.known_keys import known_keys
+from headwater.loaders import python_form
+from headwater.loaders.keys import known_keys
+from headwater.loaders.python_form import ConnectorCall
 
 BUILT_IN = sorted(name for name, each in all_connectors().items() if each.built_in)
 
@@ -28,7 +28,7 @@ def parameter(key: str) -> str:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_constructor_takes_exactly_the_keys_of_the_connector(name: str) -> None:
-    function = getattr(constructors, name)
+    function = getattr(python_form, name)
     keys = {parameter(key) for model in sides(all_connectors()[name]) for key in known_keys(model)}
     assert set(inspect.signature(function).parameters) == keys
     assert getattr(headwater, name) is function
@@ -37,7 +37,7 @@ def test_a_constructor_takes_exactly_the_keys_of_the_connector(name: str) -> Non
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_constructor_wants_what_every_side_wants(name: str) -> None:
-    parameters = inspect.signature(getattr(constructors, name)).parameters.values()
+    parameters = inspect.signature(getattr(python_form, name)).parameters.values()
     wanted = {each.name for each in parameters if each.default is inspect.Parameter.empty}
     required = [
         {parameter(field.alias or key) for key, field in model.model_fields.items() if field.is_required()}
@@ -48,7 +48,7 @@ def test_a_constructor_wants_what_every_side_wants(name: str) -> None:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_key_is_given_by_its_name(name: str) -> None:
-    parameters = inspect.signature(getattr(constructors, name)).parameters.values()
+    parameters = inspect.signature(getattr(python_form, name)).parameters.values()
     assert {each.kind for each in parameters} <= {inspect.Parameter.KEYWORD_ONLY}
 
 

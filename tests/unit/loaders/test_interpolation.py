@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import Problem
-from headwater.loaders.yaml_form import interpolate
-from headwater.loaders.yaml_nodes import ScalarNode
-from headwater.loaders.yaml_tree import parse_tree
+from headwater.loaders.yaml_form import interpolate, parse_tree
+from headwater.loaders.yaml_syntax import ScalarNode
 from headwater.values import Position, Secret, TextPosition
 from headwater.values.secrets import SecretName
 

@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field
 from headwater.connectors import Connector, Sink, all_connectors
 from headwater.loaders import json_schema
 from headwater.loaders.json_schema import keys_of, pipeline_schema
-from headwater.loaders.keys import PipelineKeys, TableKeys
-from headwater.loaders.known_keys import known_keys
+from headwater.loaders.keys import PipelineKeys, TableKeys, known_keys
 from headwater.spec import Delivery, SinkOptions
 from headwater.spec.pipeline import SinkKeys, SourceKeys
 

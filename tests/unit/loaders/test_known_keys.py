@@ -10,8 +10,7 @@ from pydantic import BaseModel
 
 from headwater.connectors import all_connectors
 from headwater.errors import PipelineError
-from headwater.loaders.keys import PipelineKeys, TableKeys
-from headwater.loaders.known_keys import KnownKeys, known_keys
+from headwater.loaders.keys import KnownKeys, PipelineKeys, TableKeys, known_keys
 from headwater.loaders.yaml_form import YamlFile
 from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys, Watermark
 

@@ -17,7 +17,7 @@ from headwater.loaders.user_files import (
 )
 from headwater.spec import FunctionRef
 from headwater.spec.pipeline import function_of
-from headwater.values.positions import Position
+from headwater.values.user_frames import Position
 
 PLACE = Position("pipeline.yml", 12, 3)
 

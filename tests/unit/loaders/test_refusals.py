@@ -20,7 +20,7 @@ from headwater.checks import Severity
 from headwater.errors import PipelineError, Problem
 from headwater.loaders.judge import judge
 from headwater.loaders.keys import Declaration
-from headwater.loaders.yaml_tree import parse_tree
+from headwater.loaders.yaml_form import parse_tree
 from headwater.values import Position, Secret, TextPosition
 from tests.unit.loaders.refusing import bare, expected, project, unclear, written
 

@@ -10,8 +10,7 @@ import pytest
 from pydantic import AfterValidator, Field
 
 from headwater.errors import Problem
-from headwater.loaders.keys import Declaration
-from headwater.loaders.known_keys import known_keys
+from headwater.loaders.keys import Declaration, known_keys
 from headwater.loaders.validation import validated
 from headwater.spec import SourceOptions
 from headwater.values import Position, TextPosition, secret

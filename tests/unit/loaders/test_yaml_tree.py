@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError, PipelineError, Problem
-from headwater.loaders.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, resolve
-from headwater.loaders.yaml_tree import parse_tree, read_tree
+from headwater.loaders.yaml_form import parse_tree, read_tree
+from headwater.loaders.yaml_syntax import MappingNode, Node, ScalarNode, SequenceNode, resolve
 from headwater.values import Position, TextPosition
 
 PIPELINE = """\

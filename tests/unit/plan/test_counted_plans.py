@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from headwater.plan.lineage import Lineage
+from headwater.plan.operators import Column, Node, PlanRecord, Term
 from headwater.plan.reading import steps_of
-from headwater.plan.tree import Column, Node, PlanRecord, Term
 
 AT = Column("at", 1, "timestamp", 60_000)
 STREAM = Node("StreamingRelation", stream="rows", columns=(AT,))

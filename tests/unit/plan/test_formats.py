@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.plan.formats import connector_format, name_for, place_of, sink_format, source_format
+from headwater.plan.predicates import connector_format, name_for, place_of, sink_format, source_format
 
 ALL = ("append", "update", "complete")
 

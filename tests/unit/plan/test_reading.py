@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwater.plan.operators import EventTime, Kind, Operator, PythonFunction, Variable, Window
+from headwater.plan.operators import EventTime, Kind, Operator, PlanRecord, PythonFunction, Variable, Window
 from headwater.plan.reading import Steps, steps_of
-from headwater.plan.tree import PlanRecord
 
 RECORDED = Path(__file__).parent / "recorded"
 HOUR = 3_600_000

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from headwater.plan.lineage import beyond_rows, clock_reads
-from headwater.plan.operators import Expression
-from headwater.plan.tree import Node, Term
+from headwater.plan.operators import Expression, Node, Term
 
 STREAM = Node("StreamingRelationV2", stream="ticks")
 STATIC = Node("LogicalRelation")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.plan.lineage import Lineage
-from headwater.plan.operators import Expression
+from headwater.plan.operators import Expression, Node, PlanRecord, Term
 from headwater.plan.reading import steps_of
-from headwater.plan.tree import Node, PlanRecord, Term
 
 TABLE = Node("LogicalRelation")
 GROUPED = {"groupingExpressions": (Term("AttributeReference", "id", 1),)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from headwater.programs.messages import STANDSTILL_SECONDS, Clock
+from headwater.programs.script import STANDSTILL_SECONDS, Clock
 
 
 class Hand:

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.programs import CONNECT_SESSION
-from headwater.programs.failures import deadline_problem, failure_of, source_missing
+from headwater.programs.starting import deadline_problem, failure_of, source_missing
 
 NAMES = {
     "CONNECT": PipelineError(CONNECT_SESSION.at(None)),

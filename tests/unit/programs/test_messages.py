@@ -7,7 +7,7 @@ import os
 
 from headwater.engine.plain_facts import trigger_text
 from headwater.errors.catalogue.programs import NO_PATH, SAME_CHECKPOINT
-from headwater.programs.messages import Caught, Teller, problem_from_json
+from headwater.programs.script import Caught, Teller, problem_from_json
 from headwater.values import Position
 from tests.unit.checks.facts import aggregation, facts, key
 

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.errors import CheckpointError
 from headwater.quarantine import Mended, Quarantine, SetAside, feed, quarantines
-from headwater.quarantine.feeding import SCHEMA
+from headwater.quarantine.rows import SCHEMA
 from headwater.run_directory import RunDirectory
 from tests.quarantines import commit, row
 

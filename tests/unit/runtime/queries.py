@@ -12,7 +12,7 @@ from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
 from headwater.errors.catalogue.running import QUERY_FAILED
 from headwater.events import Event, QueryProgress
-from headwater.events.idle import QueryInputs
+from headwater.events.kinds import QueryInputs
 from headwater.runtime.handles import Run
 from headwater.runtime.query_state import Listener
 from headwater.runtime.supervisor import Supervisor

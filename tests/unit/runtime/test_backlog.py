@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headwater.connectors.contract import Moment
 from headwater.errors import Problem
-from headwater.runtime.watches import Backlog, BacklogWatch
+from headwater.runtime.tasks import Backlog, BacklogWatch
 from headwater.spark.query import Waiting
 
 

@@ -10,7 +10,7 @@ from headwater.connectors.contract import Moment
 from headwater.errors import PipelineError
 from headwater.events import EpochCommitted, Event, QueryStatus, RunEnded
 from headwater.runtime.handles import Run
-from headwater.runtime.watches import EpochWatch
+from headwater.runtime.tasks import EpochWatch
 from headwater.values import Continuous, Duration
 from tests.unit.runtime.queries import FakeQuery, running
 

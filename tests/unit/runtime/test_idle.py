@@ -9,9 +9,9 @@ from headwater.connectors.contract import Moment
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
 from headwater.events import Event, QueryWaits
-from headwater.events.idle import InputMark
+from headwater.events.kinds import InputMark
 from headwater.runtime.query_state import Track, summary_of
-from headwater.runtime.watches import MANY_INPUTS, IdleWatch
+from headwater.runtime.tasks import MANY_INPUTS, IdleWatch
 from tests.unit.runtime.queries import FakeQuery
 
 NINE, TEN = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (9, 10))

@@ -16,7 +16,7 @@ from headwater.errors import CheckpointError
 from headwater.errors.catalogue.running import FIRST_BATCH_OPEN
 from headwater.events import Said
 from headwater.runtime.launch import Launch, Planned
-from headwater.runtime.observers import Phases
+from headwater.runtime.query_state import Phases
 from headwater.runtime.supervisor import RunOptions
 
 PHASES = Phases(lambda event: None)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from headwater.events import Event, StartPhase
-from headwater.runtime import observers as module
-from headwater.runtime.observers import Phases
+from headwater.runtime import query_state as module
+from headwater.runtime.query_state import Phases
 from tests.unit.runtime.queries import SECONDS
 
 

@@ -17,7 +17,7 @@ from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Event, QueryProgress, Said
 from headwater.runtime import RunOptions
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.observers import guarded
+from headwater.runtime.query_state import guarded
 from headwater.values import Secret
 from tests.unit.runtime.queries import SECONDS, running
 from tests.unit.specs import spec_of

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headwater.spark.clock import StepClock
+from headwater.spark.callbacks import StepClock
 
 LIMIT = 10.0
 

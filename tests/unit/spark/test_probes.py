@@ -9,7 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from headwater.engine import spark_parts
+from headwater.engine import prepare
 from headwater.spark import probes
 from headwater.spark.probes import GRACEFUL_STOP, PROBES, Probe, missing
 
@@ -77,7 +77,7 @@ def test_each_probe_says_what_it_is_for() -> None:
 def test_a_stop_that_would_interrupt_is_a_warning() -> None:
     spark: Any = spark_with()
     spark.version = "4.9.0"
-    (found,) = spark_parts.stop_findings(spark)
+    (found,) = prepare.stop_findings(spark)
     assert (found.code, found.severity.value) == ("HW-SPARK-PART-MISSING", "warning")
     assert "Spark 4.9.0" in found.sentence
     assert GRACEFUL_STOP.lost in found.sentence
@@ -86,11 +86,11 @@ def test_a_stop_that_would_interrupt_is_a_warning() -> None:
 def test_the_doctor_names_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[bool] = []
     jvm = SimpleNamespace(context=None, stop=lambda: stopped.append(True))
-    monkeypatch.setattr(spark_parts, "start_context", lambda settings, **given: jvm)
-    monkeypatch.setattr(spark_parts, "find_java", lambda: None)
-    monkeypatch.setattr(spark_parts, "SparkSession", lambda context: SimpleNamespace(version="4.9.0"))
-    monkeypatch.setattr(spark_parts, "lacking", lambda spark: {"graceful stop": ("a.B#state/0",)})
-    lost, rest = spark_parts.examine_spark()
+    monkeypatch.setattr(prepare, "start_context", lambda settings, **given: jvm)
+    monkeypatch.setattr(prepare, "find_java", lambda: None)
+    monkeypatch.setattr(prepare, "SparkSession", lambda context: SimpleNamespace(version="4.9.0"))
+    monkeypatch.setattr(prepare, "lacking", lambda spark: {"graceful stop": ("a.B#state/0",)})
+    lost, rest = prepare.examine_spark()
     assert (lost.name, lost.status, lost.code) == (
         "spark part: graceful stop", "warning", "HW-SPARK-PART-MISSING"
     )  # fmt: skip

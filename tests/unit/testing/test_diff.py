@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from headwater.scripted.values import Reading, read_row
-from headwater.testing.diff import compare, describe, show
+from headwater.testing.report import compare, describe, show
 from headwater.testing.results import RowDiff
 
 DAY = date(2026, 1, 1)

@@ -12,8 +12,8 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from headwater.testing.drawing.layout import LABEL_GAP, apart
-from headwater.testing.pictures import draw
+from headwater.testing.drawing.chart import draw
+from headwater.testing.drawing.picture import LABEL_GAP, apart
 from headwater.testing.results import Batch, StepTrace, TestResult
 from tests.unit.testing.stories import (
     NOON,
@@ -416,7 +416,7 @@ def test_a_sink_can_be_chosen() -> None:
 def test_the_same_result_gives_the_same_file_in_every_process() -> None:
     root = Path(__file__).parents[3]
     command = (
-        "from tests.unit.testing.stories import textbook; from headwater.testing.pictures import draw;"
+        "from tests.unit.testing.stories import textbook; from headwater.testing.drawing.chart import draw;"
         " print(draw(textbook()), end='')"
     )
     drawn = {

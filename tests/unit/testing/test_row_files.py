@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from headwater.errors import PipelineError, Problem
 from headwater.scripted.values import Reading, read_row
-from headwater.testing.row_files import read_rows
+from headwater.testing.file_keys import read_rows
 from headwater.testing.steps import Row
 from headwater.values import Position
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 
 from headwater.checkpoint import SINK_LOG, LocalStore
-from headwater.checkpoint.notes import Note
+from headwater.checkpoint.store import Note
 from headwater.connectors.contract import Moment, Reason
 from headwater.connectors.files.folders import is_hidden
 from headwater.connectors.files.validity import address_of

@@ -169,17 +169,17 @@ class FilesWriter(Sink[FilesSink]):
     def write_stream(
         self, writer: DataStreamWriter, options: FilesSink, context: Context
     ) -> DataStreamWriter:
-        from headwater.connectors.files.output import write_stream
+        from headwater.connectors.files.sink import write_stream
 
         return write_stream(writer, options)
 
     def write_batch(self, rows: DataFrame, options: FilesSink, context: Context) -> None:
-        from headwater.connectors.files.output import write_batch
+        from headwater.connectors.files.sink import write_batch
 
         write_batch(rows, options)
 
     def read_back(self, spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
-        from headwater.connectors.files.output import read_back
+        from headwater.connectors.files.sink import read_back
 
         return read_back(spark, options, written)
 
@@ -190,19 +190,19 @@ class FilesWriter(Sink[FilesSink]):
     def upkeep(
         self, spark: SparkSession, options: FilesSink, context: Context, *, checkpoint: Path, patience: float
     ) -> Task:
-        from headwater.connectors.files.output import upkeep
+        from headwater.connectors.files.sink import upkeep
 
         return upkeep(spark, options, context, checkpoint=checkpoint, patience=patience)
 
     def stored_schema(
         self, spark: SparkSession, options: FilesSink, written: StructType
     ) -> StructType | None:
-        from headwater.connectors.files.output import stored_schema
+        from headwater.connectors.files.sink import stored_schema
 
         return stored_schema(spark, options, written)
 
     def stored_batch(self, spark: SparkSession, options: FilesSink) -> int | None:
-        from headwater.connectors.files.output import stored_batch
+        from headwater.connectors.files.sink import stored_batch
 
         return stored_batch(spark, options)
 
@@ -212,7 +212,7 @@ class FilesWriter(Sink[FilesSink]):
         return None if is_uri(options.path) else named_outside(Path(options.path))
 
     def forget_batch(self, spark: SparkSession, options: FilesSink, batch: int) -> None:
-        from headwater.connectors.files.output import forget_batch
+        from headwater.connectors.files.sink import forget_batch
 
         forget_batch(spark, options, batch)
 

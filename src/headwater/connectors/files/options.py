@@ -16,16 +16,9 @@ from pydantic import (
     model_validator,
 )
 
-from headwater.connectors.files.folders import (
-    READ,
-    WRITTEN,
-)
+from headwater.connectors.files.folders import READ, WRITTEN
 from headwater.connectors.options import SchemaField, read_schema
-from headwater.spec import (
-    Schema,
-    SinkOptions,
-    SourceOptions,
-)
+from headwater.spec import Schema, SinkOptions, SourceOptions
 from headwater.spec.paths import ProjectPath, as_glob, is_uri
 from headwater.values import Duration, nearest
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from headwater.checkpoint import SINK_LOG
-from headwater.checkpoint.notes import Note
+from headwater.checkpoint.store import Note
 from headwater.connectors.contract import Context
 from headwater.connectors.files.folders import (
     FILE_OF_ROW,
@@ -43,8 +43,8 @@ from headwater.errors.catalogue.files import (
     FILES_LOG_UNREAD,
     FILES_PATH_IS_GLOB,
 )
-from headwater.errors.catalogue.quarantine import BAD_ROW
-from headwater.spark.hadoop import file_system
+from headwater.errors.catalogue.running import BAD_ROW
+from headwater.spark.private import file_system
 from headwater.spec import Column
 from headwater.spec.paths import as_glob, escaped, fixed_folder, in_project, is_pattern, is_uri, local_matches
 from headwater.spec.schema import backticked

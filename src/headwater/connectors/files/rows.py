@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os.path import commonpath
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType
 
-from headwater.connectors.contract import Context, Reader, StaticRows, Task
-from headwater.connectors.files.admission import Admissions, Finished, place_of
-from headwater.connectors.files.bad_rows import admits
+from headwater.connectors.contract import METADATA, Context, Reader, StaticRows, Task
+from headwater.connectors.files.admission import Admission, Admissions, Finished, Record, place_of
+from headwater.connectors.files.bad_rows import BINARY, admits, has_texts, required
 from headwater.connectors.files.clean_up import FinishedFiles
-from headwater.connectors.files.folders import is_left_to_spark
-from headwater.connectors.files.opening import PlannedFiles
+from headwater.connectors.files.folders import FILE_FIELDS, PATH, Folders, encoded, is_left_to_spark
+from headwater.connectors.files.opening import Opened, PlannedFiles
 from headwater.connectors.files.options import FilesSource
 from headwater.connectors.files.reading import (
     columns_of,
@@ -33,11 +35,217 @@ from headwater.connectors.files.reading import (
     united,
 )
 from headwater.connectors.files.static import StaticFiles
-from headwater.connectors.files.validated import JudgedFiles
+from headwater.connectors.files.validity import (
+    ADDRESS,
+    CORRUPT,
+    REJECTED,
+    TEXT,
+    WHOLE_LINE,
+    Decoder,
+    Judge,
+    address,
+    again_texts,
+    no_text,
+)
 from headwater.connectors.options import plain
+from headwater.errors import PipelineError
+from headwater.errors.catalogue.files import FILES_ADMITTED
 from headwater.spec import CleanUp
 from headwater.spec.paths import as_glob, fixed_folder, in_project, is_pattern
-from headwater.values import Refresh
+from headwater.values import BadRows, Refresh
+
+# The rows of a files source, each with a verdict: what Spark reads, and by which of its readers.
+
+_CHOOSES = "pathglobfilter"
+# What concerns files and lines, and not the values in them.
+_ABOUT_FILES = (
+    "linesep",
+    "comment",
+    _CHOOSES,
+    "modifiedafter",
+    "modifiedbefore",
+    "ignoremissingfiles",
+)
+
+
+@dataclass(frozen=True)
+class JudgedFiles:
+    """A files source whose rows are judged."""
+
+    spark: SparkSession
+    options: FilesSource
+    context: Context
+    schema: StructType
+    max_row_bytes: int | None
+
+    def rows(self, again: Callable[[], DataFrame] | None) -> DataFrame:
+        """The rows of all paths; those that are fed again go to the path that they came from."""
+        found, left, last = [], f.lit(True), len(self.options.path) - 1
+        for number, path in enumerate(self.options.path):
+            folders = self._folders(path)
+            here = left & _lies_in(folders.base) if number < last else left
+            left = left & ~here
+            found.append(self._below(number, path, folders, again().where(here) if again else None))
+        return united(found)
+
+    def admission(self, finished: Finished) -> Admissions:
+        """The task that opens new files."""
+        paths = enumerate(self.options.path)
+        return Admissions(self._admission(number, path, finished) for number, path in paths)
+
+    def _admission(self, number: int, path: str, finished: Finished) -> Admission:
+        settings = {**self._settings, "mode": "PERMISSIVE"}
+        inside = self._inside(self._folders(path))
+        opened = Opened(self.spark, self.context.name, self.options.format, inside, settings)
+        pattern = as_glob(path, self.context.root)
+        record = Record(self.context.directory.admitted(number), pattern)
+        record.begin()
+        only = {key.lower(): value for key, value in self._settings.items()}.get(_CHOOSES, "")
+        return Admission(
+            self.context.name, pattern, record, opened, opened.stand_in, only=only, finished=finished
+        )
+
+    @property
+    def _admitted(self) -> bool:
+        return admits(self.options, self.context.bad_rows) and not self.context.batch
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        return {**read_options(self.options), **plain(self.options)}
+
+    def _folders(self, path: str) -> Folders:
+        sifted = self.context.bad_rows is not BadRows.FAIL
+        columns, files = columns_of(self.schema), lister(self.spark, path)
+        folders = folders_of(path, self.options, columns, self.context, files, sifted=sifted)
+        return replace(folders, path=ADDRESS, judged=sifted)
+
+    def _inside(self, folders: Folders) -> StructType:
+        fields = [self.schema[column.name] for column in folders.inside]
+        return StructType([StructField(each.name, each.dataType) for each in fields])
+
+    def _below(self, number: int, path: str, folders: Folders, again: DataFrame | None) -> DataFrame:
+        inside = self._inside(folders)
+        format_ = "json" if self.options.format in BINARY else self.options.format
+        decoder = Decoder(format_, inside, {} if self.options.format in BINARY else self._settings)
+        decodes = self.options.format not in BINARY
+        carried = (METADATA,) if self.context.metadata else ()
+        judge = Judge(decoder, folders, required(self.options), self.max_row_bytes, decodes, carried)
+        if has_texts(self.options, admitted=self._admitted):
+            texts = decoder.rows(self._lines(number, path, folders))
+            if again is not None:
+                texts = texts.unionByName(decoder.fed(again_texts(again).select("*", *self._file_of_again)))
+            return judge.texts(self._guarded(texts, folders))
+        read = self._read(number, path, folders, inside)
+        if again is not None:
+            read = read.unionByName(_decoded(again, decoder).select("*", *self._file_of_again))
+        return judge.read(self._guarded(read, folders))
+
+    def _guarded(self, rows: DataFrame, folders: Folders) -> DataFrame:
+        """A file in the wrong folders fails the query where bad rows do."""
+        return rows if folders.judged else rows.where(folders.guard)
+
+    def _lines(self, number: int, path: str, folders: Folders) -> DataFrame:
+        kept = {key: value for key, value in self._settings.items() if key.lower() in _ABOUT_FILES}
+        if self.options.header:
+            settings, text = {**kept, **WHOLE_LINE}, f.encode("value", "ISO-8859-1").cast("string")
+            rows = self._loaded("csv", "value string", settings, number, path, folders)
+        else:
+            more = {"wholetext": "true"} if self.options.format == "xml" else {}
+            rows = self._loaded("text", "value string", {**kept, **more}, number, path, folders)
+            text = f.col("value")
+        read = rows.select(text.alias(TEXT), f.col(PATH).alias(ADDRESS), *self._file_of_row)
+        if not self._admitted:
+            return read.withColumn(REJECTED, no_text())
+        inside = encoded_path(Record(self._admitted_folder(number), path).rejected)
+        stands_in = f.instr(f.col(ADDRESS), inside) > 0
+        return read.withColumn(REJECTED, f.when(stands_in, f.col(TEXT)))
+
+    def _read(self, number: int, path: str, folders: Folders, inside: StructType) -> DataFrame:
+        text, settings = self.options.format not in BINARY, self._settings
+        own = CORRUPT if text else REJECTED
+        if text:
+            settings |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+        schema = StructType([*inside, StructField(own, StringType())])
+        rows = self._loaded(self.options.format, schema, settings, number, path, folders)
+        other = REJECTED if text else CORRUPT
+        address = f.col(PATH).alias(ADDRESS)
+        return rows.select(*rows.columns, address, no_text().alias(other), *self._file_of_row)
+
+    @property
+    def _file_of_row(self) -> list[Column]:
+        return [f.expr(each) for each in file_of_row(self.context)]
+
+    @property
+    def _file_of_again(self) -> list[Column]:
+        """The same of a row that is replayed: of its file only the name is known."""
+        known = {"file_path": f.col(ADDRESS), "file_name": f.regexp_extract(ADDRESS, "[^/]*$", 0)}
+        fields = [known.get(name, f.lit(None)).cast(type_).alias(name) for name, type_ in FILE_FIELDS.items()]
+        return [f.struct(*fields).alias(METADATA)] if self.context.metadata else []
+
+    def _loaded(
+        self,
+        format_: str,
+        schema: StructType | str,
+        settings: dict[str, str],
+        number: int,
+        path: str,
+        folders: Folders,
+    ) -> DataFrame:
+        more = {} if self.context.batch else limits(self.options, path, self.context)
+        reader: Any = self.spark.read if self.context.batch else self.spark.readStream
+        listed = self._list(number)
+        if listed is not None:
+            # The list has chosen already, and the files in place of rejected ones have names of their own.
+            settings = {key: value for key, value in settings.items() if key.lower() != _CHOOSES}
+            reader = reader.format(format_).schema(schema).options(**{**settings, **more})
+            rows: DataFrame = reader.option("recursiveFileLookup", "true").load(str(listed))
+            return rows
+        reader = reader.format(format_).schema(schema).options(**{**settings, **more})
+        return load_deep(reader, path, folders, self.context)
+
+    def _list(self, number: int) -> Path | None:
+        """The folder with the list of admitted files; none where nothing was ever started."""
+        if not self._admitted:
+            return None
+        folder = self._admitted_folder(number)
+        if self.context.starts:
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder if folder.is_dir() else None
+
+    def _admitted_folder(self, number: int) -> Path:
+        folder = self.context.directory.admitted(number)
+        if is_pattern(str(folder)):
+            place, name = self.context.at("bad_rows"), self.context.name
+            raise PipelineError(FILES_ADMITTED.at(place, name=name, folder=str(folder)))
+        return folder
+
+
+def _lies_in(base: str) -> Column:
+    """Whether a row that is fed again came from a file below a folder, or from the file of that name."""
+    file = f.col("row.file")
+    return f.coalesce((file == base) | file.startswith(base.rstrip("/") + "/"), f.lit(False))
+
+
+def encoded_path(path: Any) -> str:
+    """A path as it stands in the address of a file."""
+    return "/".join(encoded(part) for part in str(path).split("/")) + "/"
+
+
+def _decoded(again: DataFrame, decoder: Decoder) -> DataFrame:
+    """Rows that are fed again, as Spark's reader would give them."""
+    text = f.col("row.value").cast("string")
+    read = again.select(
+        decoder.typed(text).alias("read"), text.alias("text"), f.col("row.file").alias("file")
+    )
+    # Of an xml file Spark keeps the whole text, in which the row is not to be found again.
+    lost = f.col("read").isNull() if decoder.format != "xml" else f.lit(True)
+    corrupt = f.when(lost, f.coalesce(f.col("text"), f.lit(""))).otherwise(f.col("read")[CORRUPT])
+    return read.select(
+        *(f.col("read")[each.name].alias(each.name) for each in decoder.inside),
+        corrupt.alias(CORRUPT),
+        f.expr(address("file")).alias(ADDRESS),
+        no_text().alias(REJECTED),
+    )
 
 
 def read_stream(spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:

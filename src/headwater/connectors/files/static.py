@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from headwater.connectors.contract import Unreadable
 from headwater.connectors.files.snapshots import BatchKey, Listings, Pinned, pin
-from headwater.spark.file_index import (
+from headwater.spark.callbacks import (
     FileIndex,
     files_of,
     frame_with_index,

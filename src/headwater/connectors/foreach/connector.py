@@ -3,50 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Any
 
 from headwater.connectors.connector import ALL_MODES, Connector, Sink
 from headwater.connectors.contract import Context
+from headwater.connectors.foreach.options import METHODS, ForeachBatchSink, ForeachSink
 from headwater.errors import Problem
-from headwater.spec import Delivery, FunctionRef, Method, SinkOptions
-from headwater.spec.pipeline import ClassField, FunctionField
+from headwater.spec import Delivery, FunctionRef
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-
-class ForeachSink(SinkOptions):
-    """Calls `function(row)` for each row, or the methods of an object of yours; one of the two keys."""
-
-    also_called = {"class": "object", "foreach": "function", "writer": "object"}
-
-    takes_options = False
-
-    function: FunctionField | None = Field(
-        default=None, description='A function that is called with each row, as `"out.py:send"`.'
-    )
-    object: ClassField | None = Field(
-        default=None,
-        description='A class, as `"out.py:Writer"`. One object for each task gets `open(partition_id, '
-        "epoch_id)`, `process(row)` for each row, `close(error)`; only `process` has to be there.",
-    )
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
-        if (self.function is None) == (self.object is None):
-            has = "neither `function` nor `object` is there" if self.object is None else "it has both forms"
-            raise ValueError(f"{has}; write one of `function:` and `object:`")
-        return self
-
-
-METHODS = (
-    Method("open", ("partition_id", "epoch_id"), required=False),
-    Method("process", ("row",)),
-    Method("close", ("error",), required=False),
-)
 
 
 class ForeachWriter(Sink[ForeachSink]):
@@ -77,18 +44,6 @@ class ForeachWriter(Sink[ForeachSink]):
         from headwater.connectors.foreach.rows import code_problems
 
         return code_problems(options, context)
-
-
-class ForeachBatchSink(SinkOptions):
-    """Calls `function(batch: DataFrame, batch_id: int)` once for each batch."""
-
-    also_called = {"callback": "function", "foreachBatch": "function", "python": "function"}
-
-    takes_options = False
-
-    function: FunctionField = Field(
-        description='The function, as `"out.py:write"`, relative to the pipeline file.'
-    )
 
 
 class ForeachBatchWriter(Sink[ForeachBatchSink]):

@@ -6,7 +6,13 @@ all were well. Here a batch is one job over its partitions, with the task of `ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import ast
+import inspect
+import linecache
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from pyspark import cloudpickle
@@ -15,13 +21,124 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.contract import Context
 from headwater.connectors.foreach import task
-from headwater.connectors.foreach.connector import METHODS, ForeachSink
-from headwater.connectors.foreach.unpicklable import blame, line_of
-from headwater.connectors.user_classes import class_problems
+from headwater.connectors.foreach.options import METHODS, ForeachSink
+from headwater.connectors.options import class_problems
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.user_code import CLASS_NOT_MADE, NOT_SERIALIZABLE
+from headwater.errors.catalogue.pipelines import CLASS_NOT_MADE, NOT_SERIALIZABLE
 from headwater.spark.frames import pickled_partitions
+from headwater.values import Position
 from headwater.values.user_frames import user_line
+
+# Which part of a user's function or object keeps it from being pickled, and in which line it is made.
+
+_DEEPEST = 20
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The innermost part that can't be pickled: the way to it, and what it is."""
+
+    path: str
+    """As the user would write it: `self.connection`, `LOCK`; empty where the thing itself is to blame."""
+    value: object
+    file: str = ""
+    """Where the name that the path begins with gets its value, as far as it is known."""
+
+    @property
+    def type(self) -> str:
+        """`sqlite3.Connection`."""
+        kind = type(self.value)
+        # A project's modules are loaded under a name of their own.
+        module = re.sub(r"^hw_[0-9a-f]+\.", "", kind.__module__)
+        return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
+
+
+def blame(thing: object, fails: Callable[[object], bool]) -> Blame:
+    """The part to blame for a thing that can't be pickled; `fails` says of a value that it can't be."""
+    path, file, seen = "", _file_of(thing), {id(thing)}
+    for _ in range(_DEEPEST):
+        parts = (part for part in _parts(thing, path) if id(part[1]) not in seen)
+        found = next(((inner, value) for inner, value in parts if fails(value)), None)
+        if found is None:
+            break
+        path, thing = found
+        seen.add(id(thing))
+        # Names inside a function or class mean what its file says, and no other's.
+        file = _file_of(thing) if isinstance(thing, FunctionType | type) else file
+    return Blame(path, thing, file)
+
+
+def line_of(found: Blame) -> Position | None:
+    """The line in which the part gets its value, if the file tells."""
+    lines = linecache.getlines(found.file) if found.file else []
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        return None
+    first = found.path.partition("[")[0]
+    # `self.pool.lock` is made somewhere inside the pool; the user's line is that of `self.pool`.
+    names = {first} if "." not in first else {".".join(first.split(".")[:2])}
+    if not first.startswith("self."):
+        names.add(first.rpartition(".")[2])
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Assign | ast.AnnAssign))
+    given = [node.lineno for node in nodes if names & set(_targets(node))]
+    return Position(found.file, max(given)) if given else None
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [ast.unparse(target) for target in targets]
+
+
+def _parts(thing: object, path: str) -> Iterator[tuple[str, object]]:
+    """What is pickled along with a thing, each with the way to it."""
+    if isinstance(thing, FunctionType):
+        yield from _of_function(thing)
+    elif isinstance(thing, MethodType):
+        yield from (("self", thing.__self__), ("", thing.__func__))
+    elif isinstance(thing, type):
+        yield from ((f"{thing.__name__}.{name}", value) for name, value in vars(thing).items())
+    elif isinstance(thing, Mapping):
+        yield from ((f"{path}[{key!r}]", value) for key, value in thing.items())
+    elif isinstance(thing, list | tuple | set | frozenset):
+        yield from ((f"{path}[{index}]", value) for index, value in enumerate(thing))
+    else:
+        state = getattr(thing, "__dict__", {})
+        yield from ((f"{path or 'self'}.{name}", value) for name, value in state.items())
+        yield (path, type(thing))
+
+
+def _of_function(function: FunctionType) -> Iterator[tuple[str, object]]:
+    """Values of the functions around it, globals that it uses, defaults."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue  # not filled yet: nothing is pickled
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    parameters = inspect.signature(function).parameters.values()
+    yield from ((each.name, each.default) for each in parameters if each.default is not each.empty)
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    """Names that the code and the functions inside it look up; attributes among them do no harm."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _global_names(inner)
+
+
+def _file_of(thing: object) -> str:
+    if isinstance(thing, FunctionType):
+        return thing.__code__.co_filename
+    found = thing if isinstance(thing, type) else type(thing)
+    # A class of a notebook has no file, one of C code neither.
+    functions = (value for value in vars(found).values() if isinstance(value, FunctionType))
+    first = next(functions, None)
+    return first.__code__.co_filename if first else ""
+
 
 # The executors may have no Headwater.
 cloudpickle.register_pickle_by_value(task)  # type: ignore[no-untyped-call]

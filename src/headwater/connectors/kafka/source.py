@@ -3,20 +3,378 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from headwater.connectors.contract import Context, Reader
+from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.checkpoint.editors import change_source, forget_start
+from headwater.checkpoint.edits import edit_errors
+from headwater.checkpoint.store import Note, NoteError
+from headwater.connectors.contract import Context, Ended, Moment, Reader
 from headwater.connectors.decoding.decode import judged
-from headwater.connectors.kafka.cluster import BrokerError, connect, connected
+from headwater.connectors.kafka.cluster import (
+    SECONDS,
+    Broker,
+    BrokerError,
+    Partition,
+    Topic,
+    connect,
+    connected,
+    topics_read,
+)
 from headwater.connectors.kafka.source_options import KafkaSource
 from headwater.connectors.kafka.start import broker_problem, settle
-from headwater.connectors.kafka.watch import TopicWatch
 from headwater.connectors.options import hidden, plain, revealed
-from headwater.errors import PipelineError
+from headwater.errors import CheckpointError, HeadwaterError, PipelineError, Problem
+from headwater.errors.catalogue import kafka
+
+# Looks after the topics of a Kafka source: what was deleted unread, and topics that were made again.
+#
+# Spark tells neither to anyone when it goes on after a loss. A topic that was deleted and made again it takes
+# for the old one: offsets that are gone back are passed over, and where the new topic has grown beyond the
+# old offset even a query that fails on a loss reads on from there. So the id of each topic is kept beside
+# the checkpoint:
+#
+# .headwater/kafka/<query>.json    {"version": 1, "sources": {"clicks": {"clicks-topic": "id"}}}
+#
+# It is the id of the topic whose offsets are in the checkpoint. It is written before the query starts, and
+# changed only together with these offsets.
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 2.0
+ANSWER_SECONDS = 2
+"""How long a look waits for an answer; a run looks after other things meanwhile not at all."""
+_BACK_OFF_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class _TopicIds:
+    """The ids of topics by their names, for each source of a query."""
+
+    sources: dict[str, dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The ids of the topics whose offsets a query's checkpoint holds."""
+
+    file: Path
+    query: str
+    source: str
+
+    def read(self) -> dict[str, str]:
+        return self._all().get(self.source, {})
+
+    def write(self, ids: Mapping[str, str]) -> None:
+        if self.read() != ids:
+            Note.at(self.file, _TopicIds).write(_TopicIds({**self._all(), self.source: dict(ids)}))
+
+    def _all(self) -> dict[str, dict[str, str]]:
+        try:
+            noted = Note.at(self.file, _TopicIds).read()
+        except NoteError as error:
+            params = {"file": str(self.file), "sink": self.query, "says": error.reason}
+            raise CheckpointError(kafka.KAFKA_IDS_UNREADABLE.at(None, **params)) from error
+        # Without a record nothing is known of the topics, as before the first start.
+        return noted.sources if noted else {}
+
+
+@dataclass
+class _Query:
+    """How far one query has come in the topics of the source."""
+
+    reader: Reader
+    known: Known
+    numbers: tuple[int, ...]
+    """The places of the source among those of the query."""
+    batches: list[Mapping[str, Any]] = field(default_factory=list)
+    """The progress of batches that were not looked at yet."""
+    told: dict[Partition, int] = field(default_factory=dict)
+    """Up to where a loss was told."""
+
+    @property
+    def name(self) -> str:
+        return self.reader.query
+
+    def positions(self) -> dict[Partition, int]:
+        """Where the next batch begins: behind what is committed."""
+        if not self.reader.checkpoint.is_dir():
+            return {}
+        checkpoint = Checkpoint(LocalStore(self.reader.checkpoint))
+        commit = checkpoint.last_commit
+        reached = checkpoint.offset(commit.batch_id) if commit else None
+        offsets = list(reached.sources.values()) if reached else []
+        found: dict[Partition, int] = {}
+        for number in self.numbers:
+            for partition, offset in _offsets(offsets[number] if number < len(offsets) else None).items():
+                found[partition] = min(offset, found.get(partition, offset))
+        return found
+
+    def begun(self) -> bool:
+        """Whether its next start goes on from its checkpoint."""
+        return Checkpoint(LocalStore(self.reader.checkpoint)).state.resumes
+
+    def topics(self) -> set[str]:
+        """The topics of which its checkpoint holds offsets, planned ones too."""
+        if not self.reader.checkpoint.is_dir():
+            return set()
+        planned = Checkpoint(LocalStore(self.reader.checkpoint)).last_offset
+        offsets = list(planned.sources.values()) if planned else []
+        return {
+            topic
+            for number in self.numbers
+            if number < len(offsets)
+            for topic, _ in _offsets(offsets[number])
+        }
+
+    def known_of_held(self) -> dict[str, str]:
+        """The ids of the topics of which the checkpoint holds offsets, as far as they are known."""
+        held = self.topics()
+        return {name: id for name, id in self.known.read().items() if name in held}
+
+
+class TopicWatch:
+    """The task of one source."""
+
+    def __init__(
+        self,
+        options: KafkaSource,
+        context: Context,
+        readers: list[Reader],
+        connect: Callable[[int], Broker],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._options = options
+        self._context = context
+        self._connect = connect
+        self._clock = clock
+        self._broker: Broker | None = None
+        self._answered = True
+        self._due = 0.0
+        self._gone: set[tuple[str, str]] = set()
+        ids = context.directory.topic_ids
+        self._queries = [
+            _Query(reader, Known(ids(reader.query), reader.query, context.name), numbers)
+            for reader in readers
+            if (numbers := tuple(n for n, name in enumerate(reader.sources) if name == context.name))
+        ]
+
+    def begin(self, query: str, backup: Path) -> list[Problem]:
+        """Before a query starts: hold its checkpoint against the topics that there are; what is to be said.
+
+        CheckpointError where it holds offsets of another topic of the same name.
+        """
+        each = next((one for one in self._queries if one.name == query), None)
+        if each is None:
+            return []
+        try:
+            return self._begun(each, backup)
+        finally:
+            # Who starts has more time than a look.
+            self.close()
+
+    def _begun(self, each: _Query, backup: Path) -> list[Problem]:
+        store = LocalStore(each.reader.checkpoint)
+        forget_start(store, each.numbers).apply(store, LocalStore(backup))
+        topics = self._asked(lambda broker: _present(topics_read(broker, self._options)), SECONDS)
+        said = [self._read_anew(each, topics[name], backup) for name in self._made_again(each, topics)]
+        # A topic that is not there now keeps its id: made again, it is another one.
+        each.known.write({**each.known_of_held(), **_ids(topics)})
+        return [*said, *self._losses(each, self._earliest(topics))]
+
+    def __call__(self, moment: Moment) -> None:
+        for query in self._queries:
+            query.batches += moment.progress.get(query.name, ())
+        if moment.last:
+            # Where a query failed there is still time for brokers that answer, and none to wait for others.
+            self._look_last(look=moment.sound or self._answered)
+        elif self._clock() >= self._due:
+            self._look()
+
+    def _look_last(self, *, look: bool) -> None:
+        try:
+            if look:
+                self._look()
+        except Ended as ended:
+            # Nothing is left to stop; the next start would refuse, and it is better known now.
+            raise CheckpointError(*ended.problems) from ended
+        finally:
+            self.close()
+
+    def _look(self) -> None:
+        self._due = self._clock() + LOOK_SECONDS
+        topics = self._asked(lambda broker: _present(topics_read(broker, self._options)))
+        ended = [
+            self._stopped(query, name) for query in self._queries for name in self._made_again(query, topics)
+        ]
+        ended += self._outgrown(topics)
+        if ended:
+            raise Ended(dict(ended))
+        earliest = self._earliest(topics)
+        problems: list[Problem] = []
+        for query in self._queries:
+            self._learn(query, topics)
+            if self._options.on_data_loss == "warn":
+                problems += self._topics_gone(query, topics)
+                problems += self._losses(query, earliest)
+            query.batches.clear()
+        if all(query.begun() for query in self._queries):
+            self._context.directory.start_note.unlink(missing_ok=True)
+        if problems:
+            raise CheckpointError.of(problems)
+
+    def _made_again(self, query: _Query, topics: Mapping[str, Topic]) -> list[str]:
+        known = query.known_of_held()
+        return [name for name, id in _ids(topics).items() if known.get(name, id) != id]
+
+    def _outgrown(self, topics: Mapping[str, Topic]) -> Iterator[tuple[str, Problem]]:
+        """The queries that have no core for a partition which came since, and would wait for ever."""
+        if self._options.partitions:
+            return
+        count = sum(topic.partitions for topic in topics.values())
+        for query in self._queries:
+            most = query.reader.most_partitions
+            if most is not None and count > most:
+                yield (
+                    query.name,
+                    kafka.KAFKA_OUTGROWN.at(
+                        None, sink=query.name, name=self._context.name, partitions=count, most=most
+                    ),
+                )
+
+    def _learn(self, query: _Query, topics: Mapping[str, Topic]) -> None:
+        """Note topics that came later, or came again after the checkpoint had let go of the old ones."""
+        query.known.write({**_ids(topics), **query.known_of_held()})
+
+    def _stopped(self, query: _Query, topic: str) -> tuple[str, Problem]:
+        entry = kafka.KAFKA_NEW_TOPIC
+        if self._options.on_new_topic == "earliest":
+            entry = kafka.KAFKA_NEW_TOPIC_STOPPED
+        place = self._context.at("topic")
+        return query.name, entry.at(place, topic=topic, sink=query.name, name=self._context.name)
+
+    def _read_anew(self, query: _Query, topic: Topic, backup: Path) -> Problem:
+        if self._options.on_new_topic == "fail":
+            raise CheckpointError(self._stopped(query, topic.name)[1])
+        start = {part: offset for (_, part), offset in self._earliest({topic.name: topic}).items()}
+
+        def from_start(offsets: Any) -> Any:
+            held = offsets.get(topic.name, {}) if isinstance(offsets, dict) else {}
+            kept = {part: start[int(part)] for part in held if int(part) in start}
+            return {**offsets, topic.name: kept} if held else offsets
+
+        store = LocalStore(query.reader.checkpoint)
+        for number in query.numbers:
+            with edit_errors(store):
+                edit = change_source(store, number, from_start)
+                if edit is not None:
+                    edit.apply(store, LocalStore(backup))
+        return kafka.KAFKA_READ_ANEW.at(None, topic=topic.name, sink=query.name, backup=str(backup))
+
+    def _topics_gone(self, query: _Query, topics: Mapping[str, Topic]) -> Iterator[Problem]:
+        for (topic, partition), offset in sorted(query.positions().items()):
+            if topic not in topics and (query.name, topic) not in self._gone:
+                yield kafka.KAFKA_TOPIC_LOST.at(
+                    None, topic=topic, sink=query.name, partition=partition, offset=offset
+                )
+        self._gone |= {(query.name, topic) for topic, _ in query.positions() if topic not in topics}
+
+    def _losses(self, query: _Query, earliest: Mapping[Partition, int]) -> Iterator[Problem]:
+        """What Kafka deleted before the query had read it, each once."""
+        if self._options.on_data_loss != "warn":
+            return
+        for number in query.numbers:
+            for progress in query.batches:
+                yield from self._lost_in(query, progress["sources"][number], earliest)
+        for partition, position in sorted(query.positions().items()):
+            yield from self._lost(query, partition, position, earliest.get(partition, 0))
+
+    def _lost_in(
+        self, query: _Query, source: Mapping[str, Any], earliest: Mapping[Partition, int]
+    ) -> Iterator[Problem]:
+        """What a committed batch was to read and can't have read: fewer rows came than it has offsets."""
+        start, end = _offsets(source.get("startOffset")), _offsets(source.get("endOffset"))
+        wanted = sum(end[each] - start[each] for each in start if each in end)
+        missing = wanted - int(source.get("numInputRows") or 0)
+        for each in sorted(start) if missing > 0 else ():
+            first_left = min(earliest.get(each, 0), end.get(each, 0))
+            yield from self._lost(
+                query, each, start[each], first_left, f" ({missing} of its rows did not come)"
+            )
+
+    def _lost(
+        self, query: _Query, partition: Partition, first: int, left: int, known: str = ""
+    ) -> Iterator[Problem]:
+        first = max(first, query.told.get(partition, 0))
+        if left > first:
+            query.told[partition] = left
+            yield kafka.KAFKA_ROWS_LOST.at(
+                None,
+                sink=query.name,
+                topic=partition[0],
+                partition=partition[1],
+                first=first,
+                last=left - 1,
+                known=known,
+            )
+
+    def _earliest(self, topics: Mapping[str, Topic]) -> dict[Partition, int]:
+        if self._options.on_data_loss != "warn" and self._options.on_new_topic == "fail":
+            return {}
+        wanted: dict[Partition, int | str] = {
+            (topic.name, number): "earliest"
+            for topic in topics.values()
+            for number in range(topic.partitions)
+        }
+        return self._asked(lambda broker: broker.offsets(wanted))
+
+    def _asked(self, ask: Callable[[Broker], T], seconds: int = ANSWER_SECONDS) -> T:
+        try:
+            self._broker = self._broker or self._connect(seconds)
+            answer = ask(self._broker)
+        except BrokerError as error:
+            self._answered = False
+            self._due = self._clock() + _BACK_OFF_SECONDS
+            problem = broker_problem(error, self._options, self._context, seconds)
+            raise HeadwaterError(problem) from error
+        self._answered = True
+        return answer
+
+    def close(self) -> None:
+        """The run is over, or has not begun after all."""
+        if self._broker is not None:
+            self._broker.close()
+            self._broker = None
+
+
+def _ids(topics: Mapping[str, Topic]) -> dict[str, str]:
+    """The ids of the topics that have one."""
+    return {name: topic.id for name, topic in topics.items() if topic.id}
+
+
+def _present(topics: Mapping[str, Topic | None]) -> dict[str, Topic]:
+    return {name: topic for name, topic in topics.items() if topic is not None}
+
+
+def _offsets(written: Any) -> dict[Partition, int]:
+    """Offsets as Spark writes them: topics, and in each the partitions."""
+    if not isinstance(written, Mapping):
+        return {}
+    return {
+        (topic, int(partition)): int(offset)
+        for topic, found in written.items()
+        if isinstance(found, Mapping)
+        for partition, offset in found.items()
+    }
+
 
 _TIMEZONE = "spark.sql.session.timeZone"
 

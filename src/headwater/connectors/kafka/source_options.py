@@ -2,16 +2,247 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 
 from headwater.connectors.decoding.options import Decoded
-from headwater.connectors.kafka.positions import At, EndField, Place, StartField, partition_number
 from headwater.connectors.kafka.servers import Servers, topic_name
 from headwater.spec import SourceOptions
-from headwater.values import Duration, Secret
+from headwater.values import Duration, Secret, nearest
+
+# Where in its topics a Kafka source starts and ends: the words, offsets and times that users write.
+
+Edge = Literal["earliest", "latest"]
+Where = int | Edge
+EDGES: tuple[Edge, ...] = ("earliest", "latest")
+_SPARK = {"earliest": -2, "latest": -1}
+
+
+@dataclass(frozen=True)
+class At:
+    """The beginning or the end of every partition."""
+
+    edge: Edge
+
+    def __str__(self) -> str:
+        return self.edge
+
+
+@dataclass(frozen=True)
+class AtOffsets:
+    """Given offsets; partitions that are not named are at an edge."""
+
+    offsets: Mapping[str, Mapping[int, Where]] = field(hash=False)
+    others: Edge
+
+    def of(self, topic: str, partition: int) -> Where:
+        """The offset of one partition."""
+        return self.offsets.get(topic, {}).get(partition, self.others)
+
+    def named(self) -> Iterator[tuple[str, int]]:
+        """The partitions that are named."""
+        return ((topic, partition) for topic, found in self.offsets.items() for partition in found)
+
+    def __str__(self) -> str:
+        return f"offsets {_in_words(self.offsets)}, others {self.others}"
+
+
+@dataclass(frozen=True)
+class AtTimes:
+    """The first message at or after a time: one for all, one for each topic, or one for each partition."""
+
+    times: datetime | Mapping[str, datetime | Mapping[int, datetime]] = field(hash=False)
+    others: Edge
+    none_after: Literal["latest", "fail"] = "fail"
+    """What to do with a partition that has no message at or after its time."""
+
+    def of(self, topic: str, partition: int, zone: str) -> int | Edge:
+        """The time of one partition in milliseconds; an edge where none is given."""
+        found: Any = self.times if isinstance(self.times, datetime) else self.times.get(topic)
+        if isinstance(found, Mapping):
+            found = found.get(partition)
+        return milliseconds(found, zone) if found is not None else self.others
+
+    def named(self) -> Iterator[tuple[str, int | None]]:
+        """The topics and partitions that are named; None for a whole topic."""
+        for topic, found in () if isinstance(self.times, datetime) else self.times.items():
+            if isinstance(found, Mapping):
+                yield from ((topic, partition) for partition in found)
+            else:
+                yield topic, None
+
+    def __str__(self) -> str:
+        return f"time {_in_words(self.times)}, others {self.others}, none after {self.none_after}"
+
+
+Place = At | AtOffsets | AtTimes
+
+
+def spark_offset(where: Where) -> int:
+    """An offset as Spark's JSON has it, where the edges are negative."""
+    return where if isinstance(where, int) else _SPARK[where]
+
+
+def milliseconds(moment: datetime, zone: str) -> int:
+    """A time since 1970; one without a zone is in the pipeline's."""
+    known = moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))
+    return round(known.timestamp() * 1000)
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_in_words(each)}" for key, each in sorted(value.items())) + "}"
+    return str(value)
+
+
+def _start(written: object) -> Place:
+    return _place(written, "start", "earliest")
+
+
+def _end(written: object) -> Place:
+    place = _place(written, "end", "latest")
+    edges = [place.edge] if isinstance(place, At) else [place.others]
+    if isinstance(place, AtOffsets):
+        edges += [where for found in place.offsets.values() for where in found.values() if where == EDGES[0]]
+    if "earliest" in edges:
+        raise ValueError("`end` at earliest leaves nothing to read; write latest, offsets or a time")
+    return place
+
+
+def _place(written: object, key: str, others: Edge) -> Place:
+    if isinstance(written, At | AtOffsets | AtTimes):
+        return written
+    if isinstance(written, str):
+        return At(_edge(written, key))
+    if not isinstance(written, Mapping) or not written.keys() & {"offsets", "time"}:
+        raise ValueError(_ways(key))
+    kind = "offsets" if "offsets" in written else "time"
+    takes = {"offsets": {"offsets", "others"}, "time": {"time", "others", "none_after"}}[kind]
+    for unknown in written.keys() - takes:
+        raise ValueError(f"`{key}` by {kind} has no key `{unknown}`; it takes {', '.join(sorted(takes))}")
+    rest = _edge(written.get("others", others), f"{key}.others")
+    if kind == "offsets":
+        return AtOffsets(_offsets(written["offsets"], key), rest)
+    return AtTimes(_times(written["time"], key), rest, _none_after(written, key))
+
+
+def _ways(key: str) -> str:
+    edges = "earliest, latest" if key == "start" else "latest"
+    return (
+        f'`{key}` is {edges}, `{{offsets: {{topic: {{"0": 23}}}}}}` or '
+        f'`{{time: "2026-01-31 12:00:00"}}`; write one of these'
+    )
+
+
+def _edge(written: object, key: str) -> Edge:
+    for edge in EDGES:
+        if written == edge:
+            return edge
+    meant = nearest(written, EDGES) if isinstance(written, str) else None
+    if "." not in key and not meant:
+        raise ValueError(_ways(key))
+    hint = f"did you mean `{meant}`?" if meant else "write one of them"
+    raise ValueError(f"`{key}` is earliest or latest, not `{written}`; {hint}")
+
+
+def _none_after(written: Mapping[str, Any], key: str) -> Literal["latest", "fail"]:
+    given = written.get("none_after", "fail" if key == "start" else "latest")
+    if key == "end" and "none_after" in written:
+        raise ValueError(
+            "`none_after` is for `start`: an end without a message after it is latest; leave it out"
+        )
+    if given == "latest":
+        return "latest"
+    if given == "fail":
+        return "fail"
+    raise ValueError(f"`{key}.none_after` is latest or fail, not `{given}`; write one of them")
+
+
+def _offsets(written: object, key: str) -> dict[str, dict[int, Where]]:
+    wanted = (
+        f'`{key}.offsets` maps topics to offsets by partition; write `{{topic: {{"0": 23, "1": latest}}}}`'
+    )
+    return {
+        topic: {partition: _offset(where, key) for partition, where in _by_partition(found, wanted)}
+        for topic, found in _by_topic(written, wanted)
+    }
+
+
+def _offset(written: object, key: str) -> Where:
+    if isinstance(written, int) and not isinstance(written, bool) and written >= 0:
+        return written
+    if written in EDGES:
+        return _edge(written, key)
+    raise ValueError(
+        f"an offset in `{key}` is a whole number from 0 on, earliest or latest, not `{written}`; mend it"
+    )
+
+
+def _times(written: object, key: str) -> datetime | dict[str, datetime | Mapping[int, datetime]]:
+    if not isinstance(written, Mapping):
+        return _time(written, key)
+    wanted = f'`{key}.time` is a time, or maps topics to times; write `{{topic: "2026-01-31 12:00:00"}}`'
+    found: dict[str, datetime | Mapping[int, datetime]] = {}
+    for topic, each in _by_topic(written, wanted):
+        if isinstance(each, Mapping):
+            found[topic] = {part: _time(moment, key) for part, moment in _by_partition(each, wanted)}
+        else:
+            found[topic] = _time(each, key)
+    return found
+
+
+def _time(written: object, key: str) -> datetime:
+    if isinstance(written, datetime):
+        return written
+    if isinstance(written, date):
+        return datetime.combine(written, time())
+    try:
+        return datetime.fromisoformat(str(written).strip())
+    except ValueError:
+        raise ValueError(
+            f"`{written}` in `{key}` is no time; write one as 2026-01-31 12:00:00, with +01:00 behind it "
+            "where it is not in the pipeline's time zone"
+        ) from None
+
+
+def _by_topic(written: object, wanted: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(written, Mapping) or not written:
+        raise ValueError(wanted)
+    yield from ((str(topic), found) for topic, found in written.items())
+
+
+def _by_partition(written: object, wanted: str) -> Iterator[tuple[int, Any]]:
+    if not isinstance(written, Mapping) or not written:
+        raise ValueError(wanted)
+    for partition, found in written.items():
+        yield partition_number(partition), found
+
+
+def partition_number(written: object) -> int:
+    """A partition as users write it: a number, or a text of digits."""
+    if isinstance(written, bool) or not str(written).isascii() or not str(written).isdigit():
+        raise ValueError(f"`{written}` is no partition; partitions are whole numbers from 0 on")
+    return int(str(written))
+
+
+_SCHEMA = {"anyOf": [{"type": "string", "enum": ["earliest", "latest"]}, {"type": "object"}]}
+StartField = Annotated[
+    At | AtOffsets | AtTimes,
+    BeforeValidator(_start),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema(_SCHEMA),
+]
+EndField = Annotated[
+    At | AtOffsets | AtTimes,
+    BeforeValidator(_end),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"anyOf": [{"type": "string", "enum": ["latest"]}, {"type": "object"}]}),
+]
 
 STREAM_KEYS = (
     "max_rows_per_batch",

@@ -8,11 +8,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from headwater.checkpoint.notes import Note, NoteError
+from headwater.checkpoint.store import Note, NoteError
 from headwater.connectors.contract import Context
 from headwater.connectors.kafka.cluster import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
-from headwater.connectors.kafka.positions import At, AtOffsets, AtTimes, Edge, Place, Where, spark_offset
-from headwater.connectors.kafka.source_options import KafkaSource, named_in
+from headwater.connectors.kafka.source_options import (
+    At,
+    AtOffsets,
+    AtTimes,
+    Edge,
+    KafkaSource,
+    Place,
+    Where,
+    named_in,
+    spark_offset,
+)
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue import kafka
 from headwater.values import BadRows, nearest

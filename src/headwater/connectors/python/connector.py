@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from pydantic import Field, ValidationInfo, field_validator
+from typing import TYPE_CHECKING
 
 from headwater.connectors.connector import ALL_MODES, Connector, Sink, Source
 from headwater.connectors.contract import Context
-from headwater.connectors.options import SchemaField, read_schema
+from headwater.connectors.python.options import PythonSink, PythonSource
 from headwater.errors import Problem
-from headwater.spec import ClassRef, Delivery, Schema, SinkOptions, SourceOptions
-from headwater.spec.pipeline import ClassField
+from headwater.spec import ClassRef, Delivery, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-
-class PythonSource(SourceOptions):
-    """Rows of a class of yours: `streamReader` or `simpleStreamReader` streams, `reader` reads at once."""
-
-    python_class: ClassField = Field(
-        alias="class", description='The DataSource, as `"feeds.py:Tickers"`, relative to the pipeline file.'
-    )
-    columns: SchemaField | None = Field(
-        default=None,
-        alias="schema",
-        description="The columns, where the class leaves them to you; else its `schema()` says them.",
-    )
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
-        return read_schema(written, info)
-
-
-class PythonSink(SinkOptions):
-    """Hands rows to a class of yours: to its `streamWriter`, in a batch run to its `writer`."""
-
-    python_class: ClassField = Field(
-        alias="class", description='The DataSource, as `"out.py:Post"`, relative to the pipeline file.'
-    )
 
 
 class PythonReader(Source[PythonSource]):

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
-from headwater.connectors.python.connector import PythonSink, PythonSource
+from headwater.connectors.python.options import PythonSink, PythonSource
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import (
     PYTHON_METHOD_MISSING,
@@ -21,8 +21,8 @@ from headwater.errors.catalogue.connectors import (
     PYTHON_NO_SCHEMA,
 )
 from headwater.spark.private import python_includes
+from headwater.spark.query import writer_session
 from headwater.spark.session import data_source_exists
-from headwater.spark.writer import writer_session
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from headwater.connectors.files import FilesSink
-from headwater.connectors.files.output import stored_schema
+from headwater.connectors.files.sink import stored_schema
 
 
 def held(format: str, read: StructType, written: StructType) -> StructType | None:

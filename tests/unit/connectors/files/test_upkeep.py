@@ -26,8 +26,8 @@ from headwater.connectors.files.compaction import (
     frame_of,
     small_files,
 )
+from headwater.connectors.files.sink import FilesUpkeep
 from headwater.connectors.files.sink_folder import name_in
-from headwater.connectors.files.sink_tasks import FilesUpkeep
 from headwater.errors import CheckpointError
 from headwater.values import Duration, Secret
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from headwater.connectors.foreach.unpicklable import blame, line_of
+from headwater.connectors.foreach.rows import blame, line_of
 
 GUARD = threading.Lock()
 

@@ -10,8 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from headwater.connectors.kafka import KafkaSource
-from headwater.connectors.kafka.positions import At, AtOffsets, AtTimes
-from headwater.connectors.kafka.source_options import places
+from headwater.connectors.kafka.source_options import At, AtOffsets, AtTimes, places
 from headwater.values import secret
 
 SASL = {"mechanism": "PLAIN", "user": "u", "password": secret("P")}

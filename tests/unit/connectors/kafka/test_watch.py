@@ -14,7 +14,7 @@ from headwater.connectors import Context
 from headwater.connectors.contract import Ended, Moment, Reader
 from headwater.connectors.kafka import KafkaSource
 from headwater.connectors.kafka.cluster import SECONDS, BrokerError, Topic
-from headwater.connectors.kafka.watch import ANSWER_SECONDS, LOOK_SECONDS, TopicWatch
+from headwater.connectors.kafka.source import ANSWER_SECONDS, LOOK_SECONDS, TopicWatch
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.run_directory import RunDirectory
 
