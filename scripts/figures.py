@@ -97,14 +97,14 @@ def modules_of(command: list[str], folder: Path) -> list[str]:
     seen = folder / "modules.json"
     code = TRACER.replace("FILE", repr(str(seen)))
     done = subprocess.run([sys.executable, "-c", code, *command], cwd=folder, capture_output=True, text=True)
-    if not seen.exists():
+    if done.returncode or not seen.exists():
         raise RuntimeError(done.stderr)
     modules: list[str] = json.loads(seen.read_text(encoding="utf-8"))
     return modules
 
 
 def walks() -> Iterator[str]:
-    """How many modules each command passes, and the quarantine's part of a run with a bad row."""
+    """How many modules each command passes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").mkdir()

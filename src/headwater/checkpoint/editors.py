@@ -259,7 +259,7 @@ def _committed(store: Store, source: int) -> int:
 # offsets/N      N is committed: the source's line of this file alone
 # offsets/N      N is planned and not committed: both lines, so that the batch, which runs again, reads
 # offsets/N-1    nothing of what is changed; where N is the first batch, Kafka's own note of its start,
-# sources/S/0, stands for the file that is not there
+#                sources/S/0, stands for the file that is not there
 #
 # After a crash halfway the same change is done again, so it must not hang on what the lines said before.
 

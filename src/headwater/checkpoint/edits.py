@@ -144,13 +144,14 @@ def checksum_of(name: str) -> str:
 
 
 @contextmanager
-def edit_errors(store: Store, folder: str = "offsets") -> Iterator[None]:
+def edit_errors(store: Store) -> Iterator[None]:
     """What goes wrong while an edit is made or applied, as an error of the catalogue."""
     try:
         yield
     except (OSError, DamagedFileError, ValueError, IndexError) as failure:
         reason = getattr(failure, "strerror", None) or str(failure)
-        problem = ALIGNMENT_FAILED.at(folder=store.locate(folder), reason=reason)
+        place = getattr(failure, "filename", None) or store.locate("offsets")
+        problem = ALIGNMENT_FAILED.at(folder=place, reason=reason)
         raise CheckpointError(problem) from failure
 
 

@@ -287,8 +287,8 @@ def hidden_aggregation(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-UNKNOWN-STEP",
-    "Not judged: {step}. No rule knows this step of Spark {version} in the query of `{sink}`; what it "
-    "stores, and when it gives rows, is not part of the verdict.",
+    "Not judged: {step}. No rule covers this step of Spark {version} in the query of `{sink}`: `check` does "
+    "not know what it stores and when it emits rows.",
     "Read in Spark's documentation what the step does on a stream, and write a test of the query: "
     "`headwater test`.",
     Severity.ADVICE,

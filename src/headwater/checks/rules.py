@@ -10,14 +10,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 from string import Formatter
 from typing import Any
 
 from headwater import checks
 from headwater.checkpoint import Read
-from headwater.errors import Entry, Problem
+from headwater.errors import Entry, EnvironmentProblem, Problem
+from headwater.errors.catalogue.environment import RULE_BROKEN, RULE_TWICE
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression, Join, Key, Kind, Operator
 from headwater.plan.state_layout import StateLayout
@@ -415,9 +416,25 @@ GROUP = "headwater.rules"
 def all_rules() -> dict[str, Rule]:
     """Every rule by name."""
     modules = [import_module(f"{checks.__name__}.{each.name}") for each in iter_modules(checks.__path__)]
-    own = [value for module in modules for value in vars(module).values() if isinstance(value, Rule)]
-    others = {point.name: point.load() for point in entry_points(group=GROUP)}
-    return dict(sorted({**{rule.name: rule for rule in own}, **others}.items()))
+    values = (value for module in modules for value in vars(module).values())
+    found = {value.name: value for value in values if isinstance(value, Rule)}
+    for point in entry_points(group=GROUP):
+        if point.name in found:
+            raise EnvironmentProblem(RULE_TWICE.at(None, name=point.name, other=point.value))
+        found[point.name] = _load(point)
+    return dict(sorted(found.items()))
+
+
+def _load(point: EntryPoint) -> Rule:
+    try:
+        rule = point.load()
+    except (Exception, SystemExit) as error:  # another package's code: whatever it raises must be named
+        problem = RULE_BROKEN.at(None, name=point.name, module=point.value, error=repr(error))
+        raise EnvironmentProblem(problem) from error
+    if not isinstance(rule, Rule):
+        says = "it is no function with `@rule` or `@pipeline_rule`"
+        raise EnvironmentProblem(RULE_BROKEN.at(None, name=point.name, module=point.value, error=says))
+    return rule
 
 
 def examine(situation: Situation) -> list[Finding]:

@@ -293,7 +293,7 @@ def _checks(version: str, lacks: dict[str, tuple[str, ...]]) -> Iterator[Check]:
             yield Check(name, "warning", problem.sentence, problem.remedy, problem.code)
     there = len(PROBES) - len(lacks)
     says = f"Spark {version} has {there} of {len(PROBES)} groups of parts that Headwater needs"
-    yield Check("spark parts", "ok", says)
+    yield Check("spark parts", "warning" if lacks else "ok", says)
 
 
 def stop_findings(spark: SparkSession) -> list[Finding]:

@@ -185,10 +185,17 @@ def failure_problem(
 
 
 def _explained(failure: Failure, sink: SinkSpec) -> Problem | None:
-    """What a connector makes of a failure: which one it comes from, only they can tell."""
-    sides = (side for each in all_connectors().values() for side in (each.source, each.sink))
-    told = (side.explain(failure, sink) for side in sides if side and isinstance(side, ExplainsFailures))
-    return next(filter(None, told), None)
+    """What a connector makes of a failure: the sink's is asked first, since only they can tell."""
+    known = sorted(all_connectors().values(), key=lambda each: each.name != sink.connector)
+    for side in (side for each in known for side in (each.source, each.sink)):
+        if side is not None and isinstance(side, ExplainsFailures):
+            try:
+                problem = side.explain(failure, sink)
+            except Exception:  # noqa: BLE001, S112 (another package's code must not hide the failure)
+                continue
+            if problem:
+                return problem
+    return None
 
 
 def _row_problem(says: str, sink: SinkSpec, tables: Mapping[str, TableSpec]) -> Problem | None:

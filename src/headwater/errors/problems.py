@@ -28,13 +28,14 @@ class Entry:
 
     `sentence` and `remedy` are `str.format` templates over the parameters of the problem.
     `retry` says whether the same thing may succeed when it is simply tried again.
-    A constant of the catalogue gives its own name as the code: `SQL_SYNTAX` is HW-SQL-SYNTAX.
+    A constant of the catalogue gives its own name as the code: `SQL_SYNTAX` is HW-SQL-SYNTAX. An entry
+    elsewhere, such as that of a connector from another package, names its `code`.
     """
 
     sentence: str
     remedy: str
-    retry: bool = False
-    code: str = ""
+    retry: bool = field(default=False, kw_only=True)
+    code: str = field(default="", kw_only=True)
 
     def named(self, constant: str) -> Entry:
         """Take the code from the name of the constant."""
@@ -115,8 +116,8 @@ def shown_file(file: str) -> str:
 # ├── UsageProblem         2  the command line or a call makes no sense
 # │   └── UnknownQuery        a run has no query of this name; a KeyError too
 # ├── PipelineError        3  the pipeline is refused before start
-# ├── Held                 4  another run holds the checkpoint
 # ├── CheckpointError      4  the checkpoint does not fit or can't be read
+# │   └── Held                another run holds the checkpoint
 # ├── EnvironmentProblem   5  Java, Spark or the machine lacks something
 # ├── QueryFailed          1  a query failed while it ran
 # └── Interrupted        130  a second interrupt forced the end

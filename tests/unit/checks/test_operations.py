@@ -317,4 +317,4 @@ def test_a_step_that_no_rule_knows_is_named() -> None:
     unknown = Expression("NearestByJoin", "near", 1, 8)
     (finding,) = found(unknown_step, facts(beyond_rows=(unknown,), spark_version="4.4.0"))
     assert (finding.code, finding.severity.value, finding.table) == ("HW-UNKNOWN-STEP", "advice", "near")
-    assert finding.sentence.startswith("Not judged: NearestByJoin. No rule knows this step of Spark 4.4.0")
+    assert finding.sentence.startswith("Not judged: NearestByJoin. No rule covers this step of Spark 4.4.0")

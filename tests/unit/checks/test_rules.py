@@ -19,6 +19,7 @@ from headwater.checks.declarations import (
     unused_table,
     watermark_column,
 )
+from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.pipelines import SECRET_MISSING
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.predicates import secret_problems
@@ -273,6 +274,25 @@ def test_a_rule_of_another_package_is_found_through_its_entry_point(monkeypatch:
     found = all_rules.__wrapped__()
     assert found["odd_zone"] is timezone_changed
     assert list(found) == sorted({*all_rules(), "odd_zone"})
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "code"),
+    [
+        ("gone", "headwater.no_such_module:rule", "HW-RULE-BROKEN"),
+        ("a_class", "headwater.checks.rules:Rule", "HW-RULE-BROKEN"),
+        ("timezone_changed", "headwater.checks.changes:timezone_changed", "HW-RULE-TWICE"),
+    ],
+)
+def test_a_rule_that_can_not_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str, code: str
+) -> None:
+    point = EntryPoint(name, module, GROUP)
+    monkeypatch.setattr(rules, "entry_points", lambda group: [point])
+    with pytest.raises(EnvironmentProblem) as refused:
+        all_rules.__wrapped__()
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.params["name"]) == (code, name)
 
 
 def test_examine_asks_every_rule() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import AnalysisException
 
+from headwater.connectors import all_connectors
 from headwater.engine.translate import failure_problem, function_problem, sql_problem
 from headwater.values import Position
 from tests.unit.specs import spec_of
@@ -100,3 +101,14 @@ def test_only_what_the_files_source_raises_is_a_wrong_file(raised: str, code: st
     spec = spec_of(PIPELINE.format(mode="append", connector=CONSOLE))
     error = RuntimeError(f"[USER_RAISED_EXCEPTION] {raised} SQLSTATE: P0001")
     assert failure_problem(error, spec.sinks[0], (), Path("/p"), Path("/p/log")).code == code
+
+
+def test_a_connector_that_fails_to_explain_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explain(failure: object, sink: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(all_connectors()["kafka"].source, "explain", explain)
+    spec = spec_of("name: p\nsources: {r: {connector: rate}}\nsinks: {o: {reads: r, connector: noop}}\n")
+    error = RuntimeError("something else")
+    found = failure_problem(error, spec.sinks[0], (), Path("/p"), Path("/p/log"))
+    assert (found.code, "something else" in found.sentence) == ("HW-QUERY-FAILED", True)

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from headwater.checkpoint import LocalStore
 from headwater.checkpoint.editors import change_files, uncommitted
+from headwater.checkpoint.edits import edit_errors
 from headwater.connectors.contract import Context, Moment, Reader
 from headwater.connectors.files.admission import rejected_files
 from headwater.connectors.files.validity import REJECTED, address_of
@@ -203,7 +204,8 @@ class PlannedFiles:
             if str(file) in rejected
         }
         if changes:
-            change_files(store, number, changes).apply(store, LocalStore(backup))
+            with edit_errors(store):
+                change_files(store, number, changes).apply(store, LocalStore(backup))
             files = ", ".join(str(planned[address]) for address in changes)
             params = {"sink": reader.query, "name": name, "files": files, "backup": str(backup)}
             yield FILES_PLANNED_REJECTED.at(None, **params)

@@ -80,10 +80,9 @@ class KafkaReader(Source[KafkaSource]):
         return watch(spark, options, context, readers)
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
-        lost = kafka_failure(failure.text)
-        if lost:
-            return lost[0].at(sink.position, sink=sink.name, says=lost[1])
-        return registry_failure(failure.message, sink)
+        of_registry = registry_failure(failure.message, sink)
+        lost = None if of_registry else kafka_failure(failure.text)
+        return lost[0].at(sink.position, sink=sink.name, says=lost[1]) if lost else of_registry
 
     def partitions(self, spark: SparkSession, options: KafkaSource) -> int:
         from headwater.connectors.kafka.cluster import slots

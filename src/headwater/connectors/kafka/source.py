@@ -183,7 +183,8 @@ class TopicWatch:
 
     def _begun(self, each: _Query, backup: Path) -> list[Problem]:
         store = LocalStore(each.reader.checkpoint)
-        forget_start(store, each.numbers).apply(store, LocalStore(backup))
+        with edit_errors(store):
+            forget_start(store, each.numbers).apply(store, LocalStore(backup))
         topics = self._asked(lambda broker: _present(topics_read(broker, self._options)), SECONDS)
         said = [self._read_anew(each, topics[name], backup) for name in self._made_again(each, topics)]
         # A topic that is not there now keeps its id: made again, it is another one.

@@ -177,3 +177,11 @@ EXECUTORS_NOT_ASKED = Entry(
     "{python} (set PYSPARK_PYTHON to its path on the workers), and mounts that respond.",
     retry=True,
 )
+RULE_BROKEN = Entry(
+    "The installed rule `{name}` ({module}) could not be loaded: {error}.",
+    "Fix or uninstall the package that contains it.",
+)
+RULE_TWICE = Entry(
+    "Two rules have the name `{name}`; one is {other}.",
+    "Rename the entry point of the rule that is not built in, or uninstall its package.",
+)

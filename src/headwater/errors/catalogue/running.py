@@ -259,8 +259,8 @@ JVM_REMAINS = Entry(
     retry=True,
 )
 ALIGNMENT_FAILED = Entry(
-    "The offsets in {folder} could not be made to fit this start: {reason}.",
-    "Mend what is said, and start again: the next start ends the work. Nothing is lost.",
+    "Headwater could not change {folder} for this start: {reason}.",
+    "Fix the cause and start again. The next start completes the change; nothing is lost.",
     retry=True,
 )
 FIRST_BATCH_OPEN = Entry(
