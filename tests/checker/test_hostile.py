@@ -130,7 +130,11 @@ def test_after_the_deadline_no_process_is_left(folder: Path, monkeypatch: pytest
     assert finding.problem.code == "HW-SCRIPT-DEADLINE"
     assert finding.problem.place is not None
     assert finding.problem.place.line == line_of(folder, "time.sleep(0.1)")
-    assert finding.problem.params == {"seconds": "1 second"}
+    assert finding.problem.params == {
+        "seconds": "1 second",
+        "file": "job.py",
+        "reached": "this is the line that it had reached",
+    }
 
 
 @linux
