@@ -208,14 +208,13 @@ PROBES: tuple[Probe, ...] = (
 
 def missing(spark: SparkSession, probe: Probe) -> tuple[str, ...]:
     """What a Spark lacks of a probe's needs."""
-    return tuple(need for need in probe.needs if not _Classes(spark).have(need))
+    return _Classes(spark).lack(probe)
 
 
 def lacking(spark: SparkSession) -> dict[str, tuple[str, ...]]:
     """What a Spark lacks, by the name of the probe."""
     classes = _Classes(spark)
-    found = {probe.name: tuple(each for each in probe.needs if not classes.have(each)) for probe in PROBES}
-    return {name: needs for name, needs in found.items() if needs}
+    return {probe.name: needs for probe in PROBES if (needs := classes.lack(probe))}
 
 
 @dataclass
@@ -224,6 +223,9 @@ class _Classes:
 
     spark: SparkSession
     known: dict[str, frozenset[str] | None] = field(default_factory=dict)
+
+    def lack(self, probe: Probe) -> tuple[str, ...]:
+        return tuple(need for need in probe.needs if not self.have(need))
 
     def have(self, need: str) -> bool:
         if ":" in need:
