@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 import headwater as hw
 from headwater.checks import Finding
 from headwater.engine.builder import Builder
-from headwater.engine.outcome import verdict
+from headwater.engine.outcome import check_outcome
 from headwater.engine.prepare import prepare, settings_of
 from headwater.engine.session import FILE_MANAGER, PARTITIONS, PipelineSession, open_session
 from headwater.errors import PipelineError
@@ -132,7 +132,7 @@ class Group:
         spec = self.pipeline({name: query for query, name in self.tables.items()}, sinks=True)
         session = self.session(spec)
         prepared = prepare(session, spec)
-        found = verdict(prepared, spec, {}, dict).findings
+        found = check_outcome(prepared, spec, {}, dict).findings
         # What can't be built at all is told once, for the first sink that reads it.
         asked = {
             case.id: case.id if case.id in prepared.frames else self.tables[case.query] for case in self.cases

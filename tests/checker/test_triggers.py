@@ -16,7 +16,7 @@ from pyspark.sql.functions import broadcast, col, udf
 import headwater as hw
 from headwater.checks import Finding
 from headwater.engine.builder import SPARK_ERRORS
-from headwater.engine.outcome import verdict
+from headwater.engine.outcome import check_outcome
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
 from headwater.spec import PipelineSpec
@@ -66,7 +66,7 @@ def prepared_case(case: Case, folder: Path) -> tuple[Prepared, list[Finding]]:
     spec = pipeline(case, folder)
     session = open_session(spec, logs=folder / "logs", stdout=lambda line: None)
     prepared = prepare(session, spec)
-    found = verdict(prepared, spec, {}, dict).findings
+    found = check_outcome(prepared, spec, {}, dict).findings
     return prepared, [each for each in found if each.is_error]
 
 

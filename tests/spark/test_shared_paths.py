@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headwater.connectors import sink_side
 from headwater.engine.loading import load
-from headwater.engine.outcome import verdict
+from headwater.engine.outcome import check_outcome
 from headwater.engine.prepare import prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import stream_paths
@@ -42,7 +42,7 @@ def used(folder: Path) -> set[tuple[str, str, bool]]:
     """Use, path below the folder, and whether executors write there."""
     spec = with_quarantine(load(folder / "pipeline.yml"))
     prepared = prepare(open_session(spec, stdout=lambda line: None), spec)
-    facts = verdict(prepared, spec, {}, dict[str, Any]).facts
+    facts = check_outcome(prepared, spec, {}, dict[str, Any]).facts
     return {
         (each.use, str(Path(each.path).relative_to(folder)), each.writes)
         for each in stream_paths(prepared, spec, facts)

@@ -12,7 +12,7 @@ from headwater.api.checking import loaded, refuse_unknown_rates
 from headwater.api.results import ExplainResult, SinkExplained, TableExplained
 from headwater.checks.outline import Outline
 from headwater.connectors import sink_side
-from headwater.engine.outcome import Verdict, verdict
+from headwater.engine.outcome import CheckOutcome, check_outcome
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import stream_paths, unshared
@@ -29,17 +29,17 @@ _WAREHOUSE = "spark-warehouse"
 
 def check_with_spark(
     spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None, say: Callable[[str], None]
-) -> Verdict:
+) -> CheckOutcome:
     """Everything that Spark and the rules over its facts have to say."""
-    with _analysed(spec, master, conf) as (prepared, heard):
-        paths = stream_paths(prepared, spec, heard.facts)
-        return heard.with_findings(unshared(prepared, paths, say, starts=False))
+    with _analysed(spec, master, conf) as (prepared, outcome):
+        paths = stream_paths(prepared, spec, outcome.facts)
+        return outcome.with_findings(unshared(prepared, paths, say, starts=False))
 
 
 @contextmanager
 def _analysed(
     spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None
-) -> Iterator[tuple[Prepared, Verdict]]:
+) -> Iterator[tuple[Prepared, CheckOutcome]]:
     """The pipeline on a Spark of its own, which leaves nothing behind."""
     existed = os.path.exists(_WAREHOUSE)
     try:
@@ -49,7 +49,7 @@ def _analysed(
                 prepared, directory = prepare(session, spec), RunRecords.of(spec)
                 yield (
                     prepared,
-                    verdict(prepared, spec, directory.stored(spec), lambda: directory.reached(spec)),
+                    check_outcome(prepared, spec, directory.stored(spec), lambda: directory.reached(spec)),
                 )
             finally:
                 session.jvm.stop()
@@ -79,15 +79,15 @@ def explain(
     spec = loaded(pipeline)
     refuse_unknown_rates(spec, rates)
     emit(SparkStarting())
-    with _analysed(spec, master, conf) as (prepared, heard):
-        errors = [finding.problem for finding in heard.findings if finding.is_error]
+    with _analysed(spec, master, conf) as (prepared, outcome):
+        errors = [finding.problem for finding in outcome.findings if finding.is_error]
         if errors:
             raise PipelineError.of(errors)
         return ExplainResult(
             pipeline=spec.name,
             folder=str(spec.folder),
             tables=_tables(prepared, prepared.graph, spec),
-            sinks=_sinks(prepared, spec, heard, rates),
+            sinks=_sinks(prepared, spec, outcome, rates),
         )
 
 
@@ -110,12 +110,12 @@ def _tables(prepared: Prepared, graph: Graph, spec: PipelineSpec) -> tuple[Table
 
 
 def _sinks(
-    prepared: Prepared, spec: PipelineSpec, heard: Verdict, rates: Mapping[str, float] | None
+    prepared: Prepared, spec: PipelineSpec, outcome: CheckOutcome, rates: Mapping[str, float] | None
 ) -> tuple[SinkExplained, ...]:
     directory = RunRecords.of(spec)
     explained = []
     for sink in spec.sinks:
-        settings = heard.settings[sink.name]
+        settings = outcome.settings[sink.name]
         prepared.session.apply(settings)
         explained.append(
             SinkExplained(
@@ -131,7 +131,7 @@ def _sinks(
                     for setting in settings
                 ),
                 plan=scrub(physical_plan(prepared.session.spark, prepared.frames[sink.name])),
-                outline=Outline.of(heard.facts[sink.name], rates),
+                outline=Outline.of(outcome.facts[sink.name], rates),
             )
         )
     return tuple(explained)

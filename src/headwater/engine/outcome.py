@@ -26,14 +26,14 @@ from headwater.spec import PipelineSpec, SinkSpec
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckOutcome:
     """Findings, and settings and facts of the sinks that Spark has nothing against."""
 
     findings: list[Finding]
     settings: Mapping[str, tuple[Setting, ...]]
     facts: Mapping[str, QueryFacts]
 
-    def with_findings(self, *more: Iterable[Finding]) -> Verdict:
+    def with_findings(self, *more: Iterable[Finding]) -> CheckOutcome:
         """The same with what was found elsewhere."""
         return replace(self, findings=together(self.findings, *more))
 
@@ -46,12 +46,12 @@ def kept_settings(
     return {**by_spark, **{sink: facts.settings for sink, facts in stored.items()}}
 
 
-def verdict(
+def check_outcome(
     prepared: Prepared,
     spec: PipelineSpec,
     stored: Mapping[str, QueryFacts],
     reached: Callable[[], Mapping[str, Reached]],
-) -> Verdict:
+) -> CheckOutcome:
     """Ask every rule that can be asked; what is broken does not hide what is wrong elsewhere."""
     streams = [sink for sink in spec.sinks if _streams(prepared, sink)]
     kept = kept_settings(stored, reached())
@@ -64,13 +64,13 @@ def verdict(
     # checkpoint has come is looked up after what the sink holds, so that the sink is never ahead by mistake.
     situation = Situation(spec, prepared.graph, facts, stored, reached(), whole=not prepared.problems)
     by_spark = [Finding(problem, sink=sink) for sink, problem in prepared.problems]
-    told = [*by_spark, *examine(situation)]
-    told += [each for judged in facts.values() for each in unexplained(query_of(spec, judged), told)]
+    findings = [*by_spark, *examine(situation)]
+    findings += [each for judged in facts.values() for each in unexplained(query_of(spec, judged), findings)]
     # What else would be said of a query that is not to be says nothing to the user.
-    never = refused_quarantines(told)
-    told = [each for each in told if each.sink not in never]
-    found = accepted(told, spec, complete=situation.sound)
-    return Verdict(together(found), settings, facts)
+    never = refused_quarantines(findings)
+    findings = [each for each in findings if each.sink not in never]
+    found = accepted(findings, spec, complete=situation.sound)
+    return CheckOutcome(together(found), settings, facts)
 
 
 def _streams(prepared: Prepared, sink: SinkSpec) -> bool:

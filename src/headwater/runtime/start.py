@@ -9,7 +9,7 @@ from functools import partial
 
 from headwater.checks import Finding, with_reasons
 from headwater.engine.memory_tables import MemoryTables
-from headwater.engine.outcome import Verdict, verdict
+from headwater.engine.outcome import CheckOutcome, check_outcome
 from headwater.engine.prepare import Prepared, prepare, stop_findings
 from headwater.engine.session import PipelineSession, open_session
 from headwater.engine.shared_paths import stream_paths, unshared
@@ -64,9 +64,9 @@ def start(
         next_step()
         with phases.phase("check", "Checking the pipeline, sink by sink", total=len(spec.sinks)) as phase:
             prepared = _prepared(session, spec, options, phase)
-            heard = _heard(prepared, spec, directory, run_id, besides, _say(emit), next_step)
-        found(heard.findings)
-        plan = _planned(spec, heard)
+            outcome = _heard(prepared, spec, directory, run_id, besides, _say(emit), next_step)
+        found(outcome.findings)
+        plan = _planned(spec, outcome)
         next_step()
         # A machine that slept meanwhile gave no sign of life, so another host may have taken over.
         locks.confirm()
@@ -147,24 +147,24 @@ def _heard(
     besides: Iterable[Finding],
     say: Callable[[str], None],
     go_on: Callable[[], None],
-) -> Verdict:
+) -> CheckOutcome:
     """What stands against the start, and what else was found; it is kept with the run."""
-    heard = verdict(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
+    outcome = check_outcome(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
     # Last, since executors may register late; still before anything of a query is written.
-    of_paths = unshared(prepared, stream_paths(prepared, spec, heard.facts), say, go_on)
+    of_paths = unshared(prepared, stream_paths(prepared, spec, outcome.facts), say, go_on)
     of_stop = stop_findings(prepared.session.spark)
-    heard = heard.with_findings([*of_paths, *of_stop], with_reasons(besides, spec))
-    directory.store_findings(run_id, heard.findings)
-    return heard
+    outcome = outcome.with_findings([*of_paths, *of_stop], with_reasons(besides, spec))
+    directory.store_findings(run_id, outcome.findings)
+    return outcome
 
 
-def _planned(spec: PipelineSpec, heard: Verdict) -> list[Planned]:
+def _planned(spec: PipelineSpec, outcome: CheckOutcome) -> list[Planned]:
     """Every sink with its settings; PipelineError if any finding is against the start."""
     # Several sinks may fail by one table: it is told once.
-    errors = {str(finding.problem): finding.problem for finding in heard.findings if finding.is_error}
+    errors = {str(finding.problem): finding.problem for finding in outcome.findings if finding.is_error}
     if errors:
         raise PipelineError.of(errors.values())
-    return [Planned(sink, heard.settings[sink.name], heard.facts[sink.name]) for sink in spec.sinks]
+    return [Planned(sink, outcome.settings[sink.name], outcome.facts[sink.name]) for sink in spec.sinks]
 
 
 def _lost(held: Held, supervisor: Supervisor, emit: Callable[[Event], None]) -> None:

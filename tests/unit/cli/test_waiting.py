@@ -10,7 +10,7 @@ import pytest
 
 from headwater.api import checking
 from headwater.cli.check_views import waiting
-from headwater.engine.outcome import Verdict
+from headwater.engine.outcome import CheckOutcome
 from headwater.events import Event, Said, SparkStarting
 from tests.unit.cli.conftest import Headwater
 
@@ -65,7 +65,7 @@ def test_a_full_check_says_that_spark_starts_and_an_offline_one_does_not(
 ) -> None:
     file = tmp_path / "good.yml"
     file.write_text(GOOD, encoding="utf-8")
-    monkeypatch.setattr("headwater.api.full_check.check_with_spark", lambda *_: Verdict([], {}, {}))
+    monkeypatch.setattr("headwater.api.full_check.check_with_spark", lambda *_: CheckOutcome([], {}, {}))
     assert headwater("check", file).err == "Starting Spark …\n"
     assert headwater("check", file, "--json").err == ""
     assert headwater("check", file, "--offline").err == ""

@@ -13,7 +13,7 @@ from headwater.checks import Reached
 from headwater.engine import facts as module
 from headwater.engine import outcome as asking
 from headwater.engine.facts import HeldRows, held_by
-from headwater.engine.outcome import kept_settings, verdict
+from headwater.engine.outcome import check_outcome, kept_settings
 from headwater.plan import Graph, QueryFacts
 from tests.unit.specs import spec_of
 
@@ -95,5 +95,5 @@ def test_a_pipeline_that_runs_meanwhile_is_not_behind_its_sink(monkeypatch: pyte
         frames={"out": SimpleNamespace(isStreaming=True)},
         problems=(),
     )
-    heard = verdict(prepared, spec, {"out": FACTS}, lambda: {"out": Reached("/run", (), batches[-1])})
-    assert heard.findings == []
+    outcome = check_outcome(prepared, spec, {"out": FACTS}, lambda: {"out": Reached("/run", (), batches[-1])})
+    assert outcome.findings == []
