@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headwater.dev.producing import create_topic, partitions
+from headwater.dev.topics import create_topic, partitions
 
 SECONDS = 30.0
 

@@ -24,7 +24,7 @@ from headwater.api.quarantine import show
 from headwater.api.results import RunResult
 from headwater.api.running import run
 from headwater.dev import Broker
-from headwater.dev.producing import create_topic
+from headwater.dev.topics import create_topic
 from headwater.errors import HeadwaterError
 from headwater.events import Event, QueryProgress
 from headwater.quarantine import SetAside

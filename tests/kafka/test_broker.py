@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.dev import Broker
-from headwater.dev.producing import add_partitions, delete_topic, partitions
+from headwater.dev.topics import add_partitions, delete_topic, partitions
 from headwater.values.processes import process_start_time
 from tests.messages import Message, consume, fresh_topic, offsets, produce
 

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from demo.kafka.ads import day, totals
 from demo.kafka.run import HERE, TOPICS, found_revenue, play_on
 from headwater.dev import Broker
-from headwater.dev.producing import delete_topic
+from headwater.dev.topics import delete_topic
 
 
 def test_a_row_that_was_written_twice_counts_twice(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from headwater.api.batch import run_batch
 from headwater.api.checking import check
 from headwater.dev import Broker
-from headwater.dev.producing import create_topic
+from headwater.dev.topics import create_topic
 from headwater.errors import PipelineError
 from headwater.events import Event
 from headwater.runtime import Run, RunOptions

@@ -14,7 +14,7 @@ from confluent_kafka import TopicPartition
 from pyspark.sql import SparkSession
 
 from headwater.dev import Broker
-from headwater.dev.producing import add_partitions, admin, create_topic, delete_topic
+from headwater.dev.topics import add_partitions, admin, create_topic, delete_topic
 from headwater.errors import CheckpointError, QueryFailed
 from headwater.events import Event, Said
 from headwater.runtime import Run

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.api.checking import check
 from headwater.dev import Broker
-from headwater.dev.producing import add_partitions
+from headwater.dev.topics import add_partitions
 from headwater.errors import QueryFailed
 from headwater.events import EpochCommitted, Event, Said
 from headwater.runtime import Run

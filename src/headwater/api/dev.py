@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from headwater.dev import Broker
-from headwater.dev.producing import (
+from headwater.dev.topics import (
     BrokerStarted,
     BrokerStopped,
     Feed,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headwater.checks.outline import per_second
 from headwater.cli.render import print_json_line
-from headwater.dev.producing import STDIN, BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
+from headwater.dev.topics import STDIN, BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.environment import BAD_PRODUCE_RATE, BAD_TOPICS, DEV_OPTIONS, PRODUCE_FILE
 from headwater.events import Event, Said

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 
 from headwater.dev import guard
 from headwater.engine.session import jar_store
@@ -26,40 +25,23 @@ from headwater.spark.java import find_java
 
 # Whether a broker answers: asked in Kafka's own protocol, so that no client library is needed.
 
-_METADATA, _VERSION = 3, 1
-_CLIENT = b"headwater"
+_QUESTION = struct.pack(">hhih9si", 3, 1, 1, 9, b"headwater", 0)
+"""Metadata (3) in version 1, from the client `headwater`, of no topics."""
 _SECONDS = 2.0
 
 
 def knows_itself(host: str, port: int) -> bool:
     """Whether the broker there lists a broker on this port: then it serves clients."""
     try:
-        with socket.create_connection((host, port), timeout=_SECONDS) as connection:
-            connection.sendall(_request())
-            return port in _ports(_answer(connection))
+        with (
+            socket.create_connection((host, port), timeout=_SECONDS) as connection,
+            connection.makefile("rb") as answer,
+        ):
+            connection.sendall(struct.pack(">i", len(_QUESTION)) + _QUESTION)
+            (size,) = struct.unpack(">i", answer.read(4))
+            return port in _ports(answer.read(size))
     except (OSError, struct.error):
         return False
-
-
-def _request() -> bytes:
-    header = struct.pack(f">hhih{len(_CLIENT)}s", _METADATA, _VERSION, 1, len(_CLIENT), _CLIENT)
-    no_topics = struct.pack(">i", 0)
-    return struct.pack(">i", len(header + no_topics)) + header + no_topics
-
-
-def _answer(connection: socket.socket) -> bytes:
-    (size,) = struct.unpack(">i", _exactly(connection, 4))
-    return _exactly(connection, size)
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ConnectionResetError
-        data += part
-    return data
 
 
 def _ports(answer: bytes) -> list[int]:
@@ -165,10 +147,6 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
-def silent(line: str) -> None:
-    """Tell nobody."""
-
-
 class Broker:
     """A broker with its data in a folder; port 0 is a free one, kept for the broker's later lives."""
 
@@ -179,7 +157,7 @@ class Broker:
         port: int = 0,
         listeners: Sequence[Listener] = (),
         properties: Mapping[str, str] | None = None,
-        say: Callable[[str], None] = silent,
+        say: Callable[[str], None] = lambda line: None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.folder = folder.absolute()
@@ -191,7 +169,8 @@ class Broker:
         self._controller_port = 0
         self._ports = {PLAIN: port, **{listener.name: 0 for listener in listeners}}
         self._guard: subprocess.Popen[bytes] | None = None
-        self._pid = 0
+        self.pid = 0
+        """The process of the broker that runs or ran last."""
         self._began = 0
         """Where the log of this life begins."""
 
@@ -208,11 +187,6 @@ class Broker:
     def runs(self) -> bool:
         """Whether its process is there."""
         return self._guard is not None and self._guard.poll() is None
-
-    @property
-    def pid(self) -> int:
-        """The process of the broker that runs or ran last."""
-        return self._pid
 
     def start(self) -> None:
         """Start it and wait until it answers; EnvironmentProblem with the reason when it does not."""
@@ -231,45 +205,37 @@ class Broker:
         """Let it end in order."""
         if self._guard is None:
             return
-        _close(self._guard)
+        for pipe in (self._guard.stdin, self._guard.stdout):
+            if pipe is not None:
+                pipe.close()
         self._guard.wait()
         self._guard = None
 
     def kill(self) -> None:
         """End it as `kill -9` does; the data stays, and so does the port for the next start."""
         if self.runs:
-            os.kill(self._pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
         self.stop()
-
-    def restart(self) -> None:
-        """Stop it if it runs, and start it on the same port and data."""
-        self.stop()
-        self.start()
 
     def refuse_end(self) -> None:
         """EnvironmentProblem with the reason when it has ended by itself."""
         if not self.runs:
-            problem = BROKER_ENDED.at(reason=reason_of(_text_from(self.log, self._began)), log=str(self.log))
-            raise EnvironmentProblem(problem)
+            raise EnvironmentProblem(BROKER_ENDED.at(reason=reason_of(self._said()), log=str(self.log)))
 
     def __enter__(self) -> Broker:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def _java(self) -> tuple[str, str]:
         """The Java to run and the broker's own class path, fetched if need be."""
-        java = find_java(self._environ).executable
-        store = jar_store(self._environ)
+        java, store = find_java(self._environ).executable, jar_store(self._environ)
         lacking = sum(1 for artifact in BROKER if store.find(artifact) is None)
         if lacking:
             self._say(f"Fetching the broker's jars ({lacking} of {len(BROKER)}) into {store.cache} …")
-        jars = store.take_all(BROKER)
-        return str(java), os.pathsep.join(str(jar.path) for jar in jars)
+        return str(java), os.pathsep.join(str(jar.path) for jar in store.take_all(BROKER))
 
     def _claim_ports(self) -> None:
         """Find every port while the others are held, so that no two are the same."""
@@ -318,19 +284,25 @@ class Broker:
         if not told:
             # It has ended: Java, or the log, could not be opened, of which the system has said why.
             self._guard.wait()
-            raise self._not_started(_text_from(self.log, self._began))
-        self._pid = int(told)
+            raise self._not_started(self._said())
+        self.pid = int(told)
 
     def _wait_for_answer(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         try:
             while not knows_itself(HOST, self._ports[PLAIN]):
                 if not self.runs or time.monotonic() > deadline:
-                    raise self._not_started(_text_from(self.log, self._began))
+                    raise self._not_started(self._said())
                 time.sleep(_LOOK_SECONDS)
         except BaseException:
             self.kill()
             raise
+
+    def _said(self) -> str:
+        """The log of this life."""
+        with self.log.open("rb") as log:
+            log.seek(self._began)
+            return log.read().decode("utf-8", errors="replace")
 
     def _not_started(self, text: str) -> EnvironmentProblem:
         problem = BROKER_NOT_STARTED.at(reason=reason_of(text), log=str(self.log))
@@ -344,12 +316,6 @@ def reason_of(log: str) -> str:
     return (told or lines or ["it said nothing"])[-1].rstrip(".")
 
 
-def _text_from(file: Path, began: int) -> str:
-    with file.open("rb") as log:
-        log.seek(began)
-        return log.read().decode("utf-8", errors="replace")
-
-
 def _free_port(wanted: int, held: ExitStack) -> int:
     """The wanted port if nobody has it, and any free one for 0; nobody else gets it as long as it is held."""
     probe = held.enter_context(socket.socket())
@@ -359,9 +325,3 @@ def _free_port(wanted: int, held: ExitStack) -> int:
     except OSError as error:
         raise EnvironmentProblem(PORT_TAKEN.at(port=wanted, host=HOST)) from error
     return int(probe.getsockname()[1])
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()

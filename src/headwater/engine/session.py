@@ -25,7 +25,7 @@ from headwater.errors import EnvironmentProblem, PipelineError, Problem
 from headwater.errors.catalogue.environment import JAR_NOT_KNOWN
 from headwater.errors.catalogue.running import JARS_TOO_LATE, SETTING_NEEDS_NEW_PROCESS
 from headwater.jars import Artifact, JarStore, Taken, artifacts
-from headwater.jars.cache import REPOSITORY, ivy_fetch, ivy_fetch_many
+from headwater.jars.cache import REPOSITORY, ivy_fetch
 from headwater.loaders.whole import setting_problem
 from headwater.run_directory import RunDirectory
 from headwater.spark.java import find_java
@@ -82,18 +82,12 @@ def artifacts_of(need: str) -> tuple[Artifact, ...]:
 def jar_store(environ: Mapping[str, str] = os.environ) -> JarStore:
     """The store of this machine, which fetches with the Ivy that Spark brings."""
 
-    def ivy() -> tuple[Path, Path, str]:
-        # Looked for only when something is fetched: mostly the jar is in the cache.
-        (jar,) = Path(pyspark.__path__[0], "jars").glob("ivy-*.jar")
-        return find_java(environ).executable, jar, environ.get(REPOSITORY, "")
+    def fetch(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
+        # Ivy is looked for only when something is fetched: mostly the jar is in the cache.
+        (ivy,) = Path(pyspark.__path__[0], "jars").glob("ivy-*.jar")
+        return ivy_fetch(find_java(environ).executable, ivy, environ.get(REPOSITORY, ""))(wanted, folder)
 
-    def fetch(group: str, name: str, version: str, folder: Path) -> str:
-        return ivy_fetch(*ivy())(group, name, version, folder)
-
-    def fetch_many(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
-        return ivy_fetch_many(*ivy())(wanted, folder)
-
-    return JarStore.of(environ, fetch, fetch_many)
+    return JarStore.of(environ, fetch)
 
 
 def add_to(spark: SparkSession, jars: tuple[str, ...]) -> tuple[str, ...]:

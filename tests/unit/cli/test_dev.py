@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.cli.dev_views import feed_of, next_command, refuse_contradictions, text_of, topics_of
-from headwater.dev.producing import BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
+from headwater.dev.topics import BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageProblem
 from headwater.events import Said
 

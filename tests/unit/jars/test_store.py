@@ -25,12 +25,13 @@ ARTIFACT = Artifact("org.example", "birds_2.13", (release("2.0", NEW), release("
 def repository(contents: dict[str, bytes], asked: list[str] | None = None) -> Fetch:
     """A repository that has these versions."""
 
-    def fetch(group: str, name: str, version: str, folder: Path) -> str:
-        if asked is not None:
-            asked.append(version)
-        if version not in contents:
-            return "not found"
-        (folder / f"{name}-{version}.jar").write_bytes(contents[version])
+    def fetch(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
+        for _, name, version in wanted:
+            if asked is not None:
+                asked.append(version)
+            if version not in contents:
+                return "not found"
+            (folder / f"{name}-{version}.jar").write_bytes(contents[version])
         return ""
 
     return fetch
@@ -112,31 +113,30 @@ def test_a_need_is_looked_up_by_the_line_of_spark() -> None:
 
 def test_many_jars_are_fetched_together_and_the_rest_one_by_one(tmp_path: Path) -> None:
     birds, fish = ARTIFACT, Artifact("org.example", "fish", (release("1.0", OLD),))
-    alone: list[str] = []
-    together: list[list[str]] = []
+    asked: list[list[str]] = []
 
-    def fetch_many(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
-        together.append([":".join(each) for each in wanted])
-        (folder / "fish-1.0.jar").write_bytes(OLD)
-        return "birds_2.13 not found"
+    def fetch(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
+        asked.append([":".join(each) for each in wanted])
+        for _, name, version in wanted:
+            if version == "1.0":
+                (folder / f"{name}-1.0.jar").write_bytes(OLD)
+        return "birds_2.13:2.0 not found"
 
-    store = JarStore(tmp_path / "cache", fetch=repository({"1.0": OLD}, alone), fetch_many=fetch_many)
+    store = JarStore(tmp_path / "cache", fetch=fetch)
     taken = [each.coordinates for each in store.take_all((birds, fish))]
     assert taken == ["org.example:birds_2.13:1.0", "org.example:fish:1.0"]
-    assert together == [["org.example:birds_2.13:2.0", "org.example:fish:1.0"]]
-    assert alone == ["2.0", "1.0"]
+    assert asked == [
+        ["org.example:birds_2.13:2.0", "org.example:fish:1.0"],
+        ["org.example:birds_2.13:2.0"],
+        ["org.example:birds_2.13:1.0"],
+    ]
     assert [each.origin for each in store.take_all((birds, fish))] == ["cache", "cache"]
-    assert len(together) == 1
+    assert len(asked) == 3
 
 
 def test_a_jar_that_came_with_others_is_held_against_its_checksum(tmp_path: Path) -> None:
     fish = Artifact("org.example", "fish", (release("1.0", OLD),))
-
-    def fetch_many(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
-        (folder / "fish-1.0.jar").write_bytes(NEW)
-        return ""
-
-    store = JarStore(tmp_path / "cache", fetch_many=fetch_many)
+    store = JarStore(tmp_path / "cache", fetch=repository({"1.0": NEW, "2.0": NEW}))
     with pytest.raises(EnvironmentProblem) as error:
         store.take_all((fish, ARTIFACT))
     assert error.value.problems[0].code == "HW-JAR-SENT"

@@ -1,4 +1,4 @@
-"""Sending the lines of a file as messages, at a rate of choice."""
+"""Topics of a broker, and the lines of a file as messages for them, at a rate of choice."""
 
 from __future__ import annotations
 
@@ -118,8 +118,7 @@ def produce(feed: Feed, servers: str, look: Callable[[], None], done: Callable[[
 
     `done` hears how many the broker took, also when the sending is broken off.
     """
-    sender = _Sender(servers, feed.topic)
-    began = time.monotonic()
+    sender, began = _Sender(servers, feed.topic), time.monotonic()
     try:
         for number, line in enumerate(_lines(feed)):
             if feed.per_second:
@@ -128,7 +127,7 @@ def produce(feed: Feed, servers: str, look: Callable[[], None], done: Callable[[
             if number % 1000 == 0:
                 look()
     finally:
-        sender.flush()
+        sender.producer.flush()
         done(sender.taken)
     sender.refuse_failure()
 
@@ -148,8 +147,8 @@ def key_of(line: bytes, field: str | None) -> bytes | None:
 def _lines(feed: Feed) -> Iterator[bytes]:
     """The lines that hold something, without their ends; again and again where that is wished."""
     while True:
+        empty = True
         with _opened(feed.file) as file:
-            empty = True
             for line in file:
                 if line.strip():
                     empty = False
@@ -159,10 +158,8 @@ def _lines(feed: Feed) -> Iterator[bytes]:
 
 
 def _opened(file: str) -> BinaryIO:
-    if file == STDIN:
-        return sys.stdin.buffer
     try:
-        return open(file, "rb")
+        return sys.stdin.buffer if file == STDIN else open(file, "rb")
     except OSError as error:
         raise UsageProblem(PRODUCE_FILE.at(None, file=file, reason=error.strerror or str(error))) from error
 
@@ -175,7 +172,7 @@ class _Sender:
         self._servers, self._topic = servers, topic
         self._failure: Any = None
         self.taken = 0
-        self._producer = self._kafka.Producer(
+        self.producer = self._kafka.Producer(
             {
                 "bootstrap.servers": servers,
                 "enable.idempotence": True,
@@ -188,22 +185,19 @@ class _Sender:
     def send(self, value: bytes, key: bytes | None) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, value=value, key=key, on_delivery=self._delivered)
+                self.producer.produce(self._topic, value=value, key=key, on_delivery=self._delivered)
                 break
             except BufferError:
-                self._producer.poll(_POLL_SECONDS)
+                self.producer.poll(_POLL_SECONDS)
             except self._kafka.KafkaException as error:
                 raise self._refused(error) from error
-        self._producer.poll(0)
+        self.producer.poll(0)
         self.refuse_failure()
 
     def wait_until(self, moment: float, look: Callable[[], None]) -> None:
         while (left := moment - time.monotonic()) > 0:
             look()
-            self._producer.poll(min(left, _POLL_SECONDS))
-
-    def flush(self) -> None:
-        self._producer.flush()
+            self.producer.poll(min(left, _POLL_SECONDS))
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headwater.dev.producing import kafka_client, key_of
+from headwater.dev.topics import kafka_client, key_of
 from headwater.errors import EnvironmentProblem
 
 
