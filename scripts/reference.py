@@ -21,7 +21,7 @@ from headwater.api.project import TEMPLATES, WORD_COUNT
 from headwater.cli.main import app
 from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.errors import Entry, HeadwaterError
-from headwater.errors.catalogue import AREAS, ENTRIES
+from headwater.errors.catalogue import AREAS
 from headwater.loaders.json_schema import VARIABLE, keys_of
 from headwater.loaders.keys import PipelineKeys, TableKeys
 from headwater.spec import FunctionRef, Mode, Schema, Watermark
@@ -334,7 +334,12 @@ def areas() -> dict[str, tuple[str, set[Entry]]]:
         )
         for area, module in AREAS.items()
     }
-    of_rules = {entry for rule in rules_built_in().values() for entry in rule.entries} - set(ENTRIES.values())
+    for connector in all_connectors().values():
+        if connector.built_in and connector.errors:
+            words = f"What can go wrong with a source or a sink of the connector `{connector.name}`."
+            made[connector.name.capitalize()] = (words, set(connector.errors.values()))
+    elsewhere = {entry for _, entries in made.values() for entry in entries}
+    of_rules = {entry for rule in rules_built_in().values() for entry in rule.entries} - elsewhere
     return {**made, "Checks": ("What `headwater check` says; see [rules](rules.md).", of_rules)}
 
 

@@ -18,8 +18,8 @@ from headwater.engine.session import open_session
 from headwater.engine.shared_paths import batch_paths, unshared
 from headwater.engine.translate import code_problem, failure_problem
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
-from headwater.errors.catalogue.kafka import BATCH_NEEDS_APPEND
 from headwater.errors.catalogue.running import (
+    BATCH_NEEDS_APPEND,
     BATCH_NEEDS_INTO,
     INTO_DECLARED_PLACE,
     INTO_NOT_EMPTY,

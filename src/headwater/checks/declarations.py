@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline_rule
 from headwater.connectors import sink_side, source_side
-from headwater.errors import Entry
-from headwater.errors.catalogue.connectors import (
+from headwater.connectors.files.errors import (
     FILES_CSV_COLUMN,
     FILES_NO_COLUMNS,
     FILES_PARTITION_COLUMN,
     FILES_TEXT_COLUMN,
 )
-from headwater.errors.catalogue.kafka import (
+from headwater.connectors.kafka.errors import (
     KAFKA_AVRO_FIELD,
     KAFKA_AVRO_NAME,
     KAFKA_COLUMN_TYPE,
@@ -22,6 +21,7 @@ from headwater.errors.catalogue.kafka import (
     KAFKA_NO_VALUE,
     KAFKA_UNKNOWN_COLUMN,
 )
+from headwater.errors import Entry
 from headwater.errors.catalogue.running import (
     SINK_MODE,
     WATERMARK_COLUMN,

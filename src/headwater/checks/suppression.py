@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from headwater.checks.rules import Finding, Query, Severity, all_rules, use_mode
+from headwater.connectors import all_connectors
 from headwater.errors import Problem
 from headwater.errors.catalogue import ENTRIES
 from headwater.errors.catalogue.pipelines import ACCEPT_REFUSED, ACCEPT_UNKNOWN, ACCEPT_UNMATCHED
@@ -130,8 +131,9 @@ def _codes_of_rules() -> frozenset[str]:
 
 @cache
 def _codes() -> frozenset[str]:
-    """Every code there is: what rules of other packages say is not in the catalogue."""
-    return _codes_of_rules() | {entry.code for entry in ENTRIES.values()}
+    """Every code there is: those of rules and connectors are not in the catalogue."""
+    of_connectors = (entry for each in all_connectors().values() for entry in each.errors.values())
+    return _codes_of_rules() | {entry.code for entry in (*ENTRIES.values(), *of_connectors)}
 
 
 # All that is said of one query, and what Spark refuses where no rule knows why.

@@ -11,8 +11,7 @@ from pydantic import Field, field_validator
 from headwater.connectors.connector import Connector, Source
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
-from headwater.errors import PipelineError
-from headwater.errors.catalogue.connectors import CATALOG_NO_TABLE
+from headwater.errors import Entry, PipelineError, name_entries
 from headwater.spec import SourceOptions
 from headwater.values import nearest
 
@@ -22,6 +21,12 @@ if TYPE_CHECKING:
 _PART = r"(?:`(?:[^`]|``)+`|[^`.\s]+)"
 _NAME = re.compile(rf"{_PART}(?:\.{_PART})*")
 _QUALIFIED = re.compile(rf"{_PART}(?:\.{_PART})+")
+
+CATALOG_NO_TABLE = Entry(
+    "The source `{name}` reads the table {table}, which no catalog of this Spark has.",
+    "{hint} Tables of another process are there only through a catalog that outlives it: "
+    "set one under `spark:`, see the guide on catalog tables.",
+)
 
 
 class CatalogSource(SourceOptions):
@@ -97,4 +102,6 @@ def _hint(spark: SparkSession, table: str) -> str:
     return f"Did you mean {database}.{meant}?" if meant else f"{database} has no table like it."
 
 
-CONNECTOR = Connector("catalog", "A table of a Spark catalog.", source=CatalogReader())
+CONNECTOR = Connector(
+    "catalog", "A table of a Spark catalog.", source=CatalogReader(), errors=name_entries(globals())
+)

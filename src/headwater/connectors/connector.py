@@ -11,12 +11,12 @@ more of it than the session that it is given imports that in a module of its own
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from headwater.connectors.contract import Admission, Context, Reader, SourceTask, StaticRows, Task
-from headwater.errors import Problem
+from headwater.errors import Entry, Problem
 from headwater.spec import (
     CleanUp,
     Delivery,
@@ -360,6 +360,8 @@ class Connector:
     sink: Sink[Any] | None = None
     spark_formats: tuple[str, ...] = ()
     """Spark's own names of what it reads or writes, by which it judges plain PySpark programs."""
+    errors: Mapping[str, Entry] = field(default_factory=dict)
+    """What can go wrong with it, by the constant of each entry."""
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from headwater.errors.problems import (
     QueryFailed,
     UnknownQuery,
     UsageProblem,
+    name_entries,
     shown_file,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "QueryFailed",
     "UnknownQuery",
     "UsageProblem",
+    "name_entries",
     "shown_file",
 ]

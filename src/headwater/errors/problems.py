@@ -28,8 +28,7 @@ class Entry:
 
     `sentence` and `remedy` are `str.format` templates over the parameters of the problem.
     `retry` says whether the same thing may succeed when it is simply tried again.
-    A constant of the catalogue gives its own name as the code: `SQL_SYNTAX` is HW-SQL-SYNTAX. An entry
-    elsewhere, such as that of a connector from another package, names its `code`.
+    The code is the name of the constant, see `name_entries`; an entry that is no constant names its `code`.
     """
 
     sentence: str
@@ -37,14 +36,17 @@ class Entry:
     retry: bool = field(default=False, kw_only=True)
     code: str = field(default="", kw_only=True)
 
-    def named(self, constant: str) -> Entry:
-        """Take the code from the name of the constant."""
-        object.__setattr__(self, "code", self.code or f"HW-{constant.replace('_', '-')}")
-        return self
-
     def at(self, place: Place | None = None, /, **params: object) -> Problem:
         """Fill the entry in for one place."""
         return Problem(self, params, place)
+
+
+def name_entries(constants: Mapping[str, object]) -> dict[str, Entry]:
+    """The entries among a module's constants, whose names become the codes: `SQL_SYNTAX` is HW-SQL-SYNTAX."""
+    entries = {name: value for name, value in constants.items() if isinstance(value, Entry)}
+    for name, entry in entries.items():
+        object.__setattr__(entry, "code", entry.code or f"HW-{name.replace('_', '-')}")
+    return entries
 
 
 @dataclass(frozen=True)

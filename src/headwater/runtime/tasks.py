@@ -13,8 +13,7 @@ from headwater.connectors.connector import CleansUp, HasUpkeep, OpensInput, Watc
 from headwater.connectors.contract import Admission, Ended, Moment, Reader, SourceTask, Task
 from headwater.engine.prepare import Prepared, streamed_paths
 from headwater.errors import HeadwaterError, Problem
-from headwater.errors.catalogue.files import BEHIND
-from headwater.errors.catalogue.running import UPKEEP_FAILED
+from headwater.errors.catalogue.running import BEHIND, UPKEEP_FAILED
 from headwater.events import EpochCommitted, Event, QueryWaits
 from headwater.events.kinds import Idle, idle_inputs
 from headwater.plan import QueryFacts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.api.running import _wait
+from headwater.connectors.files.errors import FILES_NEVER_TAKEN
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.files import FILES_NEVER_TAKEN
 from headwater.events import QueryEnded, QueryIdle, QueryStatus, Said
 from headwater.runtime import RunOptions
 from headwater.runtime.signals import Signals

@@ -14,10 +14,10 @@ from threading import Lock
 from headwater.checkpoint import SINK_LOG, LocalStore
 from headwater.checkpoint.store import Note
 from headwater.connectors.contract import Moment, Reason
+from headwater.connectors.files.errors import FILES_NEVER_TAKEN, FILES_NOT_LOOKED_AT
 from headwater.connectors.files.folders import is_hidden
 from headwater.connectors.files.validity import address_of
 from headwater.errors import CheckpointError, Problem
-from headwater.errors.catalogue.files import FILES_NEVER_TAKEN, FILES_NOT_LOOKED_AT
 from headwater.run_directory import may_be_admitted
 from headwater.spec.paths import local_matches, matches_name, plain_path
 

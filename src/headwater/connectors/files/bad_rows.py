@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headwater.connectors.files.errors import FILES_BAD_ROWS
 from headwater.connectors.files.options import FilesSource
 from headwater.errors import Problem
-from headwater.errors.catalogue.files import FILES_BAD_ROWS
 from headwater.spec import SourceSpec
 from headwater.spec.paths import is_uri
 from headwater.values import BadRows

@@ -11,8 +11,8 @@ from re import Pattern
 
 from headwater.checkpoint import Checkpoint, LocalStore, SourceFile
 from headwater.connectors.contract import Moment, Reader
+from headwater.connectors.files.errors import CLEAN_UP_CHANGED, CLEAN_UP_FAILED
 from headwater.errors import CheckpointError, Problem
-from headwater.errors.catalogue.files import CLEAN_UP_CHANGED, CLEAN_UP_FAILED
 from headwater.errors.catalogue.running import NOT_A_FILE_LOG
 from headwater.spec import CleanUp
 from headwater.spec.paths import glob_spelt_once, local_path, matcher, read_matcher, split_fixed

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from headwater.checkpoint import LocalStore
 from headwater.checkpoint.store import Note
+from headwater.connectors.files.errors import COMPACTION_FAILED
 from headwater.connectors.files.sink_folder import KEPT
 from headwater.errors import CheckpointError, Problem
-from headwater.errors.catalogue.files import COMPACTION_FAILED
 from headwater.spark.private import byte_streams, packed, unpacked
 from headwater.spark.session import see_added_jars
 from headwater.spec.paths import as_glob

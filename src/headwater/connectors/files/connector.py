@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 from headwater.connectors.connector import Connector, Failure, Sink, Source
 from headwater.connectors.contract import Admission, Context, Reader, SourceTask, StaticRows, Task
 from headwater.connectors.files import bad_rows as rows_that_fail
-from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
-from headwater.connectors.files.options import CHOOSING, JUDGING_KEYS, FilesSink, FilesSource
-from headwater.errors import Problem
-from headwater.errors.catalogue.connectors import (
+from headwater.connectors.files.errors import (
+    ENTRIES,
     FILES_CSV_COLUMN,
+    FILES_FOLDER,
+    FILES_FOLDER_VALUE,
+    FILES_NAME,
     FILES_NO_COLUMNS,
     FILES_PARTITION_COLUMN,
     FILES_TEXT_COLUMN,
 )
-from headwater.errors.catalogue.files import FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME
+from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
+from headwater.connectors.files.options import CHOOSING, JUDGING_KEYS, FilesSink, FilesSource
+from headwater.errors import Problem
 from headwater.spec import CleanUp, Delivery, Schema, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import is_uri
 from headwater.values import BadRows, Refresh
@@ -245,4 +248,5 @@ CONNECTOR = Connector(
     source=FilesReader(),
     sink=FilesWriter(),
     spark_formats=("avro", "csv", "json", "orc", "parquet", "text", "xml", "com.databricks.spark.csv"),
+    errors=ENTRIES,
 )

@@ -21,13 +21,13 @@ from headwater.checkpoint.editors import change_files, uncommitted
 from headwater.checkpoint.edits import edit_errors
 from headwater.connectors.contract import Context, Moment, Reader
 from headwater.connectors.files.admission import rejected_files
-from headwater.connectors.files.validity import REJECTED, address_of
-from headwater.errors import CheckpointError, Problem
-from headwater.errors.catalogue.files import (
+from headwater.connectors.files.errors import (
     FILES_NOT_LOOKED_AT,
     FILES_PLANNED_REJECTED,
     FILES_PLANNED_STAND_IN,
 )
+from headwater.connectors.files.validity import REJECTED, address_of
+from headwater.errors import CheckpointError, Problem
 from headwater.spec.paths import escaped, local_path
 
 _CONDITION = re.compile(r"\[FAILED_READ_FILE\.(\w+)\]\s*(.*)")

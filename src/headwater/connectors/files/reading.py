@@ -17,6 +17,15 @@ from pyspark.sql.types import StructType
 from headwater.checkpoint import SINK_LOG
 from headwater.checkpoint.store import Note
 from headwater.connectors.contract import Context
+from headwater.connectors.files.errors import (
+    FILES_KEY_NOT_NAMED,
+    FILES_KEY_TYPE,
+    FILES_KEYS_DIFFER,
+    FILES_LOG_UNREAD,
+    FILES_NOT_INFERRED,
+    FILES_PATH_IS_GLOB,
+    FILES_STORED_SCHEMA,
+)
 from headwater.connectors.files.folders import (
     FILE_OF_ROW,
     PATH,
@@ -35,14 +44,6 @@ from headwater.connectors.files.options import FilesSink, FilesSource
 from headwater.connectors.files.validity import NOT_TEXT, has_text, undecoded
 from headwater.connectors.options import plain
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.connectors import FILES_NOT_INFERRED, FILES_STORED_SCHEMA
-from headwater.errors.catalogue.files import (
-    FILES_KEY_NOT_NAMED,
-    FILES_KEY_TYPE,
-    FILES_KEYS_DIFFER,
-    FILES_LOG_UNREAD,
-    FILES_PATH_IS_GLOB,
-)
 from headwater.errors.catalogue.running import BAD_ROW
 from headwater.spark.private import file_system
 from headwater.spec import Column

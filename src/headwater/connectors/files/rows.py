@@ -16,6 +16,7 @@ from headwater.connectors.contract import METADATA, Context, Reader, StaticRows,
 from headwater.connectors.files.admission import Admission, Admissions, Finished, Record, place_of
 from headwater.connectors.files.bad_rows import BINARY, admits, has_texts, required
 from headwater.connectors.files.clean_up import FinishedFiles
+from headwater.connectors.files.errors import FILES_ADMITTED
 from headwater.connectors.files.folders import FILE_FIELDS, PATH, Folders, encoded, is_left_to_spark
 from headwater.connectors.files.opening import Opened, PlannedFiles
 from headwater.connectors.files.options import FilesSource
@@ -49,7 +50,6 @@ from headwater.connectors.files.validity import (
 )
 from headwater.connectors.options import plain
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.files import FILES_ADMITTED
 from headwater.spec import CleanUp
 from headwater.spec.paths import as_glob, fixed_folder, in_project, is_pattern
 from headwater.values import BadRows, Refresh

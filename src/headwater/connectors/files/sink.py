@@ -29,12 +29,12 @@ from headwater.connectors.files.compaction import (
     Rewritten,
     small_files,
 )
+from headwater.connectors.files.errors import MANIFEST_NOT_WRITTEN
 from headwater.connectors.files.options import FilesSink
 from headwater.connectors.files.reading import NO_GLOB, format_options
 from headwater.connectors.files.sink_folder import Manifest, name_in, newest, removable
 from headwater.connectors.options import plain
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.files import MANIFEST_NOT_WRITTEN
 from headwater.spark.private import file_system
 
 # What follows a committed batch of a files sink: the manifest, and the exchange of small files.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, Reader, SourceTask
 from headwater.connectors.decoding.options import JUDGING_KEYS, registry_failure
+from headwater.connectors.kafka.errors import ENTRIES
 from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
 from headwater.connectors.kafka.message import problems_of
 from headwater.connectors.kafka.sink_options import KafkaSink
@@ -157,4 +158,5 @@ CONNECTOR = Connector(
     source=KafkaReader(),
     sink=KafkaWriter(),
     spark_formats=("kafka",),
+    errors=ENTRIES,
 )

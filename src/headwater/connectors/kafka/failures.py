@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from headwater.errors import Entry
-from headwater.errors.catalogue.kafka import (
+from headwater.connectors.kafka.errors import (
     KAFKA_DATA_LOSS,
     KAFKA_NO_ANSWER,
     KAFKA_NO_SUCH_TOPIC,
@@ -15,6 +14,7 @@ from headwater.errors.catalogue.kafka import (
     KAFKA_TOPIC_GONE,
     KAFKA_WENT_BACK,
 )
+from headwater.errors import Entry
 
 # What Kafka's producer says when messages were not taken, in our words.
 

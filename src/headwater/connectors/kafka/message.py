@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from headwater.connectors.kafka.sink_options import ENCODINGS, KafkaSink, as_avro_name, is_avro_name, misfits
-from headwater.connectors.options import TIMES
-from headwater.errors import Problem
-from headwater.errors.catalogue.kafka import (
+from headwater.connectors.kafka.errors import (
     KAFKA_AVRO_FIELD,
     KAFKA_AVRO_NAME,
     KAFKA_COLUMN_TYPE,
@@ -20,6 +17,9 @@ from headwater.errors.catalogue.kafka import (
     KAFKA_NO_VALUE,
     KAFKA_UNKNOWN_COLUMN,
 )
+from headwater.connectors.kafka.sink_options import ENCODINGS, KafkaSink, as_avro_name, is_avro_name, misfits
+from headwater.connectors.options import TIMES
+from headwater.errors import Problem
 from headwater.spec import SinkSpec
 from headwater.spec.schema import backticked
 from headwater.values import Continuous, RealTime, nearest

@@ -14,11 +14,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.contract import Context
 from headwater.connectors.foreach.connector import computed_once
+from headwater.connectors.kafka.errors import KAFKA_AVRO_FIELD
 from headwater.connectors.kafka.message import PARTS, Message, row_hash, with_marks
 from headwater.connectors.kafka.sink_options import KafkaSink, producer_settings
 from headwater.connectors.options import hidden, plain, revealed
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.kafka import KAFKA_AVRO_FIELD
 from headwater.spec.schema import backticked
 
 QUERY_ID = "sql.streaming.queryId"

@@ -19,6 +19,7 @@ from headwater.checkpoint.edits import edit_errors
 from headwater.checkpoint.store import Note, NoteError
 from headwater.connectors.contract import Context, Ended, Moment, Reader
 from headwater.connectors.decoding.decode import judged
+from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.cluster import (
     SECONDS,
     Broker,
@@ -33,7 +34,6 @@ from headwater.connectors.kafka.source_options import KafkaSource
 from headwater.connectors.kafka.start import broker_problem, settle
 from headwater.connectors.options import hidden, plain, revealed
 from headwater.errors import CheckpointError, HeadwaterError, PipelineError, Problem
-from headwater.errors.catalogue import kafka
 
 # Looks after the topics of a Kafka source: what was deleted unread, and topics that were made again.
 #
@@ -82,7 +82,7 @@ class Known:
             noted = Note.at(self.file, _TopicIds).read()
         except NoteError as error:
             params = {"file": str(self.file), "sink": self.query, "says": error.reason}
-            raise CheckpointError(kafka.KAFKA_IDS_UNREADABLE.at(None, **params)) from error
+            raise CheckpointError(errors.KAFKA_IDS_UNREADABLE.at(None, **params)) from error
         # Without a record nothing is known of the topics, as before the first start.
         return noted.sources if noted else {}
 
@@ -246,7 +246,7 @@ class TopicWatch:
             if most is not None and count > most:
                 yield (
                     query.name,
-                    kafka.KAFKA_OUTGROWN.at(
+                    errors.KAFKA_OUTGROWN.at(
                         None, sink=query.name, name=self._context.name, partitions=count, most=most
                     ),
                 )
@@ -256,9 +256,9 @@ class TopicWatch:
         query.known.write({**_ids(topics), **query.known_of_held()})
 
     def _stopped(self, query: _Query, topic: str) -> tuple[str, Problem]:
-        entry = kafka.KAFKA_NEW_TOPIC
+        entry = errors.KAFKA_NEW_TOPIC
         if self._options.on_new_topic == "earliest":
-            entry = kafka.KAFKA_NEW_TOPIC_STOPPED
+            entry = errors.KAFKA_NEW_TOPIC_STOPPED
         place = self._context.at("topic")
         return query.name, entry.at(place, topic=topic, sink=query.name, name=self._context.name)
 
@@ -278,12 +278,12 @@ class TopicWatch:
                 edit = change_source(store, number, from_start)
                 if edit is not None:
                     edit.apply(store, LocalStore(backup))
-        return kafka.KAFKA_READ_ANEW.at(None, topic=topic.name, sink=query.name, backup=str(backup))
+        return errors.KAFKA_READ_ANEW.at(None, topic=topic.name, sink=query.name, backup=str(backup))
 
     def _topics_gone(self, query: _Query, topics: Mapping[str, Topic]) -> Iterator[Problem]:
         for (topic, partition), offset in sorted(query.positions().items()):
             if topic not in topics and (query.name, topic) not in self._gone:
-                yield kafka.KAFKA_TOPIC_LOST.at(
+                yield errors.KAFKA_TOPIC_LOST.at(
                     None, topic=topic, sink=query.name, partition=partition, offset=offset
                 )
         self._gone |= {(query.name, topic) for topic, _ in query.positions() if topic not in topics}
@@ -317,7 +317,7 @@ class TopicWatch:
         first = max(first, query.told.get(partition, 0))
         if left > first:
             query.told[partition] = left
-            yield kafka.KAFKA_ROWS_LOST.at(
+            yield errors.KAFKA_ROWS_LOST.at(
                 None,
                 sink=query.name,
                 topic=partition[0],

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from headwater.checkpoint.store import Note, NoteError
 from headwater.connectors.contract import Context
+from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.cluster import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
 from headwater.connectors.kafka.source_options import (
     At,
@@ -23,7 +24,6 @@ from headwater.connectors.kafka.source_options import (
     spark_offset,
 )
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue import kafka
 from headwater.values import BadRows, nearest
 
 # Where `latest` was at a first start, or `earliest`, kept until every query of the source has begun.
@@ -52,7 +52,7 @@ def noted_start(context: Context, start: str) -> dict[Partition, int]:
         noted = Note.at(file, _Start).read()
     except NoteError as error:
         params = {"file": str(file), "name": context.name, "says": error.reason}
-        raise PipelineError(kafka.KAFKA_START_UNREADABLE.at(context.at("start"), **params)) from error
+        raise PipelineError(errors.KAFKA_START_UNREADABLE.at(context.at("start"), **params)) from error
     offsets = noted.offsets if noted and noted.start == start else {}
     return {(topic, part): offset for topic, found in offsets.items() for part, offset in found.items()}
 
@@ -131,18 +131,18 @@ def broker_problem(
     """What the cluster has against a source that waited so long for it, at the user's line."""
     params = {"name": context.name, "servers": options.servers, "says": error.says}
     if error.kind == "PatternSyntaxException":
-        return kafka.KAFKA_PATTERN.at(context.at("pattern"), name=context.name, says=error.says)
+        return errors.KAFKA_PATTERN.at(context.at("pattern"), name=context.name, says=error.says)
     if "PBES2" in error.says:
-        return kafka.KAFKA_KEY_FORM.at(context.at("tls"), name=context.name)
+        return errors.KAFKA_KEY_FORM.at(context.at("tls"), name=context.name)
     if error.kind in _LOGIN:
-        return kafka.KAFKA_LOGIN.at(context.at("sasl" if options.sasl else "servers"), **params)
+        return errors.KAFKA_LOGIN.at(context.at("sasl" if options.sasl else "servers"), **params)
     if error.kind.endswith(_RIGHTS):
-        return kafka.KAFKA_REFUSED.at(context.at("topic"), **params)
+        return errors.KAFKA_REFUSED.at(context.at("topic"), **params)
     if error.kind in _SETTINGS:
-        return kafka.KAFKA_SETTINGS.at(context.at("servers"), name=context.name, says=error.says)
+        return errors.KAFKA_SETTINGS.at(context.at("servers"), name=context.name, says=error.says)
     if error.kind in _NO_ANSWER:
-        return kafka.KAFKA_UNREACHABLE.at(context.at("servers"), seconds=seconds, **params)
-    return kafka.KAFKA_TROUBLE.at(context.at("servers"), kind=error.kind, **params)
+        return errors.KAFKA_UNREACHABLE.at(context.at("servers"), seconds=seconds, **params)
+    return errors.KAFKA_TROUBLE.at(context.at("servers"), kind=error.kind, **params)
 
 
 def _topics(broker: Broker, options: KafkaSource, context: Context) -> dict[str, Topic]:
@@ -152,7 +152,7 @@ def _topics(broker: Broker, options: KafkaSource, context: Context) -> dict[str,
         known = broker.names()
         key = "partitions" if options.partitions else "topic"
         raise PipelineError.of(
-            kafka.KAFKA_UNKNOWN_TOPIC.at(
+            errors.KAFKA_UNKNOWN_TOPIC.at(
                 context.at(key),
                 servers=options.servers,
                 topic=each,
@@ -164,7 +164,7 @@ def _topics(broker: Broker, options: KafkaSource, context: Context) -> dict[str,
     if not found:
         hint = "It has to match the whole name, and at each start there has to be one such topic."
         raise PipelineError(
-            kafka.KAFKA_NO_TOPIC_FITS.at(
+            errors.KAFKA_NO_TOPIC_FITS.at(
                 context.at("pattern"),
                 servers=options.servers,
                 pattern=options.pattern,
@@ -193,14 +193,14 @@ def _unknown(options: KafkaSource, context: Context, topics: Mapping[str, Topic]
             if topic not in topics or (
                 options.partitions and named is not None and named not in options.partitions[topic]
             ):
-                yield kafka.KAFKA_NOT_READ.at(context.at(key), name=context.name, topic=topic, key=key)
+                yield errors.KAFKA_NOT_READ.at(context.at(key), name=context.name, topic=topic, key=key)
             elif named is not None:
                 yield from _no_partition(key, topics[topic], named, context)
 
 
 def _no_partition(key: str, topic: Topic, number: int, context: Context) -> Iterator[Problem]:
     if number >= topic.partitions:
-        yield kafka.KAFKA_UNKNOWN_PARTITION.at(
+        yield errors.KAFKA_UNKNOWN_PARTITION.at(
             context.at(key),
             name=context.name,
             partition=number,
@@ -278,7 +278,7 @@ def _refuse_beyond(
     first = broker.offsets(dict.fromkeys(wanted, "earliest"))
     behind = broker.offsets(dict.fromkeys(wanted, "latest"))
     problems = [
-        kafka.KAFKA_OFFSET_BEYOND.at(
+        errors.KAFKA_OFFSET_BEYOND.at(
             context.at(key),
             name=context.name,
             key=key,
@@ -316,7 +316,7 @@ def _refuse_none_after(
     if place.none_after == "latest":
         return
     problems = [
-        kafka.KAFKA_NOTHING_AFTER.at(
+        errors.KAFKA_NOTHING_AFTER.at(
             context.at(key),
             name=context.name,
             time=_shown(int(wanted[each]), zone),
@@ -342,12 +342,12 @@ def _refuse_nothing(
     start, end = found["start"], found["end"]
     starts = start.values() if isinstance(start, dict) else [start]
     if "latest" in starts:
-        raise PipelineError(kafka.KAFKA_BATCH_LATEST.at(context.at("start"), name=context.name))
+        raise PipelineError(errors.KAFKA_BATCH_LATEST.at(context.at("start"), name=context.name))
     for (topic, partition), begins in start.items() if isinstance(start, dict) else ():
         ends = end[topic, partition] if isinstance(end, dict) else end
         if isinstance(begins, int) and isinstance(ends, int) and begins > ends:
             raise PipelineError(
-                kafka.KAFKA_BATCH_TURNED.at(
+                errors.KAFKA_BATCH_TURNED.at(
                     context.at("end"),
                     name=context.name,
                     start=begins,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headwater.connectors.connector import ALL_MODES, Connector, Sink, Source
 from headwater.connectors.contract import Context
+from headwater.connectors.python.errors import ENTRIES
 from headwater.connectors.python.options import PythonSink, PythonSource
 from headwater.errors import Problem
 from headwater.spec import ClassRef, Delivery, Schema
@@ -71,4 +72,5 @@ CONNECTOR = Connector(
     "A class of yours, written for Spark's Python Data Source API.",
     source=PythonReader(),
     sink=PythonWriter(),
+    errors=ENTRIES,
 )

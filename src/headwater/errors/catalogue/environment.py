@@ -18,7 +18,6 @@ JAVA_UNREADABLE = Entry(
     "The Java of {origin} ({path}) does not say which version it is.",
     "Run `{path} -version` to see why, or set JAVA_HOME to a Java 17 or 21.",
 )
-
 JVM_NOT_STARTED = Entry(
     "Spark's Java process ended before it was ready: {reason}.",
     "Read {log}, correct the setting that it names and run again; `headwater doctor` examines the machine.",
@@ -31,7 +30,6 @@ SUBMIT_ARGS_UNREADABLE = Entry(
     "The environment variable PYSPARK_SUBMIT_ARGS is `{text}` and can't be read: {reason}.",
     "Correct its quotes or unset it.",
 )
-
 PYTHON_TOO_OLD = Entry(
     "This is Python {version}; Headwater needs {oldest} or newer.",
     "Make a virtual environment with a newer Python and install Headwater there.",

@@ -2,18 +2,9 @@
 
 from headwater.errors.problems import Entry
 
-UNKNOWN_KEY = Entry(
-    "There is no key `{key}` in {where}.",
-    "{hint}",
-)
-MISSING_KEY = Entry(
-    "The key `{key}` is missing in {where}.",
-    "Add it: {example}.",
-)
-WRONG_VALUE = Entry(
-    "{what} is not right: {says}.",
-    "{hint}",
-)
+UNKNOWN_KEY = Entry("There is no key `{key}` in {where}.", "{hint}")
+MISSING_KEY = Entry("The key `{key}` is missing in {where}.", "Add it: {example}.")
+WRONG_VALUE = Entry("{what} is not right: {says}.", "{hint}")
 BAD_NAME = Entry(
     "`{name}` can't be the name of {where}.",
     "Use the letters a to z, digits and `_`, not beginning with a digit, such as `{suggestion}`.",
@@ -22,14 +13,8 @@ NAME_TAKEN = Entry(
     "The name `{name}` is declared twice: {first} and {second}.",
     "Rename one of them: sources and tables share one name space, and upper and lower case are the same.",
 )
-UNKNOWN_TABLE = Entry(
-    "`{name}`, which {where} reads, is no source and no table of this pipeline.",
-    "{hint}",
-)
-CYCLE = Entry(
-    "These tables read each other in a circle: {cycle}.",
-    "Take one of the references out.",
-)
+UNKNOWN_TABLE = Entry("`{name}`, which {where} reads, is no source and no table of this pipeline.", "{hint}")
+CYCLE = Entry("These tables read each other in a circle: {cycle}.", "Take one of the references out.")
 SAME_PLACE = Entry(
     "The sink `{second}` writes to {place}, which is the place of the sink `{first}`, or meets it.",
     "Give each sink a place of its own, beside the other; else readers of one see the rows of both.",
@@ -55,10 +40,7 @@ FUNCTION_FORM = Entry(
     "The function `{name}` must have exactly one of `python` and `class`, and has {has}.",
     'Write `{name}: {{python: "file.py:function"}}` or `{name}: {{class: com.example.Function}}`.',
 )
-NO_SUCH_JAR = Entry(
-    "There is no jar {path}.",
-    "{hint}",
-)
+NO_SUCH_JAR = Entry("There is no jar {path}.", "{hint}")
 ONLY_WITH_DISTINCT = Entry(
     "The table `{name}` has `{key}`, which only a table with `distinct` has.",
     "Take it out, or write `{name}: {{reads: a_table, distinct: [id]}}`.",
@@ -72,58 +54,32 @@ NO_PIPELINE = Entry(
     'Make one at the top level of the file: `p = headwater.Pipeline("name")`; of a plain PySpark program '
     "`headwater check {file}` tells what can be said.",
 )
-SEVERAL_PIPELINES = Entry(
-    "{file} declares several pipelines: {names}.",
-    "Name one: `{file}:{first}`.",
-)
-NOT_A_PIPELINE = Entry(
-    "{file} is not a pipeline file.",
-    "Give a .yml, .yaml or .py file.",
-)
+SEVERAL_PIPELINES = Entry("{file} declares several pipelines: {names}.", "Name one: `{file}:{first}`.")
+NOT_A_PIPELINE = Entry("{file} is not a pipeline file.", "Give a .yml, .yaml or .py file.")
 STATIC_NOT_BATCH = Entry(
     "The source `{name}` can't be static: `{connector}` has no end and no batch form.",
     "Leave `static: true` out, or read files.",
 )
-NO_SUCH_PATH = Entry(
-    "The source `{name}` reads {path}, which is not there.",
-    "{hint}",
-)
+NO_SUCH_PATH = Entry("The source `{name}` reads {path}, which is not there.", "{hint}")
 SQL_NOT_A_QUERY = Entry(
     "The SQL of the table `{name}` is no query ({kind}).",
     "A table is a SELECT; statements that change something have no place in a pipeline.",
 )
 SPARK_SETTING_NAME = Entry(
-    "`{key}` is no setting of Spark: their names begin with `spark.`, and others are ignored.",
-    "{hint}",
+    "`{key}` is no setting of Spark: their names begin with `spark.`, and others are ignored.", "{hint}"
 )
-SPARK_SETTING_FIXED = Entry(
-    "`{key}` is set by Headwater.",
-    "{hint}",
-)
+SPARK_SETTING_FIXED = Entry("`{key}` is set by Headwater.", "{hint}")
 REMOTE_FOLDER = Entry(
-    "The run folder {folder} is not on a local file system.",
-    "Name a local folder under `folder:`.",
+    "The run folder {folder} is not on a local file system.", "Name a local folder under `folder:`."
 )
 
 
 # What can be wrong with a file as such: reading it, its YAML, its `${…}`.
 
-FILE_NOT_THERE = Entry(
-    "There is no file {file}.",
-    "{hint}",
-)
-FILE_IS_FOLDER = Entry(
-    "{file} is a folder, not a file.",
-    "{hint}",
-)
-FILE_UNREADABLE = Entry(
-    "{file} can't be read: {reason}.",
-    "Check who may read it: `ls -l {file}`.",
-)
-NOT_UTF8 = Entry(
-    "This line is not UTF-8 text.",
-    "Save {file} as UTF-8 in your editor.",
-)
+FILE_NOT_THERE = Entry("There is no file {file}.", "{hint}")
+FILE_IS_FOLDER = Entry("{file} is a folder, not a file.", "{hint}")
+FILE_UNREADABLE = Entry("{file} can't be read: {reason}.", "Check who may read it: `ls -l {file}`.")
+NOT_UTF8 = Entry("This line is not UTF-8 text.", "Save {file} as UTF-8 in your editor.")
 YAML_TOO_LARGE = Entry(
     "{file} holds more than {limit}, the most that is read.",
     "Check that it is the right file, its brackets and what `*aliases` repeat; move long SQL or code into "
@@ -169,26 +125,19 @@ YAML_QUOTE_SUBSTITUTION = Entry(
     "Between brackets `{found}` must be quoted, because YAML reads its `{{` as a new mapping.",
     "Write `{suggestion}`.",
 )
-YAML_QUOTE_START = Entry(
-    "A value that begins with {character} must be quoted.",
-    "Write `{suggestion}`.",
-)
+YAML_QUOTE_START = Entry("A value that begins with {character} must be quoted.", "Write `{suggestion}`.")
 YAML_KEY_NOT_TEXT = Entry(
     "A key must be text, and here stands {kind}.",
     "Quote the key; if `{{`, `[` or `*` is meant as text, quote the whole value.",
 )
 YAML_DUPLICATE_KEY = Entry(
-    "The key `{key}` stands twice: on line {first} and on line {second}.",
-    "Rename or delete one of the two.",
+    "The key `{key}` stands twice: on line {first} and on line {second}.", "Rename or delete one of the two."
 )
 YAML_UNSUPPORTED = Entry(
     "{what} are not supported: `{found}`.",
     "Take it out, and write merged keys out; quote it if it is meant as text.",
 )
-YAML_UNCLOSED = Entry(
-    "The {opened} opened here is not closed.",
-    "Add the closing {closing}.",
-)
+YAML_UNCLOSED = Entry("The {opened} opened here is not closed.", "Add the closing {closing}.")
 YAML_COMMA = Entry(
     "A comma or the closing {closing} is missing before this place.",
     "Add it; quote values that hold brackets, quotes or `#`.",
@@ -210,10 +159,7 @@ VARIABLE_MALFORMED = Entry(
     "`{found}` is no substitution.",
     "Write `${{NAME}}`, `${{NAME:-default}}` or `${{secret:NAME}}`; write `$${{` for a literal `${{`.",
 )
-VARIABLE_IN_KEY = Entry(
-    "The key `{key}` holds `${{`, and only values are substituted.",
-    "Write the key out.",
-)
+VARIABLE_IN_KEY = Entry("The key `{key}` holds `${{`, and only values are substituted.", "Write the key out.")
 SECRET_MISSING = Entry(
     "The secret {name} is neither in the environment nor in a file named by {name}_FILE.",
     "Set it before the run: `export {name}=…` or `export {name}_FILE=/path/to/file`.",
@@ -266,8 +212,7 @@ EXPECTATION_UNMET = Entry(
 # What is wrong with a finding that is accepted.
 
 ACCEPT_UNKNOWN = Entry(
-    "No check ever finds `{code}`, which {where} accepts.",
-    "{hint} The page of rules lists the codes.",
+    "No check ever finds `{code}`, which {where} accepts.", "{hint} The page of rules lists the codes."
 )
 ACCEPT_REFUSED = Entry(
     "{where} accepts `{code}`, which can't be accepted: {says}.",
@@ -285,70 +230,56 @@ CODE_FILE_MISSING = Entry(
     "There is no Python file {file}.",
     "Correct the name or create the file; Python files in that folder, nearest name first: {known}.",
 )
-
 CODE_FILE_UNREADABLE = Entry(
     "The Python file {file} can't be read: {reason}.",
     "Check with `ls -la {file}` that it is a file and that this user may read it.",
 )
-
 CODE_OUTSIDE_PROJECT = Entry(
     "The Python file {file} lies outside the pipeline's folder {root}.",
     "Move it beside the pipeline file or below: only modules in that folder are sent to the executors.",
 )
-
 CODE_FILE_NAME = Entry(
     "{file} can't be loaded as a module because of its name.",
     "Rename it: a module's file ends in .py, and neither it nor its folders have another dot in their names.",
 )
-
 CODE_ENCODING = Entry(
     "This line is not in the file's encoding: {reason}.",
     "Save the file as UTF-8, or name its encoding in the first line, such as `# -*- coding: latin-1 -*-`.",
 )
-
 CODE_SYNTAX = Entry(
     "Python can't read this line: {reason}.", "Correct it; `python -m py_compile {file}` shows the same."
 )
-
 CODE_FAILED = Entry(
     "This line failed while its module was loaded: {exception}.",
     "Correct it, then run `headwater check` again; `--verbose` shows the whole traceback.",
 )
-
 CODE_NEEDS_SPARK = Entry(
     "This line needs a running Spark, and none runs yet while the file of a pipeline is loaded.",
     'Name types as objects, `@udf(DoubleType())` and not `@udf("double")`; move the rest into a function.',
 )
-
 CODE_NOT_INSTALLED = Entry(
     "This line imports {module}, which is neither installed nor a module beside the pipeline file.",
     "Install the package in this environment, or correct the name.",
 )
-
 CODE_DYNAMIC_IMPORT = Entry(
     "This line loads {module} by its name as text, so it can't be seen that the executors need it.",
     "Use an `import` statement for {module}; it may stand inside a function.",
 )
-
 FUNCTION_MISSING = Entry(
     "{file} has no function {function}.", "Correct the name; what the file has, nearest name first: {known}."
 )
-
 FUNCTION_NOT_DEFINED_HERE = Entry(
     "{function} is no plain `def` in {file}, so the tables it reads can't be told from its parameters.",
     "Name the file and function whose `def` it is, or write a `def {function}(…)` here that calls it.",
 )
-
 FUNCTION_PARAMETER_KINDS = Entry(
     "The function {function} takes {parameter}, but every parameter has to be passed by its name.",
     "Write its parameters out as plain names, without `*`, `**` or `/`.",
 )
-
 FUNCTION_ARGUMENTS = Entry(
     "`{function}({takes})` is called with {count} arguments ({passed}), which it can't take.",
     "Write it as `def {short}({passed}):`.",
 )
-
 FUNCTION_NOT_CALLABLE = Entry(
     "{function} in {file} is a value of type {type}, not a function.",
     "Name a function or a class of this file.",
@@ -379,23 +310,18 @@ FUNCTION_BUILT_IN = Entry(
 PYTHON_CLASS_MISSING = Entry(
     "{file} has no class {name}.", "Correct the name; the classes of the file, nearest name first: {known}."
 )
-
 NOT_A_CLASS = Entry("{name} in {file} is {kind}, not a class.", "Name a class of this file.")
-
 CLASS_METHOD_MISSING = Entry(
     "The class {name} has no method {method}.", "Write `def {method}({takes}):` in it."
 )
-
 CLASS_NEEDS_ARGUMENTS = Entry(
     "Objects of the class {name} are made without arguments, but its `__init__` needs `{needs}`.",
     "Give every parameter of `__init__` a default, or read the value from the environment there.",
 )
-
 CLASS_NOT_MADE = Entry(
     "`{name}()` failed: {error}.",
     "Correct it; what needs the executor, such as a connection, belongs into `open`.",
 )
-
 NOT_SERIALIZABLE = Entry(
     "`{name}` can't be sent to the executors: {part} can't be pickled ({type}).", "{hint}"
 )

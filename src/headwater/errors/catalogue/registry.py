@@ -1,10 +1,10 @@
-"""Reads the areas of the catalogue once and gives each entry the name of its constant as its code."""
+"""Reads the areas of the catalogue once, so that every entry has its code before anything else can use it."""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
 from headwater.errors import catalogue
-from headwater.errors.problems import Entry
+from headwater.errors.problems import name_entries
 
 AREAS = {
     area.name: import_module(f"{catalogue.__name__}.{area.name}")
@@ -12,10 +12,5 @@ AREAS = {
     if f"{catalogue.__name__}.{area.name}" != __name__
 }
 """The modules by name."""
-ENTRIES = {
-    name: value.named(name)
-    for module in AREAS.values()
-    for name, value in vars(module).items()
-    if isinstance(value, Entry)
-}
+ENTRIES = {name: entry for module in AREAS.values() for name, entry in name_entries(vars(module)).items()}
 """Every entry by its constant."""

@@ -73,6 +73,10 @@ BATCH_NEEDS_INTO = Entry(
     "The sink `{sink}` keeps what the stream wrote to {place}; a batch run must not write there.",
     "Name another folder: `headwater run --batch --into results/`.",
 )
+BATCH_NEEDS_APPEND = Entry(
+    "A batch run would add its rows to {place}, where the stream of the sink `{sink}` writes, too.",
+    "If that is what you want: `headwater run --batch --append`.",
+)
 INTO_STREAM_FOLDER = Entry(
     "{place} belongs to a streaming sink (it has _spark_metadata): Spark readers would not see the rows.",
     "Name another folder with `--into`.",
@@ -149,6 +153,10 @@ NOT_STOPPED_IN_TIME = Entry(
     "The running batch of `{sink}` did not end within {limit}; it was interrupted.",
     "It is repeated at the next start; `--stop-timeout` gives it longer.",
 )
+BEHIND = Entry(
+    "The query `{sink}` is behind: {waiting} files wait in {path}, and the last batch took {taken} of them.",
+    "If they don't become fewer, raise `{limit}` of the source.",
+)
 FACTS_UNREADABLE = Entry(
     "{file} can't be read ({says}).",
     "It was written by another version of Headwater or cut short; put it back from a backup, or move it "
@@ -176,82 +184,67 @@ CHECKPOINT_UNREADABLE = Entry(
     "The checkpoint file {file} can't be read: {reason}.",
     "Check with `ls -la {file!r}` that it exists and that this user may read it.",
 )
-
 METADATA_DAMAGED = Entry(
     "The checkpoint's {file} does not hold the query's id: {reason}.",
     'Restore it from a backup; if the id is known from a log, write one line into it: {{"id":"<the id>"}}.',
 )
-
 OFFSETS_DAMAGED = Entry(
     "The offset file {file} of batch {batch} is damaged: {reason}.",
     "If the checkpoint has no commits/{batch}, delete it with `rm -f {file!r} {checksum!r}` and the batch is "
     "planned again; otherwise restore the checkpoint from a backup.",
 )
-
 COMMIT_DAMAGED = Entry(
     "The commit file {file} of batch {batch} is damaged: {reason}.",
     "Delete it with `rm -f {file!r} {checksum!r}`; the batch is then run again with the same offsets.",
 )
-
 FILE_LOG_DAMAGED = Entry(
     "The log file {file} that lists the files of batch {batch} is damaged: {reason}.",
     "Restore it from a backup; Spark can't start this query without it.",
 )
-
 NOT_A_FILE_LOG = Entry(
     "{file} does not list files: it belongs to another kind of source.",
     "Read the positions of that source from the checkpoint's offsets instead.",
 )
-
 LOG_VERSION = Entry(
     "The checkpoint file {file} has version {version}; this Headwater reads up to v{newest}.",
     "A newer Spark wrote it: take a Headwater that supports that Spark, `pip install --upgrade headwater`.",
 )
-
 CHECKPOINT_HELD = Entry(
     "The checkpoint {checkpoint} is in use by run {run} (process {pid} of {user} on {host}) since {since}.",
     "Wait for its end, or stop it: Ctrl-C or `kill {pid}`. Another `folder:` begins from the start again.",
 )
-
 CHECKPOINT_HELD_BY_THIS_PROCESS = Entry(
     "The checkpoint {checkpoint} is already in use by run {run} of this process ({pid}) since {since}.",
     "Stop that run first, or give this pipeline another `folder:`.",
 )
-
 CHECKPOINT_HELD_ELSEWHERE = Entry(
     "The checkpoint {checkpoint} is in use by run {run} (process {pid} of {user} on {host}) since {since}; "
     "its last sign of life was at {seen}.",
     "Stop that run on {host} with `kill {pid}`, or, if it is gone, start again after {free_at}.",
     retry=True,
 )
-
 CHECKPOINT_BUSY = Entry(
     "Another run has been starting on the checkpoint {checkpoint} for more than {seconds} seconds.",
     "Try again; if it stays, `fuser {guard!r}` names the process that holds the file.",
     retry=True,
 )
-
 LOCK_TAKEN = Entry(
     "The checkpoint {checkpoint} now belongs to run {run} (process {pid} of {user} on {host}) since {since}.",
     "This run was silent for too long and has to end; to start it again, stop the other first: `kill {pid}`.",
 )
-
 LOCK_REMOVED = Entry(
     "The lock {file} of this run was removed or overwritten, so another run may use the checkpoint.",
     "Start the run again, and leave that file in place while it runs.",
 )
-
 LOCK_VERSION = Entry(
     "The lock {file} has version {version}; this Headwater knows version {known}.",
     "Use the Headwater that wrote it; if no run is alive on this checkpoint, `rm {file!r}`.",
 )
-
 LOCK_UNUSABLE = Entry(
     "The lock {file} can't be read or written: {reason}.",
     "Check that the disk has space and that this user may write there: `df {folder!r}; ls -ld {folder!r}`.",
     retry=True,
 )
-
 JVM_REMAINS = Entry(
     "The run {run} has died, but its Spark process {pid} is still alive and may still write the checkpoint "
     "{checkpoint}.",

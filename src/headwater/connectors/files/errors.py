@@ -1,6 +1,8 @@
-"""Rows and files that a files source can't read: what can't be asked of it."""
+"""What can go wrong with files, as a source and as a sink."""
 
-from headwater.errors.problems import Entry
+from headwater.errors import Entry, name_entries
+
+# Rows and files that a source can't read: what can't be asked of it.
 
 FILES_BAD_ROWS = Entry("The source `{name}` can't have `{key}`: {why}.", "{advice}.")
 FILES_ADMITTED = Entry(
@@ -96,7 +98,31 @@ CLEAN_UP_FAILED = Entry(
     "A finished file of the source `{name}` can't be {done}: {says} ({file}).",
     "Mend what it names; the run goes on, and after each batch it is tried again.",
 )
-BEHIND = Entry(
-    "The query `{sink}` is behind: {waiting} files wait in {path}, and the last batch took {taken} of them.",
-    "If they don't become fewer, raise `{limit}` of the source.",
+
+# What can be wrong with the columns of its rows.
+
+FILES_NOT_INFERRED = Entry(
+    "The schema of source `{name}` can't be inferred: no readable file is there yet ({paths}).",
+    "Put a first file there, or write `schema:` instead of `infer_schema: true`.",
 )
+FILES_PARTITION_COLUMN = Entry(
+    "The sink `{name}` is partitioned by `{column}`, which its rows do not have.", "Its columns are: {known}."
+)
+FILES_NO_COLUMNS = Entry(
+    "All columns of the sink `{name}` are partition columns, so its files would be empty.",
+    "Leave at least one column out of `partition_by`.",
+)
+FILES_TEXT_COLUMN = Entry(
+    "Text files hold one column of text, and the sink `{name}` gets: {columns}.",
+    "Make one column of them, for instance `SELECT to_json(struct(*)) AS value`, or choose another format.",
+)
+FILES_CSV_COLUMN = Entry(
+    "A csv file can't hold the column `{column}` ({type}) of the sink `{name}`.",
+    "Turn it into text, for instance `to_json({column}) AS {column}`, or choose another format.",
+)
+FILES_STORED_SCHEMA = Entry(
+    "The schema that was inferred at the first start can't be read from {file}.",
+    "Write the columns under `schema:` instead of `infer_schema: true`, or restore the file.",
+)
+
+ENTRIES = name_entries(globals())

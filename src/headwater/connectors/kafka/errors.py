@@ -1,6 +1,6 @@
 """What can go wrong between a Kafka cluster and a source that reads it."""
 
-from headwater.errors.problems import Entry
+from headwater.errors import Entry, name_entries
 
 KAFKA_UNREACHABLE = Entry(
     "No Kafka broker at {servers} answered the source `{name}` in {seconds} seconds ({says}).",
@@ -158,10 +158,6 @@ KAFKA_DEDUP_TRIGGER = Entry(
     "`dedup_header` counts the rows of a batch, and the sink `{name}` has none with `trigger: {trigger}`.",
     "Leave `dedup_header` out, or use a trigger with batches, such as `every 1 second`.",
 )
-BATCH_NEEDS_APPEND = Entry(
-    "A batch run would add its rows to {place}, where the stream of the sink `{sink}` writes, too.",
-    "If that is what you want: `headwater run --batch --append`.",
-)
 KAFKA_NOT_TAKEN = Entry(
     "Kafka did not take the messages of the query `{sink}`: {says}.",
     "See whether the brokers run, then start again: the batch is written again as a whole. To wait longer "
@@ -183,3 +179,5 @@ KAFKA_NULL_TOPIC = Entry(
     "A row of the query `{sink}` names no topic: {says}.",
     "Leave such rows out, or give them a topic: `coalesce(topic, 'others') AS topic`.",
 )
+
+ENTRIES = name_entries(globals())
