@@ -29,7 +29,7 @@ from headwater.values.secrets import MASK, masked
 
 
 @dataclass(frozen=True)
-class HeldRows:
+class SinkContents:
     """The rows of earlier runs: their schema, the newest batch, and what is wrong with them."""
 
     schema: Mapping[str, str] = field(default_factory=dict)
@@ -38,19 +38,19 @@ class HeldRows:
     unreadable: str = ""
 
 
-def held_by(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> HeldRows:
+def contents_of(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> SinkContents:
     """Ask the sink's connector; what can't be read is told, since it stops readers and not this query."""
     side = sink_side(sink.connector)
     if not isinstance(side, KnowsContents):
-        return HeldRows()
+        return SinkContents()
     batch, outside = None, ""
     try:
         batch = side.stored_batch(spark, sink.options)
         outside = side.stored_elsewhere(sink.options) or ""
         schema = side.stored_schema(spark, sink.options, frame.schema)
     except SPARK_ERRORS as error:
-        return HeldRows({}, batch, outside, sentence_of(error))
-    return HeldRows(columns_of(schema) if schema else {}, batch, outside)
+        return SinkContents({}, batch, outside, sentence_of(error))
+    return SinkContents(columns_of(schema) if schema else {}, batch, outside)
 
 
 def steps_in(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> Steps:
@@ -83,7 +83,7 @@ def facts_of(
     """What Spark will do for one sink; `known` keeps what a table's plan says for others that read it."""
     frame = prepared.frames[sink.name]
     steps = _steps(prepared, spec, sink, owners, {} if known is None else known)
-    side, held = sink_side(sink.connector), held_by(prepared.session.spark, sink, frame)
+    side, contents = sink_side(sink.connector), contents_of(prepared.session.spark, sink, frame)
     return QueryFacts(
         sink=sink.name,
         connector=sink.connector,
@@ -105,7 +105,7 @@ def facts_of(
         sink_real_time=side.real_time,
         refusal=prepared.refusals.get(sink.name),
         trigger_refusal=_refused_by_trigger(prepared, sink),
-        **_held(held),
+        **_contents(contents),
         settings={setting.key: setting.value for setting in settings if setting.key in FROZEN},
         passed_over={setting.key: setting.passed_over for setting in settings if setting.passed_over},
         spark_version=prepared.session.spark.version,
@@ -171,9 +171,9 @@ def _streams(prepared: Prepared, spec: PipelineSpec) -> dict[str, DataFrame]:
     return {name: frames[name] for name in named} | {fed_again(name): rows for name, rows in fed.items()}
 
 
-def _held(held: HeldRows) -> dict[str, Any]:
+def _contents(contents: SinkContents) -> dict[str, Any]:
     """What the sink's place holds, under the names of the facts."""
-    return {f"held_{each.name}": getattr(held, each.name) for each in fields(held)}
+    return {f"held_{each.name}": getattr(contents, each.name) for each in fields(contents)}
 
 
 def _refused_by_trigger(prepared: Prepared, sink: SinkSpec) -> Refusal | None:

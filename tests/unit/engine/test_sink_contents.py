@@ -12,7 +12,7 @@ from pyspark.sql.types import IntegerType, StructType
 from headwater.checks import Reached
 from headwater.engine import facts as module
 from headwater.engine import outcome as asking
-from headwater.engine.facts import HeldRows, held_by
+from headwater.engine.facts import SinkContents, contents_of
 from headwater.engine.outcome import check_outcome, kept_settings
 from headwater.plan import Graph, QueryFacts
 from tests.unit.specs import spec_of
@@ -34,12 +34,12 @@ FACTS = QueryFacts(
 )
 
 
-def held(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> HeldRows:
+def contents(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> SinkContents:
     monkeypatch.setattr(module, "sink_side", lambda connector: SimpleNamespace(**answers))
     (sink,) = spec_of(PIPELINE).sinks
     frame: Any = SimpleNamespace(schema=None)
     spark: Any = None
-    return held_by(spark, sink, frame)
+    return contents_of(spark, sink, frame)
 
 
 def unreadable(*_: object) -> StructType:
@@ -49,28 +49,28 @@ def unreadable(*_: object) -> StructType:
 
 
 def test_a_connector_that_knows_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert held(monkeypatch) == HeldRows()
+    assert contents(monkeypatch) == SinkContents()
 
 
 def test_what_a_connector_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = StructType().add("id", IntegerType())
-    answers = held(
+    answers = contents(
         monkeypatch,
         stored_batch=lambda *_: 3,
         stored_elsewhere=lambda *_: None,
         stored_schema=lambda *_: schema,
     )
-    assert answers == HeldRows({"id": "int"}, 3)
+    assert answers == SinkContents({"id": "int"}, 3)
 
 
 def test_a_file_that_can_not_be_read_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = held(
+    answers = contents(
         monkeypatch,
         stored_batch=lambda *_: 3,
         stored_elsewhere=lambda *_: None,
         stored_schema=unreadable,
     )
-    assert answers == HeldRows({}, 3, "", "Encountered error while reading file part-0")
+    assert answers == SinkContents({}, 3, "", "Encountered error while reading file part-0")
 
 
 def test_frozen_settings_are_those_of_the_facts_else_of_the_checkpoint() -> None:
