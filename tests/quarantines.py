@@ -9,22 +9,22 @@ from typing import Any
 import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
-from headwater.quarantine import Quarantine, SetAside
+from headwater.quarantine import Quarantine, QuarantinedRow
 from headwater.quarantine.rows import SCHEMA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def row(offset: int, value: bytes | None = b"x", reason: str = "malformed", **more: Any) -> SetAside:
+def row(offset: int, value: bytes | None = b"x", reason: str = "malformed", **more: Any) -> QuarantinedRow:
     fields: dict[str, Any] = {
         "source": "orders", "reason": reason, "detail": None, "set_aside_at": AT, "file": None, "topic": "t",
         "partition": 0, "offset": offset, "timestamp": AT, "timestamp_type": 0, "headers": (("h", b"1"),),
         "key": None, "value": value,
     }  # fmt: skip
-    return SetAside(**{**fields, **more})
+    return QuarantinedRow(**{**fields, **more})
 
 
-def commit(quarantine: Quarantine, batch: int, rows: list[SetAside]) -> None:
+def commit(quarantine: Quarantine, batch: int, rows: list[QuarantinedRow]) -> None:
     """What a batch of the quarantine's query leaves."""
     folder = quarantine.directory.path / "rows"
     (folder / "_spark_metadata").mkdir(parents=True, exist_ok=True)

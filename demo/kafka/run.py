@@ -27,7 +27,7 @@ from headwater.dev import Broker
 from headwater.dev.topics import create_topic
 from headwater.errors import HeadwaterError
 from headwater.events import Event, QueryProgress
-from headwater.quarantine import SetAside
+from headwater.quarantine import QuarantinedRow
 from headwater.runtime import RunOptions
 
 HERE = Path(__file__).resolve().parent
@@ -88,7 +88,7 @@ def found_revenue(folder: Path) -> Revenue:
     )
 
 
-def show_all(revenue: Revenue, result: RunResult, aside: dict[str, tuple[SetAside, ...]]) -> None:
+def show_all(revenue: Revenue, result: RunResult, aside: dict[str, tuple[QuarantinedRow, ...]]) -> None:
     """The revenue table, the counts, and the first rows of each quarantine."""
     say(f"\n{'campaign':<12}{'clicks':>8}{'revenue':>12}")
     for campaign, clicks, money in totals(revenue):
@@ -104,7 +104,11 @@ def show_all(revenue: Revenue, result: RunResult, aside: dict[str, tuple[SetAsid
 
 
 def differences(
-    today: Day, places: Places, result: RunResult, revenue: Revenue, aside: dict[str, tuple[SetAside, ...]]
+    today: Day,
+    places: Places,
+    result: RunResult,
+    revenue: Revenue,
+    aside: dict[str, tuple[QuarantinedRow, ...]],
 ) -> list[str]:
     """Where the pipeline's figures are not those of the generator."""
     wrong = []

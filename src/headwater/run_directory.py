@@ -6,7 +6,7 @@
       checkpoints/<sink>.lock
       checkpoints.lock       which run uses the directory
       backups/<sink>/        checkpoints from before Headwater changed them
-      quarantine/<name>/     rows that a source or table has set aside
+      quarantine/<name>/     rows that a source or table has quarantined
       facts/<sink>.json      what the query was at its last start
       kafka/<sink>.json      the ids of the topics whose offsets the checkpoint holds
       kafka/starts/<source>.json    what `latest` was, until every query of the source has begun
@@ -45,7 +45,7 @@ _LOGS, _SPARK_LOG, _FAILURES_LOG = "logs", "spark.log", "failures.log"
 
 @dataclass(frozen=True)
 class QuarantineDirectory:
-    """Where the rows of one source or table are that were set aside."""
+    """Where the rows of one source or table are that were quarantined."""
 
     name: str
     path: Path

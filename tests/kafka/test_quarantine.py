@@ -65,8 +65,8 @@ def test_bad_rows_are_set_aside_and_flow_again_after_a_fix(
     assert result.queries["quarantine.orders"]["rows_out"] == 3
     expected = Counter(json.dumps(row, sort_keys=True) for row in good)
     assert rows_in(spark, tmp_path / "out/all", "id int, cost double") == expected
-    set_aside = show(file, "orders")
-    assert Counter((row.reason, row.partition, row.offset, row.value) for row in set_aside) == Counter(
+    quarantined = show(file, "orders")
+    assert Counter((row.reason, row.partition, row.offset, row.value) for row in quarantined) == Counter(
         [
             ("wrong type", 0, 10, b'{"id": 20, "cost": 20.5}'),
             ("malformed", 1, 10, b"nonsense"),

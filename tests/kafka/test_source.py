@@ -220,8 +220,10 @@ def test_queries_that_start_one_after_another_begin_with_the_same_message(
     assert begun > 0
     assert run_until_idle(file).exit_code == 0
     sent = {each.offset: each.value for each in consume(broker.servers, topic) if each.offset >= begun}
-    aside = spark.read.parquet(str(tmp_path / ".headwater/quarantine/numbers/rows")).select("row.offset")
-    assert Counter(row.offset for row in aside.collect()) == Counter(
+    quarantined = spark.read.parquet(str(tmp_path / ".headwater/quarantine/numbers/rows")).select(
+        "row.offset"
+    )
+    assert Counter(row.offset for row in quarantined.collect()) == Counter(
         offset for offset, value in sent.items() if value == b"no json"
     )
     assert numbers(spark, tmp_path, "numbers") == Counter(

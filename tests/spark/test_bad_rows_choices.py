@@ -18,7 +18,7 @@ from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
 from headwater.values import BadRows
 from tests.pipelines import put, run_until_idle, write
-from tests.spark.test_bad_rows_files import aside, old
+from tests.spark.test_bad_rows_files import old, quarantined
 
 CHOICES = """
 name: choices
@@ -78,7 +78,7 @@ def test_bad_rows_are_dropped_or_kept_and_counted(spark: SparkSession, tmp_path:
     assert rows(spark, out / "lines") == Counter(LINES)
     assert rows(spark, out / "chosen") == rows(spark, out / "sifted") == Counter([(1,)])
     # The file in place of a rejected one has another name, which the filter must not hide.
-    assert aside(spark, tmp_path, "chosen") == Counter([("unreadable file", "parquet/2.data", None)])
+    assert quarantined(spark, tmp_path, "chosen") == Counter([("unreadable file", "parquet/2.data", None)])
     counts = {
         name: result.queries[name]["sources"] for name in ("dropped", "kept", "lines", "chosen", "sifted")
     }
@@ -129,7 +129,7 @@ def test_a_batch_run_counts_bad_rows(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: bool) -> JudgedFiles:
-    """A source that sets bad rows aside."""
+    """A source that quarantines bad rows."""
     source = FilesSource.model_validate(options)
     context = Context(
         "s", None, root, RunDirectory(root / ".headwater").source("s"), lambda ref: print,
@@ -216,9 +216,9 @@ def test_a_row_that_is_kept_as_columns_is_fed_again_as_it_was(
         options = {"path": [str(tmp_path / "in")], "format": format, "schema": schema, **READ[format]}
         return files(spark, tmp_path, options, batch=True)
 
-    (aside,) = source("int not null").rows(None).collect()
-    assert aside[REASON] == "missing"
-    fed = _again(spark, {aside[ROW].file: bytes(aside[ROW].value).decode()})
+    (quarantined,) = source("int not null").rows(None).collect()
+    assert quarantined[REASON] == "missing"
+    fed = _again(spark, {quarantined[ROW].file: bytes(quarantined[ROW].value).decode()})
     found = source("int").rows(lambda: fed).select("id", "name", "at", REASON).collect()
     # The row of the file is good now as well.
     (row,) = made.collect()

@@ -1,4 +1,4 @@
-"""Rows and files that a files source can't read: set aside with their place and bytes, each once."""
+"""Rows and files that a files source can't read: quarantined with their place and bytes, each once."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def old(file: Path, content: bytes) -> None:
     os.utime(file, (1_700_000_000, 1_700_000_000))
 
 
-def aside(spark: SparkSession, folder: Path, source: str) -> Counter[tuple[Any, ...]]:
+def quarantined(spark: SparkSession, folder: Path, source: str) -> Counter[tuple[Any, ...]]:
     rows = spark.read.parquet(str(folder / ".headwater" / "quarantine" / source / "rows"))
     return Counter(
         (
@@ -122,11 +122,11 @@ def test_bad_rows_and_files_of_every_format_are_set_aside_once(spark: SparkSessi
 
     reasons = ["wrong type", "malformed", "missing", "malformed", "too large", "wrong type"]
     reasons += ["malformed"] * 3
-    assert aside(spark, tmp_path, "json") == Counter(
+    assert quarantined(spark, tmp_path, "json") == Counter(
         (reason, "json/a b.json", text) for reason, text in zip(reasons, JSON[1:], strict=True)
     )
     assert "column id is int: x" in details(spark, tmp_path, "json")
-    assert aside(spark, tmp_path, "csv") == Counter(
+    assert quarantined(spark, tmp_path, "csv") == Counter(
         [
             ("wrong type", "csv/1.csv", b"x,jay"),
             ("malformed", "csv/1.csv", b"2"),
@@ -135,8 +135,8 @@ def test_bad_rows_and_files_of_every_format_are_set_aside_once(spark: SparkSessi
             ("unreadable file", "csv/2.csv", None),
         ]
     )
-    assert aside(spark, tmp_path, "text") == Counter([("too large", "text/1.txt", b"much longer")])
-    assert aside(spark, tmp_path, "xml") == Counter(
+    assert quarantined(spark, tmp_path, "text") == Counter([("too large", "text/1.txt", b"much longer")])
+    assert quarantined(spark, tmp_path, "xml") == Counter(
         [
             ("wrong type", "xml/1.xml", b"<row><id>x</id></row>"),
             ("malformed", "xml/1.xml", b"<row><id>2</row>"),
@@ -149,7 +149,7 @@ def test_bad_rows_and_files_of_every_format_are_set_aside_once(spark: SparkSessi
         ]
         if format == "parquet":
             bad.append(("missing", "parquet/missing.parquet", b'{"name":"nobody"}'))
-        assert aside(spark, tmp_path, format) == Counter(bad)
+        assert quarantined(spark, tmp_path, format) == Counter(bad)
         assert any("id" in detail for detail in details(spark, tmp_path, format))
 
 
@@ -176,13 +176,13 @@ def test_a_checkpoint_goes_on_when_bad_files_are_set_aside_and_a_mended_one_is_r
     for _ in range(2):
         run_until_idle(file)
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
-    assert aside(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2.parquet", None)])
-    # A finished file went when its quarantine had read it too; what was set aside stays.
+    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2.parquet", None)])
+    # A finished file went when its quarantine had read it too; what was quarantined stays.
     assert [each.name for each in (tmp_path / "birds").iterdir()] == ["2.parquet"]
     (tmp_path / "birds" / "2.parquet").write_bytes(made.read_bytes())
     run_until_idle(file)
     assert spark.read.parquet(str(tmp_path / "out")).count() == 3
-    assert aside(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2.parquet", None)])
+    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2.parquet", None)])
     assert [(each.rows, each.waiting, each.reasons, each.files) for each in ls(file)] == [(1, 0, {}, 1)]
 
 
@@ -253,7 +253,7 @@ def test_a_new_folder_is_read_and_one_with_another_key_is_set_aside_or_refused(
     assert Counter((row.id, str(row.day)) for row in out.collect()) == Counter(
         [(1, "2026-01-01"), (2, "2026-01-02")]
     )
-    assert aside(spark, tmp_path, "logs") == Counter(
+    assert quarantined(spark, tmp_path, "logs") == Counter(
         [
             ("wrong folder", "logs/host=a/3.json", b'{"id":3}'),
             ("wrong folder", "logs/day=soon/4.json", b'{"id":4}'),
@@ -275,7 +275,7 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     said = [event.text for event in events if isinstance(event, Said)]
     assert [text.split()[0] for text in said if text.startswith("HW-")] == ["HW-FILES-PLANNED-REJECTED"]
     assert spark.read.parquet(str(tmp_path / "out")).count() == 1
-    assert aside(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2 b.parquet", None)])
+    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2 b.parquet", None)])
     # A crash after the batch was planned and before it was committed leaves this.
     checkpoint = tmp_path / ".headwater" / "checkpoints" / "birds"
     for commit in (checkpoint / "commits").iterdir():
@@ -290,6 +290,6 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     old(tmp_path / "birds" / "1.parquet", made.read_bytes()[:99])
     assert run_until_idle(write(tmp_path, CHANGED.format(keys="bad_rows: quarantine, "))).exit_code == 0
     assert spark.read.schema("id bigint, name string").parquet(str(tmp_path / "out")).count() == 0
-    assert aside(spark, tmp_path, "birds") == Counter(
+    assert quarantined(spark, tmp_path, "birds") == Counter(
         [("unreadable file", f"birds/{name}.parquet", None) for name in ("1", "2 b")]
     )

@@ -72,7 +72,7 @@ def quarantine_of(folder: Path) -> Quarantine:
     return judged
 
 
-def set_aside(folder: Path) -> list[tuple[str, str | None, Any]]:
+def quarantined_rows(folder: Path) -> list[tuple[str, str | None, Any]]:
     rows = list(quarantine_of(folder).rows())
     assert {row.source for row in rows} == {"judged"}
     assert {row.where for row in rows} <= {""}
@@ -95,8 +95,10 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     kept = [(1, 5.0), (2, -5.0), (5, 7.0), (0, -1.0)]
     assert rows_of(spark, tmp_path / "out", schema="id int, cost double") == Counter(kept)
     assert rows_of(spark, tmp_path / "twice", schema="id int") == Counter({(id_,): 2 for id_, _ in kept})
-    aside = [("expectation", "positive, small, known", {"id": id_, "cost": None, "at": AT}) for id_ in (4, 6)]
-    assert set_aside(tmp_path) == aside
+    quarantined = [
+        ("expectation", "positive, small, known", {"id": id_, "cost": None, "at": AT}) for id_ in (4, 6)
+    ]
+    assert quarantined_rows(tmp_path) == quarantined
     total = {"positive": 4, "small": 3, "known": 2}
     assert result.queries["judged"]["expectations"] == {"judged": {"rows": 7, "failed": total}}
     # Each is said once in a run, although two queries read the table.
@@ -126,13 +128,13 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     lines = PIPELINE.replace("id > 0", "id >= 0").splitlines()
     lines = [line for line in lines if not line.startswith(("  twice:", "    expect: {"))]
     write(tmp_path, "\n".join(lines))
-    # Of another table nothing is expected any more, and its rows go on as they were set aside.
+    # Of another table nothing is expected any more, and its rows go on as they were quarantined.
     assert replay(file, "trusted").rows == 2
     again = run_until_idle(file)
     assert {name: str(query["problem"]) for name, query in again.queries.items() if query["problem"]} == {}
     now = rows_of(spark, tmp_path / "out", schema="id int, cost double, at string")
     assert now == Counter([(*row, "2026-01-31T12:00:00.123Z") for row in [*kept, (4, 4.0)]])
-    assert set_aside(tmp_path) == [*aside, aside[1]]
+    assert quarantined_rows(tmp_path) == [*quarantined, quarantined[1]]
     assert rows_of(spark, tmp_path / "trusted", schema="id int, cost double") == Counter([*FIRST, *SECOND])
     assert again.queries["trusted"]["expectations"] == {}
 

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors.contract import ROW_TYPE
-from headwater.engine.rows import expected_rows, judged_rows, rows_set_aside, with_fed_rows
+from headwater.engine.rows import expected_rows, judged_rows, quarantined_violations, with_fed_rows
 from headwater.spec import TableSpec
 from tests.unit.specs import spec_of
 
@@ -37,7 +37,7 @@ UNREADABLE = [
 
 
 def table(otherwise: str) -> TableSpec:
-    """One that sets rows aside or does something else with them, or expects nothing."""
+    """One that quarantines rows or does something else with them, or expects nothing."""
     expect = f", expect: {{known: {{check: id > 0, else: {otherwise}}}}}" if otherwise else ""
     (declared,) = spec_of(PIPELINE.replace(" EXPECT", expect)).tables
     return declared
@@ -58,8 +58,8 @@ def test_only_a_whole_row_goes_on_and_every_other_text_is_set_aside(spark: Spark
     assert Counter(map(tuple, expected_rows(rows, declared, None).collect())) == Counter(
         [(1, "app", 1), (2, "web", 5), (3, "", 0), (4, "{}", None)]
     )
-    aside = rows_set_aside(rows, declared).selectExpr("reason", "row.value").collect()
-    assert Counter((reason, bytes(value)) for reason, value in aside) == Counter(
+    quarantined = quarantined_violations(rows, declared).selectExpr("reason", "row.value").collect()
+    assert Counter((reason, bytes(value)) for reason, value in quarantined) == Counter(
         ("malformed", text) for text in UNREADABLE
     )
 

@@ -101,8 +101,8 @@ def _bad(source: SourceSpec, counts: SourceCounts | None) -> Iterator[str]:
 def _failed(table: TableSpec, counts: TableCounts | None) -> Iterator[str]:
     for each in table.expect if counts else ():
         if counts and (rows := counts.failed[each.name]):
-            aside = each.otherwise is Otherwise.QUARANTINE
-            what = "; only a stream sets rows aside, here they are dropped" if aside else ""
+            by_quarantine = each.otherwise is Otherwise.QUARANTINE
+            what = "; only a stream sets rows aside, here they are dropped" if by_quarantine else ""
             yield f"{table.name}: {rows} of {counts.rows} rows fail {each.name}{what}"
 
 

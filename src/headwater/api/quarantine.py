@@ -1,4 +1,4 @@
-"""`headwater quarantine`: what was set aside, and feeding it again."""
+"""`headwater quarantine`: what was quarantined, and feeding it again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headwater.errors.catalogue.running import (
 )
 from headwater.plan import Graph
 from headwater.plan.quarantine import takes_back
-from headwater.quarantine import Quarantine, SetAside, feed, quarantines, read_mended
+from headwater.quarantine import Quarantine, QuarantinedRow, feed, quarantines, read_mended
 from headwater.runtime.records import RunRecords, redefined, unread_of
 from headwater.spec import PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.values import Continuous, RealTime
@@ -34,7 +34,7 @@ class Held:
 
     name: str
     rows: int
-    """All that were ever set aside."""
+    """All that were ever quarantined."""
     waiting: int
     """Those that were not fed again, and can be."""
     reasons: dict[str, int]
@@ -66,7 +66,7 @@ class Replayed:
     behind: tuple[str, ...] = ()
     """Such queries."""
     redefined: bool = False
-    """By what rows are set aside has changed since one of these queries was last started."""
+    """By what rows are quarantined has changed since one of these queries was last started."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -85,7 +85,7 @@ def show(
     ids: tuple[str, ...] = (),
     everything: bool = False,
     limit: int | None = None,
-) -> tuple[SetAside, ...]:
+) -> tuple[QuarantinedRow, ...]:
     """The rows of one quarantine that wait, oldest first; with `everything` those too that were fed again."""
     quarantine = _named(load(file, reads=False), name, str(file))
     rows = quarantine.rows() if everything else quarantine.waiting()
@@ -163,7 +163,7 @@ def _named(spec: PipelineSpec, name: str, file: str) -> Quarantine:
     raise UsageProblem(NO_QUARANTINE.at(None, name=name, known=known, file=file))
 
 
-def _wanted(reason: str | None, ids: tuple[str, ...]) -> Callable[[SetAside], bool]:
+def _wanted(reason: str | None, ids: tuple[str, ...]) -> Callable[[QuarantinedRow], bool]:
     return lambda row: (reason is None or row.reason == reason) and (not ids or row.id in ids)
 
 

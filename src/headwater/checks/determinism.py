@@ -141,8 +141,8 @@ def not_replayable(situation: Situation) -> Iterator[Match]:
 def not_replayable_shared(situation: Situation) -> Iterator[Match]:
     """Each sink reads its sources by itself; where rows come only once, each would get another part."""
     for source in passing_sources(situation.spec):
-        # A table that sets rows aside is refused by a rule of its own.
-        sinks = [sink for sink in situation.graph.readers(source.name) if not sink.sets_aside]
+        # A table that quarantines rows is refused by a rule of its own.
+        sinks = [sink for sink in situation.graph.readers(source.name) if not sink.is_quarantine]
         if len(sinks) > 1:
             shown = ", ".join(f"`{sink.name}`" for sink in sinks)
             yield Match.at(source.position, name=source.name, connector=source.connector, sinks=shown)

@@ -39,7 +39,7 @@ from headwater.events import (
     SparkStarting,
     StartPhase,
 )
-from headwater.quarantine import SetAside
+from headwater.quarantine import QuarantinedRow
 from headwater.values import scrub
 
 _COLUMNS = ("status", "batch", "in", "in/s", "out", "out/s", "bad", "unmet", "late", "watermark", "time")
@@ -337,7 +337,7 @@ def show_list(held: Sequence[Held]) -> None:
             typer.echo(f"  {each.files} unreadable file: not fed, a mended file is read by itself")
 
 
-def show_rows(rows: Sequence[SetAside], limit: int) -> None:
+def show_rows(rows: Sequence[QuarantinedRow], limit: int) -> None:
     """Three lines for each row."""
     if not rows:
         typer.echo("No such row waits.")
@@ -374,7 +374,7 @@ def show_replayed(result: Replayed, file: str) -> None:
         typer.echo(f"Run it with the definition from before the fix, or rows of {result.name} come twice.")
 
 
-def _text(row: SetAside) -> str:
+def _text(row: QuarantinedRow) -> str:
     if row.value is None:
         return "(no bytes)"
     one_line = _printable(row.text if row.text is not None else repr(row.value), _WIDTH + 1)

@@ -25,8 +25,8 @@ from headwater.engine.rows import (
     expectation_problems,
     expected_rows,
     judged_rows,
-    rows_set_aside,
-    set_aside,
+    quarantined_bad_rows,
+    quarantined_violations,
     settled,
     with_fed_rows,
 )
@@ -39,7 +39,7 @@ from headwater.events.kinds import SOURCE_COUNTS, TABLE_COUNTS
 from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
 from headwater.plan.predicates import secret_problems, watermark_problem
-from headwater.plan.quarantine import sets_aside, takes_back
+from headwater.plan.quarantine import quarantines_rows, takes_back
 from headwater.run_directory import RunDirectory
 from headwater.spark.interception import without_writes
 from headwater.spark.plans import extend_processor_paths
@@ -95,10 +95,10 @@ class Builder:
     frames: dict[str, DataFrame] = field(default_factory=dict)
     with_metadata: dict[str, DataFrame] = field(default_factory=dict)
     """Sources of files with the column `_metadata`, if a table names it."""
-    aside: dict[str, DataFrame] = field(default_factory=dict)
-    """The rows that a source or table sets aside, where it does."""
+    quarantined: dict[str, DataFrame] = field(default_factory=dict)
+    """The rows that a source or table quarantines, where it does."""
     fed: dict[str, DataFrame] = field(default_factory=dict)
-    """The rows that were set aside and are fed again, by their source or table."""
+    """The rows that were quarantined and are fed again, by their source or table."""
     observed: dict[str, Observation] = field(default_factory=dict)
     """In a batch run: what counts the rows that fail the expectations of a table."""
     observed_sources: dict[str, Observation] = field(default_factory=dict)
@@ -247,7 +247,7 @@ class Builder:
             max_row_bytes=source.max_row_bytes,
             replayed=self.again(source.name),
         )
-        self.aside[source.name] = set_aside(judged, source)
+        self.quarantined[source.name] = quarantined_bad_rows(judged, source)
         name = f"{SOURCE_COUNTS}{source.name}"
         if self.batch:
             self.observed_sources[source.name] = Observation(name)
@@ -285,15 +285,15 @@ class Builder:
         problems = expectation_problems(rows, table) if table.expect else []
         if problems:
             raise PipelineError.of(problems)
-        # Also without expectations: rows were set aside by one that has been taken out since.
+        # Also without expectations: rows were quarantined by one that has been taken out since.
         again = self.again(table.name)
         if again is not None:
             rows = with_fed_rows(rows, again())
         elif not table.expect:
             return rows
         judged = judged_rows(rows, table)
-        if sets_aside(table):
-            self.aside[table.name] = rows_set_aside(judged, table)
+        if quarantines_rows(table):
+            self.quarantined[table.name] = quarantined_violations(judged, table)
         return expected_rows(judged, table, self._counted(table))
 
     def _counted(self, table: TableSpec) -> str | Observation | None:

@@ -116,8 +116,8 @@ def _steps(
     prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, owners: Owners | None, known: dict[str, Steps]
 ) -> Steps:
     """What the plan of a sink's table says, walked once for all sinks that read it."""
-    # The rows that a table sets aside come by another plan than those that go on.
-    reads = sink.name if sink.sets_aside else canonical(spec, sink.reads)
+    # The rows that a table quarantines come by another plan than those that go on.
+    reads = sink.name if sink.is_quarantine else canonical(spec, sink.reads)
     frames = prepared.builder.frames
     if reads not in known:
         streams, frame = _streams(prepared, spec), prepared.frames[sink.name]

@@ -208,7 +208,9 @@ def prepare(
     for sink in known:
         try:
             frame = builder.frame(canonical(spec, sink.reads), graph)
-            frames[sink.name] = builder.aside[canonical(spec, sink.reads)] if sink.sets_aside else frame
+            frames[sink.name] = (
+                builder.quarantined[canonical(spec, sink.reads)] if sink.is_quarantine else frame
+            )
         except PipelineError as error:
             found = list(error.problems)
         else:

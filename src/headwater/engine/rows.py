@@ -1,4 +1,4 @@
-"""What becomes of judged rows: bad ones fail the query, are dropped, kept, or set aside; all are counted."""
+"""What becomes of judged rows: bad ones fail the query, are dropped, kept or quarantined; all count."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from headwater.errors.catalogue.pipelines import (
 from headwater.errors.catalogue.running import BAD_ROW, FED_AGAIN_UNREADABLE
 from headwater.events.kinds import ALL_ROWS, BAD, READ
 from headwater.plan.predicates import column_problem, condition_problem, unknown_column
-from headwater.plan.quarantine import sets_aside
+from headwater.plan.quarantine import quarantines_rows
 from headwater.spark.errors import condition_of, parameters_of, place_in_sql, sentence_of
 from headwater.spark.plans import analysed, empty_like
 from headwater.spark.private import items_of, kind_of
@@ -72,7 +72,7 @@ def settled(judged: DataFrame, source: SourceSpec, counted: str | Observation | 
     return judged.drop(*OWN)
 
 
-def set_aside(judged: DataFrame, source: SourceSpec) -> DataFrame:
+def quarantined_bad_rows(judged: DataFrame, source: SourceSpec) -> DataFrame:
     """The bad rows, as the quarantine keeps them."""
     return judged.where(col(REASON).isNotNull()).selectExpr(
         f"'{source.name}' AS source",
@@ -104,7 +104,7 @@ _LONGEST_ROW = 2_000
 
 
 def with_fed_rows(rows: DataFrame, again: DataFrame) -> DataFrame:
-    """The rows of a table, and those that were set aside and are fed again."""
+    """The rows of a table, and those that were quarantined and are fed again."""
     text = col("row")["value"].cast("string")
     wanted = [StructField(field.name, field.dataType) for field in rows.schema.fields]
     schema = StructType([*wanted, StructField(_UNREAD, StringType())])
@@ -164,20 +164,20 @@ def expected_rows(judged: DataFrame, table: TableSpec, counted: str | Observatio
     """The rows that go on; all are counted before, under a name or for an observation."""
     if counted is not None:
         judged = judged.observe(counted, *_counts(judged, table))
-    # The strongest wins: a row that fails the query is neither set aside nor dropped.
+    # The strongest wins: a row that fails the query is neither quarantined nor dropped.
     goes_on = ~_any_failed(table, Otherwise.DROP, Otherwise.QUARANTINE)
     for failed, each in reversed(list(_failed(table, Otherwise.FAIL))):
         goes_on = when(failed, _failure(judged, table, each)).otherwise(goes_on)
     if _UNREAD in judged.columns:
         # Where nothing takes them they fail the query: nobody would ever hear of them otherwise.
-        lost = lit(False) if sets_aside(table) else _unreadable(table)
+        lost = lit(False) if quarantines_rows(table) else _unreadable(table)
         goes_on = when(col(_UNREAD).isNotNull(), lost).otherwise(goes_on)
     if _UNREAD in judged.columns or any(each.otherwise is not Otherwise.WARN for each in table.expect):
         judged = judged.where(goes_on)
     return judged.drop(*_own(judged))
 
 
-def rows_set_aside(judged: DataFrame, table: TableSpec) -> DataFrame:
+def quarantined_violations(judged: DataFrame, table: TableSpec) -> DataFrame:
     """The rows that go into the quarantine, as it keeps them."""
     chosen = _any_failed(table, Otherwise.QUARANTINE) & ~_any_failed(table, Otherwise.FAIL)
     names = [when(failed, lit(each.name)) for failed, each in _failed(table, *Otherwise)]

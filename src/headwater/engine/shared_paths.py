@@ -445,7 +445,7 @@ def _sink_paths(sink: SinkSpec, options: SinkOptions, key: str = "`path`") -> It
     if side.on_driver:
         return
     use, place = f"The sink `{sink.name}` writes to", sink.at("path")
-    if sink.sets_aside:
+    if sink.is_quarantine:
         use, key = f"The quarantine of `{sink.reads}` is in", "`folder`"
     for written in side.places(options):
         if os.path.isabs(plain_path(written)):

@@ -140,7 +140,7 @@ def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
 
 
 def _bad_rows(source: SourceSpec) -> Iterator[Problem]:
-    """Keys about bad rows where the connector knows of none, and rows that no stream could set aside."""
+    """Keys about bad rows where the connector knows of none, and rows that no stream could quarantine."""
     if validates(source, BadRows.QUARANTINE):
         if source.static and source.bad_rows is BadRows.QUARANTINE:
             yield STATIC_QUARANTINE.at(source.at("bad_rows"), name=source.name)

@@ -94,8 +94,8 @@ class QueryFacts:
     inputs: tuple[str, ...] = ()
     """Spark's sources in its order, by the user's names; rows that are fed again have one of their own."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
-    """By what the sources and tables that it reads set rows aside, as short texts to compare; a source or
-    table that sets none aside is not in it."""
+    """By what the sources and tables that it reads quarantine rows, as short texts to compare; a source or
+    table that quarantines none is not in it."""
     repeated_streams: tuple[str, ...] = ()
     """The streams that stand in it several times, shared or not."""
     sink_continuous: bool = False

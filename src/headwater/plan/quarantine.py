@@ -25,7 +25,7 @@ _REPLAY_SUFFIX = ".again"
 
 
 def quarantine_of(name: str) -> str:
-    """The name of the sink that takes what a source or table sets aside."""
+    """The name of the sink that takes what a source or table quarantines."""
     return f"{PREFIX}{name}"
 
 
@@ -40,13 +40,13 @@ def is_fed_again(stream: str) -> bool:
 
 
 def takes_back(declared: SourceSpec | TableSpec) -> bool:
-    """Whether rows that were set aside can be read beside its own, whatever becomes of bad ones now."""
+    """Whether rows that were quarantined can be read beside its own, whatever becomes of bad ones now."""
     if isinstance(declared, TableSpec):
         return True
     return validates(declared, BadRows.QUARANTINE) and not declared.static
 
 
-def sets_aside(declared: SourceSpec | TableSpec) -> bool:
+def quarantines_rows(declared: SourceSpec | TableSpec) -> bool:
     """Whether some of its rows may go into a quarantine."""
     if isinstance(declared, SourceSpec):
         return declared.bad_rows is BadRows.QUARANTINE and not declared.static
@@ -54,16 +54,16 @@ def sets_aside(declared: SourceSpec | TableSpec) -> bool:
 
 
 def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
-    """The pipeline with a sink for every source or table that sets rows aside and that a sink may read."""
+    """The pipeline with a sink for every source or table that quarantines rows and that a sink may read."""
     declared: tuple[SourceSpec | TableSpec, ...] = (*spec.sources, *spec.tables)
-    aside = [each for each in declared if sets_aside(each)]
-    if not aside:
+    quarantined = [each for each in declared if quarantines_rows(each)]
+    if not quarantined:
         return spec
     graph = Graph.of(spec)
     more = [
         _sink(spec, each, readers)
-        for each in aside
-        # A table that reads no stream can't set rows aside, and a rule says so.
+        for each in quarantined
+        # A table that reads no stream can't quarantine rows, and a rule says so.
         if graph.streaming(each.name) is not False and (readers := graph.possible_readers(each.name))
     ]
     return spec.model_copy(update={"sinks": (*spec.sinks, *more)}) if more else spec
@@ -79,7 +79,7 @@ def _sink(spec: PipelineSpec, declared: SourceSpec | TableSpec, readers: list[Si
             path=str(RunDirectory(spec.folder).quarantine(declared.name).rows), format="parquet"
         ),
         trigger=_trigger(readers),
-        sets_aside=True,
+        is_quarantine=True,
         position=declared.at(key),
     )
 
@@ -93,7 +93,7 @@ def _trigger(readers: list[SinkSpec]) -> Trigger:
     return next(lasting, Unpaced())
 
 
-# By what it is decided which rows are set aside, as a short text that a later start is compared with.
+# By what it is decided which rows are quarantined, as a short text that a later start is compared with.
 
 Declared = SourceSpec | TableSpec
 
@@ -101,14 +101,16 @@ _DIGITS = 16
 
 
 def verdicts_of(spec: PipelineSpec, graph: Graph, name: str) -> dict[str, str]:
-    """For each source and table that `name` needs, itself too, and that sets rows aside: by what it does.
+    """For each source and table that `name` needs, itself too, and that quarantines rows: by what it does.
 
     The code of Python functions is no part of it, and secrets never get here.
     """
     named: dict[str, Declared] = {each.name: each for each in spec.sources}
     named |= {each.name: each for each in spec.tables}
     needed = [named[each] for each in graph.upstream(name) if each in named]
-    return {each.name: _short(_decides(graph, named, each), spec) for each in needed if sets_aside(each)}
+    return {
+        each.name: _short(_decides(graph, named, each), spec) for each in needed if quarantines_rows(each)
+    }
 
 
 def _decides(graph: Graph, named: Mapping[str, Declared], declared: Declared) -> Any:

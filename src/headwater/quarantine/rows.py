@@ -1,4 +1,4 @@
-"""A row that was set aside: where it stood, its bytes, why and when."""
+"""A row that was quarantined: where it stood, its bytes, why and when."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ID_DIGITS = 16
 
 
 @dataclass(frozen=True)
-class SetAside:
+class QuarantinedRow:
     """One row of a quarantine."""
 
     source: str
@@ -47,10 +47,10 @@ class SetAside:
     key: bytes | None
     value: bytes | None
     fed_as: str = ""
-    """For a row that is fed again after its bytes were mended: the id under which it was set aside."""
+    """For a row that is fed again after its bytes were mended: the id under which it was quarantined."""
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> SetAside:
+    def of(cls, record: Mapping[str, Any]) -> QuarantinedRow:
         """From a record of the quarantine's files."""
         row = dict(record["row"])
         headers = row.pop("headers")
@@ -91,7 +91,7 @@ class SetAside:
         itself."""
         return self.reason != Reason.UNREADABLE_FILE
 
-    def with_bytes(self, value: bytes) -> SetAside:
+    def with_bytes(self, value: bytes) -> QuarantinedRow:
         """The same row with other bytes, known by the id that it has now."""
         return replace(self, value=value, fed_as=self.id)
 
@@ -155,7 +155,7 @@ class Mended:
     text: bytes | None = None
     value: bytes | None = None
 
-    def bytes_of(self, row: SetAside) -> bytes | None:
+    def bytes_of(self, row: QuarantinedRow) -> bytes | None:
         """What the row is fed with: what was changed, else its text; None where it has none."""
         changed = (each for each in (self.text, self.value) if each not in (None, row.value))
         return next(changed, self.text)
@@ -202,7 +202,7 @@ def _parsed(row: Any) -> tuple[str, Mended]:
 
 @dataclass(frozen=True)
 class Quarantine:
-    """The rows that one source or table has set aside.
+    """The rows that one source or table has quarantined.
 
     <run directory>/quarantine/<name>/
       rows/     what the quarantine's query has committed; Spark's log in it says which files count
@@ -215,25 +215,25 @@ class Quarantine:
     def name(self) -> str:
         return self.directory.name
 
-    def rows(self) -> Iterator[SetAside]:
-        """Every row that was ever set aside, oldest first; one that came back bad stands here again."""
+    def rows(self) -> Iterator[QuarantinedRow]:
+        """Every row that was ever quarantined, oldest first; one that came back bad stands here again."""
         rows = self.directory.rows
         for file in SinkLog(LocalStore(rows)).files():
             if file.size:
                 yield from _rows_in(rows / name_in(rows, file))
 
-    def fed(self) -> Iterator[SetAside]:
+    def fed(self) -> Iterator[QuarantinedRow]:
         """The rows that were fed again."""
         for _, rows in self.fed_files():
             yield from rows
 
-    def fed_files(self) -> Iterator[tuple[Path, Iterator[SetAside]]]:
+    def fed_files(self) -> Iterator[tuple[Path, Iterator[QuarantinedRow]]]:
         """The files of rows that were fed again, oldest first."""
         for file in self.directory.replayed:
             yield file, _rows_in(file)
 
-    def waiting(self) -> Iterator[SetAside]:
-        """The rows that were set aside once more than they were fed again."""
+    def waiting(self) -> Iterator[QuarantinedRow]:
+        """The rows that were quarantined once more than they were fed again."""
         fed = Counter(row.id for row in self.fed())
         for row in self.rows():
             if fed[row.id]:
@@ -247,11 +247,11 @@ def quarantines(run_directory: Path) -> tuple[Quarantine, ...]:
     return tuple(map(Quarantine, RunDirectory(run_directory).quarantines()))
 
 
-def _rows_in(file: Path) -> Iterator[SetAside]:
+def _rows_in(file: Path) -> Iterator[QuarantinedRow]:
     try:
         with pyarrow.parquet.ParquetFile(file) as opened:
             for batch in opened.iter_batches():
-                yield from map(SetAside.of, batch.to_pylist())
+                yield from map(QuarantinedRow.of, batch.to_pylist())
     except (OSError, KeyError, TypeError, pyarrow.ArrowInvalid) as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(QUARANTINE_UNREADABLE.at(None, file=str(file), reason=reason)) from error
@@ -262,32 +262,32 @@ def _rows_in(file: Path) -> Iterator[SetAside]:
 
 @dataclass(frozen=True)
 class Unread:
-    """How far the queries have read a source or table that has set rows aside."""
+    """How far the queries have read a source or table that has quarantined rows."""
 
     name: str
     readers: Mapping[str, Mapping[str, Read]]
     """What each query has committed, by the names of its sources."""
-    set_aside: Mapping[str, Read]
-    """What the rows of the quarantine come from, those that were fed again too: where a table set them aside,
+    quarantined: Mapping[str, Read]
+    """What the rows of the quarantine come from, those that were fed again too: in a table's quarantine
     they hold no place of their own, and their text was written anew, so that their ids tell nothing of it."""
     again: Mapping[str, frozenset[str]]
     """The rows in each file of rows that were fed again, by the ids that those of a source get when they are
-    set aside."""
+    quarantined."""
 
     @classmethod
     def of(
         cls,
         quarantine: Quarantine,
         readers: Mapping[str, Mapping[str, Read]],
-        set_aside: Mapping[str, Read],
+        quarantined: Mapping[str, Read],
     ) -> Unread:
         again = {
             file.name: frozenset(replace(row, fed_as="").id for row in rows)
             for file, rows in quarantine.fed_files()
         }
-        return cls(quarantine.name, readers, set_aside, again)
+        return cls(quarantine.name, readers, quarantined, again)
 
-    def __call__(self, row: SetAside) -> frozenset[str]:
+    def __call__(self, row: QuarantinedRow) -> frozenset[str]:
         """The queries that have yet to read a row."""
         return frozenset(name for name, read in self.readers.items() if not self._has(read, row))
 
@@ -302,18 +302,18 @@ class Unread:
             for other in self.readers.values()
         )
 
-    def _has(self, read: Mapping[str, Read], row: SetAside) -> bool:
+    def _has(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
         return self._has_at_place(read, row) and self._has_fed(read, row)
 
-    def _has_at_place(self, read: Mapping[str, Read], row: SetAside) -> bool:
+    def _has_at_place(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
         source = read.get(self.name, Read())
         if row.topic is not None and row.partition is not None and row.offset is not None:
             return source.has_message(row.topic, row.partition, row.offset)
         if row.file is not None:
             return row.file in source.files
-        return all(read.get(name, Read()).as_far(other) for name, other in self.set_aside.items())
+        return all(read.get(name, Read()).as_far(other) for name, other in self.quarantined.items())
 
-    def _has_fed(self, read: Mapping[str, Read], row: SetAside) -> bool:
+    def _has_fed(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
         """A row that was fed before may have come back to the quarantine, and not have come to all others."""
         needed = {file for file, ids in self.again.items() if row.id in ids}
         return needed <= {Path(file).name for file in read.get(fed_again(self.name), Read()).files}
@@ -375,7 +375,7 @@ def _no_queries() -> Unread:
 
 def feed(
     quarantine: Quarantine,
-    wanted: Callable[[SetAside], bool],
+    wanted: Callable[[QuarantinedRow], bool],
     mended: Mapping[str, Sequence[Mended]] | None = None,
     *,
     places: Callable[[], Unread] = _no_queries,
@@ -384,7 +384,7 @@ def feed(
     """Feed the waiting rows that are wanted again; with `mended` only those, with these bytes by their ids.
 
     A row is counted as fed from the moment its file has its name, and is never fed twice for one time that
-    it was set aside. Rows that a query has yet to read, by its place, stay. Files that could not be opened
+    it was quarantined. Rows that a query has yet to read, by its place, stay. Files that could not be opened
     are not among them: mended ones are read by themselves.
     """
     with _alone(quarantine.directory):
@@ -411,7 +411,9 @@ def feed(
         )
 
 
-def _picked(rows: list[SetAside], mended: Mapping[str, Sequence[Mended]] | None) -> Iterator[SetAside | None]:
+def _picked(
+    rows: list[QuarantinedRow], mended: Mapping[str, Sequence[Mended]] | None
+) -> Iterator[QuarantinedRow | None]:
     """The rows that can be fed, or those of them that were mended, and None for each that is passed over.
 
     Equal rows share an id, and take what is mended one after another.
@@ -427,7 +429,7 @@ def _picked(rows: list[SetAside], mended: Mapping[str, Sequence[Mended]] | None)
             yield None if value is None else row.with_bytes(value)
 
 
-def _written(folder: Path, rows: list[SetAside]) -> Path:
+def _written(folder: Path, rows: list[QuarantinedRow]) -> Path:
     """The rows in one file, which gets its name when it is whole; Spark passes over hidden names."""
     folder.mkdir(exist_ok=True)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}.parquet"

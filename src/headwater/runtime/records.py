@@ -155,7 +155,7 @@ class RunRecords(RunDirectory):
         return noted.name if noted else None
 
 
-# How far the queries of a run directory have read what has set rows aside.
+# How far the queries of a run directory have read what has quarantined rows.
 
 
 def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine, file: str) -> Unread:
@@ -174,17 +174,17 @@ def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine,
             problems.append(REPLAY_PLACE_UNKNOWN.at(sink.position, sink=sink.name, name=name, file=file))
         else:
             readers[sink.name] = read
-    set_aside = directory.planned(quarantine_of(name))
-    if set_aside is None and readers and name in {table.name for table in spec.tables}:
+    quarantined = directory.planned(quarantine_of(name))
+    if quarantined is None and readers and name in {table.name for table in spec.tables}:
         sink_name = quarantine_of(name)
         problems.append(REPLAY_PLACE_UNKNOWN.at(None, sink=sink_name, name=name, file=file))
     if problems:
         raise CheckpointError.of(problems)
-    return Unread.of(quarantine, readers, set_aside or {})
+    return Unread.of(quarantine, readers, quarantined or {})
 
 
 def redefined(spec: PipelineSpec, directory: RunRecords, name: str, sinks: tuple[str, ...]) -> bool:
-    """Whether rows are set aside by something else than when one of these queries was last started."""
+    """Whether rows are quarantined by something else than when one of these queries was last started."""
     now = verdicts_of(spec, Graph.of(spec), name).get(name)
     stored = (directory.stored_facts(sink) for sink in sinks)
     before = {facts.verdicts[name] for facts in stored if facts and name in facts.verdicts}

@@ -236,7 +236,7 @@ class SinkSpec(Named, SinkKeys):
     where_only = frozenset({"position", "places", "reads_position"})
 
     options: SerializeAsAny[SinkOptions]
-    sets_aside: bool = False
+    is_quarantine: bool = False
     """Whether it is the quarantine of what it reads: it takes the rows that are kept from all others."""
     reads_position: Position | None = Field(default=None, exclude=True, repr=False)
 

@@ -33,7 +33,7 @@ sinks:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A pipeline that has set three rows aside."""
+    """A pipeline that has quarantined three rows."""
     file = tmp_path / "orders.yml"
     file.write_text(PIPELINE.replace("TRIGGER", "once"))
     quarantine = Quarantine(RunDirectory(tmp_path / ".headwater").quarantine("orders"))

@@ -1,4 +1,4 @@
-"""The sinks that nobody declares: one for each source or table that sets rows aside."""
+"""The sinks that nobody declares: one for each source or table that quarantines rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_quarantine_is_a_files_sink_in_the_run_folder(tmp_path: Path) -> None:
     spec = load(file)
     added = with_quarantine(spec).sinks[len(spec.sinks) :]
     (sink,) = added
-    assert (sink.name, sink.reads, sink.connector, sink.sets_aside) == (
+    assert (sink.name, sink.reads, sink.connector, sink.is_quarantine) == (
         "quarantine.orders",
         "orders",
         "files",

@@ -1,4 +1,4 @@
-"""By what rows are set aside: what changes it, and what does not."""
+"""By what rows are quarantined: what changes it, and what does not."""
 
 from __future__ import annotations
 

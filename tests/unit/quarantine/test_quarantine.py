@@ -1,4 +1,4 @@
-"""Rows set aside: read by the log's word, fed again once for each time."""
+"""Quarantined rows: read by the log's word, fed again once for each time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
 from headwater.errors import CheckpointError
-from headwater.quarantine import Mended, Quarantine, SetAside, feed, quarantines
+from headwater.quarantine import Mended, Quarantine, QuarantinedRow, feed, quarantines
 from headwater.quarantine.rows import SCHEMA
 from headwater.run_directory import RunDirectory
 from tests.quarantines import commit, row
@@ -69,7 +69,7 @@ def test_mended_rows_are_fed_with_their_new_text_under_their_old_id(quarantine: 
         row(1, source="o"),
     ],
 )
-def test_rows_that_differ_have_other_ids(other: SetAside) -> None:
+def test_rows_that_differ_have_other_ids(other: QuarantinedRow) -> None:
     assert other.id != row(1).id
     assert row(1, reason="other", set_aside_at=datetime.now(UTC)).id == row(1).id
 

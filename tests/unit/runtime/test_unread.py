@@ -13,7 +13,7 @@ from headwater.api.quarantine import Replayed, replay
 from headwater.errors import CheckpointError
 from headwater.plan import Graph
 from headwater.plan.quarantine import verdicts_of
-from headwater.quarantine import Quarantine, SetAside
+from headwater.quarantine import Quarantine, QuarantinedRow
 from headwater.run_directory import RunDirectory
 from tests.checkpoints import handed_out, stopped
 from tests.quarantines import commit, row
@@ -58,7 +58,7 @@ def fed(folder: Path) -> Replay:
     return run
 
 
-def set_aside(folder: Path, *rows: Any, name: str = "orders", batch: int = 0) -> Quarantine:
+def quarantined(folder: Path, *rows: Any, name: str = "orders", batch: int = 0) -> Quarantine:
     quarantine = Quarantine(RunDirectory(folder).quarantine(name))
     commit(quarantine, batch, list(rows))
     return quarantine
@@ -69,7 +69,7 @@ def told(result: Replayed) -> tuple[int, int, int, tuple[str, ...]]:
 
 
 def test_a_message_that_a_sink_has_yet_to_read_waits(folder: Path, fed: Replay) -> None:
-    quarantine = set_aside(folder, row(9), row(10), row(11))
+    quarantine = quarantined(folder, row(9), row(10), row(11))
     stopped(folder, "quarantine.orders", kafka(1000))
     stopped(folder, "other", kafka(1000))
     # It failed in the batch that holds the third row.
@@ -84,7 +84,7 @@ def test_a_message_that_a_sink_has_yet_to_read_waits(folder: Path, fed: Replay) 
 
 
 def test_a_query_that_never_started_or_committed(folder: Path, fed: Replay) -> None:
-    set_aside(folder, row(1))
+    quarantined(folder, row(1))
     stopped(folder, "out", kafka(5))
     (folder / "checkpoints/out/commits/0").unlink()
     assert told(fed()) == (0, 1, 1, ("out",))
@@ -93,12 +93,12 @@ def test_a_query_that_never_started_or_committed(folder: Path, fed: Replay) -> N
 
 
 def test_what_was_fed_before_and_came_back_waits_for_all(folder: Path, fed: Replay) -> None:
-    quarantine = set_aside(folder, row(1), row(2))
+    quarantine = quarantined(folder, row(1), row(2))
     stopped(folder, "out", kafka(5))
     assert fed(ids=(row(1).id,)).rows == 1
     (file,) = (quarantine.directory.replay).glob("*.parquet")
     # The quarantine has read it again and found it bad again; the sink has not read it yet.
-    set_aside(folder, row(1), batch=1)
+    quarantined(folder, row(1), batch=1)
     assert told(fed()) == (1, 1, 1, ("out",))
     stopped(folder, "out", {**kafka(5), "orders.again": {"logOffset": 0}})
     handed_out(folder, "out", 1, [file.as_uri()])
@@ -106,12 +106,12 @@ def test_what_was_fed_before_and_came_back_waits_for_all(folder: Path, fed: Repl
 
 
 def test_a_mended_row_that_came_back_is_known_by_its_new_bytes(folder: Path, fed: Replay) -> None:
-    set_aside(folder, row(1))
+    quarantined(folder, row(1))
     stopped(folder, "out", kafka(5))
     mended = folder.parent / "mended.jsonl"
     mended.write_text(json.dumps({"id": row(1).id, "text": "still bad"}))
     assert fed(mended=mended).rows == 1
-    set_aside(folder, row(1, b"still bad"), batch=1)
+    quarantined(folder, row(1, b"still bad"), batch=1)
     assert told(fed()) == (0, 1, 1, ("out",))
 
 
@@ -121,14 +121,14 @@ def test_rows_of_files(folder: Path, fed: Replay) -> None:
     old = "connector: kafka\n    servers: localhost:9092\n    topic: t\n    format"
     (folder.parent / "orders.yml").write_text(PIPELINE.replace(old, files))
     place: dict[str, Any] = {"topic": None, "partition": None}
-    set_aside(folder, row(0, file="/in/a b.json", **place), row(0, file="/in/c.json", **place))
+    quarantined(folder, row(0, file="/in/a b.json", **place), row(0, file="/in/c.json", **place))
     stopped(folder, "out", {"orders": {"logOffset": 0}})
     handed_out(folder, "out", 0, ["file:///in/a%20b.json"], ["file:///in/c.json"])
     assert told(fed()) == (1, 1, 1, ("out",))
 
 
 def test_rows_of_a_table_wait_until_all_have_read_what_they_come_from(folder: Path, fed: Replay) -> None:
-    set_aside(folder, row(0, **OF_TABLE), name="paid")
+    quarantined(folder, row(0, **OF_TABLE), name="paid")
     # What its query has planned may be in the quarantine already.
     stopped(folder, "quarantine.paid", kafka(80), planned=[{"t": {"0": 100}}])
     stopped(folder, "other", kafka(90))
@@ -143,14 +143,14 @@ def test_rows_of_a_table_wait_until_all_have_read_what_they_come_from(folder: Pa
 def test_a_batch_that_a_table_sets_aside_meanwhile_waits_for_all(
     folder: Path, fed: Replay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_aside(folder, row(0, **OF_TABLE), name="paid")
+    quarantined(folder, row(0, **OF_TABLE), name="paid")
     stopped(folder, "quarantine.paid", kafka(80))
     stopped(folder, "other", kafka(90))
     waiting = Quarantine.waiting
 
-    def committed_meanwhile(self: Quarantine) -> Iterator[SetAside]:
+    def committed_meanwhile(self: Quarantine) -> Iterator[QuarantinedRow]:
         stopped(folder, "quarantine.paid", kafka(100))
-        set_aside(folder, row(0, b"y", **OF_TABLE), name="paid", batch=1)
+        quarantined(folder, row(0, b"y", **OF_TABLE), name="paid", batch=1)
         return waiting(self)
 
     monkeypatch.setattr(Quarantine, "waiting", committed_meanwhile)
@@ -158,7 +158,7 @@ def test_a_batch_that_a_table_sets_aside_meanwhile_waits_for_all(
 
 
 def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, fed: Replay) -> None:
-    quarantine = set_aside(folder, row(0, b'{"id":0}', **OF_TABLE), name="paid")
+    quarantine = quarantined(folder, row(0, b'{"id":0}', **OF_TABLE), name="paid")
     stopped(folder, "quarantine.paid", kafka(100))
     stopped(folder, "other", kafka(100))
     mended = folder.parent / "mended.jsonl"
@@ -168,7 +168,7 @@ def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, fed: Repl
     again = {**kafka(100), "paid.again": {"logOffset": 0}}
     stopped(folder, "quarantine.paid", again)
     handed_out(folder, "quarantine.paid", 1, [file.as_uri()])
-    set_aside(folder, row(0, b'{"id":-1}', **OF_TABLE), name="paid", batch=1)
+    quarantined(folder, row(0, b'{"id":-1}', **OF_TABLE), name="paid", batch=1)
     assert told(fed("paid")) == (0, 1, 1, ("other",))
     stopped(folder, "other", again)
     handed_out(folder, "other", 1, [file.as_uri()])
@@ -177,7 +177,7 @@ def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, fed: Repl
 
 @pytest.mark.parametrize("gone", ["facts/out.json", "checkpoints/out"])
 def test_what_can_t_be_told_is_refused(folder: Path, fed: Replay, gone: str) -> None:
-    quarantine = set_aside(folder, row(1))
+    quarantine = quarantined(folder, row(1))
     stopped(folder, "out", kafka(5))
     # A start that adds a source was interrupted.
     (folder / gone).rename(folder / f"{gone}.next")
@@ -189,7 +189,7 @@ def test_what_can_t_be_told_is_refused(folder: Path, fed: Replay, gone: str) -> 
 
 
 def test_a_table_whose_quarantine_left_no_facts_is_refused(folder: Path, fed: Replay) -> None:
-    set_aside(folder, row(0, topic=None, partition=None), name="paid")
+    quarantined(folder, row(0, topic=None, partition=None), name="paid")
     stopped(folder, "other", kafka(90))
     with pytest.raises(CheckpointError) as refused:
         fed("paid")
@@ -199,7 +199,7 @@ def test_a_table_whose_quarantine_left_no_facts_is_refused(folder: Path, fed: Re
 def test_another_definition_is_told_of(folder: Path, fed: Replay) -> None:
     spec = spec_of(PIPELINE)
     now = verdicts_of(spec, Graph.of(spec), "orders")
-    set_aside(folder, row(10))
+    quarantined(folder, row(10))
     stopped(folder, "out", kafka(5), verdicts=now)
     assert fed().redefined is False
     stopped(folder, "out", kafka(5), verdicts={"orders": "before"})

@@ -292,7 +292,7 @@ def read_validated(
     max_row_bytes: int | None,
     replayed: Callable[[], DataFrame] | None,
 ) -> DataFrame:
-    """The rows of all paths, each with a verdict; `replayed` reads rows that were set aside."""
+    """The rows of all paths, each with a verdict; `replayed` reads rows that were quarantined."""
     schema = struct_of(schema_of(spark, options, context))
     return JudgedFiles(spark, options, context, schema, max_row_bytes).rows(replayed)
 

@@ -79,7 +79,7 @@ def row_start(tag: str) -> str:
 def element(tag: str) -> str:
     """A pattern for the elements of an xml text that are rows; also for comments, which are none.
 
-    An element that never ends is taken to the end of the text, so that it is set aside and not lost.
+    An element that never ends is taken to the end of the text, so that it is quarantined and not lost.
     """
     start = row_start(tag)
     attributes = r"""(?:[^>"'/]|"[^"]*"|'[^']*'|/(?!>))*"""

@@ -388,7 +388,7 @@ def read_validated(
     max_row_bytes: int | None,
     replayed: Callable[[], DataFrame] | None,
 ) -> DataFrame:
-    """Messages, each with a verdict; `replayed` reads messages that were set aside and are fed once more."""
+    """Messages, each with a verdict; `replayed` reads messages of the quarantine."""
     raw = raw_messages(spark, options, context)
     if replayed is not None:
         raw = raw.unionByName(_as_messages(replayed()))

@@ -1,4 +1,4 @@
-"""Which new files are shown to Spark, and which are set aside: looked at with an opener made by hand."""
+"""Which new files are shown to Spark, and which are quarantined: looked at with an opener made by hand."""
 
 from __future__ import annotations
 
