@@ -1,4 +1,4 @@
-"""What becomes of bad rows of files besides the quarantine: dropped, kept, counted in a batch, fed again."""
+"""What becomes of bad rows of files besides the quarantine: dropped, kept, counted in a batch, replayed."""
 
 from __future__ import annotations
 
@@ -142,17 +142,17 @@ def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: bool
 
 
 def judged(
-    spark: SparkSession, root: Path, options: dict[str, Any], fed: dict[str, str]
+    spark: SparkSession, root: Path, options: dict[str, Any], replayed: dict[str, str]
 ) -> list[tuple[Any, ...]]:
-    """The rows of a source whose rows are fed again: file and text of each."""
-    found = files(spark, root, options, batch=True).rows(lambda: _again(spark, fed))
+    """The rows of a source whose rows are replayed: file and text of each."""
+    found = files(spark, root, options, batch=True).rows(lambda: _again(spark, replayed))
     return [tuple(row) for row in found.select("id", "day", REASON, DETAIL).collect()]
 
 
-def _again(spark: SparkSession, fed: dict[str, str]) -> DataFrame:
+def _again(spark: SparkSession, replayed: dict[str, str]) -> DataFrame:
     made = [
         ((file, None, None, None, None, None, None, None, bytearray(text.encode())),)
-        for file, text in fed.items()
+        for file, text in replayed.items()
     ]
     return spark.createDataFrame(made, f"row {ROW_TYPE}")
 
@@ -179,15 +179,15 @@ def test_rows_that_are_fed_again_have_the_columns_of_their_folders(
     for folder in (one, other):
         (folder / "day=7").mkdir(parents=True)
         (folder / "day=7" / "empty").write_text("<rs/>" if format == "xml" else "")
-    fed = {f"{other}/day=8/a b": good, f"{one}/day=9/c": good, f"{one}/e=1/f": good}
-    fed |= {f"{other}/day=8/{number}": text for number, text in enumerate(bad)}
+    replayed = {f"{other}/day=8/a b": good, f"{one}/day=9/c": good, f"{one}/e=1/f": good}
+    replayed |= {f"{other}/day=8/{number}": text for number, text in enumerate(bad)}
     options = {
         "path": [str(one), str(other)],
         "format": format,
         "schema": {"id": "int", "day": "int"},
         **more,
     }
-    found = judged(spark, tmp_path, options, fed)
+    found = judged(spark, tmp_path, options, replayed)
     reasons = Counter((id_, day, reason) for id_, day, reason, _ in found)
     broken = [(None, 8, reason) for reason in bad.values()]
     assert reasons == Counter([(2, 8, None), (2, 9, None), (2, None, "wrong folder"), *broken]), found
@@ -218,8 +218,8 @@ def test_a_row_that_is_kept_as_columns_is_fed_again_as_it_was(
 
     (quarantined,) = source("int not null").rows(None).collect()
     assert quarantined[REASON] == "missing"
-    fed = _again(spark, {quarantined[ROW].file: bytes(quarantined[ROW].value).decode()})
-    found = source("int").rows(lambda: fed).select("id", "name", "at", REASON).collect()
+    replayed = _again(spark, {quarantined[ROW].file: bytes(quarantined[ROW].value).decode()})
+    found = source("int").rows(lambda: replayed).select("id", "name", "at", REASON).collect()
     # The row of the file is good now as well.
     (row,) = made.collect()
     assert Counter(map(tuple, found)) == Counter([(*row, None)] * 2)

@@ -265,7 +265,7 @@ def test_avro_by_the_numbers_of_a_registry(
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         assert not [each for each in (PASSWORD, login) if each in named._jdf.queryExecution().toString()]
         assert login not in scrub(f"Basic {login}")
-        # A number that was unknown stays so for every query, until rows are fed again; nobody is asked.
+        # A number that was unknown stays so for every query, until rows are replayed; nobody is asked.
         registry.add(9, BIRD)
         asked = len(registry.asked)
         assert verdicts(judged(raw, by_file, context(tmp_path), None).collect())[2][1] == "unknown schema id"

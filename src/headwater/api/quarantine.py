@@ -1,4 +1,4 @@
-"""`headwater quarantine`: what was quarantined, and feeding it again."""
+"""`headwater quarantine`: what was quarantined, and replaying it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from headwater.errors.catalogue.running import (
     REPLAY_READ_TWICE,
 )
 from headwater.plan import Graph
-from headwater.plan.quarantine import takes_back
-from headwater.quarantine import Quarantine, QuarantinedRow, feed, quarantines, read_mended
+from headwater.plan.quarantine import accepts_replay
+from headwater.quarantine import Quarantine, QuarantinedRow, quarantines, read_mended, replay_rows
 from headwater.runtime.records import RunRecords, redefined, unread_of
 from headwater.spec import PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.values import Continuous, RealTime
@@ -36,12 +36,12 @@ class Held:
     rows: int
     """All that were ever quarantined."""
     waiting: int
-    """Those that were not fed again, and can be."""
+    """Those that were not replayed, and can be."""
     reasons: dict[str, int]
     """The waiting rows by reason."""
     folder: str
     files: int = 0
-    """Files that could not be opened: they are not fed, but read by themselves once they are mended."""
+    """Files that could not be opened: they are not replayed, but read by themselves once they are mended."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -49,18 +49,18 @@ class Held:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What was fed again."""
+    """What was replayed."""
 
     name: str
     rows: int
     left: int
     unknown: tuple[str, ...]
-    """Ids of mended rows that don't wait, and were not fed."""
+    """Ids of mended rows that don't wait, and were not replayed."""
     dry: bool
     unwanted: tuple[str, ...] = ()
     """Ids of mended rows that wait, but were not asked for."""
     passed_over: int = 0
-    """Mended rows without text whose bytes are as they were, and that were not fed."""
+    """Mended rows without text whose bytes are as they were, and that were not replayed."""
     unread: int = 0
     """Those of the rows left that would come twice to a query, which has yet to read them at their place."""
     behind: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ def show(
     everything: bool = False,
     limit: int | None = None,
 ) -> tuple[QuarantinedRow, ...]:
-    """The rows of one quarantine that wait, oldest first; with `everything` those too that were fed again."""
+    """The rows of one quarantine that wait, oldest first; with `everything` those too that were replayed."""
     quarantine = _named(load(file, reads=False), name, str(file))
     rows = quarantine.rows() if everything else quarantine.waiting()
     return tuple(islice(filter(_wanted(reason, ids), rows), limit))
@@ -124,26 +124,26 @@ def replay(
     lines = read_mended(Path(mended)) if mended else None
     directory = RunRecords.of(spec)
     places = partial(unread_of, spec, directory, quarantine, str(file))
-    fed = feed(quarantine, _wanted(reason, ids), lines, places=places, dry=dry)
-    if fed.rows and not dry and fed.level and not directory.in_use:
+    replayed = replay_rows(quarantine, _wanted(reason, ids), lines, places=places, dry=dry)
+    if replayed.rows and not dry and replayed.level and not directory.in_use:
         ask_again(directory.source(name))
-    changed = redefined(spec, directory, name, fed.behind)
+    changed = redefined(spec, directory, name, replayed.behind)
     return Replayed(
         name=name,
-        rows=fed.rows,
-        left=fed.left,
-        unknown=fed.unknown,
+        rows=replayed.rows,
+        left=replayed.left,
+        unknown=replayed.unknown,
         dry=dry,
-        unwanted=fed.unwanted,
-        passed_over=fed.passed_over,
-        unread=fed.unread,
-        behind=fed.behind,
+        unwanted=replayed.unwanted,
+        passed_over=replayed.passed_over,
+        unread=replayed.unread,
+        behind=replayed.behind,
         redefined=changed,
     )
 
 
 def _held(quarantine: Quarantine) -> Held:
-    rows = Counter((row.can_be_fed, row.reason) for row in quarantine.waiting())
+    rows = Counter((row.can_replay, row.reason) for row in quarantine.waiting())
     reasons = Counter({reason: count for (fit, reason), count in rows.items() if fit})
     return Held(
         name=quarantine.name,
@@ -180,12 +180,12 @@ def _refuse_unfit(spec: PipelineSpec, name: str, file: str) -> None:
 
 
 def _read_by_none(graph: Graph, name: str) -> str:
-    """Why rows that are fed again would come to no query; empty where one may read them."""
+    """Why rows that are replayed would come to no query; empty where one may read them."""
     readable: tuple[SourceSpec | TableSpec, ...] = (*graph.spec.sources, *graph.spec.tables)
     declared = next((each for each in readable if each.name == name), None)
     if declared is None:
         return "there is no source or table of this name"
-    if not takes_back(declared):
+    if not accepts_replay(declared):
         return "such a source takes no rows but its own"
     # What a table reads whose SQL only Spark can read is not known here.
     read = graph.readers(name) or None in graph.reads.values()

@@ -17,7 +17,7 @@ from headwater.errors.problems import shown_file
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.graph import NotAQuery, parsed_query
 from headwater.plan.predicates import column_problem, columns_of, condition_problem
-from headwater.plan.quarantine import fed_again, quarantine_of
+from headwater.plan.quarantine import quarantine_of, replay_stream
 from headwater.spec import Expectation, PipelineSpec, SourceSpec, TableSpec
 from headwater.values import Never, Otherwise
 
@@ -252,7 +252,7 @@ def _changed(situation: Situation, sink: str, name: str) -> bool:
 def _apart(situation: Situation, readers: list[str], name: str) -> bool:
     """Whether they have not all read the same, or it can't be told of one."""
     below = situation.graph.upstream(name)
-    inputs = {*below, *map(fed_again, below)}
+    inputs = {*below, *map(replay_stream, below)}
     told = [situation.reached[sink].committed() if sink in situation.reached else {} for sink in readers]
     read = [
         {each: found for each, found in reads.items() if each in inputs and found != Read()}
@@ -289,6 +289,6 @@ def fed_before(situation: Situation) -> Iterator[Match]:
     for name, facts in situation.facts.items():
         if name in situation.stored or name in situation.reached:
             continue
-        fed = [each.name for each in situation.spec.readable if fed_again(each.name) in facts.inputs]
-        for source in fed:
+        replayed = [each.name for each in situation.spec.readable if replay_stream(each.name) in facts.inputs]
+        for source in replayed:
             yield Match.at(sinks[name].position, sink=name, source=source)

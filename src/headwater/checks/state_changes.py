@@ -11,7 +11,7 @@ from headwater.checks.changes import FROM_SCRATCH
 from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, query_of
 from headwater.errors import Entry, Problem
 from headwater.plan import QueryFacts
-from headwater.plan.quarantine import is_fed_again
+from headwater.plan.quarantine import is_replay_stream
 from headwater.plan.state_layout import EVENT_TIME, LIMIT, STATE, StateLayout, Stored
 from headwater.spec import Mode
 from headwater.values import Position
@@ -160,7 +160,7 @@ def _resuming(situation: Situation) -> Iterator[tuple[str, QueryFacts, QueryFact
 def _inputs(facts: QueryFacts) -> tuple[str, ...]:
     """The streaming sources in Spark's order; those of replayed rows are added safely at a start."""
     named = facts.inputs or tuple(each.name for each in facts.sources if each.streaming)
-    return tuple(each for each in named if not is_fed_again(each))
+    return tuple(each for each in named if not is_replay_stream(each))
 
 
 def _listed(facts: QueryFacts) -> str:

@@ -238,7 +238,7 @@ class ValidatesRows(Protocol):
     ) -> DataFrame:
         """The rows with the columns REASON, DETAIL and ROW, as a stream or as a batch.
 
-        `replayed` reads rows of the quarantine that are fed again, at each call as a stream of its own.
+        `replayed` reads rows of the quarantine that are replayed, at each call as a stream of its own.
         """
 
 

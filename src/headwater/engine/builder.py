@@ -28,7 +28,7 @@ from headwater.engine.rows import (
     quarantined_bad_rows,
     quarantined_violations,
     settled,
-    with_fed_rows,
+    with_replayed_rows,
 )
 from headwater.engine.session import send_by_value
 from headwater.engine.static_sources import Kept, StaticSources
@@ -39,7 +39,7 @@ from headwater.events.kinds import SOURCE_COUNTS, TABLE_COUNTS
 from headwater.plan import Graph, Reference
 from headwater.plan.graph import SESSION_PARAMETER, offline_references
 from headwater.plan.predicates import secret_problems, watermark_problem
-from headwater.plan.quarantine import quarantines_rows, takes_back
+from headwater.plan.quarantine import accepts_replay, quarantines_rows
 from headwater.run_directory import RunDirectory
 from headwater.spark.interception import without_writes
 from headwater.spark.plans import extend_processor_paths
@@ -97,8 +97,8 @@ class Builder:
     """Sources of files with the column `_metadata`, if a table names it."""
     quarantined: dict[str, DataFrame] = field(default_factory=dict)
     """The rows that a source or table quarantines, where it does."""
-    fed: dict[str, DataFrame] = field(default_factory=dict)
-    """The rows that were quarantined and are fed again, by their source or table."""
+    replayed: dict[str, DataFrame] = field(default_factory=dict)
+    """The rows that were quarantined and are replayed, by their source or table."""
     observed: dict[str, Observation] = field(default_factory=dict)
     """In a batch run: what counts the rows that fail the expectations of a table."""
     observed_sources: dict[str, Observation] = field(default_factory=dict)
@@ -233,10 +233,10 @@ class Builder:
         return frame
 
     def _validates(self, source: SourceSpec) -> bool:
-        """Whether its rows come with a verdict: it is asked for one, or rows are fed again beside it."""
+        """Whether its rows come with a verdict: it is asked for one, or rows are replayed beside it."""
         if validates(source, source.bad_rows) or source.max_row_bytes is not None:
             return True
-        return takes_back(source) and self._feeds(source.name)
+        return accepts_replay(source) and self._replays(source.name)
 
     def _settled(self, source: SourceSpec, side: ValidatesRows, context: Context) -> DataFrame:
         """The rows of a source that tells good ones from bad ones."""
@@ -245,7 +245,7 @@ class Builder:
             source.options,
             replace(context, batch=context.batch or source.static),
             max_row_bytes=source.max_row_bytes,
-            replayed=self.again(source.name),
+            replayed=self.replay_of(source.name),
         )
         self.quarantined[source.name] = quarantined_bad_rows(judged, source)
         name = f"{SOURCE_COUNTS}{source.name}"
@@ -254,24 +254,24 @@ class Builder:
             return settled(judged, source, self.observed_sources[source.name])
         return settled(judged, source, name if self.counts(source.name) else None)
 
-    def again(self, name: str) -> Callable[[], DataFrame] | None:
-        """What reads the rows of a quarantine that are fed again; None where none are, and in a batch run.
+    def replay_of(self, name: str) -> Callable[[], DataFrame] | None:
+        """What reads the rows of a quarantine that are replayed; None where none are, and in a batch run.
 
         Each call makes a source of its own: Spark numbers one that stands twice in a plan as if it were two.
         """
-        return partial(self._read_again, name) if self._feeds(name) else None
+        return partial(self._read_replayed, name) if self._replays(name) else None
 
-    def _read_again(self, name: str) -> DataFrame:
+    def _read_replayed(self, name: str) -> DataFrame:
         folder = self._directory.quarantine(name).replay
         reader = self.spark.readStream.schema(QUARANTINE_COLUMNS)
         # Else Spark reads files several times if the run directory has a character of a glob in its path.
         reader = reader.option("recursiveFileLookup", "true")
         rows = reader.parquet(as_glob(str(folder), folder))
-        self.fed[name] = self.fed[name].union(rows) if name in self.fed else rows
+        self.replayed[name] = self.replayed[name].union(rows) if name in self.replayed else rows
         return rows.select("row")
 
-    def _feeds(self, name: str) -> bool:
-        """Whether rows were ever fed again; what a query has read once must stay among what it reads."""
+    def _replays(self, name: str) -> bool:
+        """Whether rows were ever replayed; what a query has read once must stay among what it reads."""
         return not self.batch and bool(self._directory.quarantine(name).replayed)
 
     def _table(self, table: TableSpec) -> DataFrame:
@@ -286,9 +286,9 @@ class Builder:
         if problems:
             raise PipelineError.of(problems)
         # Also without expectations: rows were quarantined by one that has been taken out since.
-        again = self.again(table.name)
-        if again is not None:
-            rows = with_fed_rows(rows, again())
+        replay = self.replay_of(table.name)
+        if replay is not None:
+            rows = with_replayed_rows(rows, replay())
         elif not table.expect:
             return rows
         judged = judged_rows(rows, table)

@@ -16,7 +16,7 @@ from headwater.engine.prepare import Prepared, canonical, trigger_refusal_of
 from headwater.engine.session import FROZEN, PipelineSession, Setting
 from headwater.engine.state_plan import state_plan
 from headwater.plan import QueryFacts, Refusal, SourceFacts
-from headwater.plan.quarantine import fed_again, verdicts_of
+from headwater.plan.quarantine import replay_stream, verdicts_of
 from headwater.plan.reading import Steps, steps_of
 from headwater.plan.state_layout import state_layouts
 from headwater.spark.errors import sentence_of
@@ -125,7 +125,7 @@ def _steps(
         named = {each.name for each in spec.sources}
         forms = (frames, prepared.builder.with_metadata)
         sources = [(name, rows) for form in forms for name, rows in form.items() if name in named]
-        known[reads] = _with_state(frame, sources, prepared.builder.fed, steps)
+        known[reads] = _with_state(frame, sources, prepared.builder.replayed, steps)
     return known[reads]
 
 
@@ -165,10 +165,11 @@ def _inputs(prepared: Prepared, spec: PipelineSpec, frame: DataFrame) -> tuple[s
 
 
 def _streams(prepared: Prepared, spec: PipelineSpec) -> dict[str, DataFrame]:
-    """The streams by their names; that of rows fed again stands in its source's frame, and is named last."""
-    frames, fed = prepared.builder.frames, prepared.builder.fed
+    """The streams by their names; that of rows replayed stands in its source's frame, and is named last."""
+    frames, replayed = prepared.builder.frames, prepared.builder.replayed
     named = [each.name for each in spec.sources if each.name in frames and not each.static]
-    return {name: frames[name] for name in named} | {fed_again(name): rows for name, rows in fed.items()}
+    again = {replay_stream(name): rows for name, rows in replayed.items()}
+    return {name: frames[name] for name in named} | again
 
 
 def _contents(contents: SinkContents) -> dict[str, Any]:

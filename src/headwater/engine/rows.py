@@ -98,24 +98,25 @@ def _bad_row_failure(source: SourceSpec) -> Column:
 
 _FAILED = "__hw_failed_"
 _UNREAD = "__hw_unread"
-"""Of a row that was fed again: its text, if that can't be read."""
+"""Of a row that was replayed: its text, if that can't be read."""
 _LONGEST_ROW = 2_000
 """How much of a row goes into the failure; the problem shows less, after secrets are taken out."""
 
 
-def with_fed_rows(rows: DataFrame, again: DataFrame) -> DataFrame:
-    """The rows of a table, and those that were quarantined and are fed again."""
+def with_replayed_rows(rows: DataFrame, replayed: DataFrame) -> DataFrame:
+    """The rows of a table, and those that were quarantined and are replayed."""
     text = col("row")["value"].cast("string")
     wanted = [StructField(field.name, field.dataType) for field in rows.schema.fields]
     schema = StructType([*wanted, StructField(_UNREAD, StringType())])
     read = from_json(text, schema, {**TIMES, "columnNameOfCorruptRecord": _UNREAD})
     columns = [_nullable_as(field, col("read")[field.name]) for field in rows.schema.fields]
-    fed = again.select(text.alias("text"), read.alias("read")).select(*columns, _unread(rows).alias(_UNREAD))
-    return rows.withColumn(_UNREAD, lit(None).cast("string")).union(fed)
+    replayed = replayed.select(text.alias("text"), read.alias("read"))
+    replayed = replayed.select(*columns, _unread(rows).alias(_UNREAD))
+    return rows.withColumn(_UNREAD, lit(None).cast("string")).union(replayed)
 
 
 def _unread(rows: DataFrame) -> Column:
-    """The text of a fed row if it is not one object with all that a row of the table needs; else null."""
+    """The text of a replayed row that is not one object with all that the table needs, else null."""
     read, text = col("read"), coalesce(col("text"), lit(""))
     needed = (read[field.name].isNull() for field in rows.schema.fields if not field.nullable)
     # Spark puts another letter in the place of bytes that are none.
@@ -139,7 +140,7 @@ _NEVER_SEEN: dict[str, object] = {
 
 
 def _nullable_as(field: StructField, read: Column) -> Column:
-    """A column of a fed row that may be null only if that of the table may.
+    """A column of a replayed row that may be null only if that of the table may.
 
     Spark keeps with the state whether a column may be null, and refuses a query in which a key suddenly may.
     The values that stand in for null here are those of rows that can't be read, and never go on.
@@ -220,7 +221,7 @@ def _failure(judged: DataFrame, table: TableSpec, each: Expectation) -> Column:
 
 
 def _unreadable(table: TableSpec) -> Column:
-    """Ends the query with a text that was fed again."""
+    """Ends the query with a text that was replayed."""
     # It is the user's own, and may hold what the parts stand apart by.
     return _ended(FED_AGAIN_UNREADABLE, regexp_replace(col(_UNREAD), r"[\t\r\n]+", " "), table.name)
 

@@ -92,7 +92,7 @@ class QueryFacts:
     clock_reads: tuple[Expression, ...] = ()
     """Where it asks for the current time or date."""
     inputs: tuple[str, ...] = ()
-    """Spark's sources in its order, by the user's names; rows that are fed again have one of their own."""
+    """Spark's sources in its order, by the user's names; rows that are replayed have one of their own."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """By what the sources and tables that it reads quarantine rows, as short texts to compare; a source or
     table that quarantines none is not in it."""

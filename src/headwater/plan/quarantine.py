@@ -29,17 +29,17 @@ def quarantine_of(name: str) -> str:
     return f"{PREFIX}{name}"
 
 
-def fed_again(name: str) -> str:
+def replay_stream(name: str) -> str:
     """The name of the stream that brings rows of a source or table once more."""
     return f"{name}{_REPLAY_SUFFIX}"
 
 
-def is_fed_again(stream: str) -> bool:
+def is_replay_stream(stream: str) -> bool:
     """Whether a stream brings rows once more."""
     return stream.endswith(_REPLAY_SUFFIX)
 
 
-def takes_back(declared: SourceSpec | TableSpec) -> bool:
+def accepts_replay(declared: SourceSpec | TableSpec) -> bool:
     """Whether rows that were quarantined can be read beside its own, whatever becomes of bad ones now."""
     if isinstance(declared, TableSpec):
         return True

@@ -1,5 +1,13 @@
-"""Quarantined rows: reading them, writing them out, feeding them again. Without Spark."""
+"""Quarantined rows: reading them, writing them out, replaying them. Without Spark."""
 
-from headwater.quarantine.rows import Fed, Mended, Quarantine, QuarantinedRow, feed, quarantines, read_mended
+from headwater.quarantine.rows import (
+    Mended,
+    Quarantine,
+    QuarantinedRow,
+    Replay,
+    quarantines,
+    read_mended,
+    replay_rows,
+)
 
-__all__ = ["Fed", "Mended", "Quarantine", "QuarantinedRow", "feed", "quarantines", "read_mended"]
+__all__ = ["Mended", "Quarantine", "QuarantinedRow", "Replay", "quarantines", "read_mended", "replay_rows"]

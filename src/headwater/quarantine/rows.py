@@ -23,7 +23,7 @@ from headwater.connectors.contract import Reason
 from headwater.connectors.files.sink_folder import name_in
 from headwater.errors import CheckpointError, UsageProblem
 from headwater.errors.catalogue.running import MENDED_NO_FILE, MENDED_UNREADABLE, QUARANTINE_UNREADABLE
-from headwater.plan.quarantine import fed_again
+from headwater.plan.quarantine import replay_stream
 from headwater.run_directory import QuarantineDirectory, RunDirectory
 
 _ID_DIGITS = 16
@@ -46,8 +46,8 @@ class QuarantinedRow:
     headers: tuple[tuple[str, bytes | None], ...] | None
     key: bytes | None
     value: bytes | None
-    fed_as: str = ""
-    """For a row that is fed again after its bytes were mended: the id under which it was quarantined."""
+    replayed_as: str = ""
+    """For a row that is replayed after its bytes were mended: the id under which it was quarantined."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> QuarantinedRow:
@@ -58,13 +58,13 @@ class QuarantinedRow:
         told["set_aside_at"] = _utc(record["set_aside_at"])
         row["timestamp"] = _utc(row["timestamp"]) if row["timestamp"] else None
         listed = tuple((each["key"], each["value"]) for each in headers) if headers is not None else None
-        return cls(**told, **row, headers=listed, fed_as=record.get("id") or "")
+        return cls(**told, **row, headers=listed, replayed_as=record.get("id") or "")
 
     @property
     def id(self) -> str:
         """The same for the same row at the same place; lines of one file that are equal share it."""
-        if self.fed_as:
-            return self.fed_as
+        if self.replayed_as:
+            return self.replayed_as
         parts = (self.source, self.file, self.topic, self.partition, self.offset, self.key, self.value)
         encoded = [
             part if isinstance(part, bytes) else str(part).encode() for part in parts if part is not None
@@ -86,18 +86,18 @@ class QuarantinedRow:
         return _text(self.value)
 
     @property
-    def can_be_fed(self) -> bool:
-        """Whether there is a row to feed: a file that could not be opened is none. Mended, it is read by
+    def can_replay(self) -> bool:
+        """Whether there is a row to replay: a file that could not be opened is none. Mended, it is read by
         itself."""
         return self.reason != Reason.UNREADABLE_FILE
 
     def with_bytes(self, value: bytes) -> QuarantinedRow:
         """The same row with other bytes, known by the id that it has now."""
-        return replace(self, value=value, fed_as=self.id)
+        return replace(self, value=value, replayed_as=self.id)
 
     def to_json(self) -> dict[str, Any]:
         """Everything; bytes as text where they are text, and always in base64."""
-        told = {name: value for name, value in asdict(self).items() if name not in ("fed_as", "headers")}
+        told = {name: value for name, value in asdict(self).items() if name not in ("replayed_as", "headers")}
         headers = [{"key": key, "value": _base64(value)} for key, value in self.headers or ()]
         told |= {
             "set_aside_at": self.set_aside_at.isoformat(),
@@ -156,7 +156,7 @@ class Mended:
     value: bytes | None = None
 
     def bytes_of(self, row: QuarantinedRow) -> bytes | None:
-        """What the row is fed with: what was changed, else its text; None where it has none."""
+        """What the row is replayed with: what was changed, else its text; None where it has none."""
         changed = (each for each in (self.text, self.value) if each not in (None, row.value))
         return next(changed, self.text)
 
@@ -206,7 +206,7 @@ class Quarantine:
 
     <run directory>/quarantine/<name>/
       rows/     what the quarantine's query has committed; Spark's log in it says which files count
-      again/    rows that were fed again, a file for each time
+      again/    rows that were replayed, a file for each time
     """
 
     directory: QuarantineDirectory
@@ -222,22 +222,22 @@ class Quarantine:
             if file.size:
                 yield from _rows_in(rows / name_in(rows, file))
 
-    def fed(self) -> Iterator[QuarantinedRow]:
-        """The rows that were fed again."""
-        for _, rows in self.fed_files():
+    def replayed(self) -> Iterator[QuarantinedRow]:
+        """The rows that were replayed."""
+        for _, rows in self.replayed_files():
             yield from rows
 
-    def fed_files(self) -> Iterator[tuple[Path, Iterator[QuarantinedRow]]]:
-        """The files of rows that were fed again, oldest first."""
+    def replayed_files(self) -> Iterator[tuple[Path, Iterator[QuarantinedRow]]]:
+        """The files of rows that were replayed, oldest first."""
         for file in self.directory.replayed:
             yield file, _rows_in(file)
 
     def waiting(self) -> Iterator[QuarantinedRow]:
-        """The rows that were quarantined once more than they were fed again."""
-        fed = Counter(row.id for row in self.fed())
+        """The rows that were quarantined once more than they were replayed."""
+        replayed = Counter(row.id for row in self.replayed())
         for row in self.rows():
-            if fed[row.id]:
-                fed[row.id] -= 1
+            if replayed[row.id]:
+                replayed[row.id] -= 1
             else:
                 yield row
 
@@ -257,7 +257,7 @@ def _rows_in(file: Path) -> Iterator[QuarantinedRow]:
         raise CheckpointError(QUARANTINE_UNREADABLE.at(None, file=str(file), reason=reason)) from error
 
 
-# Which queries have not read a row where it stands: fed again to these, it would come to them twice.
+# Which queries have not read a row where it stands: replayed to these, it would come to them twice.
 
 
 @dataclass(frozen=True)
@@ -268,10 +268,10 @@ class Unread:
     readers: Mapping[str, Mapping[str, Read]]
     """What each query has committed, by the names of its sources."""
     quarantined: Mapping[str, Read]
-    """What the rows of the quarantine come from, those that were fed again too: in a table's quarantine
+    """What the rows of the quarantine come from, those that were replayed too: in a table's quarantine
     they hold no place of their own, and their text was written anew, so that their ids tell nothing of it."""
-    again: Mapping[str, frozenset[str]]
-    """The rows in each file of rows that were fed again, by the ids that those of a source get when they are
+    replayed: Mapping[str, frozenset[str]]
+    """The rows in each file of rows that were replayed, by the ids that those of a source get when they are
     quarantined."""
 
     @classmethod
@@ -281,11 +281,11 @@ class Unread:
         readers: Mapping[str, Mapping[str, Read]],
         quarantined: Mapping[str, Read],
     ) -> Unread:
-        again = {
-            file.name: frozenset(replace(row, fed_as="").id for row in rows)
-            for file, rows in quarantine.fed_files()
+        replayed = {
+            file.name: frozenset(replace(row, replayed_as="").id for row in rows)
+            for file, rows in quarantine.replayed_files()
         }
-        return cls(quarantine.name, readers, quarantined, again)
+        return cls(quarantine.name, readers, quarantined, replayed)
 
     def __call__(self, row: QuarantinedRow) -> frozenset[str]:
         """The queries that have yet to read a row."""
@@ -294,7 +294,7 @@ class Unread:
     @property
     def level(self) -> bool:
         """Whether all queries have read the same, so that no row was judged for one and not for another."""
-        streams = (self.name, fed_again(self.name))
+        streams = (self.name, replay_stream(self.name))
         return all(
             one.get(each, Read()).as_far(other.get(each, Read()))
             for each in streams
@@ -303,7 +303,7 @@ class Unread:
         )
 
     def _has(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
-        return self._has_at_place(read, row) and self._has_fed(read, row)
+        return self._has_at_place(read, row) and self._has_replay(read, row)
 
     def _has_at_place(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
         source = read.get(self.name, Read())
@@ -313,13 +313,13 @@ class Unread:
             return row.file in source.files
         return all(read.get(name, Read()).as_far(other) for name, other in self.quarantined.items())
 
-    def _has_fed(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
-        """A row that was fed before may have come back to the quarantine, and not have come to all others."""
-        needed = {file for file, ids in self.again.items() if row.id in ids}
-        return needed <= {Path(file).name for file in read.get(fed_again(self.name), Read()).files}
+    def _has_replay(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
+        """A row that was replayed before may be back in the quarantine, and not have come to all others."""
+        needed = {file for file, ids in self.replayed.items() if row.id in ids}
+        return needed <= {Path(file).name for file in read.get(replay_stream(self.name), Read()).files}
 
 
-# Feeding rows again: they are put where the pipeline reads them beside its source, each once.
+# Replaying rows: they are put where the pipeline reads them beside its source, each once.
 
 _UTC = pyarrow.timestamp("us", tz="UTC")
 _ROW = pyarrow.struct(
@@ -348,21 +348,21 @@ SCHEMA = pyarrow.schema(
 
 
 @dataclass(frozen=True)
-class Fed:
-    """What was fed again."""
+class Replay:
+    """What was replayed."""
 
     rows: int
     left: int
     """How many rows still wait."""
     file: Path | None
     unknown: tuple[str, ...] = ()
-    """Ids of mended rows that don't wait here; they were not fed."""
+    """Ids of mended rows that don't wait here; they were not replayed."""
     unwanted: tuple[str, ...] = ()
     """Ids of mended rows that wait, and that were not asked for."""
     passed_over: int = 0
-    """How many mended rows were not fed because they have no text, and their bytes are as they were."""
+    """How many mended rows were not replayed because they have no text, and their bytes are as they were."""
     unread: int = 0
-    """How many were not fed because a query has yet to read them at their place."""
+    """How many were not replayed because a query has yet to read them at their place."""
     behind: tuple[str, ...] = ()
     """These queries."""
     level: bool = True
@@ -373,19 +373,19 @@ def _no_queries() -> Unread:
     return Unread("", {}, {}, {})
 
 
-def feed(
+def replay_rows(
     quarantine: Quarantine,
     wanted: Callable[[QuarantinedRow], bool],
     mended: Mapping[str, Sequence[Mended]] | None = None,
     *,
     places: Callable[[], Unread] = _no_queries,
     dry: bool = False,
-) -> Fed:
-    """Feed the waiting rows that are wanted again; with `mended` only those, with these bytes by their ids.
+) -> Replay:
+    """Replay the waiting rows that are wanted; with `mended` only those, with these bytes by their ids.
 
-    A row is counted as fed from the moment its file has its name, and is never fed twice for one time that
-    it was quarantined. Rows that a query has yet to read, by its place, stay. Files that could not be opened
-    are not among them: mended ones are read by themselves.
+    A row counts as replayed from the moment its file has its name, and is never replayed twice for one time
+    that it was quarantined. Rows that a query has yet to read, by its place, stay. Files that could not be
+    opened are not among them: mended ones are read by themselves.
     """
     with _alone(quarantine.directory):
         waiting = list(quarantine.waiting())
@@ -395,17 +395,17 @@ def feed(
         picked = list(_picked(asked, mended))
         chosen = [row for row in picked if row is not None]
         behind = [unread(row) for row in chosen]
-        fed = [row for row, queries in zip(chosen, behind, strict=True) if not queries]
+        replayed = [row for row, queries in zip(chosen, behind, strict=True) if not queries]
         lines = Counter({id_: len(each) for id_, each in (mended or {}).items()})
         ids, asked_ids = (Counter(row.id for row in rows) for rows in (waiting, asked))
-        return Fed(
-            rows=len(fed),
-            left=sum(row.can_be_fed for row in waiting) - len(fed),
-            file=_written(quarantine.directory.replay, fed) if fed and not dry else None,
+        return Replay(
+            rows=len(replayed),
+            left=sum(row.can_replay for row in waiting) - len(replayed),
+            file=_written(quarantine.directory.replay, replayed) if replayed and not dry else None,
             unknown=tuple(sorted(lines - ids)),
             unwanted=tuple(sorted((lines & ids) - asked_ids)),
             passed_over=len(picked) - len(chosen),
-            unread=len(chosen) - len(fed),
+            unread=len(chosen) - len(replayed),
             behind=tuple(sorted(frozenset().union(*behind))),
             level=unread.level,
         )
@@ -414,18 +414,18 @@ def feed(
 def _picked(
     rows: list[QuarantinedRow], mended: Mapping[str, Sequence[Mended]] | None
 ) -> Iterator[QuarantinedRow | None]:
-    """The rows that can be fed, or those of them that were mended, and None for each that is passed over.
+    """The rows that can be replayed, or those of them that were mended; None for each that is passed over.
 
     Equal rows share an id, and take what is mended one after another.
     """
     if mended is None:
-        yield from (row for row in rows if row.can_be_fed)
+        yield from (row for row in rows if row.can_replay)
         return
     lines = {id_: iter(each) for id_, each in mended.items()}
     for row in rows:
         line = next(lines.get(row.id, iter(())), None)
         if line is not None:
-            value = line.bytes_of(row) if row.can_be_fed else None
+            value = line.bytes_of(row) if row.can_replay else None
             yield None if value is None else row.with_bytes(value)
 
 

@@ -24,12 +24,12 @@ from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.connectors import CHECKPOINT_NOT_REMOVED, SINK_KIND_CHANGED
 from headwater.errors.catalogue.running import FED_AGAIN_GONE, FED_AGAIN_LEFT
 from headwater.plan import QueryFacts
-from headwater.plan.quarantine import fed_again, is_fed_again
+from headwater.plan.quarantine import is_replay_stream, replay_stream
 from headwater.runtime.records import RunRecords
 from headwater.spec import SinkSpec
 from headwater.values import Continuous
 
-_SUFFIX = fed_again("")
+_SUFFIX = replay_stream("")
 
 
 def finish_interrupted(directory: RunRecords, sinks: Iterable[str]) -> None:
@@ -103,7 +103,7 @@ def convert_trigger(directory: RunRecords, sink: SinkSpec, make_line: Callable[[
 
 
 def add_replay_source(directory: RunRecords, now: QueryFacts) -> str:
-    """Let a checkpoint know of rows that are fed again, if it does not; what was done, in a sentence.
+    """Let a checkpoint know of rows that are replayed, if it does not; what was done, in a sentence.
 
     They come by a source of their own.
     """
@@ -112,10 +112,10 @@ def add_replay_source(directory: RunRecords, now: QueryFacts) -> str:
     if Checkpoint(store).last_offset is None or not now.inputs:
         return ""
     before = editors.inputs_known(store) or _inputs_of(then, now)
-    gone = next((name for name in before if is_fed_again(name) and name not in now.inputs), None)
+    gone = next((name for name in before if is_replay_stream(name) and name not in now.inputs), None)
     if gone is not None:
         raise CheckpointError(_missing(directory, now.sink, gone.removesuffix(_SUFFIX)))
-    names = sorted({name for name in now.inputs if is_fed_again(name) and name not in before})
+    names = sorted({name for name in now.inputs if is_replay_stream(name) and name not in before})
     if not names:
         return ""
     backup = directory.backup(now.sink, datetime.now(UTC))
@@ -125,7 +125,7 @@ def add_replay_source(directory: RunRecords, now: QueryFacts) -> str:
 
 
 def _missing(directory: RunRecords, sink: str, source: str) -> Problem:
-    """Why a query that has read rows that were fed again has no stream of them now."""
+    """Why a query that has read rows that were replayed has no stream of them now."""
     quarantine = directory.quarantine(source)
     if quarantine.replayed:
         return FED_AGAIN_LEFT.at(None, sink=sink, source=source)
@@ -136,4 +136,4 @@ def _inputs_of(then: QueryFacts | None, now: QueryFacts) -> tuple[str, ...]:
     """What the query read when it was last started; facts that don't tell are older than any feeding."""
     if then is not None and then.inputs:
         return then.inputs
-    return tuple(name for name in now.inputs if not is_fed_again(name))
+    return tuple(name for name in now.inputs if not is_replay_stream(name))

@@ -1,4 +1,4 @@
-"""Feeding rows again: what else it changes."""
+"""Replaying rows: what else it changes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_rows_that_no_query_would_read_are_not_fed(tmp_path: Path, name: str, wh
         replay(file, name)
     (problem,) = refused.value.problems
     assert (problem.code, problem.params["why"]) == ("HW-REPLAY-NOT-READ", why)
-    assert list(quarantine.fed()) == []
+    assert list(quarantine.replayed()) == []
 
 
 def test_rows_are_fed_where_only_spark_knows_what_a_table_reads(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from headwater.checks.changes import output_changed, sink_kind_changed, source_o
 from headwater.checks.rules import Reached, Rule
 from headwater.checks.state_changes import sources_changed, state_changed
 from headwater.plan import Graph, QueryFacts, SourceFacts
-from headwater.plan.quarantine import fed_again
+from headwater.plan.quarantine import replay_stream
 from headwater.plan.state_layout import StateLayout, Stored
 from tests.unit.checks.facts import aggregation, facts
 from tests.unit.specs import spec_of
@@ -77,7 +77,7 @@ def test_other_streaming_sources_are_rejected(now: QueryFacts) -> None:
         query(CLICKS, ORDERS),
         query(CLICKS, SHOPS, ORDERS),
         query(CLICKS, SourceFacts("purchases", "files", ("/orders",))),
-        query(CLICKS, ORDERS, inputs=("clicks", fed_again("clicks"), "orders")),
+        query(CLICKS, ORDERS, inputs=("clicks", replay_stream("clicks"), "orders")),
     ],
     ids=["the same", "a static one added", "renamed", "rows that are replayed"],
 )

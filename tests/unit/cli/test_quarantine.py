@@ -85,8 +85,8 @@ def test_mended_rows(file: Path, headwater: Headwater) -> None:
     mended.write_text(json.dumps(rows[0]) + "\n" + json.dumps({"id": "nobody", "text": "x"}) + "\n")
     code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
     assert (code, beside) == (1, "No row nobody waits; it was not fed.\n")
-    (fed,) = Quarantine(RunDirectory(file.parent / ".headwater").quarantine("orders")).fed()
-    assert (fed.value, fed.offset) == (b'{"id": 1}', 1)
+    (replayed,) = Quarantine(RunDirectory(file.parent / ".headwater").quarantine("orders")).replayed()
+    assert (replayed.value, replayed.offset) == (b'{"id": 1}', 1)
     mended.write_text("no json\n")
     code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
     assert (code, "HW-MENDED-UNREADABLE" in beside) == (2, True)
@@ -110,7 +110,7 @@ def test_what_was_written_out_can_be_fed_as_it_is(file: Path, headwater: Headwat
     assert told.err.splitlines() == [
         f"The row {each} is not one of those asked for; it was not fed." for each in sorted(unwanted)
     ]
-    assert Counter((each.offset, each.value) for each in quarantine.fed()) == Counter(
+    assert Counter((each.offset, each.value) for each in quarantine.replayed()) == Counter(
         [(1, b"nonsense"), (3, b"a" * 300), (5, b"\x00\xff")]
     )
     mended.write_text(json.dumps(rows[1]) + "\n" + json.dumps(rows[3]))

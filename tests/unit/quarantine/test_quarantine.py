@@ -1,4 +1,4 @@
-"""Quarantined rows: read by the log's word, fed again once for each time."""
+"""Quarantined rows: read by the log's word, replayed once for each time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
 from headwater.errors import CheckpointError
-from headwater.quarantine import Mended, Quarantine, QuarantinedRow, feed, quarantines
+from headwater.quarantine import Mended, Quarantine, QuarantinedRow, quarantines, replay_rows
 from headwater.quarantine.rows import SCHEMA
 from headwater.run_directory import RunDirectory
 from tests.quarantines import commit, row
@@ -36,23 +36,25 @@ def test_rows_are_those_of_the_log(quarantine: Quarantine) -> None:
 
 def test_each_row_is_fed_once_for_each_time_it_was_set_aside(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1), row(2), row(2, reason="too large")])
-    assert feed(quarantine, lambda each: each.reason == "malformed").rows == 2
+    assert replay_rows(quarantine, lambda each: each.reason == "malformed").rows == 2
     # The equal row of another reason is the same row by its id, and still waits once.
     assert [each.offset for each in quarantine.waiting()] == [2]
-    assert feed(quarantine, lambda each: True).rows == 1
-    assert feed(quarantine, lambda each: True).rows == 0
+    assert replay_rows(quarantine, lambda each: True).rows == 1
+    assert replay_rows(quarantine, lambda each: True).rows == 0
     commit(quarantine, 1, [row(1)])
     assert [each.offset for each in quarantine.waiting()] == [1]
-    fed = feed(quarantine, lambda each: True)
-    assert (fed.rows, fed.left) == (1, 0)
-    assert [each.id for each in quarantine.fed()] == [row(n).id for n in (1, 2, 2, 1)]
+    replayed = replay_rows(quarantine, lambda each: True)
+    assert (replayed.rows, replayed.left) == (1, 0)
+    assert [each.id for each in quarantine.replayed()] == [row(n).id for n in (1, 2, 2, 1)]
 
 
 def test_mended_rows_are_fed_with_their_new_text_under_their_old_id(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1), row(2)])
-    fed = feed(quarantine, lambda each: True, {row(2).id: [Mended(b'{"a": 1}')], "unknown": [Mended(b"x")]})
-    assert (fed.rows, fed.left, fed.unknown) == (1, 1, ("unknown",))
-    (again,) = quarantine.fed()
+    replayed = replay_rows(
+        quarantine, lambda each: True, {row(2).id: [Mended(b'{"a": 1}')], "unknown": [Mended(b"x")]}
+    )
+    assert (replayed.rows, replayed.left, replayed.unknown) == (1, 1, ("unknown",))
+    (again,) = quarantine.replayed()
     assert (again.id, again.value, again.offset) == (row(2).id, b'{"a": 1}', 2)
     assert [each.offset for each in quarantine.waiting()] == [1]
 
@@ -94,12 +96,15 @@ def test_a_file_that_can_t_be_read_is_named(quarantine: Quarantine) -> None:
 
 def test_equal_rows_take_their_texts_one_after_another(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1, file="f"), row(1, file="f")])
-    assert feed(quarantine, lambda each: True, {row(1, file="f").id: [Mended(b"X"), Mended(b"Y")]}).rows == 2
-    assert [each.value for each in quarantine.fed()] == [b"X", b"Y"]
+    assert (
+        replay_rows(quarantine, lambda each: True, {row(1, file="f").id: [Mended(b"X"), Mended(b"Y")]}).rows
+        == 2
+    )
+    assert [each.value for each in quarantine.replayed()] == [b"X", b"Y"]
 
 
 @pytest.mark.parametrize(
-    ("value", "line", "fed"),
+    ("value", "line", "replayed"),
     [
         (b"x", Mended(b"x", b"x"), b"x"),
         (b"x", Mended(b"y", b"x"), b"y"),
@@ -114,8 +119,10 @@ def test_equal_rows_take_their_texts_one_after_another(quarantine: Quarantine) -
         (None, Mended(b""), b""),
     ],
 )
-def test_a_mended_row_is_what_was_changed_of_it(value: bytes | None, line: Mended, fed: bytes | None) -> None:
-    assert line.bytes_of(row(1, value)) == fed
+def test_a_mended_row_is_what_was_changed_of_it(
+    value: bytes | None, line: Mended, replayed: bytes | None
+) -> None:
+    assert line.bytes_of(row(1, value)) == replayed
 
 
 def test_mended_rows_that_are_not_fed_are_told_of(quarantine: Quarantine) -> None:
@@ -127,23 +134,23 @@ def test_mended_rows_that_are_not_fed_are_told_of(quarantine: Quarantine) -> Non
         other.id: [Mended(b"Y")],
         broken.id: [Mended(b"no row")],
     }
-    fed = feed(quarantine, lambda each: each.reason != "too large", lines)
-    assert (fed.rows, fed.left, fed.passed_over) == (1, 2, 2)
-    assert (fed.unknown, fed.unwanted) == ((row(1).id,), (other.id,))
-    assert [each.value for each in quarantine.fed()] == [b"X"]
+    replayed = replay_rows(quarantine, lambda each: each.reason != "too large", lines)
+    assert (replayed.rows, replayed.left, replayed.passed_over) == (1, 2, 2)
+    assert (replayed.unknown, replayed.unwanted) == ((row(1).id,), (other.id,))
+    assert [each.value for each in quarantine.replayed()] == [b"X"]
 
 
 def test_a_file_that_could_not_be_opened_is_not_fed(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1, None, "unreadable file"), row(2)])
-    fed = feed(quarantine, lambda each: True)
-    assert (fed.rows, fed.left) == (1, 0)
+    replayed = replay_rows(quarantine, lambda each: True)
+    assert (replayed.rows, replayed.left) == (1, 0)
     assert [each.reason for each in quarantine.waiting()] == ["unreadable file"]
 
 
 def test_a_dry_feeding_feeds_nothing(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1)])
-    fed = feed(
+    replayed = replay_rows(
         quarantine, lambda each: True, {"unknown": [Mended(b"x")], row(1).id: [Mended(b"y")]}, dry=True
     )
-    assert (fed.rows, fed.left, fed.unknown, fed.file) == (1, 0, ("unknown",), None)
-    assert list(quarantine.fed()) == []
+    assert (replayed.rows, replayed.left, replayed.unknown, replayed.file) == (1, 0, ("unknown",), None)
+    assert list(quarantine.replayed()) == []

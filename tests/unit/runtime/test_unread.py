@@ -1,4 +1,4 @@
-"""Rows are fed again only to queries that have read them where they stand."""
+"""Rows are replayed only to queries that have read them where they stand."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fed(folder: Path) -> Replay:
+def replayed(folder: Path) -> Replay:
     def run(name: str = "orders", **options: Any) -> Replayed:
         return replay(folder.parent / "orders.yml", name, **options)
 
@@ -68,7 +68,7 @@ def told(result: Replayed) -> tuple[int, int, int, tuple[str, ...]]:
     return result.rows, result.left, result.unread, result.behind
 
 
-def test_a_message_that_a_sink_has_yet_to_read_waits(folder: Path, fed: Replay) -> None:
+def test_a_message_that_a_sink_has_yet_to_read_waits(folder: Path, replayed: Replay) -> None:
     quarantine = quarantined(folder, row(9), row(10), row(11))
     stopped(folder, "quarantine.orders", kafka(1000))
     stopped(folder, "other", kafka(1000))
@@ -76,46 +76,46 @@ def test_a_message_that_a_sink_has_yet_to_read_waits(folder: Path, fed: Replay) 
     stopped(folder, "out", kafka(11), planned=[{"t": {"0": 1000}}])
     # A table in memory begins anew, and what it read counts for nothing.
     stopped(folder, "held", kafka(0))
-    assert told(fed(dry=True)) == (2, 1, 1, ("out",))
-    assert told(fed()) == (2, 1, 1, ("out",))
+    assert told(replayed(dry=True)) == (2, 1, 1, ("out",))
+    assert told(replayed()) == (2, 1, 1, ("out",))
     assert [each.offset for each in quarantine.waiting()] == [11]
     stopped(folder, "out", kafka(1000))
-    assert told(fed()) == (1, 0, 0, ())
+    assert told(replayed()) == (1, 0, 0, ())
 
 
-def test_a_query_that_never_started_or_committed(folder: Path, fed: Replay) -> None:
+def test_a_query_that_never_started_or_committed(folder: Path, replayed: Replay) -> None:
     quarantined(folder, row(1))
     stopped(folder, "out", kafka(5))
     (folder / "checkpoints/out/commits/0").unlink()
-    assert told(fed()) == (0, 1, 1, ("out",))
+    assert told(replayed()) == (0, 1, 1, ("out",))
     stopped(folder, "out", kafka(5))
-    assert told(fed()) == (1, 0, 0, ())
+    assert told(replayed()) == (1, 0, 0, ())
 
 
-def test_what_was_fed_before_and_came_back_waits_for_all(folder: Path, fed: Replay) -> None:
+def test_what_was_fed_before_and_came_back_waits_for_all(folder: Path, replayed: Replay) -> None:
     quarantine = quarantined(folder, row(1), row(2))
     stopped(folder, "out", kafka(5))
-    assert fed(ids=(row(1).id,)).rows == 1
+    assert replayed(ids=(row(1).id,)).rows == 1
     (file,) = (quarantine.directory.replay).glob("*.parquet")
     # The quarantine has read it again and found it bad again; the sink has not read it yet.
     quarantined(folder, row(1), batch=1)
-    assert told(fed()) == (1, 1, 1, ("out",))
+    assert told(replayed()) == (1, 1, 1, ("out",))
     stopped(folder, "out", {**kafka(5), "orders.again": {"logOffset": 0}})
     handed_out(folder, "out", 1, [file.as_uri()])
-    assert told(fed()) == (1, 0, 0, ())
+    assert told(replayed()) == (1, 0, 0, ())
 
 
-def test_a_mended_row_that_came_back_is_known_by_its_new_bytes(folder: Path, fed: Replay) -> None:
+def test_a_mended_row_that_came_back_is_known_by_its_new_bytes(folder: Path, replayed: Replay) -> None:
     quarantined(folder, row(1))
     stopped(folder, "out", kafka(5))
     mended = folder.parent / "mended.jsonl"
     mended.write_text(json.dumps({"id": row(1).id, "text": "still bad"}))
-    assert fed(mended=mended).rows == 1
+    assert replayed(mended=mended).rows == 1
     quarantined(folder, row(1, b"still bad"), batch=1)
-    assert told(fed()) == (0, 1, 1, ("out",))
+    assert told(replayed()) == (0, 1, 1, ("out",))
 
 
-def test_rows_of_files(folder: Path, fed: Replay) -> None:
+def test_rows_of_files(folder: Path, replayed: Replay) -> None:
     (folder.parent / "in").mkdir()
     files = "connector: files\n    path: in/\n    format"
     old = "connector: kafka\n    servers: localhost:9092\n    topic: t\n    format"
@@ -124,24 +124,24 @@ def test_rows_of_files(folder: Path, fed: Replay) -> None:
     quarantined(folder, row(0, file="/in/a b.json", **place), row(0, file="/in/c.json", **place))
     stopped(folder, "out", {"orders": {"logOffset": 0}})
     handed_out(folder, "out", 0, ["file:///in/a%20b.json"], ["file:///in/c.json"])
-    assert told(fed()) == (1, 1, 1, ("out",))
+    assert told(replayed()) == (1, 1, 1, ("out",))
 
 
-def test_rows_of_a_table_wait_until_all_have_read_what_they_come_from(folder: Path, fed: Replay) -> None:
+def test_rows_of_a_table_wait_until_all_have_read_what_they_come_from(folder: Path, replayed: Replay) -> None:
     quarantined(folder, row(0, **OF_TABLE), name="paid")
     # What its query has planned may be in the quarantine already.
     stopped(folder, "quarantine.paid", kafka(80), planned=[{"t": {"0": 100}}])
     stopped(folder, "other", kafka(90))
     stopped(folder, "out", kafka(3))
-    assert told(fed("paid")) == (0, 1, 1, ("other", "quarantine.paid"))
+    assert told(replayed("paid")) == (0, 1, 1, ("other", "quarantine.paid"))
     stopped(folder, "quarantine.paid", kafka(100))
     (folder / "checkpoints/quarantine.paid/offsets/1").unlink()
     stopped(folder, "other", kafka(101))
-    assert told(fed("paid")) == (1, 0, 0, ())
+    assert told(replayed("paid")) == (1, 0, 0, ())
 
 
 def test_a_batch_that_a_table_sets_aside_meanwhile_waits_for_all(
-    folder: Path, fed: Replay, monkeypatch: pytest.MonkeyPatch
+    folder: Path, replayed: Replay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quarantined(folder, row(0, **OF_TABLE), name="paid")
     stopped(folder, "quarantine.paid", kafka(80))
@@ -154,53 +154,53 @@ def test_a_batch_that_a_table_sets_aside_meanwhile_waits_for_all(
         return waiting(self)
 
     monkeypatch.setattr(Quarantine, "waiting", committed_meanwhile)
-    assert told(fed("paid", dry=True)) == (0, 2, 2, ("other",))
+    assert told(replayed("paid", dry=True)) == (0, 2, 2, ("other",))
 
 
-def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, fed: Replay) -> None:
+def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, replayed: Replay) -> None:
     quarantine = quarantined(folder, row(0, b'{"id":0}', **OF_TABLE), name="paid")
     stopped(folder, "quarantine.paid", kafka(100))
     stopped(folder, "other", kafka(100))
     mended = folder.parent / "mended.jsonl"
     mended.write_text(json.dumps({"id": row(0, b'{"id":0}', **OF_TABLE).id, "text": '{"id": -1}'}))
-    assert fed("paid", mended=mended).rows == 1
+    assert replayed("paid", mended=mended).rows == 1
     (file,) = (quarantine.directory.replay).glob("*.parquet")
     again = {**kafka(100), "paid.again": {"logOffset": 0}}
     stopped(folder, "quarantine.paid", again)
     handed_out(folder, "quarantine.paid", 1, [file.as_uri()])
     quarantined(folder, row(0, b'{"id":-1}', **OF_TABLE), name="paid", batch=1)
-    assert told(fed("paid")) == (0, 1, 1, ("other",))
+    assert told(replayed("paid")) == (0, 1, 1, ("other",))
     stopped(folder, "other", again)
     handed_out(folder, "other", 1, [file.as_uri()])
-    assert told(fed("paid")) == (1, 0, 0, ())
+    assert told(replayed("paid")) == (1, 0, 0, ())
 
 
 @pytest.mark.parametrize("gone", ["facts/out.json", "checkpoints/out"])
-def test_what_can_t_be_told_is_refused(folder: Path, fed: Replay, gone: str) -> None:
+def test_what_can_t_be_told_is_refused(folder: Path, replayed: Replay, gone: str) -> None:
     quarantine = quarantined(folder, row(1))
     stopped(folder, "out", kafka(5))
     # A start that adds a source was interrupted.
     (folder / gone).rename(folder / f"{gone}.next")
     with pytest.raises(CheckpointError) as refused:
-        fed()
+        replayed()
     (problem,) = refused.value.problems
     assert (problem.code, problem.params["sink"]) == ("HW-REPLAY-PLACE-UNKNOWN", "out")
     assert not (quarantine.directory.replay).exists()
 
 
-def test_a_table_whose_quarantine_left_no_facts_is_refused(folder: Path, fed: Replay) -> None:
+def test_a_table_whose_quarantine_left_no_facts_is_refused(folder: Path, replayed: Replay) -> None:
     quarantined(folder, row(0, topic=None, partition=None), name="paid")
     stopped(folder, "other", kafka(90))
     with pytest.raises(CheckpointError) as refused:
-        fed("paid")
+        replayed("paid")
     assert [each.params["sink"] for each in refused.value.problems] == ["quarantine.paid"]
 
 
-def test_another_definition_is_told_of(folder: Path, fed: Replay) -> None:
+def test_another_definition_is_told_of(folder: Path, replayed: Replay) -> None:
     spec = spec_of(PIPELINE)
     now = verdicts_of(spec, Graph.of(spec), "orders")
     quarantined(folder, row(10))
     stopped(folder, "out", kafka(5), verdicts=now)
-    assert fed().redefined is False
+    assert replayed().redefined is False
     stopped(folder, "out", kafka(5), verdicts={"orders": "before"})
-    assert (fed().redefined, fed().unread) == (True, 1)
+    assert (replayed().redefined, replayed().unread) == (True, 1)

@@ -45,8 +45,8 @@ from headwater.connectors.files.validity import (
     Decoder,
     Judge,
     address,
-    again_texts,
     no_text,
+    replayed_texts,
 )
 from headwater.connectors.options import plain
 from headwater.errors import PipelineError
@@ -78,14 +78,14 @@ class JudgedFiles:
     schema: StructType
     max_row_bytes: int | None
 
-    def rows(self, again: Callable[[], DataFrame] | None) -> DataFrame:
-        """The rows of all paths; those that are fed again go to the path that they came from."""
+    def rows(self, replayed: Callable[[], DataFrame] | None) -> DataFrame:
+        """The rows of all paths; those that are replayed go to the path that they came from."""
         found, left, last = [], f.lit(True), len(self.options.path) - 1
         for number, path in enumerate(self.options.path):
             folders = self._folders(path)
             here = left & _lies_in(folders.base) if number < last else left
             left = left & ~here
-            found.append(self._below(number, path, folders, again().where(here) if again else None))
+            found.append(self._below(number, path, folders, replayed().where(here) if replayed else None))
         return united(found)
 
     def admission(self, finished: Finished) -> Admissions:
@@ -123,7 +123,7 @@ class JudgedFiles:
         fields = [self.schema[column.name] for column in folders.inside]
         return StructType([StructField(each.name, each.dataType) for each in fields])
 
-    def _below(self, number: int, path: str, folders: Folders, again: DataFrame | None) -> DataFrame:
+    def _below(self, number: int, path: str, folders: Folders, replayed: DataFrame | None) -> DataFrame:
         inside = self._inside(folders)
         format_ = "json" if self.options.format in BINARY else self.options.format
         decoder = Decoder(format_, inside, {} if self.options.format in BINARY else self._settings)
@@ -132,12 +132,13 @@ class JudgedFiles:
         judge = Judge(decoder, folders, required(self.options), self.max_row_bytes, decodes, carried)
         if has_texts(self.options, admitted=self._admitted):
             texts = decoder.rows(self._lines(number, path, folders))
-            if again is not None:
-                texts = texts.unionByName(decoder.fed(again_texts(again).select("*", *self._file_of_again)))
+            if replayed is not None:
+                more = replayed_texts(replayed).select("*", *self._file_of_replayed)
+                texts = texts.unionByName(decoder.replayed(more))
             return judge.texts(self._guarded(texts, folders))
         read = self._read(number, path, folders, inside)
-        if again is not None:
-            read = read.unionByName(_decoded(again, decoder).select("*", *self._file_of_again))
+        if replayed is not None:
+            read = read.unionByName(_decoded(replayed, decoder).select("*", *self._file_of_replayed))
         return judge.read(self._guarded(read, folders))
 
     def _guarded(self, rows: DataFrame, folders: Folders) -> DataFrame:
@@ -176,7 +177,7 @@ class JudgedFiles:
         return [f.expr(each) for each in file_of_row(self.context)]
 
     @property
-    def _file_of_again(self) -> list[Column]:
+    def _file_of_replayed(self) -> list[Column]:
         """The same of a row that is replayed: of its file only the name is known."""
         known = {"file_path": f.col(ADDRESS), "file_name": f.regexp_extract(ADDRESS, "[^/]*$", 0)}
         fields = [known.get(name, f.lit(None)).cast(type_).alias(name) for name, type_ in FILE_FIELDS.items()]
@@ -221,7 +222,7 @@ class JudgedFiles:
 
 
 def _lies_in(base: str) -> Column:
-    """Whether a row that is fed again came from a file below a folder, or from the file of that name."""
+    """Whether a row that is replayed came from a file below a folder, or from the file of that name."""
     file = f.col("row.file")
     return f.coalesce((file == base) | file.startswith(base.rstrip("/") + "/"), f.lit(False))
 
@@ -231,10 +232,10 @@ def encoded_path(path: Any) -> str:
     return "/".join(encoded(part) for part in str(path).split("/")) + "/"
 
 
-def _decoded(again: DataFrame, decoder: Decoder) -> DataFrame:
-    """Rows that are fed again, as Spark's reader would give them."""
+def _decoded(replayed: DataFrame, decoder: Decoder) -> DataFrame:
+    """Rows that are replayed, as Spark's reader would give them."""
     text = f.col("row.value").cast("string")
-    read = again.select(
+    read = replayed.select(
         decoder.typed(text).alias("read"), text.alias("text"), f.col("row.file").alias("file")
     )
     # Of an xml file Spark keeps the whole text, in which the row is not to be found again.

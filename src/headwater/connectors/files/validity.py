@@ -120,8 +120,8 @@ class Decoder:
             return lines.withColumn(TEXT, f.explode(self._elements()))
         return lines if self.format == "text" else lines.where(self._is_row(f.col(TEXT)))
 
-    def fed(self, texts: DataFrame) -> DataFrame:
-        """Texts that are fed again, of which none may be lost: what is no row is to be found bad."""
+    def replayed(self, texts: DataFrame) -> DataFrame:
+        """Texts that are replayed, of which none may be lost: what is no row is to be found bad."""
         if self.format != "xml":
             return texts
         found = self._elements()
@@ -331,9 +331,9 @@ class Judge:
         ]
 
 
-def again_texts(again: DataFrame) -> DataFrame:
+def replayed_texts(replayed: DataFrame) -> DataFrame:
     """Rows of an earlier quarantine, as rows that are read anew."""
-    return again.select(
+    return replayed.select(
         f.col("row.value").cast("string").alias(TEXT),
         f.expr(address("row.file")).alias(ADDRESS),
         no_text().alias(REJECTED),

@@ -445,8 +445,8 @@ def _subscription(options: KafkaSource) -> dict[str, str]:
     return {"assign": json.dumps(options.partitions)}
 
 
-def _as_messages(again: DataFrame) -> DataFrame:
+def _as_messages(replayed: DataFrame) -> DataFrame:
     """Rows of a quarantine as the messages that they were."""
     row = {each: f"row.{each}" for each in ("key", "value", "topic", "partition", "offset", "timestamp")}
     row |= {"timestampType": "row.timestamp_type", "headers": "row.headers"}
-    return again.select(*(col(path).alias(name) for name, path in row.items()))
+    return replayed.select(*(col(path).alias(name) for name, path in row.items()))

@@ -1,4 +1,4 @@
-"""Rows of a table that are fed again: what is read of their texts, and what becomes of the others."""
+"""Rows of a table that are replayed: what is read of their texts, and what becomes of the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors.contract import ROW_TYPE
-from headwater.engine.rows import expected_rows, judged_rows, quarantined_violations, with_fed_rows
+from headwater.engine.rows import expected_rows, judged_rows, quarantined_violations, with_replayed_rows
 from headwater.spec import TableSpec
 from tests.unit.specs import spec_of
 
@@ -44,11 +44,11 @@ def table(otherwise: str) -> TableSpec:
 
 
 def judged(spark: SparkSession, declared: TableSpec, texts: list[bytes]) -> DataFrame:
-    """The rows of a table in which `channel` is never null, and those that are fed again."""
+    """The rows of a table in which `channel` is never null, and those that are replayed."""
     row, values = f"CAST(struct({'null, ' * 8}value) AS {ROW_TYPE})", (f"(X'{text.hex()}')" for text in texts)
     again = spark.sql(f"SELECT {row} AS row FROM VALUES {', '.join(values)} AS fed(value)")
     rows = spark.sql("SELECT nullif(1, 0) AS id, 'app' AS channel, nullif(1, 0) AS cost")
-    return judged_rows(with_fed_rows(rows, again), declared)
+    return judged_rows(with_replayed_rows(rows, again), declared)
 
 
 def test_only_a_whole_row_goes_on_and_every_other_text_is_set_aside(spark: SparkSession) -> None:

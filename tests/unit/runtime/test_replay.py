@@ -1,4 +1,4 @@
-"""A query that has read rows which were fed again, and has them no more."""
+"""A query that has read rows which were replayed, and has them no more."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import CheckpointError
-from headwater.quarantine import Quarantine, feed
+from headwater.quarantine import Quarantine, replay_rows
 from headwater.runtime.records import RunRecords
 from headwater.runtime.resume import add_replay_source
 from tests.checkpoints import facts_of, stopped
@@ -20,7 +20,7 @@ def test_rows_that_are_gone_and_rows_that_are_left_are_told_apart(tmp_path: Path
     quarantine = Quarantine(RunRecords(tmp_path).quarantine("paid"))
     commit(quarantine, 0, [row(1)])
     if there:
-        feed(quarantine, lambda each: True)
+        replay_rows(quarantine, lambda each: True)
     with pytest.raises(CheckpointError) as refused:
         add_replay_source(RunRecords(tmp_path), facts_of("out", "orders"))
     (problem,) = refused.value.problems
