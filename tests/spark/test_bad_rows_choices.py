@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.api.batch import run_batch
 from headwater.connectors.contract import DETAIL, REASON, ROW, ROW_TYPE, Context
 from headwater.connectors.files.options import FilesSource
-from headwater.connectors.files.rows import JudgedFiles
+from headwater.connectors.files.rows import ValidatedFiles
 from headwater.events import BatchEnded, Event, Said
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
@@ -128,7 +128,7 @@ def test_a_batch_run_counts_bad_rows(spark: SparkSession, tmp_path: Path) -> Non
     assert not (tmp_path / ".headwater" / "quarantine").exists()
 
 
-def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: bool) -> JudgedFiles:
+def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: bool) -> ValidatedFiles:
     """A source that quarantines bad rows."""
     source = FilesSource.model_validate(options)
     context = Context(
@@ -138,10 +138,10 @@ def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: bool
     )  # fmt: skip
     assert source.columns is not None
     schema = spark.createDataFrame([], source.columns.ddl).schema
-    return JudgedFiles(spark, source, context, schema, None)
+    return ValidatedFiles(spark, source, context, schema, None)
 
 
-def judged(
+def validated(
     spark: SparkSession, root: Path, options: dict[str, Any], replayed: dict[str, str]
 ) -> list[tuple[Any, ...]]:
     """The rows of a source whose rows are replayed: file and text of each."""
@@ -187,7 +187,7 @@ def test_rows_that_are_fed_again_have_the_columns_of_their_folders(
         "schema": {"id": "int", "day": "int"},
         **more,
     }
-    found = judged(spark, tmp_path, options, replayed)
+    found = validated(spark, tmp_path, options, replayed)
     reasons = Counter((id_, day, reason) for id_, day, reason, _ in found)
     broken = [(None, 8, reason) for reason in bad.values()]
     assert reasons == Counter([(2, 8, None), (2, 9, None), (2, None, "wrong folder"), *broken]), found
@@ -211,7 +211,7 @@ def test_a_row_that_is_kept_as_columns_is_fed_again_as_it_was(
     kept = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false", "escape": '"'}
     made.write.format(format).options(**times, **kept).save(str(tmp_path / "in"))
 
-    def source(id_: str) -> JudgedFiles:
+    def source(id_: str) -> ValidatedFiles:
         schema = {"id": id_, "name": "string", "at": "timestamp"}
         options = {"path": [str(tmp_path / "in")], "format": format, "schema": schema, **READ[format]}
         return files(spark, tmp_path, options, batch=True)

@@ -1,4 +1,4 @@
-"""Bytes to columns: what is read of each message, and the verdict on it."""
+"""Bytes to columns: what is read of each message, and the validity of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import count, count_if, expr, lit
 
 from headwater.connectors.contract import DETAIL, OWN, REASON, ROW, Context
-from headwater.connectors.decoding.decode import judged
+from headwater.connectors.decoding.decode import validated
 from headwater.connectors.decoding.options import Decoded, ask_again
 from headwater.errors import PipelineError
 from headwater.run_directory import RunDirectory
@@ -34,7 +34,7 @@ MESSAGES = (
 AT = datetime(2026, 11, 16, 12, 0)
 
 
-Verdict = tuple[dict[str, Any], str | None, str | None]
+Validity = tuple[dict[str, Any], str | None, str | None]
 
 
 def context(tmp_path: Path) -> Context:
@@ -62,7 +62,7 @@ def messages(spark: SparkSession, pairs: Iterable[tuple[bytes | None, bytes | No
     return spark.createDataFrame(rows, MESSAGES)
 
 
-def verdicts(found: list[Row]) -> list[Verdict]:
+def validities(found: list[Row]) -> list[Validity]:
     """The columns that have a value, the reason and the detail, in the order of the messages."""
     rows = sorted(found, key=lambda row: row[ROW].offset)
     return [
@@ -78,10 +78,10 @@ def verdicts(found: list[Row]) -> list[Verdict]:
 def test_a_json_value_becomes_columns_or_gets_a_reason(spark: SparkSession, tmp_path: Path) -> None:
     values = [value for value, _ in GOOD_JSON] + [bad[0] for bad in BAD_JSON]
     raw = messages(spark, ((None, value) for value in values))
-    found = judged(raw, options(format="json", schema=COLUMNS), context(tmp_path), None)
+    found = validated(raw, options(format="json", schema=COLUMNS), context(tmp_path), None)
     expected = [(row, None, None) for _, row in GOOD_JSON] + [tuple(bad[1:]) for bad in BAD_JSON]
     rows = found.collect()
-    assert verdicts(rows) == expected
+    assert validities(rows) == expected
     # The bytes are kept as they were, whatever is in them.
     assert {row[ROW].offset: bytes(row[ROW].value) for row in rows} == dict(enumerate(values))
 
@@ -89,7 +89,7 @@ def test_a_json_value_becomes_columns_or_gets_a_reason(spark: SparkSession, tmp_
 def test_the_verdict_does_not_depend_on_what_is_selected(spark: SparkSession, tmp_path: Path) -> None:
     values = [b'{"a":1,"c":"x"}', b'{"a":2,"c":1}', b'{"a":3}}', b'{"a":4,"c":2}']
     raw = messages(spark, ((None, value) for value in values))
-    found = judged(raw, options(schema="a int, c double"), context(tmp_path), None)
+    found = validated(raw, options(schema="a int, c double"), context(tmp_path), None)
     counted = found.observe(
         "rows", count(lit(1)).alias("read"), count_if(expr(f"{REASON} IS NOT NULL")).alias("bad")
     )
@@ -128,12 +128,12 @@ def test_a_line_of_csv_becomes_columns_or_gets_a_reason(spark: SparkSession, tmp
     said = options(
         format="csv", schema="id int not null, kind string, w double, on date", delimiter=";", null_value="-"
     )
-    found = verdicts(judged(raw, said, context(tmp_path), None).collect())
+    found = validities(validated(raw, said, context(tmp_path), None).collect())
     assert found == [line[1:] for line in CSV]
     for delimiter, good, bad in ((";", b"a,b;2.5", b"k;2,50"), (",", b'"a,b",2.5', b'k,"2,50"')):
         priced = options(format="csv", schema="kind string, w decimal(10,2)", delimiter=delimiter)
         raw = messages(spark, ((None, line) for line in (good, bad)))
-        assert verdicts(judged(raw, priced, context(tmp_path), None).collect()) == [
+        assert validities(validated(raw, priced, context(tmp_path), None).collect()) == [
             ({"kind": "a,b", "w": Decimal("2.50")}, None, None),
             ({"kind": "k"}, WRONG, "w: 2,50 is not a decimal(10,2)"),
         ]
@@ -157,9 +157,9 @@ def test_keys_and_columns_of_kafka_are_kept_by_choice(spark: SparkSession, tmp_p
     assert said.columns.ddl == (
         "who struct<id:int>, a int, at_offset bigint, marks array<struct<key:string,value:binary>>"
     )
-    found = judged(messages(spark, pairs), said, context(tmp_path), 90)
+    found = validated(messages(spark, pairs), said, context(tmp_path), 90)
     marks = [{"key": "trace", "value": b"\x01"}]
-    rows = verdicts(found.collect())
+    rows = validities(found.collect())
     assert [(row.pop("at_offset"), row.pop("marks")) for row, _, _ in rows] == [(n, marks) for n in range(7)]
     assert rows == [
         ({"who": {"id": 1}, "a": 1}, None, None),
@@ -175,17 +175,17 @@ def test_keys_and_columns_of_kafka_are_kept_by_choice(spark: SparkSession, tmp_p
 def test_text_raw_and_tombstones(spark: SparkSession, tmp_path: Path) -> None:
     raw = messages(spark, [(b"k", "Zoë".encode()), (b"\xff", b"a\xffb"), (None, None)])
     said = options(format="text", column="line", key={"format": "text", "column": "ad_id"})
-    assert verdicts(judged(raw, said, context(tmp_path), None).collect()) == [
+    assert validities(validated(raw, said, context(tmp_path), None).collect()) == [
         ({"ad_id": "k", "line": "Zoë"}, None, None),
         ({}, "malformed", "it is not UTF-8"),
         ({}, None, None),
     ]
-    whole = judged(raw, options(), context(tmp_path), None)
+    whole = validated(raw, options(), context(tmp_path), None)
     assert whole.drop(*OWN).schema == raw.schema
     by_offset = lambda row: row.offset  # noqa: E731
     assert sorted(whole.drop(*OWN).collect(), key=by_offset) == sorted(raw.collect(), key=by_offset)
-    keyed = judged(raw, options(key={"format": "raw"}), context(tmp_path), None)
-    assert verdicts(keyed.collect()) == [
+    keyed = validated(raw, options(key={"format": "raw"}), context(tmp_path), None)
+    assert validities(keyed.collect()) == [
         ({"key": b"k", "value": "Zoë".encode()}, None, None),
         ({"key": b"\xff", "value": b"a\xffb"}, None, None),
         ({}, None, None),
@@ -196,7 +196,7 @@ def test_text_raw_and_tombstones(spark: SparkSession, tmp_path: Path) -> None:
         ("drop", [({"a": 1}, None, None)]),
     ):
         said = options(schema="a int not null", tombstones=tombstones)
-        assert verdicts(judged(gone, said, context(tmp_path), None).collect()) == expected
+        assert validities(validated(gone, said, context(tmp_path), None).collect()) == expected
 
 
 def numbered_values(registry: Any) -> list[bytes]:
@@ -247,10 +247,10 @@ def test_avro_by_the_numbers_of_a_registry(
             schema="id bigint not null, kind string, seen timestamp, nest struct<n:int>",
         )
         by_file = options(format="avro", registry=place, schema_file=str(file))
-        named = judged(raw, by_name, context(tmp_path), None)
+        named = validated(raw, by_name, context(tmp_path), None)
         heron = {"id": 1, "kind": "heron", "seen": datetime(2026, 5, 1)}
         no_schema = ("malformed", "it does not begin with the number of a schema")
-        assert verdicts(named.collect()) == [
+        assert validities(named.collect()) == [
             (heron, None, None),
             ({"id": 2, "seen": datetime(2026, 5, 1)}, None, None),
             ({}, "unknown schema id", "9"),
@@ -268,10 +268,13 @@ def test_avro_by_the_numbers_of_a_registry(
         # A number that was unknown stays so for every query, until rows are replayed; nobody is asked.
         registry.add(9, BIRD)
         asked = len(registry.asked)
-        assert verdicts(judged(raw, by_file, context(tmp_path), None).collect())[2][1] == "unknown schema id"
+        assert (
+            validities(validated(raw, by_file, context(tmp_path), None).collect())[2][1]
+            == "unknown schema id"
+        )
         assert "/schemas/ids/9" not in registry.asked[asked:]
         ask_again(RunDirectory(tmp_path).source("messages"))
-        whole = verdicts(judged(raw, by_file, context(tmp_path), None).collect())
+        whole = validities(validated(raw, by_file, context(tmp_path), None).collect())
         assert whole[0] == ({**heron, "weight": Decimal("2.50")}, None, None)
         no_weight = "schema 2 does not fit: No default value for field weight in field.Bird"
         assert whole[1] == ({}, WRONG, no_weight)
@@ -279,15 +282,15 @@ def test_avro_by_the_numbers_of_a_registry(
         assert by_file.columns.ddl == "id bigint, kind string, weight decimal(6,2), seen timestamp"
         assert "/schemas/ids/9" in registry.asked[asked:]
         new = messages(spark, [(None, numbered(77, b"x"))])
-        late = judged(new, by_name, context(tmp_path), None)
+        late = validated(new, by_name, context(tmp_path), None)
         registry.broken = True
         with pytest.raises(PySparkException, match=f"HW-REGISTRY-GONE\t{registry.url}\tit answers 503"):
             late.collect()
         with pytest.raises(PipelineError) as refused:
-            judged(raw, by_name, context(tmp_path), None)
+            validated(raw, by_name, context(tmp_path), None)
         assert refused.value.problems[0].code == "HW-REGISTRY-UNREACHABLE"
     with pytest.raises(PipelineError) as down:
-        judged(raw, by_name, context(tmp_path), None)
+        validated(raw, by_name, context(tmp_path), None)
     assert down.value.problems[0].code == "HW-REGISTRY-UNREACHABLE"
 
 
@@ -298,9 +301,9 @@ def test_avro_of_one_schema(spark: SparkSession, tmp_path: Path) -> None:
     huge = bytes.fromhex("0202" + "80ccfd930e") + b"abc"
     values = [record, record[:-1], record + b"!", huge, b"\xff" * 40, b""]
     said = options(format="avro", schema_file=str(tmp_path / "bird.avsc"))
-    found = judged(messages(spark, ((None, value) for value in values)), said, context(tmp_path), None)
-    no_record: Verdict = ({}, "malformed", "it is no record of the schema")
-    assert verdicts(found.collect()) == [
+    found = validated(messages(spark, ((None, value) for value in values)), said, context(tmp_path), None)
+    no_record: Validity = ({}, "malformed", "it is no record of the schema")
+    assert validities(found.collect()) == [
         ({"id": 1, "kind": "owl", "seen": datetime(2026, 5, 1)}, None, None),
         no_record,
         ({}, "malformed", "there are more bytes after the record"),
@@ -315,16 +318,16 @@ def test_avro_by_the_numbers_of_files(spark: SparkSession, tmp_path: Path) -> No
     record = {"id": 3, "kind": None, "weight": None, "seen": seen}
     raw = messages(spark, ((None, numbered(number, avro(BIRD, record))) for number in (1, 2)))
     with pytest.raises(PipelineError) as refused:
-        judged(raw, options(**said), context(tmp_path), None)
+        validated(raw, options(**said), context(tmp_path), None)
     assert refused.value.problems[0].code == "HW-REGISTRY-NO-FOLDER"
     schemas.mkdir()
     (schemas / "1.avsc").write_text(json.dumps(BIRD))
-    frame = judged(raw, options(**said), context(tmp_path), None)
-    assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
+    frame = validated(raw, options(**said), context(tmp_path), None)
+    assert validities(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
     (schemas / "2.avsc").write_text(json.dumps(BIRD))
-    assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
+    assert validities(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
     ask_again(RunDirectory(tmp_path).source("messages"))
-    assert verdicts(frame.collect()) == [({"id": 3}, None, None), ({"id": 3}, None, None)]
+    assert validities(frame.collect()) == [({"id": 3}, None, None), ({"id": 3}, None, None)]
 
 
 def test_protobuf_by_a_descriptor_file(spark: SparkSession, tmp_path: Path) -> None:
@@ -339,7 +342,7 @@ def test_protobuf_by_a_descriptor_file(spark: SparkSession, tmp_path: Path) -> N
     raw = messages(
         spark, [(None, full), (None, b""), (None, full[:-1] + b"\xff\xff"), (None, b"\x12\x02\xff\xfe")]
     )
-    assert verdicts(judged(raw, said, context(tmp_path), None).collect()) == [
+    assert validities(validated(raw, said, context(tmp_path), None).collect()) == [
         ({"id": 1, "kind": "heron", "ringed": Decimal(2**64 - 1), "photo": b"\0\1", "notes": ["a", "b"],
           "seen": datetime(1970, 1, 1, 0, 0, 5, 1), "state": "AWAY"}, None, None),
         (zero, None, None),

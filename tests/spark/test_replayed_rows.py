@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors.contract import ROW_TYPE
-from headwater.engine.rows import expected_rows, judged_rows, quarantined_violations, with_replayed_rows
+from headwater.engine.rows import expected_rows, quarantined_violations, validated_rows, with_replayed_rows
 from headwater.spec import TableSpec
 from tests.unit.specs import spec_of
 
@@ -43,17 +43,17 @@ def table(otherwise: str) -> TableSpec:
     return declared
 
 
-def judged(spark: SparkSession, declared: TableSpec, texts: list[bytes]) -> DataFrame:
+def validated(spark: SparkSession, declared: TableSpec, texts: list[bytes]) -> DataFrame:
     """The rows of a table in which `channel` is never null, and those that are replayed."""
     row, values = f"CAST(struct({'null, ' * 8}value) AS {ROW_TYPE})", (f"(X'{text.hex()}')" for text in texts)
     again = spark.sql(f"SELECT {row} AS row FROM VALUES {', '.join(values)} AS fed(value)")
     rows = spark.sql("SELECT nullif(1, 0) AS id, 'app' AS channel, nullif(1, 0) AS cost")
-    return judged_rows(with_replayed_rows(rows, again), declared)
+    return validated_rows(with_replayed_rows(rows, again), declared)
 
 
 def test_only_a_whole_row_goes_on_and_every_other_text_is_set_aside(spark: SparkSession) -> None:
     declared = table("quarantine")
-    rows = judged(spark, declared, GOOD + UNREADABLE)
+    rows = validated(spark, declared, GOOD + UNREADABLE)
     assert not expected_rows(rows, declared, None).schema["channel"].nullable
     assert Counter(map(tuple, expected_rows(rows, declared, None).collect())) == Counter(
         [(1, "app", 1), (2, "web", 5), (3, "", 0), (4, "{}", None)]
@@ -69,6 +69,6 @@ def test_without_a_quarantine_a_text_that_is_no_row_ends_the_query(
     spark: SparkSession, otherwise: str
 ) -> None:
     declared = table(otherwise)
-    ends = expected_rows(judged(spark, declared, [*GOOD, b"{\tbroken"]), declared, None)
+    ends = expected_rows(validated(spark, declared, [*GOOD, b"{\tbroken"]), declared, None)
     with pytest.raises(PySparkException, match=re.escape("HW-FED-AGAIN-UNREADABLE\tjudged\t{ broken")):
         ends.collect()

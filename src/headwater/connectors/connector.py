@@ -359,7 +359,7 @@ class Connector:
     source: Source[Any] | None = None
     sink: Sink[Any] | None = None
     spark_formats: tuple[str, ...] = ()
-    """Spark's own names of what it reads or writes, by which it judges plain PySpark programs."""
+    """Spark's own names of what it reads or writes, by which it checks plain PySpark programs."""
     errors: Mapping[str, Entry] = field(default_factory=dict)
     """What can go wrong with it, by the constant of each entry."""
 

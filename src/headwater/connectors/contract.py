@@ -1,4 +1,4 @@
-"""What a connector gets from the engine, and what it gives back: context, tasks, rows with a verdict."""
+"""What a connector gets from the engine, and what it gives back: context, tasks, validated rows."""
 
 from __future__ import annotations
 
@@ -160,10 +160,10 @@ class Admission(Task, Protocol):
         """What has kept it from taking in all that is there, for longer than the end of a run may wait."""
 
 
-# Rows with a verdict: what a source's `read_validated` gives, and what its quarantine keeps.
+# Validated rows: what a source's `read_validated` gives, and what its quarantine keeps.
 #
-# A judged row has the columns that the user declared and three more. REASON is null for a good row; for a bad
-# one it is one of the reasons below, DETAIL says more, and the user's columns hold what could be read.
+# A validated row has the columns that the user declared and three more. REASON is null for a good row; for a
+# bad one it is one of the reasons below, DETAIL says more, and the user's columns hold what could be read.
 # ROW is the row as it came. Nobody computes it but the quarantine, so it must stay a column of its own.
 
 REASON = "__hw_reason"

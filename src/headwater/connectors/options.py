@@ -68,14 +68,14 @@ SchemaField = Annotated[
 ]
 
 
-def read_schema(written: Any, info: ValidationInfo, *, judged: bool = False) -> Schema:
+def read_schema(written: Any, info: ValidationInfo, *, validated: bool = False) -> Schema:
     """The schema, wherever it stands. A name without spaces that ends in .ddl, .sql or .json is a file.
 
-    A column may be `not null` where each row is `judged`.
+    A column may be `not null` where each row is `validated`.
     """
     schema = _from_file(written, project_root(info)) if _is_file(written) else Schema.of(written)
     for column in schema.columns:
-        if not column.nullable and not judged:
+        if not column.nullable and not validated:
             raise ValueError(
                 f"`{column.name}` is `not null`, which a source can't hold its rows to; "
                 "leave it out and write a table with WHERE … IS NOT NULL"

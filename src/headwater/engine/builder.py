@@ -24,10 +24,10 @@ from headwater.engine.project_code import ProjectCode, driver_path
 from headwater.engine.rows import (
     expectation_problems,
     expected_rows,
-    judged_rows,
     quarantined_bad_rows,
     quarantined_violations,
     settled,
+    validated_rows,
     with_replayed_rows,
 )
 from headwater.engine.session import send_by_value
@@ -233,26 +233,26 @@ class Builder:
         return frame
 
     def _validates(self, source: SourceSpec) -> bool:
-        """Whether its rows come with a verdict: it is asked for one, or rows are replayed beside it."""
+        """Whether its rows come validated: it is asked for that, or rows are replayed beside it."""
         if validates(source, source.bad_rows) or source.max_row_bytes is not None:
             return True
         return accepts_replay(source) and self._replays(source.name)
 
     def _settled(self, source: SourceSpec, side: ValidatesRows, context: Context) -> DataFrame:
         """The rows of a source that tells good ones from bad ones."""
-        judged = side.read_validated(
+        validated = side.read_validated(
             self.spark,
             source.options,
             replace(context, batch=context.batch or source.static),
             max_row_bytes=source.max_row_bytes,
             replayed=self.replay_of(source.name),
         )
-        self.quarantined[source.name] = quarantined_bad_rows(judged, source)
+        self.quarantined[source.name] = quarantined_bad_rows(validated, source)
         name = f"{SOURCE_COUNTS}{source.name}"
         if self.batch:
             self.observed_sources[source.name] = Observation(name)
-            return settled(judged, source, self.observed_sources[source.name])
-        return settled(judged, source, name if self.counts(source.name) else None)
+            return settled(validated, source, self.observed_sources[source.name])
+        return settled(validated, source, name if self.counts(source.name) else None)
 
     def replay_of(self, name: str) -> Callable[[], DataFrame] | None:
         """What reads the rows of a quarantine that are replayed; None where none are, and in a batch run.
@@ -291,10 +291,10 @@ class Builder:
             rows = with_replayed_rows(rows, replay())
         elif not table.expect:
             return rows
-        judged = judged_rows(rows, table)
+        validated = validated_rows(rows, table)
         if quarantines_rows(table):
-            self.quarantined[table.name] = quarantined_violations(judged, table)
-        return expected_rows(judged, table, self._counted(table))
+            self.quarantined[table.name] = quarantined_violations(validated, table)
+        return expected_rows(validated, table, self._counted(table))
 
     def _counted(self, table: TableSpec) -> str | Observation | None:
         """What counts the rows that fail, where some may and the triggers let them be counted."""

@@ -1,4 +1,4 @@
-"""What becomes of judged rows: bad ones fail the query, are dropped, kept or quarantined; all count."""
+"""What becomes of validated rows: bad ones fail the query, are dropped, kept or quarantined; all count."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ from headwater.spec import Expectation, SourceSpec, TableSpec
 from headwater.values import BadRows, Otherwise
 
 
-def settled(judged: DataFrame, source: SourceSpec, counted: str | Observation | None) -> DataFrame:
+def settled(validated: DataFrame, source: SourceSpec, counted: str | Observation | None) -> DataFrame:
     """The rows that go on, by what the source does with bad ones; all are counted before."""
     good = col(REASON).isNull()
     if counted is not None:
-        # The counts also keep Spark from working out a row's columns twice, once to judge and once to use.
+        # The counts also keep Spark from working out a row's columns twice, once to validate and once to use.
         bad = count_if(~good).alias(BAD)
-        judged = judged.observe(counted, count(lit(1)).alias(READ), bad)
+        validated = validated.observe(counted, count(lit(1)).alias(READ), bad)
     match source.bad_rows:
         case BadRows.FAIL:
-            judged = judged.where(when(good, True).otherwise(_bad_row_failure(source)))
+            validated = validated.where(when(good, True).otherwise(_bad_row_failure(source)))
         case BadRows.DROP | BadRows.QUARANTINE:
-            judged = judged.where(good)
+            validated = validated.where(good)
         case BadRows.KEEP:
             text = when(~good, make_valid_utf8(col(ROW)["value"].cast("string")))
-            judged = judged.withColumns({KEPT_REASON: col(REASON), KEPT_TEXT: text})
-    return judged.drop(*OWN)
+            validated = validated.withColumns({KEPT_REASON: col(REASON), KEPT_TEXT: text})
+    return validated.drop(*OWN)
 
 
-def quarantined_bad_rows(judged: DataFrame, source: SourceSpec) -> DataFrame:
+def quarantined_bad_rows(validated: DataFrame, source: SourceSpec) -> DataFrame:
     """The bad rows, as the quarantine keeps them."""
-    return judged.where(col(REASON).isNotNull()).selectExpr(
+    return validated.where(col(REASON).isNotNull()).selectExpr(
         f"'{source.name}' AS source",
         f"{REASON} AS reason",
         f"{DETAIL} AS detail",
@@ -151,8 +151,8 @@ def _nullable_as(field: StructField, read: Column) -> Column:
     return coalesce(read, lit(_NEVER_SEEN[of_type]).cast(field.dataType)).alias(field.name)
 
 
-def judged_rows(rows: DataFrame, table: TableSpec) -> DataFrame:
-    """The rows with a verdict on each expectation; a condition that is null counts as failed."""
+def validated_rows(rows: DataFrame, table: TableSpec) -> DataFrame:
+    """The rows with the outcome of each expectation; a condition that is null counts as failed."""
     readable = col(_UNREAD).isNull() if _UNREAD in rows.columns else lit(True)
     failed = {
         f"{_FAILED}{place}": readable & ~coalesce(expr(each.check), lit(False))
@@ -161,34 +161,34 @@ def judged_rows(rows: DataFrame, table: TableSpec) -> DataFrame:
     return rows.select("*", *(column.alias(name) for name, column in failed.items()))
 
 
-def expected_rows(judged: DataFrame, table: TableSpec, counted: str | Observation | None) -> DataFrame:
+def expected_rows(validated: DataFrame, table: TableSpec, counted: str | Observation | None) -> DataFrame:
     """The rows that go on; all are counted before, under a name or for an observation."""
     if counted is not None:
-        judged = judged.observe(counted, *_counts(judged, table))
+        validated = validated.observe(counted, *_counts(validated, table))
     # The strongest wins: a row that fails the query is neither quarantined nor dropped.
     goes_on = ~_any_failed(table, Otherwise.DROP, Otherwise.QUARANTINE)
     for failed, each in reversed(list(_failed(table, Otherwise.FAIL))):
-        goes_on = when(failed, _failure(judged, table, each)).otherwise(goes_on)
-    if _UNREAD in judged.columns:
+        goes_on = when(failed, _failure(validated, table, each)).otherwise(goes_on)
+    if _UNREAD in validated.columns:
         # Where nothing takes them they fail the query: nobody would ever hear of them otherwise.
         lost = lit(False) if quarantines_rows(table) else _unreadable(table)
         goes_on = when(col(_UNREAD).isNotNull(), lost).otherwise(goes_on)
-    if _UNREAD in judged.columns or any(each.otherwise is not Otherwise.WARN for each in table.expect):
-        judged = judged.where(goes_on)
-    return judged.drop(*_own(judged))
+    if _UNREAD in validated.columns or any(each.otherwise is not Otherwise.WARN for each in table.expect):
+        validated = validated.where(goes_on)
+    return validated.drop(*_own(validated))
 
 
-def quarantined_violations(judged: DataFrame, table: TableSpec) -> DataFrame:
+def quarantined_violations(validated: DataFrame, table: TableSpec) -> DataFrame:
     """The rows that go into the quarantine, as it keeps them."""
     chosen = _any_failed(table, Otherwise.QUARANTINE) & ~_any_failed(table, Otherwise.FAIL)
     names = [when(failed, lit(each.name)) for failed, each in _failed(table, *Otherwise)]
-    reason, detail, text = lit(Reason.EXPECTATION.value), concat_ws(", ", *names), _as_json(judged)
-    if _UNREAD in judged.columns:
+    reason, detail, text = lit(Reason.EXPECTATION.value), concat_ws(", ", *names), _as_json(validated)
+    if _UNREAD in validated.columns:
         unread = col(_UNREAD).isNotNull()
         chosen, text = chosen | unread, coalesce(col(_UNREAD), text)
         reason = when(unread, lit(Reason.MALFORMED.value)).otherwise(reason)
         detail = when(unread, lit("it was fed again and is not one object of a whole row")).otherwise(detail)
-    return judged.where(chosen).select(
+    return validated.where(chosen).select(
         lit(table.name).alias("source"),
         reason.alias("reason"),
         detail.alias("detail"),
@@ -197,15 +197,15 @@ def quarantined_violations(judged: DataFrame, table: TableSpec) -> DataFrame:
     )
 
 
-def _counts(judged: DataFrame, table: TableSpec) -> Iterator[Column]:
-    rows = count_if(col(_UNREAD).isNull()) if _UNREAD in judged.columns else count(lit(1))
+def _counts(validated: DataFrame, table: TableSpec) -> Iterator[Column]:
+    rows = count_if(col(_UNREAD).isNull()) if _UNREAD in validated.columns else count(lit(1))
     yield rows.alias(ALL_ROWS)
     for failed, each in _failed(table, *Otherwise):
         yield count_if(failed).alias(each.name)
 
 
 def _failed(table: TableSpec, *kinds: Otherwise) -> Iterator[tuple[Column, Expectation]]:
-    """The verdict on each expectation of some kinds."""
+    """The outcome of each expectation of some kinds."""
     for place, each in enumerate(table.expect):
         if each.otherwise in kinds:
             yield col(f"{_FAILED}{place}"), each
@@ -215,9 +215,9 @@ def _any_failed(table: TableSpec, *kinds: Otherwise) -> Column:
     return reduce(or_, (failed for failed, _ in _failed(table, *kinds)), lit(False))
 
 
-def _failure(judged: DataFrame, table: TableSpec, each: Expectation) -> Column:
+def _failure(validated: DataFrame, table: TableSpec, each: Expectation) -> Column:
     """Ends the query with a row; the parts of the text stand apart by tabs, for who translates it."""
-    return _ended(EXPECTATION_FAILED, _as_json(judged), table.name, each.name)
+    return _ended(EXPECTATION_FAILED, _as_json(validated), table.name, each.name)
 
 
 def _unreadable(table: TableSpec) -> Column:
@@ -231,9 +231,9 @@ def _ended(entry: Entry, row: Column, *about: str) -> Column:
     return raise_error(text).cast("boolean")
 
 
-def _as_json(judged: DataFrame) -> Column:
-    own = _own(judged)
-    columns = [col(f"`{name.replace('`', '``')}`") for name in judged.columns if name not in own]
+def _as_json(validated: DataFrame) -> Column:
+    own = _own(validated)
+    columns = [col(f"`{name.replace('`', '``')}`") for name in validated.columns if name not in own]
     return to_json(struct(*columns), {**TIMES, "ignoreNullFields": "false"})
 
 
@@ -245,8 +245,8 @@ def _kept(value: Column) -> Column:
     return struct(*(each.alias(field.name) for each, field in zip(fields, whole.fields, strict=True)))
 
 
-def _own(judged: DataFrame) -> list[str]:
-    return [name for name in judged.columns if name == _UNREAD or name.startswith(_FAILED)]
+def _own(validated: DataFrame) -> list[str]:
+    return [name for name in validated.columns if name == _UNREAD or name.startswith(_FAILED)]
 
 
 # What Spark has against the conditions of expectations, asked over an empty table with the same columns.
@@ -262,7 +262,7 @@ _SAID_OF_ROWS = {
 
 
 def expectation_problems(rows: DataFrame, table: TableSpec) -> list[Problem]:
-    """Everything that keeps the expectations of a table from being judged."""
+    """Everything that keeps the expectations of a table from being evaluated."""
     empty = empty_like(rows)
     found = (_problem(empty, table, each) for each in table.expect)
     return [problem for problem in found if problem]

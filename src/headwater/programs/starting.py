@@ -298,7 +298,7 @@ def _checkpoint_of(spark: SparkSession, written: Written) -> str:
 _UNKNOWN = SinkFormat("", known=False, continuous=True, real_time=True)
 
 
-def judged_frame(
+def check_frame(
     frame: Any, *, sink: object, mode: str, trigger: str, name: str, place: Position | None
 ) -> Caught:
     """The facts of a stream that would be written so, and what Spark has against it."""

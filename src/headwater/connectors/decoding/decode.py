@@ -1,6 +1,6 @@
-"""Bytes to columns on Spark, with a verdict on each row.
+"""Bytes to columns on Spark, validated row by row.
 
-What is read stands in a column of its own, from which the user's columns and the verdict are taken. Spark
+What is read stands in a column of its own, from which the user's columns and the validity are taken. Spark
 would leave fields out of a parse that nobody uses, and then not see that they are wrong; it does not where
 the parse has options, so each has one. Above an `observe` every row is parsed once; without one (continuous)
 Spark parses again for the filter that keeps good rows.
@@ -20,7 +20,7 @@ from pyspark.sql.functions import col, expr, udf
 
 from headwater.connectors.contract import DETAIL, REASON, ROW, Context, Reason
 from headwater.connectors.decoding import executors
-from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Text, Verdict, text
+from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Text, Validity, text
 from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry
 from headwater.connectors.decoding.schemas import avro_text, descriptor_bytes
 from headwater.connectors.options import hidden, revealed
@@ -40,19 +40,19 @@ _SIZE = "(coalesce(octet_length(value), 0) + coalesce(octet_length(key), 0))"
 _MADE_TYPE = "struct<text: string, reason: string, detail: string>"
 
 
-def judged(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: int | None) -> DataFrame:
-    """Kafka's eight columns as the user's, each row with a verdict."""
+def validated(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: int | None) -> DataFrame:
+    """Kafka's eight columns as the user's, each row validated."""
     if options.tombstones == "drop":
         raw = raw.where("value IS NOT NULL")
     parts = [_Part("value", options), *([_Part("key", options.key)] if options.key else ())]
     for part in parts:
         raw = part.made(raw, max_row_bytes, context)
     read = raw.withColumns({part.read: part.reading.read(part.data(max_row_bytes)) for part in parts})
-    verdict = _verdict(parts, options, max_row_bytes)
+    validity = _validity(parts, options, max_row_bytes)
     return read.select(
         *_columns(options, parts),
-        expr(verdict.reason).alias(REASON),
-        expr(verdict.detail).alias(DETAIL),
+        expr(validity.reason).alias(REASON),
+        expr(validity.detail).alias(DETAIL),
         # Made last: where nobody looks at it, the columns in it are not carried along.
         expr(MESSAGE).alias(ROW),
     )
@@ -114,11 +114,11 @@ class _Part:
         fields = (f"{text(each.name)}, {row}.{backticked(each.name)}" for each in columns.columns)
         return expr(f"IF({self.bytes} IS NULL, NULL, named_struct({', '.join(fields)}))").alias(name)
 
-    def verdict(self, absent: Verdict) -> Verdict:
-        """The verdict on these bytes, or another one where there are none."""
-        found = self.reading.verdict(self.read, self.data())
+    def validity(self, absent: Validity) -> Validity:
+        """The validity of these bytes, or another one where there are none."""
+        found = self.reading.validity(self.read, self.data())
         if self.decoding.in_python:
-            told = Verdict(f"{self._made}.reason", f"{self._made}.detail")
+            told = Validity(f"{self._made}.reason", f"{self._made}.detail")
             found = found.unless(f"{self._made}.reason IS NOT NULL", told)
         return found.unless(f"{self.bytes} IS NULL", absent)
 
@@ -136,24 +136,24 @@ def _columns(options: Decoded, parts: Sequence[_Part]) -> Iterator[Column]:
         yield col(name).alias(new)
 
 
-def _verdict(parts: Sequence[_Part], options: Decoded, max_row_bytes: int | None) -> Verdict:
+def _validity(parts: Sequence[_Part], options: Decoded, max_row_bytes: int | None) -> Validity:
     """That on the value, else that on the key; neither is looked at where both are too large."""
-    absent = Verdict()
+    absent = Validity()
     if not options.is_one_column and options.tombstones == "bad":
-        absent = Verdict.of(Reason.MISSING, "the message has no value")
-    verdict = parts[0].verdict(absent)
+        absent = Validity.of(Reason.MISSING, "the message has no value")
+    validity = parts[0].validity(absent)
     for part in parts[1:]:
         columns = part.decoding.read_columns
         required = columns is not None and not all(each.nullable for each in columns.columns)
-        lacks = Verdict.of(Reason.MISSING, "the message has none") if required else Verdict()
-        of_key = part.verdict(lacks)
-        of_key = Verdict(of_key.reason, f"concat('key: ', {of_key.detail})")
-        verdict = of_key.unless(f"{verdict.reason} IS NOT NULL", verdict)
+        lacks = Validity.of(Reason.MISSING, "the message has none") if required else Validity()
+        of_key = part.validity(lacks)
+        of_key = Validity(of_key.reason, f"concat('key: ', {of_key.detail})")
+        validity = of_key.unless(f"{validity.reason} IS NOT NULL", validity)
     if max_row_bytes is not None:
         detail = f"concat({_SIZE}, ' bytes are more than {max_row_bytes}')"
-        too_large = Verdict(text(Reason.TOO_LARGE), detail)
-        verdict = verdict.unless(f"{_SIZE} > {max_row_bytes}", too_large)
-    return verdict
+        too_large = Validity(text(Reason.TOO_LARGE), detail)
+        validity = validity.unless(f"{_SIZE} > {max_row_bytes}", too_large)
+    return validity
 
 
 def _unless_large(data: str, max_row_bytes: int | None) -> str:

@@ -2,7 +2,7 @@
 Headwater.
 
 Nothing of Headwater is imported here for that reason, but what is sent along. A reader makes of the bytes a
-JSON text, which Spark then judges like any other, or says why it can't.
+JSON text, which Spark then parses like any other, or says why it can't.
 """
 
 from __future__ import annotations

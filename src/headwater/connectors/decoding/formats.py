@@ -1,7 +1,7 @@
-"""What each format makes of bytes on Spark: one expression that reads, and the verdict on what it gave.
+"""What each format makes of bytes on Spark: one expression that reads, and the validity of what it gave.
 
-The expressions are SQL texts: each call of PySpark's functions is a round trip to the JVM, and a verdict on
-many columns has many parts.
+The expressions are SQL texts: each call of PySpark's functions is a round trip to the JVM, and the
+validity of many columns has many parts.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ def text(value: str) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Validity:
     """Why a row is bad, and more about it, as SQL; null for a good one."""
 
     reason: str = "CAST(NULL AS string)"
     detail: str = "CAST(NULL AS string)"
 
     @classmethod
-    def of(cls, reason: Reason, detail: str) -> Verdict:
+    def of(cls, reason: Reason, detail: str) -> Validity:
         return cls(text(reason.value), text(detail))
 
-    def unless(self, condition: str, other: Verdict) -> Verdict:
-        """Another verdict where something is so."""
-        return Verdict(
+    def unless(self, condition: str, other: Validity) -> Validity:
+        """Another one where something is so."""
+        return Validity(
             f"CASE WHEN {condition} THEN {other.reason} ELSE {self.reason} END",
             f"CASE WHEN {condition} THEN {other.detail} ELSE {self.detail} END",
         )
 
 
 class Reading(Protocol):
-    """How one format is read and judged; everything is SQL, `read` and `data` too."""
+    """How one format is read and validated; everything is SQL, `read` and `data` too."""
 
     def read(self, data: str) -> Column:
         """What reads the bytes, or their text; null gives null or a struct of nulls."""
@@ -71,18 +71,18 @@ class Reading(Protocol):
     def row(self, read: str) -> str:
         """What the columns are fields of; where there is just one, the column."""
 
-    def verdict(self, read: str, data: str) -> Verdict:
-        """The verdict on bytes that are there."""
+    def validity(self, read: str, data: str) -> Validity:
+        """The validity of bytes that are there."""
 
 
-def _missing(schema: Schema, row: str) -> Verdict:
+def _missing(schema: Schema, row: str) -> Validity:
     """Which required column has no value."""
-    verdict = Verdict()
+    validity = Validity()
     for column in reversed(schema.columns):
         if not column.nullable:
-            lacks = Verdict.of(Reason.MISSING, f"{column.name}: no value")
-            verdict = verdict.unless(f"{row}.{backticked(column.name)} IS NULL", lacks)
-    return verdict
+            lacks = Validity.of(Reason.MISSING, f"{column.name}: no value")
+            validity = validity.unless(f"{row}.{backticked(column.name)} IS NULL", lacks)
+    return validity
 
 
 def _misfit(name: str, shown: str, type_: str) -> str:
@@ -164,17 +164,17 @@ class Json:
     def row(self, read: str) -> str:
         return read
 
-    def verdict(self, read: str, data: str) -> Verdict:
+    def validity(self, read: str, data: str) -> Validity:
         # Of a text that is no JSON nothing is read, of an object with a wrong value all the rest.
         no_object = f"IF(is_valid_utf8({data}), 'it is not one JSON object', {_NOT_TEXT})"
-        malformed = Verdict(text(Reason.MALFORMED), no_object)
+        malformed = Validity(text(Reason.MALFORMED), no_object)
         ends = f"{self._plainly_parsed('t')}.{_END} <=> {_hash(data)}"
-        wrong = Verdict(
+        wrong = Validity(
             _named("t", _with_end(data), f"IF({ends}, {text(Reason.WRONG_TYPE)}, {text(Reason.MALFORMED)})"),
             _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {no_object})"),
         )
-        verdict = _missing(self.schema, self.row(read))
-        return verdict.unless(f"{read}.{_BAD} IS NOT NULL", wrong).unless(f"{read} IS NULL", malformed)
+        validity = _missing(self.schema, self.row(read))
+        return validity.unless(f"{read}.{_BAD} IS NOT NULL", wrong).unless(f"{read} IS NULL", malformed)
 
     def _which(self, ended: str) -> str:
         """The first column that does not fit; each is tried alone, which only bad rows come to."""
@@ -262,12 +262,12 @@ class Csv:
     def row(self, read: str) -> str:
         return read
 
-    def verdict(self, read: str, data: str) -> Verdict:
+    def validity(self, read: str, data: str) -> Validity:
         texts = self._parsed(data, lambda _: "string")
         is_line = f"is_valid_utf8({data}) AND {texts} IS NOT NULL AND {texts}.{_BAD} IS NULL"
         no_line = text(f"it is not one line of {len(self.schema.columns)} values")
-        bad = Verdict(text(Reason.MALFORMED), f"IF(is_valid_utf8({data}), {no_line}, {_NOT_TEXT})")
-        bad = bad.unless(is_line, Verdict(text(Reason.WRONG_TYPE), self._which(read, texts)))
+        bad = Validity(text(Reason.MALFORMED), f"IF(is_valid_utf8({data}), {no_line}, {_NOT_TEXT})")
+        bad = bad.unless(is_line, Validity(text(Reason.WRONG_TYPE), self._which(read, texts)))
         good = f"{read} IS NOT NULL AND {read}.{_BAD} IS NULL"
         return bad.unless(good, _missing(self.schema, read))
 
@@ -298,8 +298,8 @@ class Text:
     def row(self, read: str) -> str:
         return read
 
-    def verdict(self, read: str, data: str) -> Verdict:
-        return Verdict().unless(f"{read} IS NULL", Verdict(text(Reason.MALFORMED), _NOT_TEXT))
+    def validity(self, read: str, data: str) -> Validity:
+        return Validity().unless(f"{read} IS NULL", Validity(text(Reason.MALFORMED), _NOT_TEXT))
 
 
 @dataclass(frozen=True)
@@ -312,8 +312,8 @@ class Raw:
     def row(self, read: str) -> str:
         return read
 
-    def verdict(self, read: str, data: str) -> Verdict:
-        return Verdict()
+    def validity(self, read: str, data: str) -> Validity:
+        return Validity()
 
 
 # What Spark's parser of JSON does not tell of a text.

@@ -60,7 +60,7 @@ _FORMATS = {
     "tombstones": ("avro", "csv", "json", "protobuf"),
 }
 
-JUDGING_KEYS = (*_FORMATS, "format", "key", "read_columns")
+VALIDITY_KEYS = (*_FORMATS, "format", "key", "read_columns")
 """What decides whether bytes can be read; a file with the columns may change while its name stays."""
 
 
@@ -130,7 +130,7 @@ class Decoding(BaseModel):
     @field_validator("columns_said", mode="before")
     @classmethod
     def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
-        return read_schema(written, info, judged=True)
+        return read_schema(written, info, validated=True)
 
     @model_validator(mode="after")
     def _decoding_fits(self) -> Decoding:

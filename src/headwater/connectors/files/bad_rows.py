@@ -32,8 +32,8 @@ def required(options: FilesSource) -> tuple[str, ...]:
     return tuple(each.name for each in columns if not each.nullable)
 
 
-def judges(options: FilesSource, bad_rows: BadRows) -> bool:
-    """Whether each row gets a verdict; without one, a row that does not fit fails in Spark's reader."""
+def validates(options: FilesSource, bad_rows: BadRows) -> bool:
+    """Whether each row is validated; else a row that does not fit fails in Spark's reader."""
     return bad_rows is not BadRows.FAIL or bool(required(options))
 
 
@@ -62,10 +62,10 @@ def _is_utf_8(options: FilesSource) -> bool:
 def refusals(source: SourceSpec) -> Iterator[Problem]:
     """What stands against the keys of a source about bad rows."""
     options = source.options
-    judged = judges(options, source.bad_rows)  # type: ignore[arg-type]
-    if source.static and (judged or source.max_row_bytes is not None):
+    validated = validates(options, source.bad_rows)  # type: ignore[arg-type]
+    if source.static and (validated or source.max_row_bytes is not None):
         yield _static(source)
-    elif judged or source.max_row_bytes is not None:
+    elif validated or source.max_row_bytes is not None:
         yield from _streamed(source)
 
 

@@ -21,7 +21,7 @@ from headwater.connectors.files.errors import (
     FILES_TEXT_COLUMN,
 )
 from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
-from headwater.connectors.files.options import CHOOSING, JUDGING_KEYS, FilesSink, FilesSource
+from headwater.connectors.files.options import CHOOSING, VALIDITY_KEYS, FilesSink, FilesSource
 from headwater.errors import Problem
 from headwater.spec import CleanUp, Delivery, Schema, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import is_uri
@@ -53,7 +53,7 @@ class FilesReader(Source[FilesSource]):
     )
     # Files in directories that a query ignores count as read for it.
     fixed_options = ("recursiveFileLookup", "basePath")
-    validity_keys = JUDGING_KEYS
+    validity_keys = VALIDITY_KEYS
 
     def places(self, options: FilesSource) -> tuple[str, ...]:
         return options.path
@@ -92,7 +92,7 @@ class FilesReader(Source[FilesSource]):
         return _GUARDED[wrong[1]].at(sink.position, sink=sink.name, source=wrong[2], path=wrong[3])
 
     def validates(self, options: FilesSource, bad_rows: BadRows) -> bool:
-        return rows_that_fail.judges(options, bad_rows)
+        return rows_that_fail.validates(options, bad_rows)
 
     def opens(self, options: FilesSource, bad_rows: BadRows) -> bool:
         return rows_that_fail.admits(options, bad_rows)

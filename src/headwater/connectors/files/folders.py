@@ -138,7 +138,7 @@ class Folders:
     """The format finds columns by name, so that one may come from the file or from a folder."""
     path: str = PATH
     """The column that holds the address of the file."""
-    judged: bool = False
+    validated: bool = False
     """A value that does not fit its column is null, and told by `wrong_value`; else it fails the query."""
 
     @property
@@ -259,7 +259,7 @@ class Folders:
 
     def _from_folder(self, key: str, column: Column) -> str:
         raw, typed = self._raw_and_typed(key, column)
-        if not self.judged:
+        if not self.validated:
             fails = f"raise_error(concat('{WRONG_VALUE} ', {_text(self.source)}, ' ', {self.path}))"
             typed = f"coalesce({typed}, {fails})"
         return f"if({raw} = '{NO_VALUE}', CAST(NULL AS {column.type}), {typed})"

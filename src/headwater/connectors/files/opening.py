@@ -1,4 +1,4 @@
-"""Opening files with Spark's own readers, so that the verdict is that of the batch which would read them."""
+"""Opening files with Spark's own readers, so that the result is that of the batch which would read them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Opened:
 
     def _read(self, rows: DataFrame) -> None:
         if self.format == "csv":
-            # Only the names in the first line are looked at; each row has a verdict of its own.
+            # Only the names in the first line are looked at; each row is validated on its own.
             rows.take(1)
         else:
             rows.write.format("noop").mode("overwrite").save()

@@ -40,7 +40,7 @@ READ_FORMATS = {
     "date_format": ("csv", "json", "xml"),
     "encoding": ("csv", "json", "xml"),
 }
-JUDGING_KEYS = (*READ_FORMATS, "format", "columns", "options")
+VALIDITY_KEYS = (*READ_FORMATS, "format", "columns", "options")
 """What decides whether a row can be read."""
 WRITE_FORMATS = {
     "header": ("csv",),
@@ -212,7 +212,7 @@ class FilesSource(SourceOptions):
     @field_validator("columns", mode="before")
     @classmethod
     def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
-        return read_schema(written, info, judged=True)
+        return read_schema(written, info, validated=True)
 
     @model_validator(mode="after")
     def _fits(self) -> FilesSource:

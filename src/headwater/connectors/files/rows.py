@@ -1,4 +1,4 @@
-"""Reading files on Spark: as a stream, as a batch, as a static table, and with a verdict on each row."""
+"""Reading files on Spark: as a stream, as a batch, as a static table, and validated row by row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from headwater.connectors.files.validity import (
     TEXT,
     WHOLE_LINE,
     Decoder,
-    Judge,
+    Validation,
     address,
     no_text,
     replayed_texts,
@@ -54,7 +54,7 @@ from headwater.spec import CleanUp
 from headwater.spec.paths import as_glob, fixed_folder, in_project, is_pattern
 from headwater.values import BadRows, Refresh
 
-# The rows of a files source, each with a verdict: what Spark reads, and by which of its readers.
+# The rows of a files source, each validated: what Spark reads, and by which of its readers.
 
 _CHOOSES = "pathglobfilter"
 # What concerns files and lines, and not the values in them.
@@ -69,8 +69,8 @@ _ABOUT_FILES = (
 
 
 @dataclass(frozen=True)
-class JudgedFiles:
-    """A files source whose rows are judged."""
+class ValidatedFiles:
+    """A files source whose rows are validated."""
 
     spark: SparkSession
     options: FilesSource
@@ -117,7 +117,7 @@ class JudgedFiles:
         sifted = self.context.bad_rows is not BadRows.FAIL
         columns, files = columns_of(self.schema), lister(self.spark, path)
         folders = folders_of(path, self.options, columns, self.context, files, sifted=sifted)
-        return replace(folders, path=ADDRESS, judged=sifted)
+        return replace(folders, path=ADDRESS, validated=sifted)
 
     def _inside(self, folders: Folders) -> StructType:
         fields = [self.schema[column.name] for column in folders.inside]
@@ -129,21 +129,23 @@ class JudgedFiles:
         decoder = Decoder(format_, inside, {} if self.options.format in BINARY else self._settings)
         decodes = self.options.format not in BINARY
         carried = (METADATA,) if self.context.metadata else ()
-        judge = Judge(decoder, folders, required(self.options), self.max_row_bytes, decodes, carried)
+        validation = Validation(
+            decoder, folders, required(self.options), self.max_row_bytes, decodes, carried
+        )
         if has_texts(self.options, admitted=self._admitted):
             texts = decoder.rows(self._lines(number, path, folders))
             if replayed is not None:
                 more = replayed_texts(replayed).select("*", *self._file_of_replayed)
                 texts = texts.unionByName(decoder.replayed(more))
-            return judge.texts(self._guarded(texts, folders))
+            return validation.texts(self._guarded(texts, folders))
         read = self._read(number, path, folders, inside)
         if replayed is not None:
             read = read.unionByName(_decoded(replayed, decoder).select("*", *self._file_of_replayed))
-        return judge.read(self._guarded(read, folders))
+        return validation.read(self._guarded(read, folders))
 
     def _guarded(self, rows: DataFrame, folders: Folders) -> DataFrame:
         """A file in the wrong folders fails the query where bad rows do."""
-        return rows if folders.judged else rows.where(folders.guard)
+        return rows if folders.validated else rows.where(folders.guard)
 
     def _lines(self, number: int, path: str, folders: Folders) -> DataFrame:
         kept = {key: value for key, value in self._settings.items() if key.lower() in _ABOUT_FILES}
@@ -293,15 +295,15 @@ def read_validated(
     max_row_bytes: int | None,
     replayed: Callable[[], DataFrame] | None,
 ) -> DataFrame:
-    """The rows of all paths, each with a verdict; `replayed` reads rows that were quarantined."""
+    """The rows of all paths, each validated; `replayed` reads rows that were quarantined."""
     schema = struct_of(schema_of(spark, options, context))
-    return JudgedFiles(spark, options, context, schema, max_row_bytes).rows(replayed)
+    return ValidatedFiles(spark, options, context, schema, max_row_bytes).rows(replayed)
 
 
 def admission(spark: SparkSession, options: FilesSource, context: Context, finished: Finished) -> Admissions:
     """The task that opens new files before a batch takes them; `finished` are those that all have read."""
     schema = struct_of(schema_of(spark, options, context))
-    return JudgedFiles(spark, options, context, schema, None).admission(finished)
+    return ValidatedFiles(spark, options, context, schema, None).admission(finished)
 
 
 def watch(options: FilesSource, context: Context, readers: list[Reader]) -> PlannedFiles:

@@ -1,4 +1,4 @@
-"""The verdict on each row of a file, as columns over what Spark reads."""
+"""The validity of each row of a file, as columns over what Spark reads."""
 
 from __future__ import annotations
 
@@ -229,8 +229,8 @@ def _named(column: StructField, value: Column) -> Column:
 
 
 @dataclass(frozen=True)
-class Judge:
-    """Puts a verdict beside each row that was read below one path."""
+class Validation:
+    """Puts the validity beside each row that was read below one path."""
 
     decoder: Decoder
     folders: Folders
@@ -242,7 +242,7 @@ class Judge:
     """Columns that are handed on as they are."""
 
     def texts(self, rows: DataFrame) -> DataFrame:
-        """The verdict on rows of which each has its text, its address, and what was rejected."""
+        """The validity of rows of which each has its text, its address, and what was rejected."""
         rows = self._placed(rows)
         text = f.col(TEXT)
         fits = f.lit(True) if self.max_row_bytes is None else f.octet_length(TEXT) <= self.max_row_bytes
@@ -257,10 +257,10 @@ class Judge:
         not_text = (~valid, Reason.MALFORMED, f.lit(NOT_TEXT))
         more = "more follows in the same line"
         longer = (self.decoder.goes_on(text), Reason.MALFORMED, f.lit(more))
-        return self._judged(rows, [large, not_text], [longer], f.col(TEXT).cast("binary"))
+        return self._validated(rows, [large, not_text], [longer], f.col(TEXT).cast("binary"))
 
     def read(self, rows: DataFrame) -> DataFrame:
-        """The verdict on rows that Spark's reader made columns of."""
+        """The validity of rows that Spark's reader made columns of."""
         rows = self._placed(rows)
         written = self.decoder.written() if self.decoder.inside.names else no_text()
         value = f.coalesce(f.col(CORRUPT), written).cast("binary")
@@ -270,12 +270,12 @@ class Judge:
             if has_text(type_):
                 wrong = wrong | f.coalesce(f.expr(undecoded(backticked(each.name), type_)), f.lit(False))
         not_text = (wrong, Reason.MALFORMED, f.lit(NOT_TEXT))
-        return self._judged(rows.withColumn(TEXT, f.col(CORRUPT)), [], [not_text], value)
+        return self._validated(rows.withColumn(TEXT, f.col(CORRUPT)), [], [not_text], value)
 
     def _placed(self, rows: DataFrame) -> DataFrame:
         return rows.where(f.col(REJECTED).isNotNull() | f.expr(self.folders.is_read))
 
-    def _judged(
+    def _validated(
         self,
         rows: DataFrame,
         first: list[tuple[Column, Reason, Column]],
@@ -313,7 +313,7 @@ class Judge:
         columns = {each.name: f.col(backticked(each.name)) for each in self.decoder.inside}
         if self.decoder.format == "text" or not columns:
             return []
-        # Spark leaves columns out that nobody asks for, and does not judge them then: here all are asked for.
+        # Spark leaves columns out that nobody asks for, and does not parse them then: here all are asked for.
         nulls = reduce(Column.__add__, (each.isNull().cast("int") for each in columns.values()))
         corrupt = f.col(CORRUPT).isNotNull() & (nulls >= 0)
         text = f.col(TEXT)

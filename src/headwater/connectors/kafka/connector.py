@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, Reader, SourceTask
-from headwater.connectors.decoding.options import JUDGING_KEYS, registry_failure
+from headwater.connectors.decoding.options import VALIDITY_KEYS, registry_failure
 from headwater.connectors.kafka.errors import ENTRIES
 from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
 from headwater.connectors.kafka.message import problems_of
@@ -36,14 +36,14 @@ _LONG_TASKS = LongTasks(
 
 
 class KafkaReader(Source[KafkaSource]):
-    """Messages of topics, each with a verdict on its key and value."""
+    """Messages of topics, each validated on its key and value."""
 
     options = KafkaSource
     replayable = True
     stream_keys = STREAM_KEYS
     batch_keys = ("end",)
     first_start_keys = ("start",)
-    validity_keys = JUDGING_KEYS
+    validity_keys = VALIDITY_KEYS
     continuous = _LONG_TASKS
     real_time = _LONG_TASKS
     same_offsets = True

@@ -18,7 +18,7 @@ from headwater.checkpoint.editors import change_source, forget_start
 from headwater.checkpoint.edits import edit_errors
 from headwater.checkpoint.store import Note, NoteError
 from headwater.connectors.contract import Context, Ended, Moment, Reader
-from headwater.connectors.decoding.decode import judged
+from headwater.connectors.decoding.decode import validated
 from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.cluster import (
     SECONDS,
@@ -388,11 +388,11 @@ def read_validated(
     max_row_bytes: int | None,
     replayed: Callable[[], DataFrame] | None,
 ) -> DataFrame:
-    """Messages, each with a verdict; `replayed` reads messages of the quarantine."""
+    """Messages, each validated; `replayed` reads messages of the quarantine."""
     raw = raw_messages(spark, options, context)
     if replayed is not None:
         raw = raw.unionByName(_as_messages(replayed()))
-    return judged(raw, options, context, max_row_bytes)
+    return validated(raw, options, context, max_row_bytes)
 
 
 def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) -> DataFrame:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.files.bad_rows import admits, has_texts, judges
+from headwater.connectors.files.bad_rows import admits, has_texts, validates
 from headwater.connectors.files.options import FilesSource
 from headwater.connectors.files.validity import address_of, element
 from headwater.errors import PipelineError
@@ -62,8 +62,8 @@ def source(**keys: object) -> FilesSource:
 
 def test_which_sources_judge_and_which_open_files_first() -> None:
     plain = source(format="json")
-    assert [judges(plain, each) for each in BadRows] == [False, True, True, True]
-    assert judges(source(format="json", schema={"a": "int not null"}), BadRows.FAIL)
+    assert [validates(plain, each) for each in BadRows] == [False, True, True, True]
+    assert validates(source(format="json", schema={"a": "int not null"}), BadRows.FAIL)
     assert [admits(source(format="parquet"), each) for each in BadRows] == [False, True, False, True]
     assert admits(source(format="csv", header=True), BadRows.DROP)
     assert not admits(source(format="csv"), BadRows.DROP)
