@@ -14,11 +14,11 @@ from headwater.checks.outline import Outline
 from headwater.checks.suppression import Accept, about_query, accepted_by
 from headwater.errors import PipelineError, UsageProblem
 from headwater.errors.catalogue import programs
-from headwater.loaders.python_form import caller
 from headwater.loaders.user_files import declares_pipeline
 from headwater.plan import QueryFacts
 from headwater.spec import Mode
 from headwater.values import Position, parse_trigger, scrub, scrub_within
+from headwater.values.user_frames import caller
 
 if TYPE_CHECKING:
     from headwater.programs.script import Caught

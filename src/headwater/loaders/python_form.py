@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +19,7 @@ from headwater.loaders.keys import Declaration, Places, Route
 from headwater.loaders.yaml_form import YamlFile
 from headwater.spec import PipelineSpec
 from headwater.values import Duration, Position, Secret, TextPosition
+from headwater.values.user_frames import caller
 
 # Connectors as typed constructors, so that editors complete them and mypy checks them.
 
@@ -198,18 +198,6 @@ def foreach_batch(*, function: str | Callable[[Any, int], Any]) -> ConnectorCall
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-# With the separator: a neighbour such as `headwater_jsonl` is somebody else's.
-_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-
-
-def caller() -> Position:
-    """The nearest line outside Headwater."""
-    frame = sys._getframe(1)
-    while frame.f_back and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGE):
-        frame = frame.f_back
-    file = frame.f_code.co_filename
-    return Position(os.path.abspath(file) if os.path.exists(file) else file, frame.f_lineno)
 
 
 class Declarations:

@@ -163,105 +163,58 @@ class Waiting:
 # Case and punctuation do not count: `outputMode` stands for `output_mode`, too. A key that a part of the file
 # does not have is one at the top.
 
-OF_PIPELINES = {
-    "inputs": "sources",
-    "streams": "sources",
-    "models": "tables",
-    "queries": "tables",
-    "transformations": "tables",
-    "transforms": "tables",
-    "views": "tables",
-    "destinations": "sinks",
-    "outputs": "sinks",
-    "targets": "sinks",
-    "udfs": "functions",
-    "conf": "spark",
-    "config": "spark",
-    "configuration": "spark",
-    "spark_conf": "spark",
-    "spark_config": "spark",
-    "checkpoint": "folder",
-    "checkpoint_dir": "folder",
-    "checkpoint_location": "folder",
-    "run_dir": "folder",
-    "storage": "folder",
-    "session_timezone": "timezone",
-    "multiple_watermark_policy": "watermark_policy",
-    "libraries": "jars",
-    "ignore": "accept",
-    "suppress": "accept",
-}
-_WATERMARK = {
-    "event_time": "watermark",
-    "event_time_column": "watermark",
-    "watermark_column": "watermark",
-    "watermark_delay": "watermark",
-    "with_watermark": "watermark",
-}
-OF_SOURCES = {
-    **_WATERMARK,
-    "kind": "connector",
-    "type": "connector",
-    "bad_records": "bad_rows",
-    "bad_records_path": "bad_rows",
-    "on_error": "bad_rows",
-    "refresh_interval": "refresh",
-    "checkpoint_location": "folder",
-}
-OF_TABLES = {
-    **_WATERMARK,
-    "query": "sql",
-    "select": "sql",
-    "statement": "sql",
-    "code": "python",
-    "function": "python",
-    "dedup": "distinct",
-    "deduplicate": "distinct",
-    "drop_duplicates": "distinct",
-    "unique": "distinct",
-    "unique_key": "distinct",
-    "from": "reads",
-    "input": "reads",
-    "source": "reads",
-    "constraints": "expect",
-    "expect_all": "expect",
-    "expect_or_drop": "expect",
-    "expect_or_fail": "expect",
-    "expectations": "expect",
-    "tests": "expect",
-}
-OF_SINKS = {
-    "kind": "connector",
-    "type": "connector",
-    "from": "reads",
-    "input": "reads",
-    "source": "reads",
-    "output_mode": "mode",
-    "interval": "trigger",
-    "processing_time": "trigger",
-    "trigger_interval": "trigger",
-    "checkpoint": "folder",
-    "checkpoint_dir": "folder",
-    "checkpoint_location": "folder",
-}
-OF_FUNCTIONS = {
-    "code": "python",
-    "function": "python",
-    "java_class": "class",
-    "return_type": "returns",
-}
-OF_WATERMARKS = {
-    "event_time": "column",
-    "field": "column",
-    "timestamp": "column",
-    "delay_threshold": "delay",
-    "lateness": "delay",
-    "threshold": "delay",
-}
-OF_EXPECTATIONS = {
-    "condition": "check",
-    "constraint": "check",
-    "expression": "check",
-    "action": "else",
-    "on_violation": "else",
-}
+
+def _by_name(keys: Mapping[str, str]) -> dict[str, str]:
+    return {name: key for key, names in keys.items() for name in names.split()}
+
+
+_FOLDER = "checkpoint checkpoint_dir checkpoint_location"
+_WATERMARK = {"watermark": "event_time event_time_column watermark_column watermark_delay with_watermark"}
+
+OF_PIPELINES = _by_name(
+    {
+        "sources": "inputs streams",
+        "tables": "models queries transformations transforms views",
+        "sinks": "destinations outputs targets",
+        "functions": "udfs",
+        "spark": "conf config configuration spark_conf spark_config",
+        "folder": f"{_FOLDER} run_dir storage",
+        "timezone": "session_timezone",
+        "watermark_policy": "multiple_watermark_policy",
+        "jars": "libraries",
+        "accept": "ignore suppress",
+    }
+)
+OF_SOURCES = _by_name(
+    {
+        **_WATERMARK,
+        "connector": "kind type",
+        "bad_rows": "bad_records bad_records_path on_error",
+        "refresh": "refresh_interval",
+        "folder": "checkpoint_location",
+    }
+)
+OF_TABLES = _by_name(
+    {
+        **_WATERMARK,
+        "sql": "query select statement",
+        "python": "code function",
+        "distinct": "dedup deduplicate drop_duplicates unique unique_key",
+        "reads": "from input source",
+        "expect": "constraints expect_all expect_or_drop expect_or_fail expectations tests",
+    }
+)
+OF_SINKS = _by_name(
+    {
+        "connector": "kind type",
+        "reads": "from input source",
+        "mode": "output_mode",
+        "trigger": "interval processing_time trigger_interval",
+        "folder": _FOLDER,
+    }
+)
+OF_FUNCTIONS = _by_name({"python": "code function", "class": "java_class", "returns": "return_type"})
+OF_WATERMARKS = _by_name(
+    {"column": "event_time field timestamp", "delay": "delay_threshold lateness threshold"}
+)
+OF_EXPECTATIONS = _by_name({"check": "condition constraint expression", "else": "action on_violation"})

@@ -13,29 +13,15 @@ from pydantic_core import CoreSchema, core_schema
 from headwater.values.words import nearest
 
 _WRITTEN_UNITS = (
-    ("day", 86_400_000),
-    ("hour", 3_600_000),
-    ("minute", 60_000),
-    ("second", 1_000),
-    ("millisecond", 1),
+    ("day", 86_400_000, "d"),
+    ("hour", 3_600_000, "h hr hrs"),
+    ("minute", 60_000, "m min mins"),
+    ("second", 1_000, "s sec secs"),
+    ("millisecond", 1, "ms"),
 )
-_SHORT_UNITS = {
-    "ms": 1,
-    "s": 1_000,
-    "sec": 1_000,
-    "secs": 1_000,
-    "m": 60_000,
-    "min": 60_000,
-    "mins": 60_000,
-    "h": 3_600_000,
-    "hr": 3_600_000,
-    "hrs": 3_600_000,
-    "d": 86_400_000,
-    "w": 604_800_000,
-    "week": 604_800_000,
-    "weeks": 604_800_000,
-}
-_UNITS = _SHORT_UNITS | dict(_WRITTEN_UNITS) | {f"{name}s": length for name, length in _WRITTEN_UNITS}
+_UNITS = {
+    word: length for name, length, short in _WRITTEN_UNITS for word in (name, f"{name}s", *short.split())
+} | dict.fromkeys(("w", "week", "weeks"), 604_800_000)
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*")
 _ACCEPTED = 'write numbers with units, such as "10 minutes", "60s", "500 ms" or "1 hour 30 minutes"'
 # Spark counts microseconds in 64 bits.
@@ -57,7 +43,13 @@ class Duration:
     @classmethod
     def parse(cls, text: str) -> Duration:
         """Read a written duration; ValueError says what is accepted."""
-        _refuse_shapes(text)
+        stripped = text.strip()
+        if not stripped:
+            raise ValueError(f"A duration is empty: {_ACCEPTED}.")
+        if stripped.startswith("-"):
+            raise ValueError(f'"{text}" is negative, and a duration can\'t be: {_ACCEPTED}.')
+        if re.fullmatch(r"[0-9.]+", stripped):
+            raise ValueError(f'"{text}" has no unit: {_ACCEPTED}.')
         total, end = Decimal(0), 0
         while end < len(text):
             part = _PART.match(text, end)
@@ -78,7 +70,7 @@ class Duration:
     def __str__(self) -> str:
         """The one written form, which Spark reads as an interval."""
         rest, parts = self.milliseconds, []
-        for name, length in _WRITTEN_UNITS:
+        for name, length, _ in _WRITTEN_UNITS:
             number, rest = divmod(rest, length)
             if number:
                 parts.append(f"{number} {name}" if number == 1 else f"{number} {name}s")
@@ -103,17 +95,6 @@ class Duration:
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {"type": "string", "examples": ["10 minutes", "60s", "1 hour 30 minutes"]}
-
-
-def _refuse_shapes(text: str) -> None:
-    """Refuse the shapes that deserve a sentence of their own."""
-    stripped = text.strip()
-    if not stripped:
-        raise ValueError(f"A duration is empty: {_ACCEPTED}.")
-    if stripped.startswith("-"):
-        raise ValueError(f'"{text}" is negative, and a duration can\'t be: {_ACCEPTED}.')
-    if re.fullmatch(r"[0-9.]+", stripped):
-        raise ValueError(f'"{text}" has no unit: {_ACCEPTED}.')
 
 
 def _unit(word: str, text: str) -> int:

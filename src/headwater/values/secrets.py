@@ -210,9 +210,9 @@ def _look_up(name: str, environ: Mapping[str, str]) -> str:
 def _is_available(name: str, environ: Mapping[str, str]) -> bool:
     try:
         _look_up(name, environ)
+        return True
     except PipelineError:
         return False
-    return True
 
 
 # Options that hold a secret in clear: told by their names or by the form of their values, and masked.

@@ -1,162 +1,130 @@
-"""When a query starts its next batch."""
+"""When a query starts its next batch, when a static source looks again, and what becomes of bad rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from headwater.values.durations import Duration
 from headwater.values.words import nearest
 
+_TRIGGERS = ("every 10 seconds", "available now", "once", "continuous 1 second", "real time 5 minutes")
 _ACCEPTED = (
     'write "every 10 seconds", "available now", "once", "continuous 1 second" or "real time 5 minutes"'
 )
 
 
 @dataclass(frozen=True)
-class Every:
+class _Word:
+    """What is written as one word or two."""
+
+    word: ClassVar[str]
+
+    def __str__(self) -> str:
+        return self.word
+
+
+@dataclass(frozen=True)
+class _Paced(_Word):
+    """What is written as a word and an interval."""
+
+    interval: Duration
+
+    def __str__(self) -> str:
+        return f"{self.word} {self.interval}"
+
+
+class Every(_Paced):
     """A batch at a fixed pace, aligned to the interval."""
 
-    interval: Duration
-
-    def __str__(self) -> str:
-        return f"every {self.interval}"
+    word = "every"
 
 
-@dataclass(frozen=True)
-class Once:
+class Once(_Word):
     """One batch over everything that is there, then the end."""
 
-    def __str__(self) -> str:
-        return "once"
+    word = "once"
 
 
-@dataclass(frozen=True)
-class AvailableNow:
+class AvailableNow(_Word):
     """As many batches as what is there now needs, then the end."""
 
-    def __str__(self) -> str:
-        return "available now"
+    word = "available now"
 
 
-@dataclass(frozen=True)
-class Unpaced:
+class Unpaced(_Word):
     """No trigger was given: the next batch starts as soon as the last one ends."""
 
-    def __str__(self) -> str:
-        return "unpaced"
+    word = "unpaced"
 
 
-@dataclass(frozen=True)
-class Continuous:
+class Continuous(_Paced):
     """No batches: rows go through one by one, and what was read is noted at this interval."""
 
-    interval: Duration
-
-    def __str__(self) -> str:
-        return f"continuous {self.interval}"
+    word = "continuous"
 
 
-@dataclass(frozen=True)
-class RealTime:
+class RealTime(_Paced):
     """Batches as long as the interval, out of which each row comes at once."""
 
-    interval: Duration
-
-    def __str__(self) -> str:
-        return f"real time {self.interval}"
+    word = "real time"
 
 
 Trigger: TypeAlias = Every | Once | AvailableNow | Continuous | RealTime | Unpaced
 
-_PACED: dict[str, type[Every | Continuous | RealTime]] = {
-    "every": Every,
-    "continuous": Continuous,
-    "real time": RealTime,
-}
-_USUAL = {"every": "10 seconds", "continuous": "1 second", "real time": "5 minutes"}
+_PACED = {kind.word: kind for kind in (Every, Continuous, RealTime)}
 
 
 def parse_trigger(text: str) -> Trigger:
     """Read a written trigger; ValueError says what is accepted."""
     words = " ".join(text.lower().split())
-    if words == "once":
+    if words == Once.word:
         return Once()
-    if words == "available now":
+    if words == AvailableNow.word:
         return AvailableNow()
     for name, kind in _PACED.items():
-        if words == name or words.startswith(f"{name} "):
-            return kind(_interval(name, words.removeprefix(name).strip()))
-    raise ValueError(f'"{text}" is not a trigger: {_hint(text)}')
+        if words == name:
+            usual = next(each for each in _TRIGGERS if each.startswith(name))
+            raise ValueError(f'"{name}" needs an interval: write "{usual}".')
+        if words.startswith(f"{name} "):
+            return kind(Duration.parse(words.removeprefix(name).strip()))
+    raise ValueError(f'"{text}" is not a trigger: {_hint(text, _likely_trigger, _ACCEPTED)}')
 
 
-def _interval(name: str, text: str) -> Duration:
-    if not text:
-        raise ValueError(f'"{name}" needs an interval: write "{name} {_USUAL[name]}".')
-    return Duration.parse(text)
-
-
-def _hint(text: str) -> str:
-    try:
-        return f'did you mean "every {Duration.parse(text)}"?'
-    except ValueError:
-        pass
-    plain = text.strip().replace("_", " ").replace("-", " ")
+def _likely_trigger(text: str) -> str | None:
     # The interval begins at the first figure.
-    name = "".join(takewhile(lambda letter: not letter.isdigit(), plain)).strip()
-    paced = nearest(name, list(_PACED)) if name != plain else None
-    if paced:
-        return f'did you mean "{paced} {plain[len(name) :].strip()}"?'
-    close = nearest(plain, ["once", "available now"])
-    return f'did you mean "{close}"?' if close else f"{_ACCEPTED}."
+    name = "".join(takewhile(lambda letter: not letter.isdigit(), text)).strip()
+    paced = nearest(name, _PACED) if name != text else None
+    return f"{paced} {text[len(name) :].strip()}" if paced else nearest(text, ["once", "available now"])
 
 
-class _TriggerSchema:
-    """How pydantic reads and writes a trigger; no trigger is null."""
-
-    @staticmethod
-    def validate(value: object) -> Trigger:
-        if value is None:
-            return Unpaced()
-        if isinstance(value, str):
-            return parse_trigger(value)
-        if isinstance(value, Every | Once | AvailableNow | Continuous | RealTime | Unpaced):
-            return value
-        raise ValueError(f"a trigger is text: {_ACCEPTED}.")
-
-    @staticmethod
-    def serialize(value: Trigger) -> str | None:
-        return None if isinstance(value, Unpaced) else str(value)
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            cls.validate,
-            serialization=core_schema.plain_serializer_function_ser_schema(cls.serialize),
-        )
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {
-            "type": "string",
-            "examples": [
-                "every 10 seconds",
-                "available now",
-                "once",
-                "continuous 1 second",
-                "real time 5 minutes",
-            ],
-        }
+def _hint(text: str, likely: Callable[[str], str | None], accepted: str) -> str:
+    try:
+        meant: str | None = f"every {Duration.parse(text)}"
+    except ValueError:
+        meant = likely(text.strip().replace("_", " ").replace("-", " "))
+    return f'did you mean "{meant}"?' if meant else f"{accepted}."
 
 
-TriggerField = Annotated[Trigger, _TriggerSchema]
+def _trigger(value: object) -> Trigger:
+    if isinstance(value, str):
+        return parse_trigger(value)
+    if isinstance(value, Trigger):
+        return value
+    raise ValueError(f"a trigger is text: {_ACCEPTED}.")
+
+
+TriggerField = Annotated[
+    Trigger,
+    PlainValidator(lambda value: Unpaced() if value is None else _trigger(value)),
+    PlainSerializer(lambda value: None if isinstance(value, Unpaced) else str(value)),
+    WithJsonSchema({"type": "string", "examples": list(_TRIGGERS)}),
+]
 
 
 # When a static source looks for changed files.
@@ -164,20 +132,16 @@ TriggerField = Annotated[Trigger, _TriggerSchema]
 _ACCEPTED_REFRESH = 'write "never", "every batch" or "every 10 minutes"'
 
 
-@dataclass(frozen=True)
-class Never:
+class Never(_Word):
     """The files that are there when the run starts count for the whole run."""
 
-    def __str__(self) -> str:
-        return "never"
+    word = "never"
 
 
-@dataclass(frozen=True)
-class EveryBatch:
+class EveryBatch(_Word):
     """Each batch looks anew."""
 
-    def __str__(self) -> str:
-        return "every batch"
+    word = "every batch"
 
 
 Refresh: TypeAlias = Never | EveryBatch | Every
@@ -185,55 +149,34 @@ Refresh: TypeAlias = Never | EveryBatch | Every
 
 def parse_refresh(text: str) -> Refresh:
     """Read a written refresh; ValueError says what is accepted."""
-    words = text.lower().split()
-    if words == ["never"]:
+    words = " ".join(text.lower().split())
+    if words == Never.word:
         return Never()
-    if words == ["every", "batch"]:
+    if words == EveryBatch.word:
         return EveryBatch()
-    if words[:1] == ["every"] and len(words) > 1:
-        return _every(Duration.parse(" ".join(words[1:])), text)
-    raise ValueError(f'"{text}" says no time to refresh: {_refresh_hint(text)}')
+    if words.startswith("every "):
+        interval = Duration.parse(words.removeprefix("every "))
+        if not interval.milliseconds:
+            raise ValueError(f'"{text}" is no interval: write "every batch".')
+        return Every(interval)
+    hint = _hint(text, lambda plain: nearest(plain, ["never", "every batch"]), _ACCEPTED_REFRESH)
+    raise ValueError(f'"{text}" says no time to refresh: {hint}')
 
 
-def _every(interval: Duration, text: str) -> Every:
-    if not interval.milliseconds:
-        raise ValueError(f'"{text}" is no interval: write "every batch".')
-    return Every(interval)
+def _refresh(value: object) -> Refresh:
+    if isinstance(value, str):
+        return parse_refresh(value)
+    if isinstance(value, Refresh):
+        return value
+    raise ValueError(f"a refresh is text: {_ACCEPTED_REFRESH}.")
 
 
-def _refresh_hint(text: str) -> str:
-    try:
-        return f'did you mean "every {Duration.parse(text)}"?'
-    except ValueError:
-        close = nearest(text.replace("_", " ").replace("-", " "), ["never", "every batch"])
-        return f'did you mean "{close}"?' if close else f"{_ACCEPTED_REFRESH}."
-
-
-class _RefreshSchema:
-    """How pydantic reads and writes a refresh."""
-
-    @staticmethod
-    def validate(value: object) -> Refresh:
-        if isinstance(value, str):
-            return parse_refresh(value)
-        if isinstance(value, Never | EveryBatch | Every):
-            return value
-        raise ValueError(f"a refresh is text: {_ACCEPTED_REFRESH}.")
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            cls.validate, serialization=core_schema.to_string_ser_schema()
-        )
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": "string", "examples": ["never", "every batch", "every 10 minutes"]}
-
-
-RefreshField = Annotated[Refresh, _RefreshSchema]
+RefreshField = Annotated[
+    Refresh,
+    PlainValidator(_refresh),
+    PlainSerializer(str),
+    WithJsonSchema({"type": "string", "examples": [Never.word, EveryBatch.word, "every 10 minutes"]}),
+]
 
 
 # What becomes of rows that can't be read, and of rows that fail an expectation.

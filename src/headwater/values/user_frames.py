@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from traceback import walk_stack, walk_tb
 from types import FrameType, TracebackType
 
 # Where something was declared: a file, a line, a column.
@@ -40,11 +41,7 @@ class TextPosition:
 
     def at(self, line: int, column: int = 1) -> Position:
         """The place in the file of a line and column (from 1) of the text."""
-        if not self.exact:
-            return self.start
-        if not self.follows_lines:
-            if line == 1:
-                return Position(self.start.file, self.start.line, self.start.column + column - 1)
+        if not self.exact or (line > 1 and not self.follows_lines):
             return self.start
         return Position(self.start.file, self.start.line + line - 1, self.start.column + column - 1)
 
@@ -53,28 +50,32 @@ PACKAGE_PREFIX = "hw_"
 """How the packages begin under whose names a project's modules reach the executors."""
 
 
+_INSTALLED = {"site-packages", "dist-packages"}
+
+
 def user_line(trace: TracebackType | None, root: Path) -> Position | None:
     """The deepest line of a traceback that stands in the user's project."""
-    place = None
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if is_users(file, root):
-            place = Position(file, trace.tb_lineno)
-        trace = trace.tb_next
-    return place
+    files = [(frame.f_code.co_filename, line) for frame, line in walk_tb(trace)]
+    return next((Position(file, line) for file, line in reversed(files) if is_users(file, root)), None)
 
 
 def is_users(file: str, root: Path) -> bool:
     """Whether a file belongs to the project and not to an environment inside its folder."""
-    return Path(file).is_relative_to(root) and not {"site-packages", "dist-packages"} & set(Path(file).parts)
+    return Path(file).is_relative_to(root) and not _INSTALLED & set(Path(file).parts)
 
 
 # Which code of a running program is the user's own: no installed package, neither Python's nor Spark's.
 
-_INSTALLED = {"site-packages", "dist-packages"}
 # With the separator: a neighbour such as `headwater_jobs` is somebody else's.
 _HEADWATER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-_SPARK = ("pyspark", "py4j")
+
+
+def caller() -> Position:
+    """The nearest line outside Headwater."""
+    frames = [frame for frame, _ in walk_stack(sys._getframe(1))]
+    frame = next((each for each in frames if not _path(each).startswith(_HEADWATER)), frames[-1])
+    file = frame.f_code.co_filename
+    return Position(os.path.abspath(file) if os.path.exists(file) else file, frame.f_lineno)
 
 
 def own_place(frame: FrameType | None) -> Position | None:
@@ -84,49 +85,47 @@ def own_place(frame: FrameType | None) -> Position | None:
 
 def own_places(frame: FrameType | None) -> Iterator[Position]:
     """The lines of the user's own that a thread has reached, the innermost first."""
-    while frame is not None:
-        if is_own_code(frame.f_code.co_filename):
-            yield Position(os.path.abspath(frame.f_code.co_filename), frame.f_lineno)
-        frame = frame.f_back
+    for each, line in walk_stack(frame) if frame else ():
+        if is_own_code(each.f_code.co_filename):
+            yield Position(_path(each), line)
 
 
 def raising_place(trace: TracebackType | None) -> Position | None:
     """The deepest line of a traceback that is the user's own."""
-    place = None
-    for each in _steps(trace):
-        if is_own_code(each.tb_frame.f_code.co_filename):
-            place = Position(os.path.abspath(each.tb_frame.f_code.co_filename), each.tb_lineno)
-    return place
+    steps = reversed(list(walk_tb(trace)))
+    return next((Position(_path(f), line) for f, line in steps if is_own_code(f.f_code.co_filename)), None)
 
 
 def fails_in_headwater(trace: TracebackType | None) -> bool:
     """Whether the deepest line of a traceback is one of Headwater's, which then is to blame."""
-    *_, deepest = (None, *_steps(trace))
-    return deepest is not None and os.path.abspath(deepest.tb_frame.f_code.co_filename).startswith(_HEADWATER)
+    steps = list(walk_tb(trace))
+    return bool(steps) and _path(steps[-1][0]).startswith(_HEADWATER)
 
 
 def is_own_code(file: str) -> bool:
     """Whether a file is of the user's own making."""
-    if file.startswith("<"):
-        return False
     path = os.path.abspath(file)
-    if _INSTALLED & set(path.split(os.sep)):
+    if file.startswith("<") or _INSTALLED & set(path.split(os.sep)):
         return False
     return not path.startswith((_HEADWATER, _standard_library(), *_spark_folders()))
 
 
 def spark_asks(frame: FrameType | None) -> bool:
     """Whether the code that called Python's own is PySpark's or Headwater's."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        path = os.path.abspath(file)
+    for each, _ in walk_stack(frame) if frame else ():
+        path = _path(each)
         if path.startswith((_HEADWATER, *_spark_folders())):
             return True
         installed = _INSTALLED & set(path.split(os.sep))
-        if not file.startswith("<") and (installed or not path.startswith(_standard_library())):
+        if not each.f_code.co_filename.startswith("<") and (
+            installed or not path.startswith(_standard_library())
+        ):
             return False
-        frame = frame.f_back
     return False
+
+
+def _path(frame: FrameType) -> str:
+    return os.path.abspath(frame.f_code.co_filename)
 
 
 @cache
@@ -136,13 +135,5 @@ def _standard_library() -> str:
 
 def _spark_folders() -> Iterator[str]:
     """Where Spark's Python half lies: a distribution of Spark has it outside of any environment."""
-    for name in _SPARK:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file:
-            yield os.path.join(os.path.dirname(os.path.abspath(file)), "")
-
-
-def _steps(trace: TracebackType | None) -> Iterator[TracebackType]:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
+    files = (getattr(sys.modules.get(name), "__file__", None) for name in ("pyspark", "py4j"))
+    return (os.path.join(os.path.dirname(os.path.abspath(file)), "") for file in files if file)

@@ -9,9 +9,10 @@ import pytest
 
 import headwater as hw
 from headwater.errors import PipelineError, Problem, UsageProblem
-from headwater.loaders.python_form import Declarations, caller
+from headwater.loaders.python_form import Declarations
 from headwater.plan import Graph
 from headwater.values import Position
+from headwater.values.user_frames import caller
 from tests.unit.specs import spec_of
 
 HERE = Path(__file__)
