@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -39,6 +40,16 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=SourceOptions)
 W = TypeVar("W", bound=SinkOptions)
 ALL_MODES = frozenset({"append", "update", "complete"})
+
+
+class LazyModule:
+    """The half of a connector that needs PySpark: a module that is imported when something of it is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +17,9 @@ from headwater.errors.catalogue.pipelines import (
     NOT_A_CLASS,
 )
 from headwater.spec import ClassRef, ConnectorOptions, Method, Schema
+from headwater.spec.connector import option_text
 from headwater.spec.paths import absolute, project_root
-from headwater.values import Secret
+from headwater.values import Duration, Secret
 from headwater.values.secrets import hide
 
 TIMES = {
@@ -43,6 +44,16 @@ def revealed(secret: Secret) -> str:
 def hidden(text: str) -> None:
     """Hide a text that Spark gets, and that has a secret in it, in every text from now on."""
     hide(text)
+
+
+def option_texts(values: Mapping[str, object]) -> dict[str, str]:
+    """Values as Spark reads them, without those that are not said."""
+    texts = {
+        key: f"{value.milliseconds}ms" if isinstance(value, Duration) else option_text(value)
+        for key, value in values.items()
+        if value is not None
+    }
+    return {key: str(text) for key, text in texts.items()}
 
 
 # A password among a connector's keys.

@@ -16,7 +16,7 @@ from headwater.runtime import records
 STAMP = '{"size": 3, "modified_ms": 5}'
 STORED = {
     "start": (start._Start, '{"version": 1, "start": "latest", "offsets": {"clicks": {"0": 7, "1": 9}}}'),
-    "topic ids": (source._TopicIds, '{"version": 1, "sources": {"clicks": {"clicks-topic": "id"}}}'),
+    "topic ids": (source._Noted, '{"version": 1, "sources": {"clicks": {"clicks-topic": "id"}}}'),
     "owner": (records._Owner, '{"version": 1, "name": "p\\u00fc"}'),
     "admission": (
         admission._Noted,

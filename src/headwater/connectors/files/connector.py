@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.connectors.connector import Connector, Failure, Sink, Source
+from headwater.connectors.connector import Connector, Failure, LazyModule, Sink, Source
 from headwater.connectors.contract import Admission, Context, Reader, SourceTask, StaticRows, Task
-from headwater.connectors.files import bad_rows as rows_that_fail
+from headwater.connectors.files import bad_rows as bad
 from headwater.connectors.files.errors import (
     ENTRIES,
     FILES_CSV_COLUMN,
@@ -22,6 +22,7 @@ from headwater.connectors.files.errors import (
 )
 from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
 from headwater.connectors.files.options import CHOOSING, VALIDITY_KEYS, FilesSink, FilesSource
+from headwater.connectors.files.sink_folder import named_outside
 from headwater.errors import Problem
 from headwater.spec import CleanUp, Delivery, Schema, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import is_uri
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
+
+    from headwater.connectors.files import rows, sink
+else:
+    rows, sink = (LazyModule(f"headwater.connectors.files.{name}") for name in ("rows", "sink"))
 
 
 # What the guards of the source raise; their texts stand in the plan, too, which Spark quotes.
@@ -68,7 +73,7 @@ class FilesReader(Source[FilesSource]):
         return ("avro",) if options.format == "avro" else ()
 
     def problems(self, source: SourceSpec) -> Iterable[Problem]:
-        return rows_that_fail.refusals(source)
+        return bad.refusals(source)
 
     def skipping_keys(self, options: FilesSource) -> tuple[str, ...]:
         keys = [key for key in ("max_file_age", "file_name_only") if getattr(options, key)]
@@ -92,27 +97,21 @@ class FilesReader(Source[FilesSource]):
         return _GUARDED[wrong[1]].at(sink.position, sink=sink.name, source=wrong[2], path=wrong[3])
 
     def validates(self, options: FilesSource, bad_rows: BadRows) -> bool:
-        return rows_that_fail.validates(options, bad_rows)
+        return bad.validates(options, bad_rows)
 
     def opens(self, options: FilesSource, bad_rows: BadRows) -> bool:
-        return rows_that_fail.admits(options, bad_rows)
+        return bad.admits(options, bad_rows)
 
     def read_stream(self, spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
-        from headwater.connectors.files.rows import read_stream
-
-        return read_stream(spark, options, context)
+        return rows.read_stream(spark, options, context)
 
     def read_batch(self, spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
-        from headwater.connectors.files.rows import read_batch
-
-        return read_batch(spark, options, context)
+        return rows.read_batch(spark, options, context)
 
     def read_static(
         self, spark: SparkSession, options: FilesSource, context: Context, refresh: Refresh, *, cache: bool
     ) -> tuple[DataFrame, tuple[StaticRows, ...]]:
-        from headwater.connectors.files.rows import read_static
-
-        return read_static(spark, options, context, refresh, cache=cache)
+        return rows.read_static(spark, options, context, refresh, cache=cache)
 
     def read_validated(
         self,
@@ -123,9 +122,7 @@ class FilesReader(Source[FilesSource]):
         max_row_bytes: int | None,
         replayed: Callable[[], DataFrame] | None,
     ) -> DataFrame:
-        from headwater.connectors.files.rows import read_validated
-
-        return read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
+        return rows.read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
 
     def admission(
         self,
@@ -134,21 +131,15 @@ class FilesReader(Source[FilesSource]):
         context: Context,
         finished: Callable[[], frozenset[str]],
     ) -> Admission:
-        from headwater.connectors.files.rows import admission
-
-        return admission(spark, options, context, finished)
+        return rows.admission(spark, options, context, finished)
 
     def watch(
         self, spark: SparkSession, options: FilesSource, context: Context, readers: list[Reader]
     ) -> SourceTask:
-        from headwater.connectors.files.rows import watch
-
-        return watch(options, context, readers)
+        return rows.watch(options, context, readers)
 
     def clean_up_task(self, options: FilesSource, context: Context, readers: Iterable[Reader]) -> Task:
-        from headwater.connectors.files.rows import clean_up
-
-        return clean_up(options, context, readers)
+        return rows.clean_up(options, context, readers)
 
 
 class FilesWriter(Sink[FilesSink]):
@@ -172,19 +163,13 @@ class FilesWriter(Sink[FilesSink]):
     def write_stream(
         self, writer: DataStreamWriter, options: FilesSink, context: Context
     ) -> DataStreamWriter:
-        from headwater.connectors.files.sink import write_stream
-
-        return write_stream(writer, options)
+        return sink.write_stream(writer, options)
 
     def write_batch(self, rows: DataFrame, options: FilesSink, context: Context) -> None:
-        from headwater.connectors.files.sink import write_batch
-
-        write_batch(rows, options)
+        sink.write_batch(rows, options)
 
     def read_back(self, spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
-        from headwater.connectors.files.sink import read_back
-
-        return read_back(spark, options, written)
+        return sink.read_back(spark, options, written)
 
     def has_upkeep(self, options: FilesSink) -> bool:
         """A manifest that is not wanted any more is taken away, so only other stores have nothing to do."""
@@ -193,31 +178,21 @@ class FilesWriter(Sink[FilesSink]):
     def upkeep(
         self, spark: SparkSession, options: FilesSink, context: Context, *, checkpoint: Path, patience: float
     ) -> Task:
-        from headwater.connectors.files.sink import upkeep
-
-        return upkeep(spark, options, context, checkpoint=checkpoint, patience=patience)
+        return sink.upkeep(spark, options, context, checkpoint=checkpoint, patience=patience)
 
     def stored_schema(
         self, spark: SparkSession, options: FilesSink, written: StructType
     ) -> StructType | None:
-        from headwater.connectors.files.sink import stored_schema
-
-        return stored_schema(spark, options, written)
+        return sink.stored_schema(spark, options, written)
 
     def stored_batch(self, spark: SparkSession, options: FilesSink) -> int | None:
-        from headwater.connectors.files.sink import stored_batch
-
-        return stored_batch(spark, options)
+        return sink.stored_batch(spark, options)
 
     def stored_elsewhere(self, options: FilesSink) -> str | None:
-        from headwater.connectors.files.sink_folder import named_outside
-
         return None if is_uri(options.path) else named_outside(Path(options.path))
 
     def forget_batch(self, spark: SparkSession, options: FilesSink, batch: int) -> None:
-        from headwater.connectors.files.sink import forget_batch
-
-        forget_batch(spark, options, batch)
+        sink.forget_batch(spark, options, batch)
 
 
 def column_problems(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:

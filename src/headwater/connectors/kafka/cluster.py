@@ -13,12 +13,11 @@ from typing import Any
 
 from headwater.connectors.kafka.servers import Servers
 from headwater.connectors.kafka.source_options import KafkaSource
-from headwater.connectors.options import hidden, plain, revealed
+from headwater.connectors.options import plain
 from headwater.spark.private import java_library, kafka_classes
 from headwater.values import scrub
 
 SECONDS = 8
-_EARLIEST = "earliest"
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 """The id of all zeros, as Kafka writes it."""
 
@@ -40,9 +39,8 @@ class BrokerError(Exception):
 
     def __init__(self, kind: str, says: str) -> None:
         super().__init__(says)
-        self.kind = kind
-        """The simple name of the exception in Java."""
-        self.says = says
+        self.kind, self.says = kind, says
+        """The simple name of the exception in Java, and its message."""
 
 
 class NoSuchTopic(BrokerError):
@@ -90,28 +88,23 @@ class Broker:
             except NoSuchTopic:
                 found[name] = None
             else:
-                topic_id = str(described.topicId())
-                known = "" if topic_id == _NO_ID else topic_id
-                found[name] = Topic(name, known, int(described.partitions().size()))
+                topic_id = str(described.topicId()).replace(_NO_ID, "")
+                found[name] = Topic(name, topic_id, int(described.partitions().size()))
         return found
 
     def offsets(self, wanted: Mapping[Partition, int | str]) -> dict[Partition, int]:
         """The offset of each partition at its `earliest`, its `latest`, or of the first message at or after a
         time in milliseconds; -1 where no message is so late."""
-        specs = self._kafka.clients.admin.OffsetSpec
-        partition_of = self._kafka.common.TopicPartition
-        asked: dict[Any, Any] = {}
-        keys: dict[Partition, Any] = {}
-        for (topic, number), where in wanted.items():
-            keys[topic, number] = partition_of(topic, number)
-            if isinstance(where, int):
-                asked[keys[topic, number]] = specs.forTimestamp(where)
-            else:
-                asked[keys[topic, number]] = specs.earliest() if where == _EARLIEST else specs.latest()
-        kafka = self._kafka
-        levels = kafka.common.IsolationLevel
+        admin, common = self._kafka.clients.admin, self._kafka.common
+        edges = {"earliest": admin.OffsetSpec.earliest(), "latest": admin.OffsetSpec.latest()}
+        keys = {each: common.TopicPartition(*each) for each in wanted}
+        asked = {
+            keys[each]: admin.OffsetSpec.forTimestamp(where) if isinstance(where, int) else edges[where]
+            for each, where in wanted.items()
+        }
+        levels = common.IsolationLevel
         level = levels.READ_COMMITTED if self._committed else levels.READ_UNCOMMITTED
-        result = _asked(lambda: self._admin.listOffsets(asked, kafka.clients.admin.ListOffsetsOptions(level)))
+        result = _asked(lambda: self._admin.listOffsets(asked, admin.ListOffsetsOptions(level)))
         return {
             partition: int(self._answer(lambda key=key: result.partitionResult(key)).offset())  # type: ignore[misc]
             for partition, key in keys.items()
@@ -134,25 +127,26 @@ def connected(spark: Any, options: Servers) -> Iterator[Broker]:
 
 def connect(spark: Any, options: Servers, seconds: int = SECONDS) -> Broker:
     """A connection to the cluster of a source or sink; each answer is waited for so long."""
-    return Broker(spark, {**options.connection(revealed, hidden), **plain(options)}, seconds)
+    return Broker(spark, {**options.connection(), **plain(options)}, seconds)
 
 
-def topics_read(broker: Broker, options: Any) -> dict[str, Topic | None]:
+def topics_read(broker: Broker, options: KafkaSource) -> dict[str, Topic | None]:
     """The topics that a source reads; None for one that it names and that is not there."""
-    if options.pattern is not None:
-        names: Iterable[str] = broker.fitting(options.pattern)
-    else:
-        names = options.partitions or options.topic
-    return broker.topics(names)
+    named = options.partitions or options.topic or ()
+    return broker.topics(broker.fitting(options.pattern) if options.pattern is not None else named)
 
 
-def partitions(spark: Any, options: Any) -> dict[str, int]:
-    """How many partitions a source reads of each of its topics now."""
-    with connected(spark, options) as broker:
-        found = topics_read(broker, options)
+def slots(spark: Any, options: KafkaSource) -> int:
+    """How many tasks read at once where each partition has one for good: all that a source reads now; 0 where
+    the cluster does not tell."""
+    try:
+        with connected(spark, options) as broker:
+            found = topics_read(broker, options)
+    except BrokerError:
+        return 0  # what is wrong with the cluster is told of the source itself
     if options.partitions:
-        return {topic: len(numbers) for topic, numbers in options.partitions.items()}
-    return {name: topic.partitions for name, topic in found.items() if topic is not None}
+        return sum(len(numbers) for numbers in options.partitions.values())
+    return sum(topic.partitions for topic in found.values() if topic is not None)
 
 
 def _asked(ask: Callable[[], Any]) -> Any:
@@ -178,14 +172,3 @@ def _translated(thrown: Any) -> BrokerError:
     wrapped = [each for each in kinds if each not in ("ExecutionException", "KafkaException")]
     error = NoSuchTopic if "UnknownTopicOrPartitionException" in kinds else BrokerError
     return error(wrapped[0] if wrapped else kind, scrub(says.splitlines()[0].rstrip(".") if says else kind))
-
-
-# How many tasks read at once where each partition has one for good.
-
-
-def slots(spark: Any, options: KafkaSource) -> int:
-    """The partitions of all topics that a source reads now; 0 where the cluster does not tell."""
-    try:
-        return sum(partitions(spark, options).values())
-    except BrokerError:
-        return 0  # what is wrong with the cluster is told of the source itself

@@ -7,20 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from headwater.connectors.connector import ALL_MODES, Connector, Failure, LongTasks, Sink, Source
+from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, Reader, SourceTask
 from headwater.connectors.decoding.options import VALIDITY_KEYS, registry_failure
 from headwater.connectors.kafka.errors import ENTRIES
 from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
 from headwater.connectors.kafka.message import problems_of
 from headwater.connectors.kafka.sink_options import KafkaSink
-from headwater.connectors.kafka.source_options import (
-    ALWAYS_SAID,
-    BATCH_KEYS,
-    STREAM_KEYS,
-    KafkaSource,
-    places,
-)
+from headwater.connectors.kafka.source_options import ALWAYS_SAID, BATCH_KEYS, PER_BATCH, KafkaSource, places
 from headwater.errors import Problem
 from headwater.spec import Delivery, Schema, SinkSpec, SourceOptions
 from headwater.values import BadRows
@@ -28,6 +22,12 @@ from headwater.values import BadRows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from headwater.connectors.kafka import cluster, sink, source
+else:
+    cluster, sink, source = (
+        LazyModule(f"headwater.connectors.kafka.{name}") for name in ("cluster", "sink", "source")
+    )
 
 # Spark's own names are for plain PySpark queries; declared sources say the keys.
 _LONG_TASKS = LongTasks(
@@ -40,7 +40,7 @@ class KafkaReader(Source[KafkaSource]):
 
     options = KafkaSource
     replayable = True
-    stream_keys = STREAM_KEYS
+    stream_keys = (*PER_BATCH.values(), "on_new_topic")
     batch_keys = ("end",)
     first_start_keys = ("start",)
     validity_keys = VALIDITY_KEYS
@@ -69,16 +69,12 @@ class KafkaReader(Source[KafkaSource]):
         max_row_bytes: int | None,
         replayed: Callable[[], DataFrame] | None,
     ) -> DataFrame:
-        from headwater.connectors.kafka.source import read_validated
-
-        return read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
+        return source.read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
 
     def watch(
         self, spark: SparkSession, options: KafkaSource, context: Context, readers: list[Reader]
     ) -> SourceTask:
-        from headwater.connectors.kafka.source import watch
-
-        return watch(spark, options, context, readers)
+        return source.watch(spark, options, context, readers)
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
         of_registry = registry_failure(failure.message, sink)
@@ -86,9 +82,7 @@ class KafkaReader(Source[KafkaSource]):
         return lost[0].at(sink.position, sink=sink.name, says=lost[1]) if lost else of_registry
 
     def partitions(self, spark: SparkSession, options: KafkaSource) -> int:
-        from headwater.connectors.kafka.cluster import slots
-
-        return slots(spark, options)
+        return cluster.slots(spark, options)
 
 
 class KafkaWriter(Sink[KafkaSink]):
@@ -135,21 +129,15 @@ class KafkaWriter(Sink[KafkaSink]):
         return lost[0].at(sink.position, sink=sink.name, says=lost[1]) if lost else None
 
     def outgoing(self, rows: DataFrame, options: KafkaSink, context: Context) -> DataFrame:
-        from headwater.connectors.kafka.sink import outgoing
-
-        return outgoing(rows, options, context)
+        return sink.outgoing(rows, options, context)
 
     def write_stream(
         self, writer: DataStreamWriter, options: KafkaSink, context: Context
     ) -> DataStreamWriter:
-        from headwater.connectors.kafka.sink import write_stream
-
-        return write_stream(writer, options, context)
+        return sink.write_stream(writer, options, context)
 
     def write_batch(self, rows: DataFrame, options: KafkaSink, context: Context) -> None:
-        from headwater.connectors.kafka.sink import write_batch
-
-        write_batch(rows, options, context)
+        sink.write_batch(rows, options, context)
 
 
 CONNECTOR = Connector(

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from headwater.connectors.options import Password
+from headwater.connectors.options import Password, hidden, revealed
 from headwater.spec import ConnectorOptions
 from headwater.spec.paths import ProjectPath
 from headwater.values import Secret
@@ -62,9 +56,9 @@ class Tls(_Keys):
     @field_validator("ca", "certificate", "key")
     @classmethod
     def _readable(cls, path: str | None) -> str | None:
-        if path is not None and not Path(path).is_file():
-            raise ValueError(f"there is no file {path}; write the path of a PEM file")
         if path is not None:
+            if not Path(path).is_file():
+                raise ValueError(f"there is no file {path}; write the path of a PEM file")
             _text(path)
         return path
 
@@ -76,6 +70,23 @@ class Tls(_Keys):
             raise ValueError("`key_password` does nothing without `key`; write the key, or leave it out")
         return self
 
+    def settings(self) -> dict[str, str]:
+        """Kafka's settings. The texts of the files go along: an executor elsewhere has no such files."""
+        settings: dict[str, str] = {}
+        if self.ca:
+            settings["kafka.ssl.truststore.type"] = "PEM"
+            settings["kafka.ssl.truststore.certificates"] = _text(self.ca)
+        if self.certificate and self.key:
+            settings["kafka.ssl.keystore.type"] = "PEM"
+            settings["kafka.ssl.keystore.certificate.chain"] = _text(self.certificate)
+            settings[KEY] = _text(self.key)
+            hidden(settings[KEY])
+        if self.key_password:
+            settings[KEY_PASSWORD] = revealed(self.key_password)
+        if not self.check_host:
+            settings["kafka.ssl.endpoint.identification.algorithm"] = ""
+        return settings
+
 
 class Sasl(_Keys):
     """A user and a password."""
@@ -85,6 +96,14 @@ class Sasl(_Keys):
     )
     user: str = Field(min_length=1, description="The user's name.")
     password: Password = Field(description="The password, as `${secret:NAME}`.")
+
+    def settings(self) -> dict[str, str]:
+        """Kafka's settings."""
+        user, password = _quoted(self.user), _quoted(revealed(self.password))
+        entry = f"{_MODULES[self.mechanism]} required username={user} password={password};"
+        hidden(password[1:-1])
+        hidden(entry)
+        return {"kafka.sasl.mechanism": self.mechanism, JAAS: entry}
 
 
 class Servers(ConnectorOptions):
@@ -141,48 +160,14 @@ class Servers(ConnectorOptions):
         own |= {KEY, KEY_PASSWORD} if self.tls and self.tls.key else set()
         return super().hidden_options() | own
 
-    def connection(self, reveal: Callable[[Secret], str], hide: Callable[[str], None]) -> dict[str, str]:
-        """The options of Spark that lead to the cluster; what is secret in them is handed to `hide`, too."""
+    def connection(self) -> dict[str, str]:
+        """The options of Spark that lead to the cluster; what is secret in them is hidden in every text."""
         settings = {"kafka.bootstrap.servers": self.servers}
         if self.tls or self.sasl:
             protocol = ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
             settings["kafka.security.protocol"] = protocol
-        if self.tls:
-            settings |= _encrypted(self.tls, reveal, hide)
-        if self.sasl:
-            settings |= _logged_in(self.sasl, reveal, hide)
-        return settings
-
-
-def _encrypted(tls: Tls, reveal: Callable[[Secret], str], hide: Callable[[str], None]) -> dict[str, str]:
-    """The texts of the files go along: an executor elsewhere has no such files."""
-    settings: dict[str, str] = {}
-    if tls.ca:
-        settings |= {
-            "kafka.ssl.truststore.type": "PEM",
-            "kafka.ssl.truststore.certificates": _text(tls.ca),
-        }
-    if tls.certificate and tls.key:
-        key = _text(tls.key)
-        hide(key)
-        settings |= {
-            "kafka.ssl.keystore.type": "PEM",
-            "kafka.ssl.keystore.certificate.chain": _text(tls.certificate),
-            KEY: key,
-        }
-    if tls.key_password:
-        settings[KEY_PASSWORD] = reveal(tls.key_password)
-    if not tls.check_host:
-        settings["kafka.ssl.endpoint.identification.algorithm"] = ""
-    return settings
-
-
-def _logged_in(sasl: Sasl, reveal: Callable[[Secret], str], hide: Callable[[str], None]) -> dict[str, str]:
-    user, password = _quoted(sasl.user), _quoted(reveal(sasl.password))
-    hide(password[1:-1])
-    entry = f"{_MODULES[sasl.mechanism]} required username={user} password={password};"
-    hide(entry)
-    return {"kafka.sasl.mechanism": sasl.mechanism, JAAS: entry}
+        settings |= self.tls.settings() if self.tls else {}
+        return settings | (self.sasl.settings() if self.sasl else {})
 
 
 def _quoted(text: str) -> str:

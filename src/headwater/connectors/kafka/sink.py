@@ -17,7 +17,7 @@ from headwater.connectors.foreach.connector import computed_once
 from headwater.connectors.kafka.errors import KAFKA_AVRO_FIELD
 from headwater.connectors.kafka.message import PARTS, Message, row_hash, with_marks
 from headwater.connectors.kafka.sink_options import KafkaSink, producer_settings
-from headwater.connectors.options import hidden, plain, revealed
+from headwater.connectors.options import plain
 from headwater.errors import PipelineError
 from headwater.spec.schema import backticked
 
@@ -110,4 +110,4 @@ def _marked(messages: DataFrame, query: str, batch_id: int) -> DataFrame:
 
 
 def _settings(options: KafkaSink) -> dict[str, str]:
-    return {**options.connection(revealed, hidden), **producer_settings(options), **plain(options)}
+    return {**options.connection(), **producer_settings(options), **plain(options)}

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from headwater.connectors.kafka.servers import Servers, topic_name
+from headwater.connectors.options import option_texts
 from headwater.spec import SinkOptions
 from headwater.spec.paths import absolute, project_root
 from headwater.values import Duration, nearest
@@ -130,13 +131,10 @@ def _primitive(type_: Any) -> str:
 
 
 ENCODINGS = ("json", "avro")
+_ONLY_WITH = {"columns": ENCODINGS, "schema_file": ("avro",), "schema_id": ("avro",)}
 
 # What typed keys say in Kafka's words; the same under `options` would be two words for one thing.
-PRODUCER = {
-    "kafka.compression.type": "compression",
-    "kafka.acks": "acks",
-    "kafka.linger.ms": "linger",
-}
+PRODUCER = {"kafka.compression.type": "compression", "kafka.acks": "acks", "kafka.linger.ms": "linger"}
 OF_SPARK = {"topic": "topic"}
 
 
@@ -234,33 +232,21 @@ class KafkaSink(Servers, SinkOptions):
     def _fits(self) -> KafkaSink:
         if isinstance(self.key, list) and not self.key:
             raise ValueError("`key` is an empty list; leave it out for messages without a key")
-        _only_with(self, ENCODINGS, "columns")
-        _only_with(self, ("avro",), "schema_file", "schema_id")
+        for key, encodings in _ONLY_WITH.items():
+            if getattr(self, key) is not None and self.value not in encodings:
+                choice = " or ".join(f"`value: {each}`" for each in encodings)
+                raise ValueError(f"`{key}` does nothing without {choice}")
         if self.schema_id is not None and self.schema_file is None:
             raise ValueError("`schema_id` is the id of a schema; name its file as `schema_file`")
-        _said_once(self)
+        for option in self.options:
+            own = {**PRODUCER, **OF_SPARK}.get(option.lower())
+            if own:
+                raise ValueError(f"`{option}` under `options` has a key of its own; write `{own}: …`")
         return self
-
-
-def _only_with(sink: KafkaSink, encodings: tuple[str, ...], *keys: str) -> None:
-    for key in keys:
-        if getattr(sink, key) is not None and sink.value not in encodings:
-            choice = " or ".join(f"`value: {each}`" for each in encodings)
-            raise ValueError(f"`{key}` does nothing without {choice}")
-
-
-def _said_once(sink: KafkaSink) -> None:
-    for option in sink.options:
-        key = {**PRODUCER, **OF_SPARK}.get(option.lower())
-        if key:
-            raise ValueError(f"`{option}` under `options` has a key of its own; write `{key}: …`")
 
 
 def producer_settings(sink: KafkaSink) -> dict[str, str]:
     """What the typed keys say to Kafka's producer, in its own words."""
-    said = {
-        "kafka.compression.type": sink.compression,
-        "kafka.acks": sink.acks,
-        "kafka.linger.ms": None if sink.linger is None else str(sink.linger.milliseconds),
-    }
-    return {option: value for option, value in said.items() if value is not None}
+    said = {option: getattr(sink, key) for option, key in PRODUCER.items()}
+    # Kafka takes times in milliseconds without a unit.
+    return {option: value.removesuffix("ms") for option, value in option_texts(said).items()}

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-from headwater.checkpoint import Checkpoint, LocalStore
+from headwater.checkpoint import Checkpoint, LocalStore, OffsetEntry
 from headwater.checkpoint.editors import change_source, forget_start
 from headwater.checkpoint.edits import edit_errors
 from headwater.checkpoint.store import Note, NoteError
@@ -30,9 +31,9 @@ from headwater.connectors.kafka.cluster import (
     connected,
     topics_read,
 )
-from headwater.connectors.kafka.source_options import KafkaSource
-from headwater.connectors.kafka.start import broker_problem, settle
-from headwater.connectors.options import hidden, plain, revealed
+from headwater.connectors.kafka.source_options import GROUPS, PER_BATCH, PER_TASK, KafkaSource
+from headwater.connectors.kafka.start import broker_problem, resolve_positions
+from headwater.connectors.options import option_texts, plain
 from headwater.errors import CheckpointError, HeadwaterError, PipelineError, Problem
 
 # Looks after the topics of a Kafka source: what was deleted unread, and topics that were made again.
@@ -56,14 +57,14 @@ _BACK_OFF_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
-class _TopicIds:
+class _Noted:
     """The ids of topics by their names, for each source of a query."""
 
     sources: dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True)
-class Known:
+class TopicIds:
     """The ids of the topics whose offsets a query's checkpoint holds."""
 
     file: Path
@@ -75,11 +76,11 @@ class Known:
 
     def write(self, ids: Mapping[str, str]) -> None:
         if self.read() != ids:
-            Note.at(self.file, _TopicIds).write(_TopicIds({**self._all(), self.source: dict(ids)}))
+            Note.at(self.file, _Noted).write(_Noted({**self._all(), self.source: dict(ids)}))
 
     def _all(self) -> dict[str, dict[str, str]]:
         try:
-            noted = Note.at(self.file, _TopicIds).read()
+            noted = Note.at(self.file, _Noted).read()
         except NoteError as error:
             params = {"file": str(self.file), "sink": self.query, "says": error.reason}
             raise CheckpointError(errors.KAFKA_IDS_UNREADABLE.at(None, **params)) from error
@@ -92,7 +93,7 @@ class _Query:
     """How far one query has come in the topics of the source."""
 
     reader: Reader
-    known: Known
+    ids: TopicIds
     numbers: tuple[int, ...]
     """The places of the source among those of the query."""
     batches: list[Mapping[str, Any]] = field(default_factory=list)
@@ -104,41 +105,41 @@ class _Query:
     def name(self) -> str:
         return self.reader.query
 
+    @property
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint(LocalStore(self.reader.checkpoint))
+
+    @property
+    def begun(self) -> bool:
+        """Whether its next start goes on from its checkpoint."""
+        return self._checkpoint.state.resumes
+
     def positions(self) -> dict[Partition, int]:
         """Where the next batch begins: behind what is committed."""
         if not self.reader.checkpoint.is_dir():
             return {}
-        checkpoint = Checkpoint(LocalStore(self.reader.checkpoint))
-        commit = checkpoint.last_commit
-        reached = checkpoint.offset(commit.batch_id) if commit else None
-        offsets = list(reached.sources.values()) if reached else []
+        commit = self._checkpoint.last_commit
+        return self._offsets(self._checkpoint.offset(commit.batch_id) if commit else None)
+
+    def _offsets(self, entry: OffsetEntry | None) -> dict[Partition, int]:
+        sources = list(entry.sources.values()) if entry else []
         found: dict[Partition, int] = {}
         for number in self.numbers:
-            for partition, offset in _offsets(offsets[number] if number < len(offsets) else None).items():
+            for partition, offset in _offsets(sources[number] if number < len(sources) else None).items():
                 found[partition] = min(offset, found.get(partition, offset))
         return found
 
-    def begun(self) -> bool:
-        """Whether its next start goes on from its checkpoint."""
-        return Checkpoint(LocalStore(self.reader.checkpoint)).state.resumes
-
-    def topics(self) -> set[str]:
-        """The topics of which its checkpoint holds offsets, planned ones too."""
+    def known_ids(self) -> dict[str, str]:
+        """The ids of the topics of which the checkpoint holds offsets, planned ones too."""
         if not self.reader.checkpoint.is_dir():
-            return set()
-        planned = Checkpoint(LocalStore(self.reader.checkpoint)).last_offset
-        offsets = list(planned.sources.values()) if planned else []
-        return {
-            topic
-            for number in self.numbers
-            if number < len(offsets)
-            for topic, _ in _offsets(offsets[number])
-        }
+            return {}
+        topics = {topic for topic, _ in self._offsets(self._checkpoint.last_offset)}
+        return {name: id for name, id in self.ids.read().items() if name in topics}
 
-    def known_of_held(self) -> dict[str, str]:
-        """The ids of the topics of which the checkpoint holds offsets, as far as they are known."""
-        held = self.topics()
-        return {name: id for name, id in self.known.read().items() if name in held}
+    def made_again(self, topics: Mapping[str, Topic]) -> list[str]:
+        """The topics that are others than those whose offsets the checkpoint holds."""
+        known = self.known_ids()
+        return [name for name, id in _ids(topics).items() if known.get(name, id) != id]
 
 
 class TopicWatch:
@@ -162,7 +163,7 @@ class TopicWatch:
         self._gone: set[tuple[str, str]] = set()
         ids = context.directory.topic_ids
         self._queries = [
-            _Query(reader, Known(ids(reader.query), reader.query, context.name), numbers)
+            _Query(reader, TopicIds(ids(reader.query), reader.query, context.name), numbers)
             for reader in readers
             if (numbers := tuple(n for n, name in enumerate(reader.sources) if name == context.name))
         ]
@@ -175,34 +176,29 @@ class TopicWatch:
         each = next((one for one in self._queries if one.name == query), None)
         if each is None:
             return []
+        store = LocalStore(each.reader.checkpoint)
         try:
-            return self._begun(each, backup)
+            with edit_errors(store):
+                forget_start(store, each.numbers).apply(store, LocalStore(backup))
+            topics = self._topics(SECONDS)
+            said = [self._read_anew(each, topics[name], backup) for name in each.made_again(topics)]
+            # A topic that is not there now keeps its id: made again, it is another one.
+            each.ids.write({**each.known_ids(), **_ids(topics)})
+            return [*said, *self._losses(each, self._earliest(topics))]
         finally:
             # Who starts has more time than a look.
             self.close()
 
-    def _begun(self, each: _Query, backup: Path) -> list[Problem]:
-        store = LocalStore(each.reader.checkpoint)
-        with edit_errors(store):
-            forget_start(store, each.numbers).apply(store, LocalStore(backup))
-        topics = self._asked(lambda broker: _present(topics_read(broker, self._options)), SECONDS)
-        said = [self._read_anew(each, topics[name], backup) for name in self._made_again(each, topics)]
-        # A topic that is not there now keeps its id: made again, it is another one.
-        each.known.write({**each.known_of_held(), **_ids(topics)})
-        return [*said, *self._losses(each, self._earliest(topics))]
-
     def __call__(self, moment: Moment) -> None:
         for query in self._queries:
             query.batches += moment.progress.get(query.name, ())
-        if moment.last:
-            # Where a query failed there is still time for brokers that answer, and none to wait for others.
-            self._look_last(look=moment.sound or self._answered)
-        elif self._clock() >= self._due:
-            self._look()
-
-    def _look_last(self, *, look: bool) -> None:
+        if not moment.last:
+            if self._clock() >= self._due:
+                self._look()
+            return
         try:
-            if look:
+            # Where a query failed there is still time for brokers that answer, and none to wait for others.
+            if moment.sound or self._answered:
                 self._look()
         except Ended as ended:
             # Nothing is left to stop; the next start would refuse, and it is better known now.
@@ -212,59 +208,47 @@ class TopicWatch:
 
     def _look(self) -> None:
         self._due = self._clock() + LOOK_SECONDS
-        topics = self._asked(lambda broker: _present(topics_read(broker, self._options)))
-        ended = [
-            self._stopped(query, name) for query in self._queries for name in self._made_again(query, topics)
-        ]
-        ended += self._outgrown(topics)
+        topics = self._topics()
+        ended = {
+            query.name: self._other_topic(query, name)
+            for query in self._queries
+            for name in query.made_again(topics)
+        }
+        ended |= self._too_many_partitions(topics)
         if ended:
-            raise Ended(dict(ended))
+            raise Ended(ended)
         earliest = self._earliest(topics)
         problems: list[Problem] = []
         for query in self._queries:
-            self._learn(query, topics)
+            # Topics that came later are noted, and those that came again after the checkpoint had let go.
+            query.ids.write({**_ids(topics), **query.known_ids()})
             if self._options.on_data_loss == "warn":
                 problems += self._topics_gone(query, topics)
                 problems += self._losses(query, earliest)
             query.batches.clear()
-        if all(query.begun() for query in self._queries):
+        if all(query.begun for query in self._queries):
             self._context.directory.start_note.unlink(missing_ok=True)
         if problems:
             raise CheckpointError.of(problems)
 
-    def _made_again(self, query: _Query, topics: Mapping[str, Topic]) -> list[str]:
-        known = query.known_of_held()
-        return [name for name, id in _ids(topics).items() if known.get(name, id) != id]
-
-    def _outgrown(self, topics: Mapping[str, Topic]) -> Iterator[tuple[str, Problem]]:
+    def _too_many_partitions(self, topics: Mapping[str, Topic]) -> dict[str, Problem]:
         """The queries that have no core for a partition which came since, and would wait for ever."""
-        if self._options.partitions:
-            return
-        count = sum(topic.partitions for topic in topics.values())
-        for query in self._queries:
-            most = query.reader.most_partitions
-            if most is not None and count > most:
-                yield (
-                    query.name,
-                    errors.KAFKA_OUTGROWN.at(
-                        None, sink=query.name, name=self._context.name, partitions=count, most=most
-                    ),
-                )
+        count = 0 if self._options.partitions else sum(topic.partitions for topic in topics.values())
+        params = {"name": self._context.name, "partitions": count}
+        return {
+            query.name: errors.KAFKA_OUTGROWN.at(None, sink=query.name, most=most, **params)
+            for query in self._queries
+            if (most := query.reader.most_partitions) is not None and count > most
+        }
 
-    def _learn(self, query: _Query, topics: Mapping[str, Topic]) -> None:
-        """Note topics that came later, or came again after the checkpoint had let go of the old ones."""
-        query.known.write({**_ids(topics), **query.known_of_held()})
-
-    def _stopped(self, query: _Query, topic: str) -> tuple[str, Problem]:
-        entry = errors.KAFKA_NEW_TOPIC
-        if self._options.on_new_topic == "earliest":
-            entry = errors.KAFKA_NEW_TOPIC_STOPPED
-        place = self._context.at("topic")
-        return query.name, entry.at(place, topic=topic, sink=query.name, name=self._context.name)
+    def _other_topic(self, query: _Query, topic: str) -> Problem:
+        restarts = self._options.on_new_topic == "earliest"
+        entry = errors.KAFKA_NEW_TOPIC_STOPPED if restarts else errors.KAFKA_NEW_TOPIC
+        return entry.at(self._context.at("topic"), topic=topic, sink=query.name, name=self._context.name)
 
     def _read_anew(self, query: _Query, topic: Topic, backup: Path) -> Problem:
         if self._options.on_new_topic == "fail":
-            raise CheckpointError(self._stopped(query, topic.name)[1])
+            raise CheckpointError(self._other_topic(query, topic.name))
         start = {part: offset for (_, part), offset in self._earliest({topic.name: topic}).items()}
 
         def from_start(offsets: Any) -> Any:
@@ -292,9 +276,8 @@ class TopicWatch:
         """What Kafka deleted before the query had read it, each once."""
         if self._options.on_data_loss != "warn":
             return
-        for number in query.numbers:
-            for progress in query.batches:
-                yield from self._lost_in(query, progress["sources"][number], earliest)
+        for number, progress in product(query.numbers, query.batches):
+            yield from self._lost_in(query, progress["sources"][number], earliest)
         for partition, position in sorted(query.positions().items()):
             yield from self._lost(query, partition, position, earliest.get(partition, 0))
 
@@ -330,12 +313,12 @@ class TopicWatch:
     def _earliest(self, topics: Mapping[str, Topic]) -> dict[Partition, int]:
         if self._options.on_data_loss != "warn" and self._options.on_new_topic == "fail":
             return {}
-        wanted: dict[Partition, int | str] = {
-            (topic.name, number): "earliest"
-            for topic in topics.values()
-            for number in range(topic.partitions)
-        }
-        return self._asked(lambda broker: broker.offsets(wanted))
+        wanted = [(topic.name, number) for topic in topics.values() for number in range(topic.partitions)]
+        return self._asked(lambda broker: broker.offsets(dict.fromkeys(wanted, "earliest")))
+
+    def _topics(self, seconds: int = ANSWER_SECONDS) -> dict[str, Topic]:
+        found = self._asked(lambda broker: topics_read(broker, self._options), seconds)
+        return {name: topic for name, topic in found.items() if topic is not None}
 
     def _asked(self, ask: Callable[[Broker], T], seconds: int = ANSWER_SECONDS) -> T:
         try:
@@ -359,10 +342,6 @@ class TopicWatch:
 def _ids(topics: Mapping[str, Topic]) -> dict[str, str]:
     """The ids of the topics that have one."""
     return {name: topic.id for name, topic in topics.items() if topic.id}
-
-
-def _present(topics: Mapping[str, Topic | None]) -> dict[str, Topic]:
-    return {name: topic for name, topic in topics.items() if topic is not None}
 
 
 def _offsets(written: Any) -> dict[Partition, int]:
@@ -399,11 +378,11 @@ def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) ->
     """The eight columns of Kafka's messages; the cluster is asked first whether it has what is to be read."""
     try:
         with connected(spark, options) as broker:
-            settled = settle(broker, options, context, str(spark.conf.get(_TIMEZONE)))
+            positions = resolve_positions(broker, options, context, str(spark.conf.get(_TIMEZONE)))
     except BrokerError as error:
         raise PipelineError(broker_problem(error, options, context)) from error
     reader = spark.read if context.batch else spark.readStream
-    return reader.format("kafka").options(**spark_options(options, settled, context)).load()
+    return reader.format("kafka").options(**spark_options(options, positions, context)).load()
 
 
 def watch(spark: SparkSession, options: KafkaSource, context: Context, readers: list[Reader]) -> TopicWatch:
@@ -411,38 +390,30 @@ def watch(spark: SparkSession, options: KafkaSource, context: Context, readers: 
     return TopicWatch(options, context, readers, partial(connect, spark, options))
 
 
-def spark_options(options: KafkaSource, settled: Mapping[str, str], context: Context) -> dict[str, str]:
+def spark_options(options: KafkaSource, positions: Mapping[str, str], context: Context) -> dict[str, str]:
     """Everything that was said, in Spark's words."""
-    said: dict[str, object] = {
+    keys = {**PER_TASK, **GROUPS, **({} if context.batch else PER_BATCH)}
+    if context.ends_when_idle:
+        # Rows that wait for others would never be read.
+        keys = {
+            option: key for option, key in keys.items() if key not in ("min_rows_per_batch", "longest_wait")
+        }
+    said = {option: getattr(options, key) for option, key in keys.items()}
+    if options.topic:
+        subscription = {"subscribe": ",".join(options.topic)}
+    elif options.pattern:
+        subscription = {"subscribePattern": options.pattern}
+    else:
+        subscription = {"assign": json.dumps(options.partitions)}
+    return {
+        **subscription,
         "includeHeaders": "true",
         "failOnDataLoss": "true" if options.on_data_loss == "fail" else "false",
-        "minPartitions": options.min_partitions,
-        "maxRecordsPerPartition": options.rows_per_partition,
-        "kafka.group.id": options.group,
-        "groupIdPrefix": options.group_prefix,
-    }
-    if not context.batch:
-        said["maxOffsetsPerTrigger"] = options.max_rows_per_batch
-    if not context.batch and not context.ends_when_idle:
-        said |= {
-            "minOffsetsPerTrigger": options.min_rows_per_batch,
-            "maxTriggerDelay": f"{options.longest_wait.milliseconds}ms" if options.longest_wait else None,
-        }
-    return {
-        **_subscription(options),
-        **{key: str(value) for key, value in said.items() if value is not None},
-        **settled,
-        **options.connection(revealed, hidden),
+        **option_texts(said),
+        **positions,
+        **options.connection(),
         **plain(options),
     }
-
-
-def _subscription(options: KafkaSource) -> dict[str, str]:
-    if options.topic:
-        return {"subscribe": ",".join(options.topic)}
-    if options.pattern:
-        return {"subscribePattern": options.pattern}
-    return {"assign": json.dumps(options.partitions)}
 
 
 def _as_messages(replayed: DataFrame) -> DataFrame:

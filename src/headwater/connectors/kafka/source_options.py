@@ -29,6 +29,10 @@ class At:
 
     edge: Edge
 
+    def named(self) -> Iterator[tuple[str, int | None]]:
+        """No topic and no partition."""
+        return iter(())
+
     def __str__(self) -> str:
         return self.edge
 
@@ -44,7 +48,7 @@ class AtOffsets:
         """The offset of one partition."""
         return self.offsets.get(topic, {}).get(partition, self.others)
 
-    def named(self) -> Iterator[tuple[str, int]]:
+    def named(self) -> Iterator[tuple[str, int | None]]:
         """The partitions that are named."""
         return ((topic, partition) for topic, found in self.offsets.items() for partition in found)
 
@@ -106,9 +110,9 @@ def _start(written: object) -> Place:
 
 def _end(written: object) -> Place:
     place = _place(written, "end", "latest")
-    edges = [place.edge] if isinstance(place, At) else [place.others]
+    edges: list[Where] = [place.edge if isinstance(place, At) else place.others]
     if isinstance(place, AtOffsets):
-        edges += [where for found in place.offsets.values() for where in found.values() if where == EDGES[0]]
+        edges += [where for found in place.offsets.values() for where in found.values()]
     if "earliest" in edges:
         raise ValueError("`end` at earliest leaves nothing to read; write latest, offsets or a time")
     return place
@@ -122,13 +126,19 @@ def _place(written: object, key: str, others: Edge) -> Place:
     if not isinstance(written, Mapping) or not written.keys() & {"offsets", "time"}:
         raise ValueError(_ways(key))
     kind = "offsets" if "offsets" in written else "time"
-    takes = {"offsets": {"offsets", "others"}, "time": {"time", "others", "none_after"}}[kind]
-    for unknown in written.keys() - takes:
-        raise ValueError(f"`{key}` by {kind} has no key `{unknown}`; it takes {', '.join(sorted(takes))}")
+    takes = ("offsets", "others") if kind == "offsets" else ("none_after", "others", "time")
+    for unknown in written.keys() - set(takes):
+        raise ValueError(f"`{key}` by {kind} has no key `{unknown}`; it takes {', '.join(takes)}")
     rest = _edge(written.get("others", others), f"{key}.others")
-    if kind == "offsets":
-        return AtOffsets(_offsets(written["offsets"], key), rest)
-    return AtTimes(_times(written["time"], key), rest, _none_after(written, key))
+    if kind == "time":
+        return AtTimes(_times(written["time"], key), rest, _none_after(written, key))
+    wanted = f"`{key}.offsets` maps topics to offsets by partition; "
+    wanted += 'write `{topic: {"0": 23, "1": latest}}`'
+    offsets = {
+        topic: {part: _offset(where, key) for part, where in _by_partition(each, wanted)}
+        for topic, each in _by_topic(written["offsets"], wanted)
+    }
+    return AtOffsets(offsets, rest)
 
 
 def _ways(key: str) -> str:
@@ -151,26 +161,17 @@ def _edge(written: object, key: str) -> Edge:
 
 
 def _none_after(written: Mapping[str, Any], key: str) -> Literal["latest", "fail"]:
-    given = written.get("none_after", "fail" if key == "start" else "latest")
     if key == "end" and "none_after" in written:
         raise ValueError(
             "`none_after` is for `start`: an end without a message after it is latest; leave it out"
         )
-    if given == "latest":
-        return "latest"
-    if given == "fail":
-        return "fail"
-    raise ValueError(f"`{key}.none_after` is latest or fail, not `{given}`; write one of them")
-
-
-def _offsets(written: object, key: str) -> dict[str, dict[int, Where]]:
-    wanted = (
-        f'`{key}.offsets` maps topics to offsets by partition; write `{{topic: {{"0": 23, "1": latest}}}}`'
-    )
-    return {
-        topic: {partition: _offset(where, key) for partition, where in _by_partition(found, wanted)}
-        for topic, found in _by_topic(written, wanted)
-    }
+    match written.get("none_after", "fail" if key == "start" else "latest"):
+        case "latest":
+            return "latest"
+        case "fail":
+            return "fail"
+        case given:
+            raise ValueError(f"`{key}.none_after` is latest or fail, not `{given}`; write one of them")
 
 
 def _offset(written: object, key: str) -> Where:
@@ -187,13 +188,12 @@ def _times(written: object, key: str) -> datetime | dict[str, datetime | Mapping
     if not isinstance(written, Mapping):
         return _time(written, key)
     wanted = f'`{key}.time` is a time, or maps topics to times; write `{{topic: "2026-01-31 12:00:00"}}`'
-    found: dict[str, datetime | Mapping[int, datetime]] = {}
-    for topic, each in _by_topic(written, wanted):
-        if isinstance(each, Mapping):
-            found[topic] = {part: _time(moment, key) for part, moment in _by_partition(each, wanted)}
-        else:
-            found[topic] = _time(each, key)
-    return found
+    return {
+        topic: {part: _time(moment, key) for part, moment in _by_partition(each, wanted)}
+        if isinstance(each, Mapping)
+        else _time(each, key)
+        for topic, each in _by_topic(written, wanted)
+    }
 
 
 def _time(written: object, key: str) -> datetime:
@@ -217,10 +217,7 @@ def _by_topic(written: object, wanted: str) -> Iterator[tuple[str, Any]]:
 
 
 def _by_partition(written: object, wanted: str) -> Iterator[tuple[int, Any]]:
-    if not isinstance(written, Mapping) or not written:
-        raise ValueError(wanted)
-    for partition, found in written.items():
-        yield partition_number(partition), found
+    yield from ((partition_number(each), found) for each, found in _by_topic(written, wanted))
 
 
 def partition_number(written: object) -> int:
@@ -244,41 +241,34 @@ EndField = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string", "enum": ["latest"]}, {"type": "object"}]}),
 ]
 
-STREAM_KEYS = (
-    "max_rows_per_batch",
-    "min_rows_per_batch",
-    "longest_wait",
-    "on_new_topic",
-)
-BATCH_KEYS = (
-    "max_rows_per_batch",
-    "min_rows_per_batch",
-    "longest_wait",
-    "min_partitions",
-    "rows_per_partition",
-)
-"""Keys that say how large batches and their tasks are; they do nothing where tasks don't end."""
-ALWAYS_SAID = {
-    "subscribe": "topic",
-    "subscribepattern": "pattern",
-    "assign": "partitions",
-    "startingoffsets": "start",
-    "startingtimestamp": "start",
-    "startingoffsetsbytimestamp": "start",
-    "startingoffsetsbytimestampstrategy": "start",
-    "endingoffsets": "end",
-    "endingtimestamp": "end",
-    "endingoffsetsbytimestamp": "end",
-    "failondataloss": "on_data_loss",
-    "maxoffsetspertrigger": "max_rows_per_batch",
-    "minoffsetspertrigger": "min_rows_per_batch",
-    "maxtriggerdelay": "longest_wait",
-    "minpartitions": "min_partitions",
-    "maxrecordsperpartition": "rows_per_partition",
-    "includeheaders": "kafka_columns",
-    "groupidprefix": "group_prefix",
-    "kafka.group.id": "group",
+PER_BATCH = {
+    "maxOffsetsPerTrigger": "max_rows_per_batch",
+    "minOffsetsPerTrigger": "min_rows_per_batch",
+    "maxTriggerDelay": "longest_wait",
 }
+PER_TASK = {"minPartitions": "min_partitions", "maxRecordsPerPartition": "rows_per_partition"}
+GROUPS = {"kafka.group.id": "group", "groupIdPrefix": "group_prefix"}
+"""Options of Spark, each with the key that says it word for word."""
+BATCH_KEYS = (*PER_BATCH.values(), *PER_TASK.values())
+"""Keys that say how large batches and their tasks are; they do nothing where tasks don't end."""
+_NAMES = {
+    **PER_BATCH,
+    **PER_TASK,
+    **GROUPS,
+    "subscribe": "topic",
+    "subscribePattern": "pattern",
+    "assign": "partitions",
+    "startingOffsets": "start",
+    "startingTimestamp": "start",
+    "startingOffsetsByTimestamp": "start",
+    "startingOffsetsByTimestampStrategy": "start",
+    "endingOffsets": "end",
+    "endingTimestamp": "end",
+    "endingOffsetsByTimestamp": "end",
+    "failOnDataLoss": "on_data_loss",
+    "includeHeaders": "kafka_columns",
+}
+ALWAYS_SAID = {option.lower(): key for option, key in _NAMES.items()}
 """Options of Spark that a key says, in lower case: said twice, one would win in silence."""
 
 
@@ -299,14 +289,11 @@ Topics = Annotated[
 def _numbers(written: object) -> object:
     if not isinstance(written, dict):
         return written
-    return {topic: _partitions(topic, numbers) for topic, numbers in written.items()}
-
-
-def _partitions(topic: object, written: object) -> object:
-    listed = written if isinstance(written, list | tuple) else [written]
-    if not listed:
-        raise ValueError(f"`partitions` names none of `{topic}`; write such as [0, 1], or leave it out")
-    return tuple(sorted({partition_number(each) for each in listed}))
+    listed = {topic: each if isinstance(each, list | tuple) else [each] for topic, each in written.items()}
+    for topic, numbers in listed.items():
+        if not numbers:
+            raise ValueError(f"`partitions` names none of `{topic}`; write such as [0, 1], or leave it out")
+    return {topic: tuple(sorted(set(map(partition_number, each)))) for topic, each in listed.items()}
 
 
 Partitions = Annotated[
@@ -391,22 +378,22 @@ class KafkaSource(Decoded, Servers, SourceOptions):
                 "exactly one of `topic`, `pattern` and `partitions` says what is read; "
                 + ("write one of them" if not given else f"leave all but one of {', '.join(given)} out")
             )
-        _limits(self)
+        least, most = self.min_rows_per_batch, self.max_rows_per_batch
+        if least and most and least > most:
+            raise ValueError(
+                f"`min_rows_per_batch` is {least} and `max_rows_per_batch` {most}; mend one of them"
+            )
+        if self.longest_wait and least is None:
+            raise ValueError(
+                "`longest_wait` does nothing without `min_rows_per_batch`; write both, or neither"
+            )
+        if self.group and self.group_prefix:
+            raise ValueError("`group_prefix` does nothing beside `group`; leave one of them out")
         for option in self.options:
             key = ALWAYS_SAID.get(option.lower())
             if key:
                 raise ValueError(f"`options` has `{option}`, which the key `{key}` says; write the key")
         return self
-
-
-def _limits(source: KafkaSource) -> None:
-    least, most = source.min_rows_per_batch, source.max_rows_per_batch
-    if least and most and least > most:
-        raise ValueError(f"`min_rows_per_batch` is {least} and `max_rows_per_batch` {most}; mend one of them")
-    if source.longest_wait and least is None:
-        raise ValueError("`longest_wait` does nothing without `min_rows_per_batch`; write both, or neither")
-    if source.group and source.group_prefix:
-        raise ValueError("`group_prefix` does nothing beside `group`; leave one of them out")
 
 
 def places(options: KafkaSource) -> tuple[str, ...]:
@@ -417,8 +404,3 @@ def places(options: KafkaSource) -> tuple[str, ...]:
         return (f"kafka:/{options.pattern}/",)
     found = (options.partitions or {}).items()
     return tuple(f"kafka:{topic}[{', '.join(map(str, numbers))}]" for topic, numbers in sorted(found))
-
-
-def named_in(place: Place) -> tuple[tuple[str, int | None], ...]:
-    """The topics and partitions that a start or an end names."""
-    return () if isinstance(place, At) else tuple(place.named())

@@ -120,19 +120,22 @@ def test_a_checkpoint_is_bound_to_topics_and_not_to_servers() -> None:
     assert places(read(servers="a:1", partitions={"a": [1, 0]})) == ("kafka:a[0, 1]",)
 
 
-def connection(source: KafkaSource) -> tuple[dict[str, str], list[str]]:
-    hidden: list[str] = []
-    return source.connection(lambda each: 'pa"ss\\word', hidden.append), hidden
+@pytest.fixture
+def hidden(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is hidden beside the password in P."""
+    texts: list[str] = []
+    monkeypatch.setenv("P", 'pa"ss\\word')
+    monkeypatch.setattr("headwater.connectors.kafka.servers.hidden", texts.append)
+    return texts
 
 
-def test_a_password_is_quoted_as_java_wants_it() -> None:
+def test_a_password_is_quoted_as_java_wants_it(hidden: list[str]) -> None:
     source = read(**ONE, sasl={"mechanism": "SCRAM-SHA-512", "user": 'a"b', "password": secret("P")})
     entry = (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="a\\"b" password="pa\\"ss\\\\word";'
     )
-    settings, hidden = connection(source)
-    assert settings == {
+    assert source.connection() == {
         "kafka.bootstrap.servers": "localhost:9092",
         "kafka.security.protocol": "SASL_PLAINTEXT",
         "kafka.sasl.mechanism": "SCRAM-SHA-512",
@@ -159,13 +162,12 @@ def test_a_certificate_that_only_another_user_may_read_is_refused(
     assert "ca.pem can't be read (Permission denied); let this user read it" in only["msg"]
 
 
-def test_certificates_go_along_as_texts(tmp_path: Path) -> None:
+def test_certificates_go_along_as_texts(tmp_path: Path, hidden: list[str]) -> None:
     for name in ("ca", "client", "key"):
         (tmp_path / f"{name}.pem").write_text(f"-- {name} --\n")
     tls = {"ca": "ca.pem", "certificate": "client.pem", "key": "key.pem", "key_password": secret("P")}
     source = read(tmp_path, **ONE, tls=tls)
-    settings, hidden = connection(source)
-    assert settings == {
+    assert source.connection() == {
         "kafka.bootstrap.servers": "localhost:9092",
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.type": "PEM",

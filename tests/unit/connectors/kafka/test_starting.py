@@ -13,7 +13,7 @@ import pytest
 from headwater.connectors import Context
 from headwater.connectors.kafka import KafkaSource
 from headwater.connectors.kafka.cluster import BrokerError, Topic
-from headwater.connectors.kafka.start import broker_problem, settle
+from headwater.connectors.kafka.start import broker_problem, resolve_positions
 from headwater.errors import PipelineError
 from headwater.run_directory import RunDirectory
 from headwater.values import BadRows
@@ -56,7 +56,7 @@ class Cluster:
 def settled(start: Any, *, batch: bool = False, goes_on: bool = False, of: Any = CONTEXT, **keys: Any) -> Any:
     options = KafkaSource.model_validate({"servers": "a:1", "topic": "clicks", "start": start, **keys})
     context = Context("clicks", batch=batch, goes_on=goes_on, **of)
-    found = settle(Cluster(), options, context, "UTC")  # type: ignore[arg-type]
+    found = resolve_positions(Cluster(), options, context, "UTC")  # type: ignore[arg-type]
     return {key: json.loads(value) if "{" in value else value for key, value in found.items()}
 
 
