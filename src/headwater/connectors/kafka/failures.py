@@ -1,8 +1,9 @@
-"""What Spark's Kafka reader says when messages that it was to read are gone, in our words."""
+"""What Spark says of messages that are gone, or were not taken by Kafka, in our words."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from headwater.connectors.kafka.errors import (
     KAFKA_DATA_LOSS,
@@ -15,8 +16,6 @@ from headwater.connectors.kafka.errors import (
     KAFKA_WENT_BACK,
 )
 from headwater.errors import Entry
-
-# What Kafka's producer says when messages were not taken, in our words.
 
 _WRITE_SENTENCES = (
     (
@@ -53,26 +52,8 @@ _WRITER = re.compile(r"\.kafka010\.Kafka\w*Writ")
 _SAID = re.compile(r"org\.apache\.kafka\.common\.(?:errors\.\w+|KafkaException): ([^\n]+)")
 
 
-def in_writer(text: str) -> bool:
-    """Whether it was Spark's writer that failed, not its reader; not every text comes with the stack."""
-    return _WRITER.search(text) is not None or any(
-        re.search(pattern, text) for _, pattern, _ in _WRITE_SENTENCES
-    )
-
-
-def kafka_write_failure(text: str) -> tuple[Entry, str] | None:
-    """The entry for what a failure says of messages that were not taken, and what it says in words."""
-    for entry, pattern, words in _WRITE_SENTENCES:
-        found = re.search(pattern, text)
-        if found:
-            return entry, words.format(**found.groupdict())
-    said = _SAID.findall(text) if in_writer(text) else []
-    # The innermost cause stands last.
-    return (KAFKA_NOT_TAKEN, said[-1].strip().rstrip(".")) if said else None
-
-
 _PARTITION = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
-_SENTENCES = (
+_READ_SENTENCES = (
     (
         KAFKA_DATA_LOSS,
         rf"Could not read records in offset \[(?P<first>\d+), (?P<end>\d+)\) "
@@ -105,33 +86,40 @@ _SENTENCES = (
         "Kafka has no {partitions} any more",
     ),
 )
-_UNKNOWN = re.compile(r"UnknownTopicOrPartitionException: ([^\n]*?)\.?\n")
+_GONE = re.compile(r"UnknownTopicOrPartitionException: ([^\n]*?)\.?\n")
 _NO_ANSWER = re.compile(
     r"(?:common\.errors\.TimeoutException: |TimeoutException: (?=Cannot fetch record))([^\n]*?)\.?\n"
 )
 
 
+def kafka_write_failure(text: str) -> tuple[Entry, str] | None:
+    """The entry for what a failure says of messages that were not taken, and what it says in words."""
+    said = _SAID.findall(text) if _WRITER.search(text) else []
+    # The innermost cause stands last.
+    other = (KAFKA_NOT_TAKEN, said[-1].strip().rstrip(".")) if said else None
+    return _in_words(text, _WRITE_SENTENCES) or other
+
+
 def kafka_failure(text: str) -> tuple[Entry, str] | None:
     """The entry for what a failure says of lost messages, and topic, partition and offsets in words."""
-    for entry, pattern, words in _SENTENCES:
-        found = re.search(pattern, text)
-        if found:
-            parts = {key: value.strip() for key, value in found.groupdict().items() if value}
-            if "end" in parts:
-                parts["last"] = str(int(parts["end"]) - 1)
-                parts["range"] = _range(parts.get("first", "0"), parts["last"])
-            return entry, words.format(**parts)
-    return None if in_writer(text) else _of_reader(text)
-
-
-def _range(first: str, last: str) -> str:
-    # Where there was nothing left, Kafka leads a reader back to the beginning.
-    return f"offsets {first} to {last}" if int(last) >= int(first) else f"offset {first} and all behind it"
-
-
-def _of_reader(text: str) -> tuple[Entry, str] | None:
-    for entry, pattern in ((KAFKA_TOPIC_GONE, _UNKNOWN), (KAFKA_NO_ANSWER, _NO_ANSWER)):
+    lost = _in_words(text, _READ_SENTENCES)
+    # It may be Spark's writer that failed, not its reader; not every text comes with the stack.
+    if lost or _WRITER.search(text) or _in_words(text, _WRITE_SENTENCES):
+        return lost
+    for entry, pattern in ((KAFKA_TOPIC_GONE, _GONE), (KAFKA_NO_ANSWER, _NO_ANSWER)):
         found = pattern.search(text)
         if found:
             return entry, found[1].strip()
+    return None
+
+
+def _in_words(text: str, sentences: Sequence[tuple[Entry, str, str]]) -> tuple[Entry, str] | None:
+    for entry, pattern, words in sentences:
+        found = re.search(pattern, text)
+        if found:
+            parts = {key: value.strip() for key, value in found.groupdict().items() if value}
+            first, last = int(parts.get("first", 0)), int(parts.get("end", 0)) - 1
+            # Where there was nothing left, Kafka leads a reader back to the beginning.
+            lost = f"offsets {first} to {last}" if last >= first else f"offset {first} and all behind it"
+            return entry, words.format(**{**parts, "last": last, "range": lost})
     return None

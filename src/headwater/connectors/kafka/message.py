@@ -29,15 +29,6 @@ _TEXT = ("string", "char(", "varchar(")
 _NESTED = ("struct<", "array<", "map<", "variant")
 
 
-@dataclass(frozen=True)
-class Wrong:
-    """What is wrong with one part, not yet at a place of the user's file."""
-
-    key: str
-    """The key of the sink that it is about."""
-    problem: Problem
-
-
 @dataclass
 class Message:
     """The parts of a message by Kafka's names for them, and all that is wrong."""
@@ -46,14 +37,24 @@ class Message:
     options: KafkaSink
     columns: Mapping[str, str]
     parts: dict[str, str] = field(default_factory=dict)
-    wrong: list[Wrong] = field(default_factory=list)
+    wrong: list[tuple[str, Problem]] = field(default_factory=list)
+    """The key of the sink that each problem is about, not yet at its place in the user's file."""
 
     @classmethod
     def of(cls, name: str, options: KafkaSink, columns: Mapping[str, str]) -> Message:
         """The message of a sink whose rows have these columns, by name and type."""
         made = cls(name, options, columns)
-        made._topic()
-        made._key()
+        if options.topic is not None:
+            made.parts["topic"] = literal(options.topic)
+        elif options.topic_column or made._has("topic"):
+            made._plain_part("topic", options.topic_column, "text", _TEXT)
+        else:
+            made._refuse("topic", KAFKA_NO_TOPIC.at(None, name=name))
+        if isinstance(options.key, list):
+            keys = [each for column in options.key if (each := made._found("key", column))]
+            made.parts["key"] = _json(keys)
+        else:
+            made._plain_part("key", options.key, "text or bytes", (*_TEXT, "binary"))
         made._value()
         made._headers()
         made._plain_part("partition", options.partition, "int", ("int",))
@@ -63,22 +64,6 @@ class Message:
     def selected(self) -> list[str]:
         """What to select, in SQL."""
         return [f"{sql} AS `{part}`" for part, sql in self.parts.items()]
-
-    def _topic(self) -> None:
-        if self.options.topic is not None:
-            self.parts["topic"] = literal(self.options.topic)
-        elif self.options.topic_column or self._has("topic"):
-            self._plain_part("topic", self.options.topic_column, "text", _TEXT)
-        else:
-            self._refuse("topic", KAFKA_NO_TOPIC.at(None, name=self.name))
-
-    def _key(self) -> None:
-        key = self.options.key
-        if isinstance(key, list):
-            found = [each for column in key if (each := self._found("key", column))]
-            self.parts["key"] = _json(found)
-        else:
-            self._plain_part("key", key, "text or bytes", (*_TEXT, "binary"))
 
     def _value(self) -> None:
         value = self.options.value
@@ -122,7 +107,7 @@ class Message:
         part = f"header `{header}`"
         found = self._found(part, column, "headers") or ""
         if found:
-            self._judge_type(part, "headers", found, "text or bytes", (*_TEXT, "binary"))
+            self._check_type(part, "headers", found, "text or bytes", (*_TEXT, "binary"))
         return f"named_struct('key', {literal(header)}, 'value', CAST({backticked(found)} AS binary))"
 
     def _plain_part(self, part: str, named: str | None, wanted: str, types: tuple[str, ...]) -> None:
@@ -133,12 +118,12 @@ class Message:
         found = self._found(part, named or part, key)
         if found is None:
             return
-        self._judge_type(part, key, found, wanted, types)
+        self._check_type(part, key, found, wanted, types)
         is_text = self.columns[found].startswith(_TEXT)
         # A collated text is another type to Spark's writer.
         self.parts[part] = f"CAST({backticked(found)} AS string)" if is_text else backticked(found)
 
-    def _judge_type(self, part: str, key: str, column: str, wanted: str, types: tuple[str, ...]) -> None:
+    def _check_type(self, part: str, key: str, column: str, wanted: str, types: tuple[str, ...]) -> None:
         found = self.columns[column]
         if found.startswith(types) if wanted != "int" else found == "int":
             return
@@ -155,25 +140,22 @@ class Message:
         """The column as the rows spell it."""
         spelt = {name.lower(): name for name in self.columns}.get(column.lower())
         if spelt is None:
-            hint = self._near(column, list(self.columns))
+            meant = nearest(column, list(self.columns))
+            hint = f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(self.columns)}."
             problem = KAFKA_UNKNOWN_COLUMN.at(None, name=self.name, part=part, column=column, hint=hint)
             self._refuse(key or part, problem)
         return spelt
 
-    def _near(self, column: str, known: list[str]) -> str:
-        meant = nearest(column, known)
-        return f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(known)}."
-
     def _refuse(self, key: str, problem: Problem) -> None:
-        self.wrong.append(Wrong(key, problem))
+        self.wrong.append((key, problem))
 
 
 def problems_of(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
     """What Spark would only find out while it writes the first batch."""
     options = sink.options
     assert isinstance(options, KafkaSink), "a Kafka sink has its own options"
-    for wrong in Message.of(sink.name, options, columns).wrong:
-        yield replace(wrong.problem, place=sink.at(wrong.key))
+    for key, problem in Message.of(sink.name, options, columns).wrong:
+        yield replace(problem, place=sink.at(key))
     if options.dedup_header and isinstance(sink.trigger, Continuous | RealTime):
         yield KAFKA_DEDUP_TRIGGER.at(sink.at("dedup_header"), name=sink.name, trigger=str(sink.trigger))
 
@@ -190,7 +172,7 @@ def _json(columns: list[str]) -> str:
 
 def _cast(column: str, type_: str, wanted: str, name: str) -> str:
     """The cast to write."""
-    shown, alias = _shown(column), _shown(name)
+    shown, alias = (each if each.isidentifier() else backticked(each) for each in (column, name))
     if wanted == HEADERS_TYPE and not type_.startswith("array<struct<"):
         return f"array(struct('name' AS key, CAST({shown} AS binary) AS value)) AS {alias}"
     if wanted in ("int", HEADERS_TYPE):
@@ -198,10 +180,6 @@ def _cast(column: str, type_: str, wanted: str, name: str) -> str:
     if type_.startswith(_NESTED):
         return f"to_json({shown}) AS {alias}"
     return f"CAST({shown} AS string) AS {alias}"
-
-
-def _shown(name: str) -> str:
-    return name if name.isidentifier() else backticked(name)
 
 
 # The headers by which a reader tells a message that was written twice, as SQL.

@@ -31,7 +31,7 @@ def outgoing(rows: DataFrame, options: KafkaSink, context: Context) -> DataFrame
     columns = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     message = Message.of(context.name, options, columns)
     if message.wrong:
-        raise PipelineError.of(replace(each.problem, place=context.at(each.key)) for each in message.wrong)
+        raise PipelineError.of(replace(problem, place=context.at(key)) for key, problem in message.wrong)
     if options.value == "avro":
         _try_avro(rows, columns, message, context)
     return rows.selectExpr(*message.selected)
@@ -46,18 +46,12 @@ def _try_avro(rows: DataFrame, columns: dict[str, str], message: Message, contex
         told = _MISFIT.search(f"{error}\n{getattr(error, '_stackTrace', '')}")
         # That a field takes no null says nothing of the rows that will come.
         if told:
-            key, hint = (
-                ("schema_file", "Mend the file, or select")
-                if message.options.schema_file
-                else ("value", "Leave the column out, or select")
-            )
-            problem = KAFKA_AVRO_FIELD.at(
-                context.at(key),
-                name=context.name,
-                says=told[1].rstrip(". "),
-                hint=f"{hint} the column with a type that fits.",
-            )
-            raise PipelineError(problem) from error
+            key, advice = "value", "Leave the column out"
+            if message.options.schema_file:
+                key, advice = "schema_file", "Mend the file"
+            hint = f"{advice}, or select the column with a type that fits."
+            params = {"name": context.name, "says": told[1].rstrip(". "), "hint": hint}
+            raise PipelineError(KAFKA_AVRO_FIELD.at(context.at(key), **params)) from error
 
 
 def write_stream(writer: DataStreamWriter, options: KafkaSink, context: Context) -> DataStreamWriter:

@@ -27,8 +27,8 @@ def wrong(rows: Mapping[str, str] = COLUMNS, **written: Any) -> list[tuple[str, 
     """Key, code and what to write, of everything that is wrong."""
     found = message(rows, **written).wrong
     return [
-        (each.key, each.problem.code, each.problem.params.get("cast") or each.problem.params.get("hint"))
-        for each in found
+        (key, problem.code, problem.params.get("cast") or problem.params.get("hint"))
+        for key, problem in found
     ]
 
 
