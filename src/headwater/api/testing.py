@@ -82,7 +82,7 @@ def run_tests(
     """
     begun = monotonic()
     plan = planned(paths, k)
-    pictures = Pictures.into(draw, [each.name for each in plan if each.test]) if draw else None
+    pictures = Pictures(draw, sum(each.test is not None for each in plan)) if draw else None
     plan = [variant for each in plan for variant in _variants(each, shuffle, crash)]
     emit(TestsChosen(len(plan)))
     results: list[TestResult] = []

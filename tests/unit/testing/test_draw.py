@@ -12,8 +12,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from headwater.testing.drawing.chart import draw
-from headwater.testing.drawing.picture import LABEL_GAP, apart
+from headwater.testing.drawing.chart import LABEL_GAP, apart, draw
 from headwater.testing.results import Batch, StepTrace, TestResult
 from tests.unit.testing.stories import (
     NOON,
@@ -139,15 +138,12 @@ def test_the_newest_time_never_goes_back(book: Element) -> None:
     assert levels == pytest.approx(expected, abs=0.15)
 
 
-def test_the_delay_is_between_the_ends_of_the_lines(book: Element) -> None:
+def test_the_lines_are_named_at_their_ends(book: Element) -> None:
     (ends,) = of_class(book, "ends")
-    assert [each.text for each in ends] == ["newest 12:26", "10 minutes", "watermark 12:16"]
-    (delay,) = of_class(book, "delay")
-    stroke = delay.find(f"{SVG}line")
-    assert stroke is not None
-    assert (number(stroke, "y1") - 2, number(stroke, "y2") + 2) == pytest.approx(
-        (height(book, "12:26"), height(book, "12:16")), abs=0.2
-    )
+    assert [each.text for each in ends] == ["newest 12:26", "watermark 12:16"]
+    places = [number(each, "y") - 4 for each in ends]
+    assert places == pytest.approx([height(book, "12:26"), height(book, "12:16")], abs=0.2)
+    assert "row of words (event time: at, delay: 10 minutes)" in texts(book)
 
 
 def test_windows_of_a_batch_reach_from_start_to_end_and_do_not_overlap(book: Element) -> None:
@@ -309,7 +305,6 @@ def test_each_source_has_a_colour_and_a_line_and_the_slower_one_holds_the_waterm
     assert [each.text for each in ends] == [
         "clicks 2 Jan 00:30",
         "impressions 22:00",
-        "2 hours",
         "watermark 20:00",
     ]
     assert [each for each in ticks(root) if "Jan" in each] == ["2 Jan 00:00"]
@@ -391,10 +386,12 @@ def test_without_event_times_rows_are_counted() -> None:
         {},
     )
     root = parsed(told)
-    bars = of_class(root, "bar")
-    assert [each.get("data-of") for each in bars] == ["a", "out", "a", "b"]
-    tall = [number(each, "height") for each in bars]
-    assert [each / tall[1] for each in tall] == pytest.approx([2, 1, 4, 3])
+    (counts,) = of_class(root, "counts")
+    assert [[each.text for each in line] for line in counts] == [
+        ["rows in", "2", "7"],
+        ["rows out", "1", "0"],
+    ]
+    assert "no row has an event time" in texts(root)
     assert [each.findtext(f"{SVG}text") for each in of_class(root, "mark")] == ["restart"]
 
 
