@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from headwater.api.pipeline import Pipeline, load
     from headwater.api.plain import check
     from headwater.errors import HeadwaterError
-    from headwater.loaders.judge import expect
     from headwater.loaders.python_form import (
         catalog,
         connector,
         console,
+        expect,
         files,
         foreach,
         foreach_batch,
@@ -29,27 +29,14 @@ if TYPE_CHECKING:
     from headwater.runtime import Run
     from headwater.values import secret
 
-_NAMES = {
+# Where public names are that are not in `headwater.loaders.python_form`.
+_ELSEWHERE = {
     "HeadwaterError": "headwater.errors",
     "Pipeline": "headwater.api.pipeline",
     "Run": "headwater.runtime",
-    "catalog": "headwater.loaders.python_form",
     "check": "headwater.api.plain",
-    "connector": "headwater.loaders.python_form",
-    "console": "headwater.loaders.python_form",
-    "expect": "headwater.loaders.judge",
-    "files": "headwater.loaders.python_form",
-    "foreach": "headwater.loaders.python_form",
-    "foreach_batch": "headwater.loaders.python_form",
-    "kafka": "headwater.loaders.python_form",
     "load": "headwater.api.pipeline",
-    "memory": "headwater.loaders.python_form",
-    "noop": "headwater.loaders.python_form",
-    "python": "headwater.loaders.python_form",
-    "rate": "headwater.loaders.python_form",
-    "rate_per_batch": "headwater.loaders.python_form",
     "secret": "headwater.values",
-    "socket": "headwater.loaders.python_form",
 }
 
 __all__ = [
@@ -77,9 +64,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
+    if name not in __all__:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
-    return getattr(import_module(_NAMES[name]), name)
+    return getattr(import_module(_ELSEWHERE.get(name, "headwater.loaders.python_form")), name)
 
 
 def __dir__() -> list[str]:

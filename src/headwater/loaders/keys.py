@@ -6,72 +6,34 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field
 
 from headwater.errors import PipelineError, Problem
-from headwater.spec import ConnectorOptions, Declared, PipelineSpec, WatermarkPolicy
-from headwater.spec.connector import OF_PIPELINES, OF_TABLES, option_text
-from headwater.spec.paths import ProjectPath
-from headwater.spec.pipeline import Accept, ExpectationKeys, FunctionField, WatermarkField
+from headwater.spec import ConnectorOptions, Declared, PipelineSpec
+from headwater.spec.connector import OF_TABLES
+from headwater.spec.pipeline import (
+    Accept,
+    ExpectationKeys,
+    FunctionField,
+    OneOrMore,
+    PipelineSettings,
+    WatermarkField,
+)
 from headwater.values import Position, TextPosition, nearest
 
+Model = TypeVar("Model", bound=BaseModel)
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 """What declared things and expectations may be called."""
 
 
-def _timezone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"`{name}` is not a time zone; write a name such as UTC or Europe/Berlin") from error
-    return name
-
-
-def _folder(path: str) -> str:
-    if not path.strip():
-        raise ValueError("a folder is wanted here; leave the key out for `.headwater` beside the file")
-    return path
-
-
-Setting = Annotated[str, BeforeValidator(option_text)]
 Things = Annotated[dict[str, Any], BeforeValidator(lambda written: {} if written is None else written)]
 
 
-def _listed(written: object) -> object:
-    return [written] if isinstance(written, str) else written
-
-
-_ONE_OR_MORE = WithJsonSchema(
-    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}], "default": []}
-)
-
-
-class PipelineKeys(Declared):
+class PipelineKeys(PipelineSettings):
     """The top level of a pipeline file."""
 
-    also_called = OF_PIPELINES
-
-    name: str = Field(description="The pipeline's name.")
-    timezone: Annotated[str, AfterValidator(_timezone)] = Field(
-        default="UTC", description="The time zone in which times without one are read and shown."
-    )
-    folder: Annotated[str, AfterValidator(_folder)] = Field(
-        default=".headwater",
-        description="The run folder: checkpoints, facts, logs. Relative to the pipeline file.",
-    )
-    spark: dict[str, Setting] = Field(default_factory=dict, description="Settings of Spark, word for word.")
-    watermark_policy: WatermarkPolicy = Field(
-        default=WatermarkPolicy.SLOWEST, description="Which of several watermarks in one query counts."
-    )
-    jars: Annotated[tuple[ProjectPath, ...], BeforeValidator(_listed), _ONE_OR_MORE] = Field(
-        default=(), description="Jars of your own, with functions or data sources. Relative to the file."
-    )
-    accept: Accept = Field(
-        default_factory=dict, description="Codes of findings that are all right, each with the reason."
-    )
     functions: Things = Field(default_factory=dict, description="Functions that SQL can call by name.")
     sources: Things = Field(default_factory=dict, description="Where rows come from.")
     tables: Things = Field(default_factory=dict, description="Rows worked out from sources and other tables.")
@@ -97,7 +59,7 @@ class TableKeys(Declared):
     python: FunctionField | None = Field(
         default=None, description='A function from DataFrames to a DataFrame, as `"file.py:function"`.'
     )
-    distinct: Annotated[tuple[str, ...], BeforeValidator(_listed), _ONE_OR_MORE] = Field(
+    distinct: Annotated[tuple[str, ...], *OneOrMore] = Field(
         default=(), description="Columns; one row of each combination is kept, the first that comes."
     )
     reads: str | None = Field(default=None, description="With `distinct`: the source or table that it reads.")

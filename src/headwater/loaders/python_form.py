@@ -197,6 +197,13 @@ def foreach_batch(*, function: str | Callable[[Any, int], Any]) -> ConnectorCall
     return connector("foreach_batch", **locals())
 
 
+def expect(
+    check: str, *, otherwise: Literal["warn", "drop", "fail", "quarantine"] = "warn"
+) -> Mapping[str, str]:
+    """A condition in SQL that the rows of a table should fulfil, and what becomes of those that don't."""
+    return {"check": check, "else": otherwise}
+
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import MISSING_KEY, SECRET_NOT_HERE, UNKNOWN_KEY, WRONG_VALUE
-from headwater.loaders.keys import Declaration, KnownKeys, Route, known_keys
-from headwater.values import Secret, nearest
-
-Model = TypeVar("Model", bound=BaseModel)
+from headwater.loaders.keys import Declaration, KnownKeys, Model, Route, known_keys
+from headwater.values import Secret, capitalized, nearest
 
 PLACEHOLDERS = {
     "check": "cost >= 0",
@@ -198,7 +196,7 @@ def _problem(
     if details["type"] == "extra_forbidden":
         hint = known.hint(str(location[-1])) if known else "Take it out."
         return UNKNOWN_KEY.at(places.of_key(full), where=where, key=key, hint=hint)
-    what = f"{_shown(location)} of {where}" if location else upper(where)
+    what = f"{_shown(location)} of {where}" if location else capitalized(where)
     if isinstance(details["input"], Secret):
         return SECRET_NOT_HERE.at(places.of_value(full), what=what)
     # An empty value stands nowhere: YAML says that it begins where the next thing does.
@@ -207,11 +205,6 @@ def _problem(
     return WRONG_VALUE.at(
         places.of_value(full) if at_value else places.of_key(full), what=what, says=says, hint=hint
     )
-
-
-def upper(where: str) -> str:
-    """The same words at the beginning of a sentence."""
-    return where[:1].upper() + where[1:]
 
 
 def _shown(location: Route) -> str:
@@ -259,7 +252,7 @@ def _in_two(message: str) -> tuple[str, str]:
     parts = _ADVICE.match(message)
     if parts is None:
         return message.rstrip("."), LOOK_UP
-    advice = upper(parts[2])
+    advice = capitalized(parts[2])
     if not advice.endswith((".", "?")):
         advice += "?" if advice.startswith("Did") else "."
     return parts[1], advice

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import (
     AfterValidator,
@@ -20,10 +21,12 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
 )
+from pydantic_core import PydanticKnownError
 
 from headwater.spec.connector import (
     OF_EXPECTATIONS,
     OF_FUNCTIONS,
+    OF_PIPELINES,
     OF_SINKS,
     OF_SOURCES,
     OF_WATERMARKS,
@@ -32,8 +35,9 @@ from headwater.spec.connector import (
     FunctionRef,
     SinkOptions,
     SourceOptions,
+    option_text,
 )
-from headwater.spec.paths import absolute, project_root
+from headwater.spec.paths import ProjectPath, absolute, project_root
 from headwater.spec.schema import canonical_type
 from headwater.values import (
     BadRows,
@@ -241,22 +245,68 @@ class SinkSpec(Named, SinkKeys):
     reads_position: Position | None = Field(default=None, exclude=True, repr=False)
 
 
-class PipelineSpec(Named):
+def _timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"`{name}` is not a time zone; write a name such as UTC or Europe/Berlin") from error
+    return name
+
+
+def _folder(path: object, info: ValidationInfo) -> object:
+    if isinstance(path, Path):
+        return path
+    if not isinstance(path, str):
+        raise PydanticKnownError("string_type")
+    if not path.strip():
+        raise ValueError("a folder is wanted here; leave the key out for `.headwater` beside the file")
+    return Path(absolute(path, project_root(info)))
+
+
+OneOrMore = (
+    BeforeValidator(lambda written: [written] if isinstance(written, str) else written),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}], "default": []}
+    ),
+)
+"""A text may stand for a list of one."""
+
+
+class PipelineSettings(Declared):
+    """The keys at the top of a pipeline file that declare no thing."""
+
+    also_called = OF_PIPELINES
+
+    name: str = Field(description="The pipeline's name.")
+    timezone: Annotated[str, AfterValidator(_timezone)] = Field(
+        default="UTC", description="The time zone in which times without one are read and shown."
+    )
+    folder: Annotated[Path, BeforeValidator(_folder), WithJsonSchema({"type": "string"})] = Field(
+        default=".headwater",
+        validate_default=True,
+        description="The run folder: checkpoints, facts, logs. Relative to the pipeline file.",
+    )
+    spark: dict[str, Annotated[str, BeforeValidator(option_text)]] = Field(
+        default_factory=dict, description="Settings of Spark, word for word."
+    )
+    watermark_policy: WatermarkPolicy = Field(
+        default=WatermarkPolicy.SLOWEST, description="Which of several watermarks in one query counts."
+    )
+    jars: Annotated[tuple[ProjectPath, ...], *OneOrMore] = Field(
+        default=(), description="Jars of your own, with functions or data sources. Relative to the file."
+    )
+    accept: Accept = Field(
+        default_factory=dict, description="Codes of findings that are all right, each with the reason."
+    )
+
+
+class PipelineSpec(Named, PipelineSettings):
     """Everything that was declared, from whichever form."""
 
     where_only = frozenset({"position", "places", "declared_in", "in_program"})
 
     root: Path
     """The project root: the folder of the declaring file. Relative paths start here."""
-    folder: Path
-    """The run folder: checkpoints, facts, logs."""
-    timezone: str = "UTC"
-    spark: dict[str, str] = Field(default_factory=dict)
-    watermark_policy: WatermarkPolicy = WatermarkPolicy.SLOWEST
-    jars: tuple[str, ...] = ()
-    """The user's own jars, as absolute paths."""
-    accept: dict[str, str] = Field(default_factory=dict)
-    """Codes of findings that are accepted wherever they are found, each with the reason."""
     functions: tuple[FunctionSpec, ...] = ()
     sources: tuple[SourceSpec, ...] = ()
     tables: tuple[TableSpec, ...] = ()
@@ -304,10 +354,14 @@ def function_ref(written: object, info: ValidationInfo) -> FunctionRef:
         return function_of(written)
     if not isinstance(written, str):
         raise ValueError('a function is named as "file.py:function"')
+    return FunctionRef(*_named_in_file(written, info, "a function", "file.py:function"))
+
+
+def _named_in_file(written: str, info: ValidationInfo, what: str, form: str) -> tuple[str, str]:
     file, colon, name = written.rpartition(":")
     if not colon or not file.endswith(".py") or not name.replace(".", "").isidentifier():
-        raise ValueError(f'`{written}` does not name a function; write "file.py:function"')
-    return FunctionRef(absolute(file, project_root(info)), name)
+        raise ValueError(f'`{written}` does not name {what}; write "{form}"')
+    return absolute(file, project_root(info)), name
 
 
 def function_of(function: Callable[..., Any]) -> FunctionRef:
@@ -373,10 +427,7 @@ def class_ref(written: object, info: ValidationInfo) -> ClassRef:
         return class_of(written)
     if not isinstance(written, str):
         raise ValueError('a class is named as "file.py:Class"; write its name, or give the class itself')
-    file, colon, name = written.rpartition(":")
-    if not colon or not file.endswith(".py") or not name.replace(".", "").isidentifier():
-        raise ValueError(f'`{written}` does not name a class; write "file.py:Class"')
-    return ClassRef(absolute(file, project_root(info)), name)
+    return ClassRef(*_named_in_file(written, info, "a class", "file.py:Class"))
 
 
 def class_of(found: type) -> ClassRef:
