@@ -100,16 +100,29 @@ def _is_file(written: Any) -> bool:
 
 def _from_file(name: str, root: Path) -> Schema:
     path = Path(absolute(name.strip(), root))
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no schema file {path}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"the schema file {path} can't be read: {error}") from error
+    text = file_text(path)
     try:
         return Schema.of_spark_json(text) if path.suffix == ".json" else Schema.of(text)
     except ValueError as error:
         raise ValueError(f"in the schema file {path}: {error}") from error
+
+
+def file_bytes(path: Path | str, what: str = "schema file") -> bytes:
+    """The bytes of a file that a key names; ValueError where it can't be read."""
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no {what} {path}") from error
+    except OSError as error:
+        raise ValueError(f"the {what} {path} can't be read: {error}") from error
+
+
+def file_text(path: Path | str) -> str:
+    """The text of a schema file; ValueError where it can't be read."""
+    try:
+        return file_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the schema file {path} can't be read: {error}") from error
 
 
 # Whether a user's class has the methods that a connector calls, told from the class itself.

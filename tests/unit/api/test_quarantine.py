@@ -8,7 +8,7 @@ import pytest
 
 from headwater.api.quarantine import replay
 from headwater.checkpoint import Read
-from headwater.connectors.decoding.executors import KNOWN, UNKNOWN, Decided
+from headwater.connectors.decoding.executors import KNOWN, UNKNOWN, SchemaDecisions
 from headwater.errors import PipelineError
 from headwater.quarantine import Quarantine
 from headwater.quarantine.rows import Unread
@@ -28,7 +28,7 @@ def test_the_registry_is_asked_again_only_for_rows_that_are_fed_while_nothing_ru
     file = write(tmp_path, PIPELINE)
     folder = tmp_path / ".headwater"
     commit(Quarantine(RunDirectory(folder).quarantine("orders")), 0, [row(1), row(2)])
-    decided = Decided(str(RunDirectory(folder).source("orders").registry / "value"))
+    decided = SchemaDecisions(str(RunDirectory(folder).source("orders").registry / "value"))
     decided.decide(5, UNKNOWN)
     decided.decide(6, KNOWN)
     replay(file, "orders", dry=True)

@@ -22,15 +22,13 @@ from headwater.connectors.contract import DETAIL, REASON, ROW, Context, Reason
 from headwater.connectors.decoding import executors
 from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Text, Validity, text
 from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry
-from headwater.connectors.decoding.schemas import avro_text, descriptor_bytes
-from headwater.connectors.options import hidden, revealed
+from headwater.connectors.options import file_bytes, file_text, hidden, option_texts, revealed
 from headwater.errors import PipelineError, Place
 from headwater.errors.catalogue.connectors import AVRO_PACKAGE, REGISTRY_NO_FOLDER, REGISTRY_UNREACHABLE
 from headwater.spec.schema import backticked
 
 # The executors may have no Headwater.
-for _module in (executors, executors):
-    cloudpickle.register_pickle_by_value(_module)  # type: ignore[no-untyped-call]
+cloudpickle.register_pickle_by_value(executors)  # type: ignore[no-untyped-call]
 
 MESSAGE = (
     "named_struct('file', CAST(NULL AS string), 'topic', topic, 'partition', partition, 'offset', offset, "
@@ -47,7 +45,7 @@ def validated(raw: DataFrame, options: Decoded, context: Context, max_row_bytes:
     parts = [_Part("value", options), *([_Part("key", options.key)] if options.key else ())]
     for part in parts:
         raw = part.made(raw, max_row_bytes, context)
-    read = raw.withColumns({part.read: part.reading.read(part.data(max_row_bytes)) for part in parts})
+    read = raw.withColumns({part.read: expr(part.reading.read(part.data(max_row_bytes))) for part in parts})
     validity = _validity(parts, options, max_row_bytes)
     return read.select(
         *_columns(options, parts),
@@ -76,18 +74,28 @@ class _Part:
 
     @cached_property
     def reading(self) -> Reading:
-        columns = self.decoding.read_columns
+        decoding, columns = self.decoding, self.decoding.read_columns
         if columns is None:
-            return Text() if self.decoding.written_as == "text" else Raw()
-        if self.decoding.written_as == "csv":
-            return Csv(columns, _settings(self.decoding))
-        return Json(columns, _settings(self.decoding))
+            return Text() if decoding.written_as == "text" else Raw()
+        settings = {
+            "sep": decoding.delimiter,
+            "nullValue": decoding.null_value,
+            "timestampFormat": decoding.timestamp_format,
+            "dateFormat": decoding.date_format,
+        }
+        if decoding.written_as == "csv":
+            # As in files: a quote inside quotes is doubled (RFC 4180).
+            return Csv(columns, option_texts({"escape": '"', **settings}))
+        return Json(columns, option_texts(settings))
 
     def made(self, raw: DataFrame, max_row_bytes: int | None, context: Context) -> DataFrame:
         """With one more column where the bytes are read in Python: a JSON text, or why there is none."""
         if not self.decoding.in_python:
             return raw
-        function = _function(self.decoding, self.bytes, context, _decisions(raw, self.bytes, context))
+        # Where all queries find which numbers of schemas are known, if the workers can see the folder.
+        is_local = str(raw.sparkSession.sparkContext.master).startswith("local")
+        folder = context.directory.registry / self.bytes if is_local and not context.batch else None
+        function = _function(self.decoding, self.bytes, context, folder)
         return raw.withColumn(self._made, function(expr(_unless_large(self.bytes, max_row_bytes))))
 
     def data(self, max_row_bytes: int | None = None) -> str:
@@ -100,18 +108,18 @@ class _Part:
 
     def columns(self) -> Iterator[Column]:
         """Those of a value."""
-        row, columns = self.reading.row(self.read), self.decoding.read_columns
+        columns = self.decoding.read_columns
         if columns is None:
-            yield expr(row).alias(self.decoding.column or self.bytes)
+            yield expr(self.read).alias(self.decoding.column or self.bytes)
         for column in columns.columns if columns else ():
-            yield expr(f"{row}.{backticked(column.name)}").alias(column.name)
+            yield expr(f"{self.read}.{backticked(column.name)}").alias(column.name)
 
     def in_one(self, name: str) -> Column:
         """All of it as one column, that of a key."""
-        row, columns = self.reading.row(self.read), self.decoding.read_columns
+        columns = self.decoding.read_columns
         if columns is None:
-            return expr(row).alias(name)
-        fields = (f"{text(each.name)}, {row}.{backticked(each.name)}" for each in columns.columns)
+            return expr(self.read).alias(name)
+        fields = (f"{text(each.name)}, {self.read}.{backticked(each.name)}" for each in columns.columns)
         return expr(f"IF({self.bytes} IS NULL, NULL, named_struct({', '.join(fields)}))").alias(name)
 
     def validity(self, absent: Validity) -> Validity:
@@ -160,40 +168,23 @@ def _unless_large(data: str, max_row_bytes: int | None) -> str:
     return data if max_row_bytes is None else f"IF({_SIZE} > {max_row_bytes}, NULL, {data})"
 
 
-def _settings(decoding: Decoding) -> dict[str, str]:
-    said = {
-        # As in files: a quote inside quotes is doubled (RFC 4180).
-        "escape": '"' if decoding.written_as == "csv" else None,
-        "sep": decoding.delimiter,
-        "nullValue": decoding.null_value,
-        "timestampFormat": decoding.timestamp_format,
-        "dateFormat": decoding.date_format,
-    }
-    return {key: value for key, value in said.items() if value is not None}
-
-
-def _decisions(raw: DataFrame, bytes_: str, context: Context) -> Path | None:
-    """Where all queries find which numbers of schemas are known; None where workers can't see the folder."""
-    is_local = str(raw.sparkSession.sparkContext.master).startswith("local")
-    return context.directory.registry / bytes_ if is_local and not context.batch else None
-
-
 def _function(
     decoding: Decoding, bytes_: str, context: Context, folder: Path | None
 ) -> Callable[[Column], Column]:
     """What reads the bytes on the executors."""
     keys = ("key",) if bytes_ == "key" else ()
     if decoding.written_as == "protobuf":
-        read = executors.protobuf(descriptor_bytes(decoding.descriptor or ""), decoding.message or "")
+        described = file_bytes(decoding.descriptor or "", "descriptor file")
+        read = executors.protobuf(described, decoding.message or "")
     elif importlib.util.find_spec("fastavro") is None:
         raise PipelineError(AVRO_PACKAGE.at(context.at(*keys, "format"), name=context.name))
     elif decoding.registry is None:
-        read = executors.avro(avro_text(decoding.schema_file or ""))
+        read = executors.avro(file_text(decoding.schema_file or ""))
     else:
-        wanted = avro_text(decoding.schema_file) if decoding.schema_file else None
-        place = context.at(*keys, "registry")
-        decided = executors.Decided(str(folder) if folder else None)
-        read = executors.avro_by_number(_registry(decoding.registry, place, context.name), wanted, decided)
+        wanted = file_text(decoding.schema_file) if decoding.schema_file else None
+        registry = _registry(decoding.registry, context.at(*keys, "registry"), context.name)
+        decisions = executors.SchemaDecisions(str(folder) if folder else None)
+        read = executors.avro_by_number(registry, wanted, decisions)
     made: Callable[[Column], Column] = udf(read, _MADE_TYPE, useArrow=True)
     return made
 

@@ -213,7 +213,7 @@ def _whole(file: Path) -> str | None:
     return text
 
 
-class Decided:
+class SchemaDecisions:
     """Whether the registry has a number, decided once: two queries that ask at two times must agree.
 
     With a folder that all see, the first answer is a file there, and counts for every query and every batch
@@ -221,8 +221,7 @@ class Decided:
     """
 
     def __init__(self, folder: str | None) -> None:
-        self.folder = folder
-        self._start = uuid4().hex
+        self.folder, self._start = folder, uuid4().hex
 
     def found(self, number: int) -> str | None:
         """What was decided, if anything was."""
@@ -270,7 +269,7 @@ def avro(schema: str) -> Callable[[bytes | None], Read]:
 
 
 def avro_by_number(
-    registry: Registry, wanted: str | None, decided: Decided
+    registry: Registry, wanted: str | None, decisions: SchemaDecisions
 ) -> Callable[[bytes | None], Read]:
     """Reads Avro whose schema is named by the four bytes after a zero, as the `wanted` schema."""
 
@@ -281,14 +280,16 @@ def avro_by_number(
             return None, MALFORMED, "it does not begin with the number of a schema"
         number = int.from_bytes(data[1:5], "big")
         try:
-            writer = _writer(registry, number, decided)
+            writer = _writer(registry, number, decisions)
         except UnknownSchema:
             return None, UNKNOWN_SCHEMA, f"{number}"
         except RegistryFailed as error:
             raise RuntimeError(f"{REGISTRY_FAILED}\t{registry.url}\t{error}") from None
         if isinstance(writer, str):
             return None, MALFORMED, f"schema {number}: {writer}"
-        reader = _parsed(wanted) if wanted else None
+        import fastavro
+
+        reader = _once(wanted, lambda: fastavro.parse_schema(json.loads(wanted))) if wanted else None
         return _avro_text(data, 5, writer, reader, f"schema {number}")
 
     return read
@@ -311,30 +312,24 @@ def _avro_text(data: bytes, start: int, writer: Any, reader: Any, name: str) -> 
     return json.dumps(found, default=_plain), None, None
 
 
-def _writer(registry: Registry, number: int, decided: Decided) -> Any:
+def _writer(registry: Registry, number: int, decisions: SchemaDecisions) -> Any:
     """The schema of a number as fastavro takes it, or why that can't be; asked for once in each process."""
 
     def ask() -> Any:
-        if decided.found(number) == UNKNOWN:
+        if decisions.found(number) == UNKNOWN:
             raise UnknownSchema(number)
-        found = _asked(registry, number, decided)
+        try:
+            found = registry.schema(number)
+        except UnknownSchema:
+            if decisions.decide(number, UNKNOWN) == KNOWN:
+                raise RegistryFailed(f"it had the schema {number} and has it no more") from None
+            raise
+        if decisions.decide(number, KNOWN) == UNKNOWN:
+            raise UnknownSchema(number)
         kind = found.get("schemaType") or "AVRO"
         return f"it is of type {kind}" if kind != "AVRO" else _resolved(registry, found)
 
-    return _once((registry.url, decided.folder, number), ask)
-
-
-def _asked(registry: Registry, number: int, decided: Decided) -> dict[str, Any]:
-    """What the registry has under a number, if that is what counts."""
-    try:
-        found = registry.schema(number)
-    except UnknownSchema:
-        if decided.decide(number, UNKNOWN) == KNOWN:
-            raise RegistryFailed(f"it had the schema {number} and has it no more") from None
-        raise
-    if decided.decide(number, KNOWN) == UNKNOWN:
-        raise UnknownSchema(number)
-    return found
+    return _once((registry.url, decisions.folder, number), ask)
 
 
 def _resolved(registry: Registry, found: dict[str, Any]) -> Any:
@@ -345,13 +340,7 @@ def _resolved(registry: Registry, found: dict[str, Any]) -> Any:
         return read_schema([*_references(registry, found), json.loads(found["schema"])])
     except UnsafeSchema as error:
         return str(error)
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        RecursionError,
-        fastavro.schema.SchemaParseException,
-    ) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, fastavro.schema.SchemaParseException) as error:
         return f"it can't be read ({type(error).__name__})"
 
 
@@ -362,13 +351,6 @@ def _references(registry: Registry, found: dict[str, Any]) -> list[Any]:
         inner = registry.version(each["subject"], each["version"])
         schemas += [*_references(registry, inner), json.loads(inner["schema"])]
     return schemas
-
-
-def _parsed(text: str) -> Any:
-    """A schema that records are brought to."""
-    import fastavro
-
-    return _once(text, lambda: fastavro.parse_schema(json.loads(text)))
 
 
 def _once(name: Hashable, make: Callable[[], Any]) -> Any:
@@ -438,12 +420,10 @@ def _fields(message: Any) -> dict[str, Any]:
 def _field(field: Any, value: Any) -> Any:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner = field.message_type.fields_by_name["value"]
-        return {_map_key(key): _one(inner, each) for key, each in value.items()}
+        # The names in an object of JSON are texts, and true is written so.
+        keys = (str(key).lower() if isinstance(key, bool) else str(key) for key in value)
+        return dict(zip(keys, (_one(inner, each) for each in value.values()), strict=True))
     return [_one(field, each) for each in value] if field.is_repeated else _one(field, value)
-
-
-def _map_key(key: Any) -> str:
-    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def _one(field: Any, value: Any) -> Any:

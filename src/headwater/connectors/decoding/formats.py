@@ -7,14 +7,12 @@ validity of many columns has many parts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
-from pyspark.sql.functions import expr
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from headwater.connectors.contract import Reason
 from headwater.spec import Schema
@@ -65,11 +63,8 @@ class Validity:
 class Reading(Protocol):
     """How one format is read and validated; everything is SQL, `read` and `data` too."""
 
-    def read(self, data: str) -> Column:
+    def read(self, data: str) -> str:
         """What reads the bytes, or their text; null gives null or a struct of nulls."""
-
-    def row(self, read: str) -> str:
-        """What the columns are fields of; where there is just one, the column."""
 
     def validity(self, read: str, data: str) -> Validity:
         """The validity of bytes that are there."""
@@ -94,10 +89,6 @@ def _options(settings: Mapping[str, str]) -> str:
     # With options, Spark leaves no field out of a parse.
     said = {**settings, "columnNameOfCorruptRecord": _BAD}
     return f"map({', '.join(text(each) for pair in said.items() for each in pair)})"
-
-
-def _type(column: SchemaColumn) -> str:
-    return column.type
 
 
 def _field(column: SchemaColumn, type_: str | None = None) -> str:
@@ -147,12 +138,13 @@ class Json:
     schema: Schema
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def read(self, data: str) -> Column:
+    def read(self, data: str) -> str:
         columns = self.schema.columns
         whole = _named("r", self._parsed(_with_end(data), columns, data), self._ended(data, "r"))
-        return expr(
+        one_brace = f"endswith({data}, '}}') AND NOT contains({_inside(data)}, '}}')"
+        return (
             f"CASE WHEN NOT is_valid_utf8({data}) THEN NULL "
-            f"WHEN {_has_one_brace(data)} THEN {self._parsed(data, columns, data)} ELSE {whole} END"
+            f"WHEN {one_brace} THEN {self._parsed(data, columns, data)} ELSE {whole} END"
         )
 
     def _ended(self, data: str, read: str) -> str:
@@ -160,9 +152,6 @@ class Json:
         kept = (f"{text(each.name)}, {read}.{backticked(each.name)}, " for each in self.schema.columns)
         bad = f"IF({read}.{_END} <=> {_hash(data)}, {read}.{_BAD}, coalesce({read}.{_BAD}, {data}))"
         return f"named_struct({''.join(kept)}'{_END}', {read}.{_END}, '{_BAD}', {bad})"
-
-    def row(self, read: str) -> str:
-        return read
 
     def validity(self, read: str, data: str) -> Validity:
         # Of a text that is no JSON nothing is read, of an object with a wrong value all the rest.
@@ -173,7 +162,7 @@ class Json:
             _named("t", _with_end(data), f"IF({ends}, {text(Reason.WRONG_TYPE)}, {text(Reason.MALFORMED)})"),
             _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {no_object})"),
         )
-        validity = _missing(self.schema, self.row(read))
+        validity = _missing(self.schema, read)
         return validity.unless(f"{read}.{_BAD} IS NOT NULL", wrong).unless(f"{read} IS NULL", malformed)
 
     def _which(self, ended: str) -> str:
@@ -221,10 +210,6 @@ def _with_end(data: str) -> str:
     return f"IF(is_valid_utf8({data}), {_named('e', _trimmed(data), marked)}, NULL)"
 
 
-def _has_one_brace(data: str) -> str:
-    return f"endswith({data}, '}}') AND NOT contains({_inside(data)}, '}}')"
-
-
 def _inside(ended: str) -> str:
     """All but the last letter; as bytes, or each letter would be counted."""
     return f"CAST(substring(CAST({ended} AS binary), 1, octet_length({ended}) - 1) AS string)"
@@ -249,21 +234,18 @@ class Csv:
     schema: Schema
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def read(self, data: str) -> Column:
+    def read(self, data: str) -> str:
         line, columns = f"IF(is_valid_utf8({data}), {data}, NULL)", self.schema.columns
         plain = self._parsed(line)
         if not any(map(_has_decimal, columns)):
-            return expr(plain)
+            return plain
         # What has the delimiter in it stands in quotes.
         sign = '"' if self.settings.get("sep", ",") == "," else ","
-        checked = _checked(plain, self._parsed(line, _without_decimals), columns, data)
-        return expr(f"IF(contains({data}, '{sign}'), {checked}, {plain})")
-
-    def row(self, read: str) -> str:
-        return read
+        checked = _checked(plain, self._parsed(line, map(_without_decimals, columns)), columns, data)
+        return f"IF(contains({data}, '{sign}'), {checked}, {plain})"
 
     def validity(self, read: str, data: str) -> Validity:
-        texts = self._parsed(data, lambda _: "string")
+        texts = self._parsed(data, ["string"] * len(self.schema.columns))
         is_line = f"is_valid_utf8({data}) AND {texts} IS NOT NULL AND {texts}.{_BAD} IS NULL"
         no_line = text(f"it is not one line of {len(self.schema.columns)} values")
         bad = Validity(text(Reason.MALFORMED), f"IF(is_valid_utf8({data}), {no_line}, {_NOT_TEXT})")
@@ -275,14 +257,13 @@ class Csv:
         found = []
         for column in self.schema.columns:
             name = backticked(column.name)
-            misfit = f"{texts}.{name} IS NOT NULL AND {read}.{name} IS NULL"
-            found.append(
-                f"CASE WHEN {misfit} THEN {_misfit(column.name, f'{texts}.{name}', column.type)} END"
-            )
+            shown = _misfit(column.name, f"{texts}.{name}", column.type)
+            found.append(f"CASE WHEN {texts}.{name} IS NOT NULL AND {read}.{name} IS NULL THEN {shown} END")
         return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
 
-    def _parsed(self, data: str, type_: Callable[[SchemaColumn], str] = _type) -> str:
-        columns = "".join(_field(each, type_(each)) for each in self.schema.columns)
+    def _parsed(self, data: str, types: Iterable[str] | None = None) -> str:
+        declared = (each.type for each in self.schema.columns)
+        columns = "".join(map(_field, self.schema.columns, types or declared))
         # A message may end like a line of a file. Of an empty one Spark makes a row of nulls.
         line = f"nullif(trim(TRAILING '\\r\\n' FROM {data}), '')"
         return f"from_csv({line}, {text(f'{columns}{_BAD} string')}, {_options(self.settings)})"
@@ -292,11 +273,8 @@ class Csv:
 class Text:
     """The bytes as text."""
 
-    def read(self, data: str) -> Column:
-        return expr(f"IF(is_valid_utf8({data}), {data}, NULL)")
-
-    def row(self, read: str) -> str:
-        return read
+    def read(self, data: str) -> str:
+        return f"IF(is_valid_utf8({data}), {data}, NULL)"
 
     def validity(self, read: str, data: str) -> Validity:
         return Validity().unless(f"{read} IS NULL", Validity(text(Reason.MALFORMED), _NOT_TEXT))
@@ -306,20 +284,11 @@ class Text:
 class Raw:
     """The bytes as they are."""
 
-    def read(self, data: str) -> Column:
-        return expr(data)
-
-    def row(self, read: str) -> str:
-        return read
+    def read(self, data: str) -> str:
+        return data
 
     def validity(self, read: str, data: str) -> Validity:
         return Validity()
-
-
-# What Spark's parser of JSON does not tell of a text.
-
-_TEXT_END = "__hw_end"
-_LAST = StructType([StructField(_TEXT_END, StringType())])
 
 
 def more_follows(text: Column, options: Mapping[str, str]) -> Column:
@@ -329,6 +298,6 @@ def more_follows(text: Column, options: Mapping[str, str]) -> Column:
     bring brackets of its own.
     """
     end = f.xxhash64(text).cast("string")
-    whole = f.concat(f.lit("["), text, f.lit(f',{{"{_TEXT_END}":"'), end, f.lit('"}]'))
-    found = f.from_json(whole, ArrayType(_LAST), dict(options))
-    return ~((f.size(found) == 2) & f.get(found, f.lit(1))[_TEXT_END].eqNullSafe(end))
+    whole = f.concat(f.lit("["), text, f.lit(f',{{"{_END}":"'), end, f.lit('"}]'))
+    found = f.from_json(whole, f"array<struct<{_END}: string>>", dict(options))
+    return ~((f.size(found) == 2) & f.get(found, f.lit(1))[_END].eqNullSafe(end))

@@ -141,8 +141,7 @@ class Decoding(BaseModel):
                     f"`{said}` does nothing for the format {self.written_as}; "
                     f"it is a key of {', '.join(formats)}"
                 )
-        _enough(self)
-        _texts_for_keys(self.columns_said)
+        _complete(self)
         # Whatever is wrong with a file is told when the pipeline is read.
         _ = self.read_columns
         return self
@@ -171,14 +170,12 @@ class Decoding(BaseModel):
         return protobuf_columns(self.descriptor or "", self.message or "")
 
 
-def _enough(decoding: Decoding) -> None:
-    """Whether all is said that the format needs."""
+def _complete(decoding: Decoding) -> None:
+    """Whether all is said that the format needs, and only what it can read."""
     said = decoding.columns_said is not None
     match decoding.written_as:
         case "json" | "csv" if not said:
             raise ValueError(f"`format: {decoding.written_as}` needs the columns; write `schema:`")
-        case "csv":
-            _flat(decoding.columns_said)
         case "avro" if decoding.registry is None and (said or decoding.schema_file is None):
             raise ValueError(
                 "avro without a `registry` is read by the schema in `schema_file`, and by no other"
@@ -187,22 +184,15 @@ def _enough(decoding: Decoding) -> None:
             raise ValueError("with a `registry` write the wanted columns: either `schema` or `schema_file`")
         case "protobuf" if decoding.descriptor is None or decoding.message is None:
             raise ValueError("`format: protobuf` needs `descriptor`, a file, and `message`, a name in it")
-
-
-def _texts_for_keys(schema: Schema | None) -> None:
-    """Whatever the format, maps are read from objects of JSON."""
-    for column in schema.columns if schema else ():
+    for column in decoding.columns_said.columns if decoding.columns_said else ():
+        if decoding.written_as == "csv" and column.type.startswith(_NESTED):
+            raise ValueError(f"`{column.name}` is {column.type}, which a line of csv can't hold")
+        # Whatever the format, maps are read from objects of JSON.
         if _OTHER_KEYS.search(column.type):
             raise ValueError(
                 f"`{column.name}` is {column.type}; the keys of maps are read as text: write map<string,…>, "
                 "and cast them in a table"
             )
-
-
-def _flat(schema: Schema | None) -> None:
-    for column in schema.columns if schema else ():
-        if column.type.startswith(_NESTED):
-            raise ValueError(f"`{column.name}` is {column.type}, which a line of csv can't hold")
 
 
 class Key(Decoding):
@@ -308,9 +298,6 @@ class Decoded(Decoding):
             yield from (Column(column.name, column.type) for column in read.columns)
         for name, new in (self.kafka_columns or {}).items():
             yield Column(new, MESSAGE_COLUMNS[name])
-
-
-# Which numbers of schemas a source has found known or unknown: notes in the run directory.
 
 
 _REGISTRY = re.compile(rf"{REGISTRY_GONE.code}\t(\S+)\t([^\n]*)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool
@@ -11,6 +10,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from headwater.connectors.decoding.executors import TIMESTAMP, WRAPPERS
+from headwater.connectors.options import file_bytes, file_text
 from headwater.spec import Schema
 from headwater.spec.schema import Column, quoted
 from headwater.values import nearest
@@ -37,20 +37,10 @@ _LOGICAL = {
 _WIDER = {frozenset({"int", "bigint"}): "bigint", frozenset({"float", "double"}): "double"}
 
 
-def avro_text(path: str) -> str:
-    """The text of a schema file; ValueError where it can't be read."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no schema file {path}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"the schema file {path} can't be read: {error}") from error
-
-
 def avro_columns(path: str) -> Schema:
     """The columns of the record in a schema file; ValueError where it is none."""
     try:
-        declared = json.loads(avro_text(path))
+        declared = json.loads(file_text(path))
     except json.JSONDecodeError as error:
         raise ValueError(f"the schema file {path} is no JSON: {error}") from error
     try:
@@ -149,22 +139,12 @@ _PROTOBUF_PLAIN = {
 }
 
 
-def descriptor_bytes(path: str) -> bytes:
-    """The bytes of a descriptor file; ValueError where it can't be read."""
-    try:
-        return Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no descriptor file {path}") from error
-    except OSError as error:
-        raise ValueError(f"the descriptor file {path} can't be read: {error}") from error
-
-
 def protobuf_columns(path: str, message: str) -> Schema:
     """The columns of a message of a descriptor file; ValueError where it has none."""
     declared = descriptor_pb2.FileDescriptorSet()
     pool = descriptor_pool.DescriptorPool()
     try:
-        declared.ParseFromString(descriptor_bytes(path))
+        declared.ParseFromString(file_bytes(path, "descriptor file"))
         for file in declared.file:
             pool.Add(file)
         found = pool.FindMessageTypeByName(message)

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from headwater.connectors.kafka.servers import Servers, topic_name
-from headwater.connectors.options import option_texts
+from headwater.connectors.options import file_text, option_texts
 from headwater.spec import SinkOptions
 from headwater.spec.paths import absolute, project_root
 from headwater.values import Duration, nearest
@@ -65,25 +65,17 @@ class Misfit:
 def read_schema(written: str, info: ValidationInfo) -> AvroSchema:
     """The schema in a file; ValueError says what is wrong with it."""
     path = Path(absolute(written.strip(), project_root(info)))
+    text = file_text(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise ValueError(f"there is no schema file {path}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"the schema file {path} can't be read: {error}") from error
-    try:
-        return AvroSchema(str(path), text, tuple(_fields(json.loads(text))))
+        schema = json.loads(text)
+        if schema["type"] != "record":
+            raise TypeError
+        fields = tuple((each["name"], each["type"]) for each in schema["fields"])
+        return AvroSchema(str(path), text, fields)
     except json.JSONDecodeError as error:
         raise ValueError(f"the schema file {path} is no JSON: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"the schema file {path} holds no Avro record with fields") from error
-
-
-def _fields(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    if schema["type"] != "record":
-        raise TypeError
-    for each in schema["fields"]:
-        yield each["name"], each["type"]
 
 
 def is_avro_name(name: str) -> bool:

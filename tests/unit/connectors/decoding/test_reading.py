@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from headwater.connectors.decoding import executors
-from headwater.connectors.decoding.executors import KNOWN, UNKNOWN, Decided, RegistryFailed, RegistryFolder
+from headwater.connectors.decoding.executors import (
+    KNOWN,
+    UNKNOWN,
+    RegistryFailed,
+    RegistryFolder,
+    SchemaDecisions,
+)
 from headwater.connectors.decoding.options import ask_again
 from headwater.run_directory import RunDirectory
 from tests.encoded import avro, numbered
@@ -38,7 +44,7 @@ def test_the_first_answer_counts_for_every_query(tmp_path: Path) -> None:
     folder = str(RunDirectory(tmp_path).source("birds").registry / "value")
     with schema_registry() as registry:
         query, quarantine = (
-            executors.avro_by_number(server(registry), None, Decided(folder)) for _ in range(2)
+            executors.avro_by_number(server(registry), None, SchemaDecisions(folder)) for _ in range(2)
         )
         assert query(numbered(5, RECORD)) == BAD
         registry.add(5, ONE)
@@ -49,7 +55,7 @@ def test_the_first_answer_counts_for_every_query(tmp_path: Path) -> None:
 
 
 def test_two_answers_at_one_moment_are_one(tmp_path: Path) -> None:
-    early, late = Decided(str(tmp_path / "notes")), Decided(str(tmp_path / "notes"))
+    early, late = SchemaDecisions(str(tmp_path / "notes")), SchemaDecisions(str(tmp_path / "notes"))
     assert early.found(5) is None
     assert early.decide(5, UNKNOWN) == late.decide(5, KNOWN) == early.found(5) == UNKNOWN
     assert late.decide(6, KNOWN) == early.decide(6, UNKNOWN) == KNOWN
@@ -57,7 +63,7 @@ def test_two_answers_at_one_moment_are_one(tmp_path: Path) -> None:
 
 
 def test_a_schema_that_was_there_and_is_gone_is_no_fault_of_the_row(tmp_path: Path) -> None:
-    decided = Decided(str(tmp_path))
+    decided = SchemaDecisions(str(tmp_path))
     decided.decide(5, KNOWN)
     with schema_registry() as registry, pytest.raises(RuntimeError, match="has it no more"):
         executors.avro_by_number(server(registry), None, decided)(numbered(5, RECORD))
@@ -65,11 +71,14 @@ def test_a_schema_that_was_there_and_is_gone_is_no_fault_of_the_row(tmp_path: Pa
 
 def test_without_a_folder_a_worker_asks_once() -> None:
     with schema_registry() as registry:
-        read = executors.avro_by_number(server(registry), None, Decided(None))
+        read = executors.avro_by_number(server(registry), None, SchemaDecisions(None))
         assert [read(numbered(5, RECORD)) for _ in range(3)] == [BAD] * 3
         assert registry.asked == ["/schemas/ids/5"]
         registry.add(5, ONE)
-        assert executors.avro_by_number(server(registry), None, Decided(None))(numbered(5, RECORD)) == GOOD
+        assert (
+            executors.avro_by_number(server(registry), None, SchemaDecisions(None))(numbered(5, RECORD))
+            == GOOD
+        )
 
 
 @pytest.mark.parametrize("code", [408, 429, 503])
@@ -87,7 +96,7 @@ def test_a_registry_that_is_busy_is_asked_again(code: int, monkeypatch: pytest.M
 def test_a_schema_that_is_half_written_is_waited_for(tmp_path: Path) -> None:
     (tmp_path / "5.avsc").write_text(json.dumps(ONE)[:20])
     folder = RegistryFolder(str(tmp_path))
-    read = executors.avro_by_number(folder, None, Decided(str(tmp_path / "notes")))
+    read = executors.avro_by_number(folder, None, SchemaDecisions(str(tmp_path / "notes")))
     with pytest.raises(RuntimeError, match="avsc is no JSON"):
         read(numbered(5, RECORD))
     (tmp_path / "5.avsc").write_text(json.dumps(ONE))
@@ -123,7 +132,7 @@ def test_a_record_is_brought_to_another_union_and_another_enum() -> None:
     wanted = record(["null", "double"], {"type": "enum", "name": "E", "symbols": ["y"], "default": "y"})
     with schema_registry() as registry:
         registry.add(5, CHOICES)
-        read = executors.avro_by_number(server(registry), json.dumps(wanted), Decided(None))
+        read = executors.avro_by_number(server(registry), json.dumps(wanted), SchemaDecisions(None))
         assert read(numbered(5, bytes.fromhex("02040000"))) == ('{"a": 2.0, "b": "y"}', None, None)
         assert read(numbered(5, bytes.fromhex("01040000")))[1] == "malformed"
 
@@ -149,7 +158,7 @@ def test_a_schema_whose_bytes_could_end_the_process_reads_nothing(
 ) -> None:
     with schema_registry() as registry:
         registry.add(5, schema)
-        read = executors.avro_by_number(server(registry), None, Decided(None))
+        read = executors.avro_by_number(server(registry), None, SchemaDecisions(None))
         assert read(numbered(5, data)) == (None, "malformed", f"schema 5: {says}")
 
 
