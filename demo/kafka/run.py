@@ -94,7 +94,7 @@ def show_all(revenue: Revenue, result: RunResult, aside: dict[str, tuple[Quarant
     for campaign, clicks, money in totals(revenue):
         say(f"{campaign:<12}{clicks:>8}{money:>12.4f}")
     say("\nmessages")
-    for source, counts in result.queries["revenue"]["sources"].items():
+    for source, counts in result.queries["revenue"].sources.items():
         say(f"  {source}: {counts['read']} read, {counts['good']} good, {counts['bad']} bad")
     for source, rows in aside.items():
         say(f"\nset aside from {source}, the first {FIRST} of {len(rows)}:")
@@ -115,7 +115,7 @@ def differences(
     if revenue != today.revenue:
         more, fewer = (revenue - today.revenue).total(), (today.revenue - revenue).total()
         wrong.append(f"revenue: {more} rows too many, {fewer} missing")
-    counts = result.queries["revenue"]["sources"]
+    counts = result.queries["revenue"].sources
     for topic in TOPICS:
         good, bad = today.count(topic, broken=False), today.count(topic, broken=True)
         if counts[topic] != {"read": good + bad, "good": good, "bad": bad}:

@@ -44,7 +44,7 @@ run_batch("pipeline.py", RunOptions(), into=Path("results"), stdout=quiet["stdou
 print(json.dumps({
     "checked": checked,
     "codes": [first.exit_code, second.exit_code],
-    "in": [first.queries["large"]["rows_in"], second.queries["large"]["rows_in"]],
+    "in": [first.queries["large"].rows_in, second.queries["large"].rows_in],
 }))
 """
 

@@ -61,8 +61,8 @@ def test_bad_rows_are_set_aside_and_flow_again_after_a_fix(
     result = run_until_idle(file, events)
     assert result.exit_code == 0
     for query in ("all", "large"):
-        assert result.queries[query]["sources"] == {"orders": {"read": 23, "good": 20, "bad": 3}}
-    assert result.queries["quarantine.orders"]["rows_out"] == 3
+        assert result.queries[query].sources == {"orders": {"read": 23, "good": 20, "bad": 3}}
+    assert result.queries["quarantine.orders"].rows_out == 3
     expected = Counter(json.dumps(row, sort_keys=True) for row in good)
     assert rows_in(spark, tmp_path / "out/all", "id int, cost double") == expected
     quarantined = show(file, "orders")
@@ -82,7 +82,7 @@ def test_bad_rows_are_set_aside_and_flow_again_after_a_fix(
     produce(broker.servers, topic, [{"id": 30, "cost": 1}], partition=0)
     events.clear()
     result = run_until_idle(file, events)
-    assert result.queries["all"]["sources"] == {"orders": {"read": 4, "good": 2, "bad": 2}}
+    assert result.queries["all"].sources == {"orders": {"read": 4, "good": 2, "bad": 2}}
     said = [event.text for event in events if isinstance(event, Said)]
     assert sum("fed again" in text for text in said) == 3, said
     again = [{"id": 20, "cost": 20.5}, {"id": 30, "cost": 1.0}]

@@ -294,7 +294,8 @@ def test_a_killed_broker_is_waited_for_or_named(
         feed(tmp_path / "in", "2", [{"n": n} for n in range(20, 30)])
         broker.kill()
         result = run_until_idle(file)
-        (problem,) = [query["problem"] for query in result.queries.values()]
+        (problem,) = [query.problem for query in result.queries.values()]
+        assert problem is not None
         assert problem.code in ("HW-KAFKA-NOT-TAKEN", "HW-KAFKA-NO-SUCH-TOPIC"), problem.detail
     finally:
         broker.start()

@@ -73,7 +73,7 @@ def test_a_loss_fails_or_is_named(spark: SparkSession, tmp_path: Path, broker: B
     sent(broker, topic, *range(10, 20))
     cut(broker, topic, 15)
     result = run_until_idle(file)
-    problem: Any = result.queries["out"]["problem"]
+    problem: Any = result.queries["out"].problem
     assert (result.exit_code, problem.code) == (1, "HW-KAFKA-DATA-LOSS")
     assert (
         problem.params["says"]

@@ -99,7 +99,7 @@ def test_every_way_in_works_and_shows_no_secret(
 
     def look(run: Run) -> None:
         wait_for(lambda: sum(each.rows_in for each in batches(events, "out")) == 12, run)
-        plans.append(run._supervisor.tracks["out"].query.plan())
+        plans.append(run._supervisor.queries["out"].query.plan())
 
     run_while(file, look, events)
     rows = rows_of(spark, tmp_path / "out", schema="way string, n int")
@@ -165,7 +165,7 @@ sinks:
     assert [record.json for record in consume(broker.servers, outgoing)] == [{"n": 1}]
     produce(broker.servers, incoming, [{"n": 2}])
     failed = run_until_idle(write(tmp_path, text.replace(outgoing, "nowhere")), events)
-    problem: Any = failed.queries["out"]["problem"]
+    problem: Any = failed.queries["out"].problem
     assert (failed.exit_code, problem.code) == (1, "HW-KAFKA-NO-SUCH-TOPIC")
     assert "kafka010" in (tmp_path / ".headwater/logs/failures.log").read_text()
     assert told_in(repr([event.to_json() for event in events]) + str(problem) + str(problem.detail)) == []

@@ -79,9 +79,7 @@ def test_bad_rows_are_dropped_or_kept_and_counted(spark: SparkSession, tmp_path:
     assert rows(spark, out / "chosen") == rows(spark, out / "sifted") == Counter([(1,)])
     # The file in place of a rejected one has another name, which the filter must not hide.
     assert quarantined(spark, tmp_path, "chosen") == Counter([("unreadable file", "parquet/2.data", None)])
-    counts = {
-        name: result.queries[name]["sources"] for name in ("dropped", "kept", "lines", "chosen", "sifted")
-    }
+    counts = {name: result.queries[name].sources for name in ("dropped", "kept", "lines", "chosen", "sifted")}
     assert counts == {
         "dropped": {"dropped": {"read": 4, "good": 1, "bad": 3}},
         "kept": {"kept": {"read": 4, "good": 1, "bad": 3}},

@@ -207,7 +207,7 @@ sinks:
 def test_a_bad_row_fails_the_query_and_names_the_file(tmp_path: Path, row: str, reason: str) -> None:
     put(tmp_path / "birds" / "1.json", f'{{"id":1}}\n{row}\n')
     result = run_until_idle(write(tmp_path, REQUIRED))
-    problem = result.queries["birds"]["problem"]
+    problem: Any = result.queries["birds"].problem
     assert isinstance(problem, Problem)
     assert problem.code == "HW-BAD-ROW"
     assert problem.params == {

@@ -99,7 +99,7 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     ]
     assert quarantined_rows(tmp_path) == quarantined
     total = {"positive": 4, "small": 3, "known": 2}
-    assert result.queries["judged"]["expectations"] == {"judged": {"rows": 7, "failed": total}}
+    assert result.queries["judged"].expectations == {"judged": {"rows": 7, "failed": total}}
     # Each is said once in a run, although two queries read the table.
     said = [
         event.text for event in events if isinstance(event, Said) and "fail the expectation" in event.text
@@ -108,7 +108,7 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
 
     # The batch with the row that must not be failed the query; the one before it is there.
     assert counts(events, "strict") == [{"strict": {"rows": 4, "failed": {"seen": 0, "cheap": 0}}}]
-    problem = result.queries["strict"]["problem"]
+    problem: Any = result.queries["strict"].problem
     assert (result.exit_code, problem.code, problem.place.line) == (1, "HW-EXPECTATION-FAILED", 16)
     assert problem.params == {
         "table": "strict",
@@ -130,12 +130,12 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     # Of another table nothing is expected any more, and its rows go on as they were quarantined.
     assert replay(file, "trusted").rows == 2
     again = run_until_idle(file)
-    assert {name: str(query["problem"]) for name, query in again.queries.items() if query["problem"]} == {}
+    assert {name: str(query.problem) for name, query in again.queries.items() if query.problem} == {}
     now = rows_of(spark, tmp_path / "out", schema="id int, cost double, at string")
     assert now == Counter([(*row, "2026-01-31T12:00:00.123Z") for row in [*kept, (4, 4.0)]])
     assert quarantined_rows(tmp_path) == [*quarantined, quarantined[1]]
     assert rows_of(spark, tmp_path / "trusted", schema="id int, cost double") == Counter([*FIRST, *SECOND])
-    assert again.queries["trusted"]["expectations"] == {}
+    assert again.queries["trusted"].expectations == {}
 
 
 REFUSED = f"""

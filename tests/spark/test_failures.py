@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
@@ -91,7 +92,7 @@ def test_the_useful_half_of_what_spark_says(context: SparkContext, tmp_path: Pat
     write(tmp_path, CODE, "code.py")
     feed(tmp_path / "in", "1", [{"id": 2, "text": "x y"}])
     result = run_until_idle(file)
-    problem = result.queries[sink]["problem"]
+    problem: Any = result.queries[sink].problem
     assert isinstance(problem, Problem)
     assert result.exit_code == 1
     assert not NOISE.search(problem.sentence), problem.sentence

@@ -133,7 +133,9 @@ def test_a_path_that_is_the_name_of_a_directory_and_a_glob_is_refused(
     left = f"'\\[in\\]', options: {{basePath: '{tmp_path}'}}"
     pipeline = BATCH.replace("'[in]'", left).replace("out", "more").replace("batch", "left\nfolder: .left")
     file = write(tmp_path, pipeline, "left.yml")
-    assert run_until_idle(file).queries["both"]["problem"].code == "HW-FILES-NAME"
+    failed = run_until_idle(file).queries["both"].problem
+    assert failed is not None
+    assert failed.code == "HW-FILES-NAME"
 
 
 REPLAYED = """

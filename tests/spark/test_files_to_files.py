@@ -31,5 +31,5 @@ def test_each_row_arrives_once_over_two_runs(spark: SparkSession, tmp_path: Path
         {(2, 50.0): 2, (3, 30.0): 1}
     )
     assert (first.exit_code, second.exit_code) == (0, 0)
-    assert (first.queries["large"]["rows_in"], first.queries["large"]["rows_out"]) == (2, 1)
-    assert (second.queries["large"]["rows_in"], second.queries["large"]["rows_out"]) == (2, 2)
+    assert (first.queries["large"].rows_in, first.queries["large"].rows_out) == (2, 1)
+    assert (second.queries["large"].rows_in, second.queries["large"].rows_out) == (2, 2)

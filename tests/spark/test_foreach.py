@@ -194,7 +194,7 @@ def test_close_hears_of_every_failure(spark: SparkSession, tmp_path: Path) -> No
         rows = [{"id": number, "word": str(number)} for number in range(300)]
         feed(folder / "in", "2", [*rows, {"id": 300, "word": word}], at=1001)
         result = run_until_idle(file)
-        problem = result.queries["written"]["problem"]
+        problem: Any = result.queries["written"].problem
         ends = {life[3] for life in closed_lives(folder, "written")}
         if name == "own":
             line = CODE.splitlines().index('            raise ValueError(f"row {row.id} is poison")') + 1

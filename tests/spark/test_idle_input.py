@@ -48,7 +48,7 @@ def click(ad: str, time: str) -> dict[str, Any]:
 
 def summary(events: list[Event]) -> Any:
     (ended,) = [event for event in events if isinstance(event, RunEnded)]
-    return ended.queries["joined"]["waits_for"]
+    return list(ended.queries["joined"].waits_for)
 
 
 @pytest.mark.feature("C8.4", part="run summary")
@@ -59,7 +59,7 @@ def test_the_silent_side_of_a_join_is_named_until_it_speaks(spark: SparkSession,
     events: list[Event] = []
     first = run_until_idle(file, events)
 
-    assert first.queries["joined"]["waits_for"] == ("clicks",)
+    assert [each["sources"] for each in first.queries["joined"].waits_for] == [["clicks"]]
     assert summary(events) == [
         {
             "sources": ["clicks"],

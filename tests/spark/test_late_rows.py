@@ -43,8 +43,8 @@ def test_late_rows_are_told_in_progress_live_table_and_summary(tmp_path: Path, s
     events: list[Event] = []
     result = run_until_idle(file, events)
     # Rows are late by the watermark of the batch before theirs: for the third file that is 12:29.
-    assert result.queries["counted"]["late_rows"] == {"distinct": 2, "aggregation": 0}
-    assert result.queries["plain"]["late_rows"] == {}
+    assert result.queries["counted"].late_rows == {"distinct": 2, "aggregation": 0}
+    assert result.queries["plain"].late_rows == {}
     assert rows_of(spark, tmp_path / "out", schema="visits long") == {(1,): 1}
     progress = [event for event in events if isinstance(event, QueryProgress) and event.query == "counted"]
     assert sum(event.late_rows["distinct"] for event in progress) == 2

@@ -108,7 +108,7 @@ def test_from_the_command_line_it_runs_with_a_warning(spark: SparkSession, tmp_p
         ("warning", "HW-TABLE-NOT-QUERIED")
     ]
     result = run_until_idle(file)
-    assert (result.exit_code, result.queries["kept"]["rows_out"]) == (0, 1)
+    assert (result.exit_code, result.queries["kept"].rows_out) == (0, 1)
     with pytest.raises(PipelineError) as caught:
         run_batch(file, RunOptions(), into=tmp_path / "results", stdout=lambda line: None)
     assert [(each.code, each.params["name"]) for each in caught.value.problems] == [

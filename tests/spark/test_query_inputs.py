@@ -10,7 +10,7 @@ from pyspark import SparkContext
 
 from headwater.engine.loading import load
 from headwater.events import Event
-from headwater.events.kinds import QueryInputs
+from headwater.events.idle import QueryInputs
 from headwater.runtime import RunOptions, start
 from tests.pipelines import LONGEST, batches, feed, write
 
@@ -133,6 +133,6 @@ def inputs_of_one_batch(file: Path, events: list[Event]) -> dict[str, QueryInput
         running.raise_failures()
         # On a busy machine a query may be seen to have ended before its progress is heard.
         assert told.wait(LONGEST.seconds)
-        return {name: track.query.inputs for name, track in running._supervisor.tracks.items()}
+        return {name: state.query.inputs for name, state in running._supervisor.queries.items()}
     finally:
         session.jvm.stop()

@@ -278,7 +278,7 @@ sources: {birds: {connector: files, path: birds, format: parquet, schema: {id: i
 sinks: {out: {reads: birds, connector: files, path: out, format: json}}
 """
     result = run_until_idle(write(tmp_path, text))
-    problem = result.queries["out"]["problem"]
+    problem: Any = result.queries["out"].problem
     assert (result.exit_code, problem.code) == (1, "HW-DATA-FILE-UNREADABLE")
     assert "birds/1.parquet: " in problem.params["says"]
     assert "is not a Parquet file" in problem.params["says"]

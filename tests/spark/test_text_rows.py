@@ -108,7 +108,7 @@ def test_bytes_that_are_no_text_fail_the_query_by_default(spark: SparkSession, t
     put_bytes(tmp_path, **{name: FILES[name] for name in ("csv", "text", "json", "xml")})
     put_bytes(tmp_path, ascii=b'{"s":["%b"]}' % BAD)
     result = run_until_idle(write(tmp_path, FAILING))
-    problems = {name: query["problem"] for name, query in result.queries.items()}
+    problems: dict[str, Any] = {name: query.problem for name, query in result.queries.items()}
     assert {name: problem.code for name, problem in problems.items()} == {
         "csv": "HW-BAD-ROW",
         "text": "HW-BAD-ROW",

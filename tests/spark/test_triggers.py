@@ -164,7 +164,7 @@ def test_once_and_available_now_end_by_themselves(spark: SparkSession, tmp_path:
     file = write(tmp_path, ENDING)
     first = run_to_its_end(file)
     assert first.exit_code == 0
-    assert {name: query["status"] for name, query in first.queries.items()} == {
+    assert {name: query.status for name, query in first.queries.items()} == {
         "at_once": "finished",
         "in_steps": "finished",
     }
@@ -175,8 +175,8 @@ def test_once_and_available_now_end_by_themselves(spark: SparkSession, tmp_path:
     feed(tmp_path / "in", "3", [{"x": 3}])
     second, third = run_to_its_end(file), run_to_its_end(file)
     assert captured(tmp_path, "at_once")[1:] == captured(tmp_path, "steps")[3:] == [Counter([(3,)])]
-    assert {name: query["rows_in"] for name, query in second.queries.items()} == {"at_once": 1, "in_steps": 1}
-    assert {name: query["status"] for name, query in third.queries.items()} == {
+    assert {name: query.rows_in for name, query in second.queries.items()} == {"at_once": 1, "in_steps": 1}
+    assert {name: query.status for name, query in third.queries.items()} == {
         "at_once": "finished",
         "in_steps": "finished",
     }

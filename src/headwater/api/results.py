@@ -10,6 +10,7 @@ from headwater.checks import Finding, Severity
 from headwater.checks.guarantees import Guarantee
 from headwater.checks.outline import Outline
 from headwater.errors import PipelineError
+from headwater.events import QuerySummary
 from headwater.events.kinds import SourceCounts, TableCounts
 
 
@@ -129,7 +130,7 @@ class RunResult:
     """How a run ended."""
 
     exit_code: int
-    queries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    queries: Mapping[str, QuerySummary] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

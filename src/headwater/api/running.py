@@ -11,7 +11,7 @@ from headwater.engine.loading import load
 from headwater.engine.session import PipelineSession
 from headwater.errors import Interrupted
 from headwater.errors.catalogue.running import FORCED, START_FORCED
-from headwater.events import Event, Said
+from headwater.events import Emit, Said
 from headwater.runtime import Run, RunOptions, start
 from headwater.runtime.signals import Signals, StopAsked
 from headwater.values import Duration
@@ -25,7 +25,7 @@ def run(
     options: RunOptions,
     *,
     limit: Duration | None = None,
-    emit: Callable[[Event], None],
+    emit: Emit,
     stdout: Callable[[str], None],
     found: Callable[[list[Finding]], None] = lambda findings: None,
 ) -> RunResult:
@@ -49,14 +49,13 @@ def run(
         # A second interrupt that came when all queries had ended interrupted nothing.
         if signals.forced and running.exit_code in (None, Interrupted.exit_code):
             raise Interrupted(FORCED.at(None))
-        queries = {name: _summary(running, name) for name in running.queries}
-        return RunResult(1 if running.exit_code is None else running.exit_code, queries)
+        return RunResult(1 if running.exit_code is None else running.exit_code, running.summary)
 
 
 def _started(
     file: str | Path,
     options: RunOptions,
-    emit: Callable[[Event], None],
+    emit: Emit,
     stdout: Callable[[str], None],
     found: Callable[[list[Finding]], None],
     signals: Signals,
@@ -65,12 +64,10 @@ def _started(
     with signals.interruptible():
         spec = load(file)
         # A check could not know that a command runs the pipeline.
-        return start(spec, options, emit, stdout, found, signals.go_on, unqueried(spec))
+        return start(spec, options, emit, stdout, found, signals, unqueried(spec))
 
 
-def _wait(
-    running: Run, signals: Signals, options: RunOptions, limit: Duration | None, emit: Callable[[Event], None]
-) -> None:
+def _wait(running: Run, signals: Signals, options: RunOptions, limit: Duration | None, emit: Emit) -> None:
     reason = ""
     deadline = signals.seconds_from_now(limit.seconds) if limit else None
     while not reason and not running.is_stuck and not running.wait(_LOOK_SECONDS):
@@ -88,17 +85,3 @@ def _wait(
         stopping.join(_LOOK_SECONDS)
     if signals.forced:
         running.force()
-
-
-def _summary(running: Run, name: str) -> dict[str, object]:
-    query = running.queries[name]
-    return {
-        "status": query.status.value,
-        "rows_in": query.rows_in,
-        "rows_out": query.rows_out,
-        "sources": {source: counts.to_json() for source, counts in query.sources.items()},
-        "expectations": {table: counts.to_json() for table, counts in query.expectations.items()},
-        "late_rows": query.late_rows,
-        "waits_for": query.waits_for,
-        "problem": query.problem,
-    }

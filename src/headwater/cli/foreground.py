@@ -79,7 +79,7 @@ def run_stream(
             stdout=while_read(view.line),
             found=while_read(lambda findings: view.findings(findings, file)),
         )
-    problems = [query["problem"] for query in result.queries.values() if query["problem"]]
+    problems = [query.problem for query in result.queries.values() if query.problem]
     if not as_json:
         show_problems(problems, as_json=False, verbose=verbose)
     return result.exit_code

@@ -30,6 +30,7 @@ from headwater.events import (
     QueryProgress,
     QueryStarted,
     QueryStatus,
+    QuerySummary,
     QueryWaits,
     RunEnded,
     RunStarted,
@@ -302,22 +303,21 @@ def _why(problem: Problem | None) -> str:
     return f": {problem.code} {problem.sentence}{f' ({problem.where})' if problem.place else ''}"
 
 
-def _counts(query: Mapping[str, Any]) -> str:
+def _counts(query: QuerySummary) -> str:
     """How far a query came. Of a continuous one only that is known: Spark counts no rows there."""
-    if query["rows_in"] is None:
-        return "no epoch committed" if query["batch"] is None else f"epoch {query['batch']} committed"
-    late = {operator: rows for operator, rows in query["late_rows"].items() if rows}
-    bad = "".join(f", {each['bad']} bad of {name}" for name, each in query["sources"].items() if each["bad"])
+    if query.rows_in is None:
+        return "no epoch committed" if query.batch is None else f"epoch {query.batch} committed"
+    late = {operator: rows for operator, rows in query.late_rows.items() if rows}
+    bad = "".join(f", {each['bad']} bad of {name}" for name, each in query.sources.items() if each["bad"])
     dropped = "".join(f", {rows} late at {operator}" for operator, rows in late.items())
-    unmet = "".join(f", {each}" for each in _failing(query.get("expectations", {})))
-    return f"{query['rows_in']} rows in, {query['rows_out']} out{bad}{unmet}{dropped}"
+    unmet = "".join(f", {each}" for each in _failing(query.expectations))
+    return f"{query.rows_in} rows in, {query.rows_out} out{bad}{unmet}{dropped}"
 
 
-def _ended(name: str, query: Mapping[str, Any]) -> str:
-    problem = query["problem"]
-    why = f": {problem['code']} {problem['sentence']}" if problem else ""
-    head = f"  {name}: {query['status']}, {_counts(query)}{why}"
-    return "\n".join((head, *(f"    {idle['sentence']}" for idle in query["waits_for"])))
+def _ended(name: str, query: QuerySummary) -> str:
+    why = f": {query.problem.code} {query.problem.sentence}" if query.problem else ""
+    head = f"  {name}: {query.status}, {_counts(query)}{why}"
+    return "\n".join((head, *(f"    {idle['sentence']}" for idle in query.waits_for)))
 
 
 # How quarantines look on a terminal.

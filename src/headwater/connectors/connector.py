@@ -10,13 +10,12 @@ more of it than the session that it is given imports that in a module of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from headwater.connectors.contract import Admission, Context, Reader, SourceTask, StaticRows, Task
+from headwater.connectors.contract import Context, QueryCheckpoint, RunTask, StaticRows
 from headwater.errors import Entry, Problem
 from headwater.spec import (
     CleanUp,
@@ -254,35 +253,11 @@ class ValidatesRows(Protocol):
 
 
 @runtime_checkable
-class OpensInput(Protocol):
-    """A source that opens new input before a batch takes it."""
-
-    def opens(self, options: Any, bad_rows: BadRows) -> bool:
-        """Whether it does so with these options and this choice for bad rows."""
-
-    def admission(
-        self, spark: SparkSession, options: Any, context: Context, finished: Callable[[], frozenset[str]]
-    ) -> Admission:
-        """The task that does it; `finished` names the files that every query has read."""
-
-
-@runtime_checkable
 class CleansUp(Protocol):
     """A source that archives or deletes finished input between batches."""
 
     def clean_up(self, options: Any) -> CleanUp | None:
         """What becomes of finished input; None where it stays."""
-
-    def clean_up_task(self, options: Any, context: Context, readers: Iterable[Reader]) -> Task:
-        """The task that does it, in view of every query that reads files."""
-
-
-@runtime_checkable
-class WatchesInput(Protocol):
-    """A source that looks after what it reads while queries run."""
-
-    def watch(self, spark: SparkSession, options: Any, context: Context, readers: list[Reader]) -> SourceTask:
-        """The task that does it."""
 
 
 @runtime_checkable
@@ -324,16 +299,13 @@ class ReadsBack(Protocol):
 
 
 @runtime_checkable
-class HasUpkeep(Protocol):
-    """A sink with work between batches, such as a manifest."""
+class HasRunTasks(Protocol):
+    """A source or sink with work beside the queries: to open new input, to clean up, to write a manifest."""
 
-    def has_upkeep(self, options: Any) -> bool:
-        """Whether there is such work with these options."""
-
-    def upkeep(
-        self, spark: SparkSession, options: Any, context: Context, *, checkpoint: Path, patience: float
-    ) -> Task:
-        """The task; its last call may wait for `patience` seconds."""
+    def run_tasks(
+        self, spark: SparkSession, options: Any, context: Context, queries: Sequence[QueryCheckpoint]
+    ) -> Iterable[RunTask]:
+        """The tasks, for a run of these queries; a sink finds its own by its name."""
 
 
 @runtime_checkable

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from headwater.checkpoint import Checkpoint, LocalStore, Read, committed
 from headwater.errors import HeadwaterError, Place, Problem
 from headwater.run_directory import SourceDirectory
 from headwater.spec import FunctionRef
@@ -73,40 +75,51 @@ class StaticRows(Protocol):
         """The run is over."""
 
 
-# What is to be done between batches, beside the queries: tasks, and when a run calls them.
+# Work beside the queries of a run: tasks, and when a run calls them.
 
 
 @dataclass(frozen=True)
-class Moment:
-    """When a task is called."""
+class Tick:
+    """One turn of the run's loop, as its tasks see it."""
 
     committed: frozenset[str]
-    """Queries that may have committed a batch since the last call; all at the first call and the last."""
+    """Queries that may have committed a batch since the last tick; all at the first tick and the last."""
     last: bool = False
-    """Every query has ended, and the locks are given back after this call."""
-    sound: bool = True
+    """Every query has ended, and the locks are given back after this tick."""
+    healthy: bool = True
     """No query has failed, and nobody wants to wait no longer: there is time for what is not urgent."""
+    patience: float = 0.0
+    """For how many seconds the last tick of a healthy run may wait."""
     progress: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
-    """What Spark said of each batch that was committed since the last call, by query."""
+    """What Spark said of each batch that was committed since the last tick, by query."""
 
 
 @dataclass(frozen=True)
-class Reader:
-    """A query: where its checkpoint is, and the path of each of its sources."""
+class QueryCheckpoint:
+    """A query of the run: where its checkpoint is, and what its sources are."""
 
     query: str
     checkpoint: Path
-    places: tuple[str, ...]
-    """As Spark's plan has them, in its order: patterns, with a backslash before what is none; empty for a
-    source that reads no files."""
+    places: tuple[str, ...] = ()
+    """The path of each source as Spark's plan has them, in its order: patterns, with a backslash before what
+    is none; empty for a source that reads no files."""
     sources: tuple[str, ...] = ()
     """The names of its sources, in the same order."""
+    sources_before: tuple[str, ...] = ()
+    """Those of the start before this one."""
     most_partitions: int | None = None
     """Of the source that is looked after: a query that keeps a core for each has no cores for more; None
     for one that takes any number."""
 
+    def files_read(self, source: str) -> frozenset[str]:
+        """The files of a source that are in a committed batch of it, as far as that is known."""
+        if not self.sources_before or not self.checkpoint.is_dir():
+            return frozenset()
+        read = committed(Checkpoint(LocalStore(self.checkpoint)), self.sources_before) or {}
+        return read.get(source, Read()).files
 
-class Ended(HeadwaterError):
+
+class StopQueries(HeadwaterError):
     """Queries that must not go on, each with the reason."""
 
     def __init__(self, queries: Mapping[str, Problem]) -> None:
@@ -114,50 +127,68 @@ class Ended(HeadwaterError):
         self.queries = queries
 
 
-class Task(Protocol):
-    """Something to do between batches; it is called at every look and does nothing when nothing is due.
+@dataclass(frozen=True)
+class Pending:
+    """What a task has yet to hand to the queries; a run that ends when it is idle waits for it."""
+
+    found: int = 0
+    """How often something new was handed to the queries so far."""
+    undecided: bool = False
+    """Something is there that was not handed to them yet."""
+    blocked_by: Problem | None = None
+    """What has kept it from them, for longer than the end of a run may wait."""
+
+
+class Counter(Protocol):
+    """Hears how much of something that takes long is done."""
+
+    def count(self, done: int, total: int | None = None) -> None: ...
+
+
+class RunStart(Protocol):
+    """A run that is about to start its queries."""
+
+    def say(self, text: str) -> None:
+        """Tell the user."""
+
+    def phase(self, name: str, text: str) -> AbstractContextManager[Counter]:
+        """Something that may take long; the user sees it after some seconds."""
+
+    def go_on(self) -> None:
+        """Called where it takes long: raises when the start is to end."""
+
+
+class RunTask:
+    """Work beside the queries of a run; what a task does not override does nothing.
 
     It runs in the run's own thread while queries may be in a batch, must not take long, and has to be right
-    after a kill at any point of it. What goes wrong is raised as an error of the catalogue: it is said, the
-    run goes on, and the next committed batch tries again. `Ended` stops the queries that it names.
+    after a kill at any point of it.
     """
 
-    def __call__(self, moment: Moment) -> None: ...
+    def take_in(self, start: RunStart) -> None:
+        """Once, before everything else: take in what is there for the first batch."""
 
-
-class SourceTask(Task, Protocol):
-    """A task that looks after what a source reads, and has a word before each query starts."""
-
-    def begin(self, query: str, backup: Path) -> list[Problem]:
+    def before_start(self, query: str, backup: Path) -> Iterable[Problem]:
         """What is to be said before a query starts; its checkpoint may be changed, with a copy in `backup`.
 
         CheckpointError where it must not start.
         """
+        return ()
+
+    def tick(self, tick: Tick) -> Iterable[Problem] | None:
+        """Do what is due; what the user should know.
+
+        What goes wrong is raised as an error of the catalogue: it is said once and logged, the run goes on,
+        and the next committed batch tries again. `StopQueries` stops the queries that it names.
+        """
+        return None
+
+    def pending(self) -> Pending:
+        """Look now whether there is something that the queries have not seen yet."""
+        return Pending()
 
     def close(self) -> None:
-        """The run could not start, and the task is called no more; else its last call is the end."""
-
-
-class Admission(Task, Protocol):
-    """The task of a source that opens new input before a batch takes it."""
-
-    def start(
-        self,
-        say: Callable[[str], None],
-        go_on: Callable[[], None],
-        counted: Callable[[int, int], None],
-    ) -> None:
-        """Take in all that is there now; called before the queries start.
-
-        What is waited for is said; while it waits it calls `go_on`, which may raise to end the start.
-        `counted` hears how many of how many are taken in.
-        """
-
-    def catch_up(self) -> int | None:
-        """Look now: how often something new was found so far, None where something is not decided yet."""
-
-    def hindrance(self) -> Problem | None:
-        """What has kept it from taking in all that is there, for longer than the end of a run may wait."""
+        """The run is over, or could not start."""
 
 
 # Validated rows: what a source's `read_validated` gives, and what its quarantine keeps.

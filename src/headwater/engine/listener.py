@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -27,6 +27,22 @@ _CATCH_UP_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 
 
+class EventReceiver(Protocol):
+    """Who gets the events."""
+
+    def handle(self, event: Event) -> None:
+        """Something happened."""
+
+    def over(self, name: str) -> None:
+        """A query has ended."""
+
+    def catch_up(self) -> None:
+        """Look for events that did not come."""
+
+    def not_handled(self, error: Exception) -> None:
+        """What one of the three raised."""
+
+
 class EventListener(QueryListener):
     """Hands each event of a session's queries on, in the order of each query, until it is closed.
 
@@ -34,18 +50,8 @@ class EventListener(QueryListener):
     when its queue is full, and another listener of the session may hold it up.
     """
 
-    def __init__(
-        self,
-        emit: Callable[[Event], None],
-        ended: Callable[[str], None],
-        *,
-        catch_up: Callable[[], None] = lambda: None,
-        failed: Callable[[Exception], None] = lambda error: None,
-    ) -> None:
-        self._emit = emit
-        self._ended = ended
-        self._catch_up = catch_up
-        self._failed = failed
+    def __init__(self, receiver: EventReceiver) -> None:
+        self._receiver = receiver
         self._names: dict[str, str] = {}
         self._newest: dict[str, str] = {}
         self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -60,7 +66,7 @@ class EventListener(QueryListener):
     def drain(self, seconds: float) -> bool:
         """Wait until all that has happened so far is handled; False if that takes longer."""
         done = threading.Event()
-        self._queue.put(self._catch_up)
+        self._queue.put(self._receiver.catch_up)
         self._queue.put(done.set)
         return done.wait(seconds)
 
@@ -93,33 +99,33 @@ class EventListener(QueryListener):
                     return
                 self._try(step)
             if time.monotonic() >= due:
-                self._try(self._catch_up)
+                self._try(self._receiver.catch_up)
                 due = time.monotonic() + _CATCH_UP_SECONDS
 
     def _try(self, step: Callable[[], None]) -> None:
         try:
             step()
         except Exception as error:  # noqa: BLE001 - the events after this one still have to be handled
-            self._failed(error)
+            self._receiver.not_handled(error)
 
     def _started(self, event: Mapping[str, Any]) -> None:
         name, run_id = event["name"] or event["id"], event["runId"]
         self._names[run_id] = name
         self._newest[name] = run_id
-        self._emit(QueryStarted(query=name, id=event["id"], run_id=run_id))
+        self._receiver.handle(QueryStarted(query=name, id=event["id"], run_id=run_id))
 
     def _progressed(self, event: Mapping[str, Any]) -> None:
         progress = event["progress"]
-        self._emit(progress_event(self._name(progress), progress))
+        self._receiver.handle(progress_event(self._name(progress), progress))
 
     def _idle(self, event: Mapping[str, Any]) -> None:
-        self._emit(QueryIdle(query=self._name(event), begun=event["timestamp"]))
+        self._receiver.handle(QueryIdle(query=self._name(event), begun=event["timestamp"]))
 
     def _terminated(self, event: Mapping[str, Any]) -> None:
         name = self._name(event)
         # The end of a query that was started again in the meantime is no news.
         if self._newest.get(name, event["runId"]) == event["runId"]:
-            self._ended(name)
+            self._receiver.over(name)
 
     def _name(self, event: Mapping[str, Any]) -> str:
         return self._names.get(event["runId"]) or str(event.get("name") or event["id"])

@@ -26,7 +26,7 @@ from headwater.engine.translate import planning_problem
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.running import NO_REAL_TIME
 from headwater.events import QueryProgress
-from headwater.events.kinds import InputMark, QueryInputs
+from headwater.events.idle import InputMark, QueryInputs
 from headwater.spark.errors import SparkGone
 from headwater.spark.plans import inputs_of
 from headwater.spark.query import (

@@ -2,6 +2,7 @@
 
 from headwater.events.kinds import (
     BatchEnded,
+    Emit,
     EpochCommitted,
     Event,
     Found,
@@ -10,6 +11,7 @@ from headwater.events.kinds import (
     QueryProgress,
     QueryStarted,
     QueryStatus,
+    QuerySummary,
     QueryWaits,
     RunEnded,
     RunStarted,
@@ -22,6 +24,7 @@ from headwater.events.kinds import (
 
 __all__ = [
     "BatchEnded",
+    "Emit",
     "EpochCommitted",
     "Event",
     "Found",
@@ -30,6 +33,7 @@ __all__ = [
     "QueryProgress",
     "QueryStarted",
     "QueryStatus",
+    "QuerySummary",
     "QueryWaits",
     "RunEnded",
     "RunStarted",

@@ -8,109 +8,109 @@ from typing import Any
 from headwater.engine.memory_tables import DataFrame, MemoryTables
 from headwater.errors import Problem, QueryFailed, UnknownQuery
 from headwater.errors.catalogue.programs import UNKNOWN_QUERY
-from headwater.events import QueryStatus
+from headwater.events import QueryStatus, QuerySummary
 from headwater.events.kinds import SourceCounts, TableCounts
-from headwater.runtime.query_state import Track
+from headwater.runtime.query_state import QueryState
 from headwater.runtime.supervisor import Supervisor
 from headwater.values import nearest, scrub
 
-_LOOK_SECONDS = 0.2
+_TICK_SECONDS = 0.2
 
 
 class Query:
     """One query of a run."""
 
-    def __init__(self, track: Track, supervisor: Supervisor) -> None:
-        self._track = track
+    def __init__(self, state: QueryState, supervisor: Supervisor) -> None:
+        self._state = state
         self._supervisor = supervisor
 
     @property
     def name(self) -> str:
-        return self._track.name
+        return self._state.name
 
     @property
     def id(self) -> str:
         """The same after each restart."""
-        return self._track.query.id
+        return self._state.query.id
 
     @property
     def run_id(self) -> str:
         """New at each start."""
-        return self._track.query.run_id
+        return self._state.query.run_id
 
     @property
     def status(self) -> QueryStatus:
-        return self._track.status
+        return self._state.status
 
     @property
     def progress(self) -> Mapping[str, Any] | None:
         """The last batch, with every field that Spark reports."""
-        return self._track.recent[-1] if self._track.recent else None
+        return self._state.recent[-1] if self._state.recent else None
 
     @property
     def recent_progress(self) -> tuple[Mapping[str, Any], ...]:
         """The last batches, oldest first."""
-        return tuple(self._track.recent)
+        return tuple(self._state.recent)
 
     @property
     def rows_in(self) -> int | None:
         """The rows read since the start; None for a continuous query, whose rows Spark does not count."""
-        return self._track.rows_in if self._track.query.has_batches else None
+        return self._state.rows_in if self._state.query.has_batches else None
 
     @property
     def rows_out(self) -> int | None:
         """The rows handed to the sink since the start; None for a continuous query."""
-        return self._track.rows_out if self._track.query.has_batches else None
+        return self._state.rows_out if self._state.query.has_batches else None
 
     @property
     def sources(self) -> Mapping[str, SourceCounts]:
         """Rows read, good and bad since the start, by the source that tells them apart."""
-        return dict(self._track.sources)
+        return dict(self._state.sources)
 
     @property
     def expectations(self) -> Mapping[str, TableCounts]:
         """Rows judged and failed since the start, by the table that has expectations."""
-        return dict(self._track.tables)
+        return dict(self._state.tables)
 
     @property
     def late_rows(self) -> Mapping[str, int]:
         """Rows that came behind the watermark and were dropped since the start, by operator."""
-        return dict(self._track.late)
+        return dict(self._state.late)
 
     @property
     def epoch(self) -> int | None:
         """The newest epoch that a continuous query has committed."""
-        return self._track.epoch
+        return self._state.epoch
 
     @property
     def waits_for(self) -> tuple[str, ...]:
         """The sources that hold its watermark back, because they bring no rows while others do."""
-        return tuple(dict.fromkeys(name for idle in self._track.waits_for for name in idle.sources))
+        return tuple(dict.fromkeys(name for idle in self._state.waits_for for name in idle.sources))
 
     @property
     def problem(self) -> Problem | None:
         """Why it failed."""
-        return self._track.problem
+        return self._state.problem
 
     @property
     def exception(self) -> QueryFailed | None:
         """The failure as an exception, as Spark's own handle has it."""
-        return QueryFailed(self._track.problem) if self._track.problem else None
+        return QueryFailed(self._state.problem) if self._state.problem else None
 
     def plan(self) -> str:
         """Spark's plan of the last batch."""
-        return scrub(self._track.query.plan())
+        return scrub(self._state.query.plan())
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until this query has ended; False if it still runs after `timeout` seconds."""
-        return self._supervisor.wait(lambda: self._track.ended, timeout)
+        return self._supervisor.wait(lambda: self._state.ended, timeout)
 
     def stop(self, timeout: float | None = None) -> None:
         """Let the running batch commit, then stop this query alone."""
         self._supervisor.stop([self.name], timeout)
 
     def __repr__(self) -> str:
-        if not self._track.query.has_batches:
+        if not self._state.query.has_batches:
             return f"<Query {self.name}: {self.status.value}, epoch {self.epoch}>"
         return f"<Query {self.name}: {self.status.value}, {self.rows_in} rows in, {self.rows_out} out>"
 
@@ -138,8 +138,8 @@ class Run:
     @property
     def queries(self) -> Mapping[str, Query]:
         """The queries by the name of their sink."""
-        tracks = self._supervisor.tracks.values()
-        return Queries({track.name: Query(track, self._supervisor) for track in tracks})
+        states = self._supervisor.queries.values()
+        return Queries({state.name: Query(state, self._supervisor) for state in states})
 
     def query(self, name_or_id: str) -> Query:
         """A query by its name or its id."""
@@ -149,7 +149,12 @@ class Run:
 
     @property
     def is_active(self) -> bool:
-        return not self._supervisor.all_ended
+        return bool(self._supervisor.active)
+
+    @property
+    def summary(self) -> Mapping[str, QuerySummary]:
+        """What each query did, by the name of its sink."""
+        return {state.name: state.summary() for state in self._supervisor.queries.values()}
 
     @property
     def exit_code(self) -> int | None:
@@ -162,12 +167,14 @@ class Run:
 
     def wait_any(self, timeout: float | None = None) -> bool:
         """Wait until any query has ended; False if all still run after `timeout` seconds."""
-        return self._supervisor.wait(lambda: self._supervisor.any_ended, timeout)
+        return self._supervisor.wait(
+            lambda: any(state.ended for state in self._supervisor.queries.values()), timeout
+        )
 
     @property
     def is_idle(self) -> bool:
         """Every query, at its last look, found nothing more to read, or has ended."""
-        return self._supervisor.all_idle
+        return self._supervisor.idleness()[0]
 
     def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until nothing more is there to read; False if that is not so after `timeout` seconds.
@@ -180,28 +187,26 @@ class Run:
     def stop_when_idle(self) -> None:
         """Wait until nothing is left to read, then stop, as `headwater run --until-idle` does."""
         try:
-            while not self.is_stuck and not self.wait(_LOOK_SECONDS):
+            while not self.is_stuck and not self.wait(_TICK_SECONDS):
                 reason = self.reason_to_end()
                 if reason:
-                    self._supervisor.say(reason)
+                    self._supervisor.scope.say(reason)
                     break
         finally:
             self.stop()
 
     def reason_to_end(self) -> str:
-        """Why a run that stops when it is idle stops now; empty as long as there is something to do."""
-        if self.is_idle and self.is_active:
+        """Why a run that stops when it is idle stops now; empty as long as there is something to do.
+
+        It ends as failed where nothing is left to read but input that could not be taken in for long.
+        """
+        idle, blocked_by = self._supervisor.idleness() if self.is_active else (False, None)
+        if idle:
             return "Nothing is left to read."
-        if self.is_active and self.end_if_hindered():
+        if blocked_by:
+            self._supervisor.end(dict.fromkeys(self._supervisor.queries, blocked_by))
             return "Some input can't be taken in: the run ends without it."
         return ""
-
-    def end_if_hindered(self) -> bool:
-        """End as failed where nothing is left to read but input that could not be taken in for long."""
-        problem = self._supervisor.hindrance
-        if problem is not None:
-            self._supervisor.end(dict.fromkeys(self._supervisor.tracks, problem))
-        return problem is not None
 
     def stop(self, timeout: float | None = None) -> None:
         """Let the running batches commit, then stop; the next start goes on from there.
@@ -230,7 +235,7 @@ class Run:
 
     def raise_failures(self) -> None:
         """Raise QueryFailed when a query failed."""
-        problems = [track.problem for track in self._supervisor.tracks.values() if track.problem]
+        problems = [state.problem for state in self._supervisor.queries.values() if state.problem]
         if problems:
             raise QueryFailed.of(problems)
 

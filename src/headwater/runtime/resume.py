@@ -15,17 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 from headwater.checkpoint import Checkpoint, LocalStore, editors
 from headwater.checkpoint.edits import edit_errors, finish_swap
 from headwater.connectors import sink_side
-from headwater.connectors.contract import SourceTask
+from headwater.engine.session import PipelineSession, Setting, settings_line
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.connectors import CHECKPOINT_NOT_REMOVED, SINK_KIND_CHANGED
 from headwater.errors.catalogue.running import FED_AGAIN_GONE, FED_AGAIN_LEFT
 from headwater.plan import QueryFacts
 from headwater.plan.quarantine import is_replay_stream, replay_stream
 from headwater.runtime.records import RunRecords
+from headwater.runtime.tasks import Tasks
 from headwater.spec import SinkSpec
 from headwater.values import Continuous
 
@@ -40,18 +42,21 @@ def finish_interrupted(directory: RunRecords, sinks: Iterable[str]) -> None:
 
 def resume(
     directory: RunRecords,
+    session: PipelineSession,
     sink: SinkSpec,
+    settings: tuple[Setting, ...],
     facts: QueryFacts,
-    make_line: Callable[[], str],
-    tasks: Iterable[SourceTask],
+    tasks: Tasks,
 ) -> Iterator[str]:
     """Make a checkpoint fit the query that is about to start; what was done, in sentences."""
-    yield reset_in_process(directory, sink)
-    yield add_replay_source(directory, facts)
-    yield convert_trigger(directory, sink, make_line)
-    for task in tasks:
-        for problem in task.begin(sink.name, directory.backup(sink.name, datetime.now(UTC))):
-            yield f"{problem.code} {problem.sentence} {problem.remedy}"
+    done = (
+        reset_in_process(directory, sink),
+        add_replay_source(directory, facts),
+        convert_trigger(directory, sink, partial(settings_line, session, settings)),
+    )
+    yield from filter(None, done)
+    for problem in tasks.before_start(sink.name, directory.backup(sink.name, datetime.now(UTC))):
+        yield f"{problem.code} {problem.sentence} {problem.remedy}"
 
 
 def reset_in_process(directory: RunRecords, sink: SinkSpec) -> str:

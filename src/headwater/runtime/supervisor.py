@@ -7,37 +7,53 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
-from headwater.connectors.contract import Moment
+from headwater.connectors.contract import Pending, RunTask, Tick
 from headwater.engine.query import RunningQuery
-from headwater.errors import CheckpointError, HeadwaterError, Interrupted, PipelineError, Problem
+from headwater.errors import CheckpointError, Held, Interrupted, PipelineError, Problem
 from headwater.errors.catalogue.running import (
+    EVENT_NOT_HANDLED,
     FORCED,
     NEVER_IDLE,
     NOT_STOPPED_IN_TIME,
+    PROGRESS_NOT_READ,
     STOPPED_BY_FAILURE,
     WATCH_FAILED,
 )
-from headwater.events import (
-    EpochCommitted,
-    Event,
-    QueryEnded,
-    QueryIdle,
-    QueryProgress,
-    QueryStatus,
-    RunEnded,
-    Said,
-)
+from headwater.events import Event, QueryEnded, QueryProgress, QueryStatus, RunEnded
 from headwater.events.kinds import now
-from headwater.runtime.query_state import Listener, Track, in_order, missed, not_handled, not_read, summary_of
+from headwater.runtime.query_state import QueryState, in_order, missed
+from headwater.runtime.scope import RunScope
+from headwater.runtime.tasks import BacklogWatch, EpochWatch, IdleWatch, Tasks
 from headwater.values import scrub
 
-STOP_SECONDS = 60.0
-_LOOK_SECONDS = 0.2
+_TICK_SECONDS = 0.2
 _LAST_EVENTS_SECONDS = 5.0
-_RESTARTS = 3
+
+
+class Starter(Protocol):
+    """Where the queries come from."""
+
+    def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+        """The query started once more, where what it failed of passes by itself; else None."""
+
+    def explain(self, state: QueryState, failure: Exception) -> Problem:
+        """Why it failed."""
+
+    def close(self) -> None:
+        """Every query has ended."""
+
+
+class Listener(Protocol):
+    """What brings the events of the queries."""
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until all that has happened so far is handled; False if that takes longer."""
+
+    def close(self) -> None:
+        """Bring no more."""
 
 
 class Supervisor:
@@ -47,37 +63,22 @@ class Supervisor:
     taken after a few seconds. Progress whose event is late or lost is taken from the query itself.
     """
 
-    def __init__(
-        self,
-        run_id: str,
-        emit: Callable[[Event], None],
-        explain: Callable[[str, Exception], Problem],
-        *,
-        fail_fast: bool = False,
-        stop_seconds: float = STOP_SECONDS,
-        on_close: Callable[[], None] = lambda: None,
-        at_looks: Callable[[], None] = lambda: None,
-        upkeep: Callable[[Moment], None] = lambda moment: None,
-        again: Callable[[Track, Exception], RunningQuery | None] = lambda track, failure: None,
-        caught_up: Callable[[], int | None] = lambda: 0,
-        hindrance: Callable[[], Problem | None] = lambda: None,
-    ) -> None:
-        self.run_id = run_id
-        self.tracks: dict[str, Track] = {}
+    def __init__(self, scope: RunScope, starter: Starter, tasks: Iterable[RunTask] = ()) -> None:
+        self.run_id = scope.run_id
+        self.queries: dict[str, QueryState] = {}
+        watches = (
+            BacklogWatch(self.queries),
+            IdleWatch(self.queries, scope.emit),
+            EpochWatch(self.queries, self.handle),
+        )
+        self.tasks = Tasks(scope, (*tasks, *watches))
         self.closed = False
         self.stuck = False
-        self._emit = emit
-        self._explain = explain
-        self._fail_fast = fail_fast
-        self._stop_seconds = stop_seconds
-        self._on_close = on_close
-        self._at_looks = at_looks
-        self._upkeep = upkeep
-        self._again = again
-        self._caught_up = caught_up
-        self._hindrance = hindrance
+        self.scope = scope
+        self._emit = scope.emit
+        self._starter = starter
         self._found = 0
-        self._looks_then: dict[str, int] = {}
+        self._polls_then: dict[str, int] = {}
         self._committed: set[str] = set()
         self._progress: dict[str, tuple[Mapping[str, Any], ...]] = {}
         self._listener: Listener | None = None
@@ -86,43 +87,39 @@ class Supervisor:
         self._interrupted_by_user = False
         self._changed = threading.Condition(threading.RLock())
         self._over: set[str] = set()
-        self._thread = threading.Thread(target=self._watch, name=f"headwater run {run_id}", daemon=True)
-
-    def watch(self, queries: Iterable[RunningQuery], listener: Listener | None = None) -> None:
-        """Begin to watch; called once, when all queries have started. The listener is closed at the end."""
-        self._listener = listener
-        with self._changed:
-            for query in queries:
-                self.tracks.setdefault(query.name, Track(query))
-            # What a crash left undone is done at the first look.
-            self._committed |= self.tracks.keys()
-        self._thread.start()
+        self._thread = threading.Thread(target=self._watch, name=f"headwater run {self.run_id}", daemon=True)
 
     def adopt(self, query: RunningQuery, newest: int = -1) -> None:
         """Know a query from the moment it started, with the last batch of the runs before."""
         with self._changed:
-            self.tracks[query.name] = Track(query, newest=newest)
+            self.queries[query.name] = QueryState(query, newest)
+
+    def watch(self, listener: Listener | None = None) -> None:
+        """Begin to watch; called once, when all queries have started. The listener is closed at the end."""
+        self._listener = listener
+        with self._changed:
+            # What a crash left undone is done at the first tick.
+            self._committed |= self.queries.keys()
+        self._thread.start()
+
+    # What Spark's listener says, on its own thread.
 
     def handle(self, event: Event) -> None:
         """Take in an event of Spark's listener and pass it on."""
-        for each in in_order(self.tracks, event):
+        for each in in_order(self.queries, event):
             self._take_in(each)
 
     def catch_up(self) -> None:
         """Take in every batch that was committed, whether or not Spark's listener has said so."""
-        for each in missed(self.tracks):
+        for each in missed(self.queries):
             self._take_in(each)
 
-    def listener_failed(self, error: Exception) -> None:
-        """Say that an event could not be handled, once for each reason."""
-        said = not_handled(error)
-        if said.text not in self._not_handled:
-            self._not_handled.add(said.text)
-            self._emit(said)
-
-    def say(self, text: str) -> None:
-        """Tell something about the run as a whole."""
-        self._emit(Said(text=text))
+    def not_handled(self, error: Exception) -> None:
+        """Say that an event could not be handled, once for each reason; those after it are handled."""
+        says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
+        if says not in self._not_handled:
+            self._not_handled.add(says)
+            self.scope.tell(EVENT_NOT_HANDLED.at(None, says=says))
 
     def over(self, name: str) -> None:
         """Spark's listener says that a query has ended."""
@@ -130,48 +127,63 @@ class Supervisor:
             self._over.add(name)
             self._changed.notify_all()
 
-    @property
-    def all_ended(self) -> bool:
-        return all(track.ended for track in self.tracks.values())
+    def _take_in(self, event: Event) -> None:
+        with self._changed:
+            state = self.queries.get(getattr(event, "query", ""))
+            if state is not None:
+                if isinstance(event, QueryProgress):
+                    if state.ended:
+                        return
+                    self._committed.add(state.name)
+                    self._progress[state.name] = (*self._progress.get(state.name, ()), event.progress)
+                state.take_in(event)
+            self._changed.notify_all()
+        self._emit(event)
+
+    # What others ask.
 
     @property
-    def any_ended(self) -> bool:
-        return any(track.ended for track in self.tracks.values())
+    def active(self) -> list[QueryState]:
+        return [state for state in self.queries.values() if not state.ended]
 
     @property
-    def all_idle(self) -> bool:
-        """Every query has committed what its sources hold, or has ended."""
-        return self._all_quiet and self._nothing_new()
+    def exit_code(self) -> int | None:
+        if self.active:
+            return None
+        if self._interrupted_by_user:
+            return Interrupted.exit_code
+        return 1 if any(state.problem for state in self.queries.values()) else 0
+
+    def wait(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait until the condition holds."""
+        with self._changed:
+            return self._changed.wait_for(condition, timeout)
 
     @property
     def _all_quiet(self) -> bool:
-        return all(track.ended or track.status is QueryStatus.IDLE for track in self.tracks.values())
+        return all(state.status is QueryStatus.IDLE for state in self.active)
 
-    @property
-    def hindrance(self) -> Problem | None:
-        """What keeps the queries, which have nothing else to read, from ever being idle; else None."""
-        return self._hindrance() if self._all_quiet else None
+    def idleness(self) -> tuple[bool, Problem | None]:
+        """Whether every query has committed what its sources hold, or has ended.
 
-    def _nothing_new(self) -> bool:
+        Where queries have nothing else to read, also what keeps them from ever being idle.
+        """
+        if not self._all_quiet:
+            return False, None
+        pending = self.tasks.pending()
+        return self._nothing_new(pending), pending.blocked_by
+
+    def _nothing_new(self, pending: Pending) -> bool:
         """Whether every query has looked since something new was last handed to it.
 
         Some input is opened by us before Spark sees it, so what Spark knows is not all that is there.
         """
-        found = self._found_now()
-        if found is None:
+        if pending.undecided:
             return False
-        if found != self._found:
-            self._found = found
-            self._looks_then = {name: track.looks for name, track in self.tracks.items()}
-        then = self._looks_then
-        return all(t.ended or t.looks >= then.get(t.name, -2) + 2 for t in self.tracks.values())
-
-    def _found_now(self) -> int | None:
-        try:
-            return self._caught_up()
-        except HeadwaterError:
-            # The watch says it at its own look; nothing is idle while input can't be looked at.
-            return None
+        if pending.found != self._found:
+            self._found = pending.found
+            self._polls_then = {name: state.idle_polls for name, state in self.queries.items()}
+        return all(s.idle_polls >= self._polls_then.get(s.name, -2) + 2 for s in self.active)
 
     def wait_idle(self, timeout: float | None) -> bool:
         """Wait until every query has looked anew and found nothing.
@@ -179,217 +191,170 @@ class Supervisor:
         The first look that is reported may have begun before this call, so a second one is waited for; on a
         busy machine even that may be old news, so the time when it began counts, too.
         """
-        lasting = [t for t in self.tracks.values() if not t.ended and not t.query.ends_batches]
+        lasting = [state for state in self.active if not state.query.ends_batches]
         if lasting:
             raise PipelineError.of(
-                NEVER_IDLE.at(None, sink=t.name, trigger=str(t.query.trigger)) for t in lasting
+                NEVER_IDLE.at(None, sink=s.name, trigger=str(s.query.trigger)) for s in lasting
             )
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._found_now() is None and not self.all_ended:
-            if self.hindrance:
-                raise CheckpointError(self.hindrance)
+        while (pending := self.tasks.pending()).undecided and self.active:
+            if pending.blocked_by and self._all_quiet:
+                raise CheckpointError(pending.blocked_by)
             if deadline is not None and time.monotonic() > deadline:
                 return False
-            time.sleep(_LOOK_SECONDS)
-        before, called = {name: track.looks for name, track in self.tracks.items()}, now()
+            time.sleep(_TICK_SECONDS)
+        before, called = {name: state.idle_polls for name, state in self.queries.items()}, now()
 
         def idle() -> bool:
-            anew = (t.has_looked(before[t.name] + 2, called) for t in self.tracks.values())
+            anew = (state.polled(before[state.name] + 2, called) for state in self.queries.values())
             return self._all_quiet and all(anew)
 
         return self.wait(idle, None if deadline is None else max(0.0, deadline - time.monotonic()))
 
-    @property
-    def exit_code(self) -> int | None:
-        if not self.all_ended:
-            return None
-        if self._interrupted_by_user:
-            return Interrupted.exit_code
-        return 1 if any(track.problem for track in self.tracks.values()) else 0
-
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait until the condition holds."""
-        with self._changed:
-            return self._changed.wait_for(condition, timeout)
+    # The ways to an end.
 
     def stop(self, names: Iterable[str] | None = None, timeout: float | None = None) -> None:
         """Let the running batches commit, then stop; all queries at once, so that they wait together."""
-        chosen = [self.tracks[name] for name in (self.tracks if names is None else names)]
+        chosen = [self.queries[name] for name in (self.queries if names is None else names)]
         with self._changed:
-            active = [track for track in chosen if not track.ended and not track.stopping]
-            for track in active:
-                track.stopping = True
-        for track in active:
-            track.query.begin_no_further_batch()
-        limit = self._stop_seconds if timeout is None else timeout
+            active = [state for state in chosen if not state.ended and not state.stopping]
+            for state in active:
+                state.stopping = True
+        for state in active:
+            state.query.begin_no_further_batch()
+        limit = self.scope.options.stop_seconds if timeout is None else timeout
         deadline = time.monotonic() + limit
         late = [each for each in active if not each.query.finish_batch(deadline, self._forced.is_set)]
-        if not self._forced.is_set():
-            for track in late:
-                self._interrupted(track, limit)
-        stopped = [track.query.stop() for track in active]
+        for state in late if not self._forced.is_set() else ():
+            problem = NOT_STOPPED_IN_TIME.at(None, sink=state.name, limit=f"{limit:g} seconds")
+            with self._changed:
+                state.problem = problem
+            self.scope.say(f"{problem.sentence} {problem.remedy}")
+        stopped = [state.query.stop() for state in active]
         if not all(stopped):
-            self._hangs()
+            # A batch can neither end nor be interrupted: only the end of the JVM stops it.
+            with self._changed:
+                self.stuck = True
+                self._changed.notify_all()
+
+    def _stop_beside(self, names: list[str]) -> None:
+        threading.Thread(target=self.stop, args=(names,), daemon=True, name="headwater stop").start()
 
     def force(self, why: Problem | None = None) -> None:
         """Wait no longer for running batches, because of `why` or because the user wants it so."""
         with self._changed:
-            for track in self.tracks.values():
-                if not track.ended:
-                    track.problem = track.problem or why or FORCED.at(None)
-                    self._interrupted_by_user |= why is None
+            for state in self.active:
+                state.problem = state.problem or why or FORCED.at(None)
+                self._interrupted_by_user |= why is None
         self._forced.set()
+
+    def lost(self, held: Held) -> None:
+        """Another run has the checkpoint: end at once, since whatever is written now may meet the other's."""
+        self.force(held.problems[0])
+        for problem in held.problems:
+            self.scope.say(f"{problem.sentence} {problem.remedy}")
+        self.stop()
 
     def end(self, problems: Mapping[str, Problem]) -> None:
         """Stop queries that must not go on, which have failed then; the running batches may commit."""
         with self._changed:
-            active = [track for track in self.tracks.values() if track.name in problems and not track.ended]
-            for track in active:
-                track.problem, track.must_end = track.problem or problems[track.name], True
-        names = [track.name for track in active if not track.stopping]
-        threading.Thread(target=self.stop, args=(names,), daemon=True, name="headwater stop").start()
+            active = [state for state in self.active if state.name in problems]
+            for state in active:
+                state.problem, state.must_end = state.problem or problems[state.name], True
+        self._stop_beside([state.name for state in active if not state.stopping])
 
-    def _interrupted(self, track: Track, limit: float) -> None:
-        problem = NOT_STOPPED_IN_TIME.at(None, sink=track.name, limit=f"{limit:g} seconds")
-        with self._changed:
-            track.problem = problem
-        self._emit(Said(text=f"{problem.sentence} {problem.remedy}"))
-
-    def _hangs(self) -> None:
-        """A batch can neither end nor be interrupted: only the end of the JVM stops it."""
-        with self._changed:
-            self.stuck = True
-            self._changed.notify_all()
-
-    def _take_in(self, event: Event) -> None:
-        with self._changed:
-            match event:
-                case QueryProgress(query=name) if self.tracks[name].ended:
-                    return
-                case QueryProgress(query=name):
-                    self._progressed(self.tracks[name], event)
-                case EpochCommitted(query=name) if name in self.tracks and not self.tracks[name].ended:
-                    self.tracks[name].status = QueryStatus.RUNNING
-                    self.tracks[name].epoch = event.epoch
-                case QueryIdle(query=name) if name in self.tracks and not self.tracks[name].ended:
-                    self.tracks[name].status = QueryStatus.IDLE
-                    self.tracks[name].looks += 1
-                    self.tracks[name].look_begun = event.begun
-            self._changed.notify_all()
-        self._emit(event)
-
-    def _progressed(self, track: Track, event: QueryProgress) -> None:
-        self._committed.add(track.name)
-        self._progress[track.name] = (*self._progress.get(track.name, ()), event.progress)
-        track.take_in(event)
+    # The loop.
 
     def _watch(self) -> None:
         try:
-            while not self.all_ended:
-                self._look()
-            self._upkeep(self._last_moment())
+            while self.active:
+                self._tick()
+            failed = any(state.problem for state in self.queries.values())
+            healthy, patience = not failed and not self._forced.is_set(), self.scope.options.stop_seconds
+            self.tasks.tick(Tick(frozenset(self.queries), last=True, healthy=healthy, patience=patience))
         except BaseException as error:  # noqa: BLE001 - no one else hears it: who waits would wait for ever
             self._give_up(error)
         finally:
             self._close()
 
-    def _look(self) -> None:
+    def _tick(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._over), _LOOK_SECONDS)
-            ended = [track for track in self.tracks.values() if not track.ended and self._is_over(track)]
+            self._changed.wait_for(lambda: bool(self._over), _TICK_SECONDS)
+            ended = [state for state in self.active if state.name in self._over or state.is_over]
             self._over.clear()
             committed, self._committed = frozenset(self._committed), set()
             progress, self._progress = self._progress, {}
         # The last batches of those that ended may still be on their way.
         complete = not (ended and self._listener) or self._listener.drain(_LAST_EVENTS_SECONDS)
-        for track in ended:
-            self._end(track, complete)
-        self._at_looks()
-        self._upkeep(Moment(committed, progress=progress))
+        for state in ended:
+            self._end(state, complete)
+        stops = self.tasks.tick(Tick(committed, progress=progress))
+        if stops:
+            self.end(stops)
+
+    def _end(self, state: QueryState, complete: bool) -> None:
+        failure = state.query.failure()
+        if failure and state.may_restart and self._restarted(state, failure):
+            return
+        problem = state.problem or (self._starter.explain(state, failure) if failure else None)
+        status = state.outcome(failed=failure is not None)
+        if not complete and state.query.has_batches:
+            limit = f"{_LAST_EVENTS_SECONDS:g} s"
+            self.scope.tell(PROGRESS_NOT_READ.at(None, sink=state.name, limit=limit))
+        self._ended(state, status, problem)
+        if status is QueryStatus.FAILED and self.scope.options.fail_fast:
+            others = [other.name for other in self.active]
+            for name in others:
+                self.scope.say(STOPPED_BY_FAILURE.at(None, sink=name).sentence)
+            self._stop_beside(others)
+
+    def _ended(self, state: QueryState, status: QueryStatus, problem: Problem | None) -> None:
+        with self._changed:
+            state.problem, state.status = problem, status
+            self._changed.notify_all()
+        self._emit(QueryEnded(query=state.name, status=status, problem=problem))
+
+    def _restarted(self, state: QueryState, failure: Exception) -> bool:
+        """Whether a query goes on with a new start, because what it failed of passes by itself."""
+        try:
+            query = self._starter.restart(state, failure)
+        except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the others go on
+            # What the query failed of is told when it ends; this only says why it ends.
+            says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
+            self.scope.say(f"The query `{state.name}` could not be started again ({says}).")
+            return False
+        if query is None:
+            return False
+        with self._changed:
+            state.restarted(query)
+        # A stop that was asked for meanwhile has met the old start only.
+        if state.stopping or state.problem:
+            query.stop()
+        return True
 
     def _give_up(self, error: BaseException) -> None:
         """End the queries that nobody watches any more, and say why."""
         says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
         problem = replace(WATCH_FAILED.at(None, says=says), detail=scrub(traceback.format_exc()))
-        self._emit(Said(text=f"{problem.sentence} {problem.remedy}"))
-        unwatched = [track for track in self.tracks.values() if not track.ended]
+        self.scope.say(f"{problem.sentence} {problem.remedy}")
+        unwatched = self.active
         self.stop()
         # Nothing may write any more when the locks are free; what can't be stopped ends with its JVM.
-        while any(track.query.is_active for track in unwatched):
-            time.sleep(_LOOK_SECONDS)
-        for track in unwatched:
-            self._ended(track, QueryStatus.FAILED, track.problem or problem)
-
-    def _last_moment(self) -> Moment:
-        failed = any(track.problem for track in self.tracks.values())
-        return Moment(frozenset(self.tracks), last=True, sound=not failed and not self._forced.is_set())
-
-    def _is_over(self, track: Track) -> bool:
-        if track.name in self._over or track.query.is_gone:
-            return True
-        if track.query.is_active:
-            return False
-        track.seen_inactive = track.seen_inactive or time.monotonic()
-        return time.monotonic() - track.seen_inactive > _LAST_EVENTS_SECONDS
-
-    def _end(self, track: Track, complete: bool) -> None:
-        failure = track.query.failure()
-        if failure and self._restarted(track, failure):
-            return
-        problem = track.problem or (self._explain(track.name, failure) if failure else None)
-        # A batch that had to be interrupted may say so in its own way; the reason is known better here.
-        if track.must_end or (failure and not track.problem):
-            status = QueryStatus.FAILED
-        else:
-            status = QueryStatus.STOPPED if track.stopping else QueryStatus.FINISHED
-        if not complete and track.query.has_batches:
-            self._emit(not_read(track.name, _LAST_EVENTS_SECONDS))
-        self._ended(track, status, problem)
-        if status is QueryStatus.FAILED and self._fail_fast:
-            self._stop_others(track)
-
-    def _ended(self, track: Track, status: QueryStatus, problem: Problem | None) -> None:
-        with self._changed:
-            track.problem, track.status = problem, status
-            self._changed.notify_all()
-        self._emit(QueryEnded(query=track.name, status=status, problem=problem))
-
-    def _restarted(self, track: Track, failure: Exception) -> bool:
-        """Whether a query goes on with a new start, because what it failed of passes by itself."""
-        if track.stopping or track.problem or track.restarts >= _RESTARTS:
-            return False
-        try:
-            query = self._again(track, failure)
-        except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the others go on
-            # What the query failed of is told when it ends; this only says why it ends.
-            says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
-            self._emit(Said(text=f"The query `{track.name}` could not be started again ({says})."))
-            return False
-        if query is None:
-            return False
-        with self._changed:
-            track.query, track.status, track.seen_inactive = query, QueryStatus.STARTING, None
-            track.restarts, track.brought = track.restarts + 1, {}
-        # A stop that was asked for meanwhile has met the old start only.
-        if track.stopping or track.problem:
-            query.stop()
-        return True
-
-    def _stop_others(self, failed: Track) -> None:
-        others = [track.name for track in self.tracks.values() if not track.ended]
-        for name in others:
-            self._emit(Said(text=STOPPED_BY_FAILURE.at(None, sink=name).sentence))
-        threading.Thread(target=self.stop, args=(others,), daemon=True, name="headwater stop").start()
+        while any(state.query.is_active for state in unwatched):
+            time.sleep(_TICK_SECONDS)
+        for state in unwatched:
+            self._ended(state, QueryStatus.FAILED, state.problem or problem)
 
     def _close(self) -> None:
         with ExitStack() as steps:
             steps.callback(self._tell_the_end)
-            steps.callback(self._on_close)
+            steps.callback(self._starter.close)
+            steps.callback(self.tasks.close)
             if self._listener:
                 self._listener.close()
 
     def _tell_the_end(self) -> None:
-        summary = {track.name: summary_of(track) for track in self.tracks.values()}
+        summary = {state.name: state.summary() for state in self.queries.values()}
         try:
             code = 1 if self.exit_code is None else self.exit_code
             self._emit(RunEnded(run_id=self.run_id, exit_code=code, queries=summary))
@@ -397,18 +362,3 @@ class Supervisor:
             with self._changed:
                 self.closed = True
                 self._changed.notify_all()
-
-
-# How to run a pipeline.
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How to run; nothing here changes what the pipeline means."""
-
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    fail_fast: bool = False
-    until_idle: bool = False
-    spark_ui: bool = False
-    stop_seconds: float = STOP_SECONDS

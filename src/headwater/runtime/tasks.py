@@ -1,159 +1,129 @@
-"""Work that follows committed batches: tasks that the supervisor's thread calls between its looks."""
+"""Work beside the queries: what connectors bring, and the watches over the queries themselves."""
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import chain
+from pathlib import Path
 
-from headwater.checkpoint import Read
 from headwater.connectors import sink_side, source_side
-from headwater.connectors.connector import CleansUp, HasUpkeep, OpensInput, WatchesInput
-from headwater.connectors.contract import Admission, Ended, Moment, Reader, SourceTask, Task
+from headwater.connectors.connector import HasRunTasks
+from headwater.connectors.contract import Pending, QueryCheckpoint, RunTask, StopQueries, Tick
 from headwater.engine.prepare import Prepared, streamed_paths
-from headwater.errors import HeadwaterError, Problem
+from headwater.engine.static_sources import StaticSources
+from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.errors.catalogue.running import BEHIND, UPKEEP_FAILED
-from headwater.events import EpochCommitted, Event, QueryWaits
-from headwater.events.kinds import Idle, idle_inputs
+from headwater.events import Emit, EpochCommitted, QueryWaits
+from headwater.events.idle import Idle, idle_inputs
 from headwater.plan import QueryFacts
 from headwater.plan.predicates import most_partitions
-from headwater.runtime.query_state import Track
-from headwater.runtime.records import RunRecords
+from headwater.runtime.query_state import QueryState
+from headwater.runtime.scope import RunScope
+from headwater.spark.jvm_log import keep_small
 from headwater.spark.query import Waiting
-from headwater.spec import PipelineSpec
 from headwater.values import scrub
 
 
-def tasks_of(prepared: Prepared, spec: PipelineSpec, directory: RunRecords, patience: float) -> list[Task]:
-    """What is to be done between batches; the last call of a task may wait for `patience` seconds."""
-    return [*_source_tasks(prepared, spec, directory), *_sink_tasks(prepared, spec, directory, patience)]
+class Tasks:
+    """The tasks of a run, called one after another; what goes wrong with one leaves the others alone."""
 
-
-def _source_tasks(prepared: Prepared, spec: PipelineSpec, directory: RunRecords) -> list[Task]:
-    cleaned = [
-        (source, side)
-        for source in spec.sources
-        if isinstance(side := source_side(source.connector), CleansUp) and side.clean_up(source.options)
-    ]
-    if not cleaned:
-        return []
-    frames = prepared.frames.items()
-    readers = [Reader(name, directory.checkpoint(name), streamed_paths(frame)) for name, frame in frames]
-    return [
-        side.clean_up_task(source.options, prepared.builder.context(source), readers)
-        for source, side in cleaned
-    ]
-
-
-def read_by_all(directory: RunRecords, source: str, facts: Iterable[QueryFacts]) -> frozenset[str]:
-    """The files of a source that every query of these facts has in a committed batch."""
-    queries = (each.sink for each in facts if source in each.inputs)
-    read = [(directory.committed(query) or {}).get(source, Read()).files for query in queries]
-    return frozenset.intersection(*read) if read else frozenset()
-
-
-def admissions_of(
-    prepared: Prepared, spec: PipelineSpec, directory: RunRecords, facts: Sequence[QueryFacts]
-) -> list[Admission]:
-    """What opens the new input of sources before a batch of the queries of these facts takes it."""
-    return [
-        side.admission(
-            prepared.session.spark,
-            source.options,
-            prepared.builder.context(source),
-            partial(read_by_all, directory, source.name, facts),
-        )
-        for source in spec.sources
-        if source.name in prepared.builder.frames
-        and not source.static
-        and isinstance(side := source_side(source.connector), OpensInput)
-        and side.opens(source.options, source.bad_rows)
-    ]
-
-
-def caught_up(admissions: Iterable[Admission]) -> int | None:
-    """How often anything new was found so far, after a look; None where something is not decided yet."""
-    found = [each.catch_up() for each in admissions]
-    counts = [each for each in found if each is not None]
-    return sum(counts) if len(counts) == len(found) else None
-
-
-def hindrance(admissions: Iterable[Admission]) -> Problem | None:
-    """What has kept some new input from being taken in for long."""
-    return next(filter(None, (each.hindrance() for each in admissions)), None)
-
-
-def watches_of(
-    prepared: Prepared, spec: PipelineSpec, directory: RunRecords, facts: Sequence[QueryFacts]
-) -> list[SourceTask]:
-    """What looks after that which the sources read, while the queries of these facts run."""
-
-    def reader(query: QueryFacts, source: str) -> Reader:
-        most = most_partitions(query, source, facts)
-        return Reader(query.sink, directory.checkpoint(query.sink), (), query.inputs, most)
-
-    return [
-        side.watch(
-            prepared.session.spark,
-            source.options,
-            prepared.builder.context(source),
-            [reader(each, source.name) for each in facts],
-        )
-        for source in spec.sources
-        if not source.static and isinstance(side := source_side(source.connector), WatchesInput)
-    ]
-
-
-def _sink_tasks(prepared: Prepared, spec: PipelineSpec, directory: RunRecords, patience: float) -> list[Task]:
-    return [
-        side.upkeep(
-            prepared.session.spark,
-            sink.options,
-            prepared.builder.context(sink),
-            checkpoint=directory.checkpoint(sink.name),
-            patience=patience,
-        )
-        for sink in spec.sinks
-        if isinstance(side := sink_side(sink.connector), HasUpkeep) and side.has_upkeep(sink.options)
-    ]
-
-
-class Upkeep:
-    """Calls the tasks of a run, and says what goes wrong with each, once until it goes well again."""
-
-    def __init__(
-        self,
-        tasks: Iterable[Task],
-        say: Callable[[Problem], None],
-        end: Callable[[Mapping[str, Problem]], None] = lambda queries: None,
-    ) -> None:
+    def __init__(self, scope: RunScope, tasks: Iterable[RunTask]) -> None:
+        self._scope = scope
         self._tasks = tuple(tasks)
-        self._say = say
-        self._end = end
         self._said: dict[int, tuple[Problem, ...]] = {}
 
-    def __call__(self, moment: Moment) -> None:
-        for number, task in enumerate(self._tasks):
-            problems = self._problems(task, moment)
-            if problems and problems != self._said.get(number):
-                for problem in problems:
-                    self._say(problem)
-            if problems or moment.committed:
-                self._said[number] = problems
+    def take_in(self) -> None:
+        for task in self._tasks:
+            task.take_in(self._scope)
 
-    def _problems(self, task: Task, moment: Moment) -> tuple[Problem, ...]:
-        try:
-            task(moment)
-        except Ended as ended:
-            # It is told with the end of the queries.
-            self._end(ended.queries)
-        except HeadwaterError as error:
-            return error.problems
-        except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the watch goes on
-            problem = UPKEEP_FAILED.at(None, says=scrub(f"{type(error).__name__}: {error}"))
-            return (replace(problem, detail=scrub(traceback.format_exc())),)
-        return ()
+    def before_start(self, query: str, backup: Path) -> Iterator[Problem]:
+        return chain.from_iterable(task.before_start(query, backup) for task in self._tasks)
+
+    def tick(self, tick: Tick) -> dict[str, Problem]:
+        """Call each, and say what goes wrong once until it goes well again; the queries that must stop."""
+        stops: dict[str, Problem] = {}
+        for number, task in enumerate(self._tasks):
+            failures: tuple[Problem, ...] = ()
+            try:
+                for problem in task.tick(tick) or ():
+                    self._scope.tell(problem)
+            except StopQueries as stop:
+                # It is told with the end of the queries.
+                stops |= stop.queries
+            except HeadwaterError as error:
+                failures = error.problems
+            except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the watch goes on
+                problem = UPKEEP_FAILED.at(None, says=scrub(f"{type(error).__name__}: {error}"))
+                failures = (replace(problem, detail=scrub(traceback.format_exc())),)
+            if failures and failures != self._said.get(number):
+                for problem in failures:
+                    self._scope.log_failure("between batches", problem)
+                    self._scope.tell(problem)
+            if failures or tick.committed:
+                self._said[number] = failures
+        return stops
+
+    def pending(self) -> Pending:
+        """What all of them together have yet to hand to the queries."""
+        found, undecided, blocked_by = 0, False, None
+        for task in self._tasks:
+            try:
+                each = task.pending()
+            except HeadwaterError:
+                # A tick says it; nothing is idle while input can't be looked at.
+                each = Pending(undecided=True)
+            found, undecided = found + each.found, undecided or each.undecided
+            blocked_by = blocked_by or each.blocked_by
+        return Pending(found, undecided, blocked_by)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.close()
+
+
+def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -> list[RunTask]:
+    """What the connectors of a pipeline do beside its queries, and the run itself."""
+    spec, builder, spark = scope.spec, prepared.builder, prepared.session.spark
+    queries = [_checkpoint(scope, prepared, each) for each in facts]
+    found: list[RunTask] = []
+    for source in spec.sources:
+        side = source_side(source.connector)
+        if isinstance(side, HasRunTasks) and source.name in builder.frames and not source.static:
+            most = [most_partitions(each, source.name, facts) for each in facts]
+            readers = [replace(q, most_partitions=m) for q, m in zip(queries, most, strict=True)]
+            found += side.run_tasks(spark, source.options, builder.context(source), readers)
+    for sink in spec.sinks:
+        target = sink_side(sink.connector)
+        if isinstance(target, HasRunTasks):
+            found += target.run_tasks(spark, sink.options, builder.context(sink), queries)
+    return [*found, Housekeeping(scope, builder.statics)]
+
+
+def _checkpoint(scope: RunScope, prepared: Prepared, facts: QueryFacts) -> QueryCheckpoint:
+    before = scope.directory.stored_facts(facts.sink)
+    return QueryCheckpoint(
+        facts.sink,
+        scope.directory.checkpoint(facts.sink),
+        streamed_paths(prepared.frames[facts.sink]),
+        facts.inputs,
+        before.inputs if before else (),
+    )
+
+
+@dataclass(frozen=True)
+class Housekeeping(RunTask):
+    """Keeps the logs small, and says what was changed under static sources."""
+
+    scope: RunScope
+    statics: StaticSources
+
+    def tick(self, tick: Tick) -> None:
+        keep_small(self.scope.directory.logs)
+        news = self.statics.news()
+        if news:
+            raise CheckpointError.of(news)
 
 
 # Whether queries keep up with their input, where a limit bounds their batches.
@@ -184,25 +154,21 @@ class Backlog:
         return taken if self.is_behind and not was else None
 
 
-class BacklogWatch:
+class BacklogWatch(RunTask):
     """The task that tells when a query falls behind."""
 
-    def __init__(self, waiting: Callable[[str], tuple[Waiting, ...]], say: Callable[[Problem], None]) -> None:
-        self._waiting = waiting
-        self._say = say
+    def __init__(self, queries: Mapping[str, QueryState]) -> None:
+        self._queries = queries
         self._backlogs: dict[tuple[str, int], Backlog] = {}
 
-    def __call__(self, moment: Moment) -> None:
-        for query in sorted(moment.committed) if not moment.last else ():
-            for number, waiting in enumerate(self._waiting(query)):
+    def tick(self, tick: Tick) -> Iterator[Problem]:
+        for query in sorted(tick.committed) if not tick.last else ():
+            for number, waiting in enumerate(self._queries[query].query.waiting()):
                 taken = self._backlogs.setdefault((query, number), Backlog()).falls_behind(waiting)
                 if taken:
-                    self._say(_behind(query, waiting, taken))
-
-
-def _behind(query: str, waiting: Waiting, taken: int) -> Problem:
-    limit = "max_files_per_batch" if waiting.at_most else "max_bytes_per_batch"
-    return BEHIND.at(None, sink=query, waiting=waiting.files, path=waiting.path, taken=taken, limit=limit)
+                    limit = "max_files_per_batch" if waiting.at_most else "max_bytes_per_batch"
+                    params = {"waiting": waiting.files, "path": waiting.path, "taken": taken, "limit": limit}
+                    yield BEHIND.at(None, sink=query, **params)
 
 
 # Whether the watermark of a query waits for an input that brings no rows.
@@ -219,70 +185,54 @@ class _Spell:
     said: bool = False
 
 
-class IdleWatch:
+class IdleWatch(RunTask):
     """The task that finds idle inputs.
 
     Who looks at a run sees them at once. They are said only when they have lasted for many batches: inputs
     that take turns are idle for a batch each, and nothing is wrong with them.
     """
 
-    def __init__(
-        self,
-        track: Callable[[str], Track],
-        emit: Callable[[Event], None],
-        say: Callable[[Problem], None],
-    ) -> None:
-        self._track = track
+    def __init__(self, queries: Mapping[str, QueryState], emit: Emit) -> None:
+        self._queries = queries
         self._emit = emit
-        self._say = say
         self._spells: dict[str, dict[Idle, _Spell]] = {}
 
-    def __call__(self, moment: Moment) -> None:
-        for query in sorted(moment.committed):
-            track = self._track(query)
-            known = track.query.marks()
-            if known is not None:
-                self._found(track, idle_inputs(track.brought, *known), last=moment.last)
+    def tick(self, tick: Tick) -> Iterator[Problem]:
+        for name in sorted(tick.committed):
+            state = self._queries[name]
+            known = state.query.marks()
+            if known is None:
+                continue
+            found = idle_inputs(state.brought, *known)
+            if found != state.waits_for:
+                state.waits_for = found
+                self._emit(QueryWaits(query=name, waits_for=tuple(idle.to_json(name) for idle in found)))
+            if not tick.last:
+                yield from self._lasted(state, found)
 
-    def _found(self, track: Track, found: tuple[Idle, ...], *, last: bool) -> None:
-        if found != track.waits_for:
-            track.waits_for = found
-            told = tuple(idle.to_json(track.name) for idle in found)
-            self._emit(QueryWaits(query=track.name, waits_for=told))
-        if not last:
-            self._lasted(track, found)
-
-    def _lasted(self, track: Track, found: tuple[Idle, ...]) -> None:
-        newest, before = max(track.brought.values(), default=0), self._spells.get(track.name, {})
-        self._spells[track.name] = {idle: before.get(idle) or _Spell(newest) for idle in found}
-        for idle, spell in self._spells[track.name].items():
+    def _lasted(self, state: QueryState, found: tuple[Idle, ...]) -> Iterator[Problem]:
+        newest, before = max(state.brought.values(), default=0), self._spells.get(state.name, {})
+        self._spells[state.name] = {idle: before.get(idle) or _Spell(newest) for idle in found}
+        for idle, spell in self._spells[state.name].items():
             if not spell.said and newest - spell.begun >= MANY_INPUTS:
                 spell.said = True
-                self._say(idle.problem(track.name))
+                yield idle.problem(state.name)
 
 
-# How far continuous queries have come, of which Spark's listener tells nothing.
+class EpochWatch(RunTask):
+    """The task that looks for epochs of continuous queries, of which Spark's listener tells nothing.
 
+    The newest is told, once, and none that a run before this one has committed.
+    """
 
-class EpochWatch:
-    """The task that looks for epochs committed since the last look; the newest is told, once."""
+    def __init__(self, queries: Mapping[str, QueryState], emit: Emit) -> None:
+        self._queries = queries
+        self._emit = emit
 
-    def __init__(
-        self,
-        tracks: Callable[[], Iterable[Track]],
-        tell: Callable[[Event], None],
-        before: Mapping[str, int] | None = None,
-    ) -> None:
-        """`before` is the newest epoch or batch of the runs before this one, by query."""
-        self._tracks = tracks
-        self._tell = tell
-        self._before = before or {}
-
-    def __call__(self, moment: Moment) -> None:
-        for track in self._tracks():
-            if track.query.has_batches or track.ended:
-                continue
-            known = self._before.get(track.name) if track.epoch is None else track.epoch
-            epoch = track.query.epoch()
-            if epoch is not None and epoch != known:
-                self._tell(EpochCommitted(query=track.name, epoch=epoch))
+    def tick(self, tick: Tick) -> None:
+        for state in list(self._queries.values()):
+            if not state.query.has_batches and not state.ended:
+                known = state.newest if state.epoch is None else state.epoch
+                epoch = state.query.epoch()
+                if epoch is not None and epoch != known:
+                    self._emit(EpochCommitted(query=state.name, epoch=epoch))

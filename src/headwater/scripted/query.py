@@ -22,7 +22,7 @@ from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.query import RunningQuery
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.testing import TEST_SPARK_VERSION, TEST_STATE, TEST_STATE_PART
-from headwater.events.kinds import QueryInputs, idle_sources
+from headwater.events.idle import QueryInputs, idle_sources
 from headwater.scripted.values import plain
 from headwater.spark.callbacks import StepClock
 from headwater.spark.errors import sentence_of

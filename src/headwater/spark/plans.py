@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.functions import lit
 
-from headwater.events.kinds import QueryInputs
+from headwater.events.idle import QueryInputs
 from headwater.spark.private import (
     JavaObject,
     identity_of,

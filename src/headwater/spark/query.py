@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
-from headwater.events.kinds import InputMark, QueryInputs
+from headwater.events.idle import InputMark, QueryInputs
 from headwater.spark.callbacks import StepClock
 from headwater.spark.plans import output_mode
 from headwater.spark.private import (

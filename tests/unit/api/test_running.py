@@ -10,16 +10,16 @@ from headwater.errors import CheckpointError
 from headwater.events import QueryEnded, QueryIdle, QueryStatus, Said
 from headwater.runtime import RunOptions
 from headwater.runtime.signals import Signals
-from tests.unit.runtime.queries import running
+from tests.unit.runtime.queries import Blocked, running
 
 NEVER = FILES_NEVER_TAKEN.at(None, name="s", says="Permission denied (a.parquet)")
 
 
 def test_a_run_until_idle_ends_as_failed_where_some_input_is_never_taken_in() -> None:
-    with running("out", caught_up=lambda: None, hindrance=lambda: NEVER) as (run, queries, events):
+    with running("out", tasks=[Blocked(NEVER)]) as (run, queries, events):
         queries["out"].in_batch = False
         # As long as something else is read, the run goes on.
-        assert not run.end_if_hindered()
+        assert not run.reason_to_end()
         run._supervisor.handle(QueryIdle(query="out"))
         with Signals() as signals:
             _wait(run, signals, RunOptions(until_idle=True), None, events.append)
@@ -28,7 +28,7 @@ def test_a_run_until_idle_ends_as_failed_where_some_input_is_never_taken_in() ->
 
 
 def test_who_waits_for_a_run_to_be_idle_hears_why_it_never_is() -> None:
-    with running("out", caught_up=lambda: None, hindrance=lambda: NEVER) as (run, _, _):
+    with running("out", tasks=[Blocked(NEVER)]) as (run, _, _):
         run._supervisor.handle(QueryIdle(query="out"))
         with pytest.raises(CheckpointError) as never:
             run.wait_idle()
@@ -47,7 +47,7 @@ def test_a_run_in_python_ends_when_it_is_idle_as_the_command_does() -> None:
 
 
 def test_a_run_in_python_ends_as_failed_where_some_input_is_never_taken_in() -> None:
-    with running("out", caught_up=lambda: None, hindrance=lambda: NEVER) as (run, queries, _):
+    with running("out", tasks=[Blocked(NEVER)]) as (run, queries, _):
         queries["out"].in_batch = False
         run._supervisor.handle(QueryIdle(query="out"))
         run.stop_when_idle()

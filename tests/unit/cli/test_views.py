@@ -16,6 +16,7 @@ from headwater.events import (
     BatchEnded,
     Event,
     QueryProgress,
+    QuerySummary,
     QueryWaits,
     RunEnded,
     RunStarted,
@@ -126,15 +127,17 @@ def test_a_terminal_names_what_a_query_waits_for_until_it_comes_and_in_the_summa
     view.show(QueryWaits(query="out", waits_for=()))
     assert "waits" not in drawn(view._picture())
     view.show(QueryWaits(query="out", waits_for=(WAITS,)))
-    query = {
-        "status": "stopped",
-        "rows_in": 2,
-        "rows_out": 1,
-        "sources": {},
-        "late_rows": {},
-        "problem": None,
-        "waits_for": [WAITS],
-    }
+    query = QuerySummary(
+        status="stopped",
+        rows_in=2,
+        rows_out=1,
+        sources={},
+        expectations={},
+        late_rows={},
+        batch=0,
+        problem=None,
+        waits_for=(WAITS,),
+    )
     view.show(RunEnded(run_id="1", exit_code=0, queries={"out": query}))
     assert "waits" not in drawn(view._picture())
     assert output.getvalue() == "ended\n  out: stopped, 2 rows in, 1 out\n    out waits for clicks.\n"

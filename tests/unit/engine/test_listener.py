@@ -40,7 +40,7 @@ class Heard:
         self._bad = bad
         self._wait = wait
 
-    def emit(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         if self._wait:
             assert self._wait.wait(SECONDS)
         match event:
@@ -51,13 +51,17 @@ class Heard:
             case QueryStarted() | QueryIdle():
                 self.log.append(f"{event.query} {event.kind}")
 
-    def ended(self, name: str) -> None:
+    def over(self, name: str) -> None:
         self.log.append(f"{name} ended")
 
-    def listener(self, **options: Any) -> EventListener:
-        listener = EventListener(
-            self.emit, self.ended, failed=lambda error: self.errors.append(str(error)), **options
-        )
+    def catch_up(self) -> None:
+        """Nothing was left out."""
+
+    def not_handled(self, error: Exception) -> None:
+        self.errors.append(str(error))
+
+    def listener(self) -> EventListener:
+        listener = EventListener(self)
         listener._thread.start()
         return listener
 
@@ -117,11 +121,12 @@ def test_what_was_not_told_is_looked_for_every_second_and_when_the_listener_is_d
     looks: list[str] = []
     looked = threading.Event()
 
-    def catch_up() -> None:
-        looks.append(threading.current_thread().name)
-        looked.set()
+    class Looking(Heard):
+        def catch_up(self) -> None:
+            looks.append(threading.current_thread().name)
+            looked.set()
 
-    listener = Heard().listener(catch_up=catch_up)
+    listener = Looking().listener()
     assert looked.wait(SECONDS)
     before = len(looks)
     assert listener.drain(SECONDS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.events.kinds import Idle, InputMark, QueryInputs, idle_inputs, idle_sources
+from headwater.events.idle import Idle, InputMark, QueryInputs, idle_inputs, idle_sources
 
 
 def at(hour: int) -> datetime:

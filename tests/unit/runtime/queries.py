@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, cast
+from unittest.mock import MagicMock
 
+from headwater.connectors.contract import Pending, RunTask
 from headwater.engine.memory_tables import MemoryTables
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
 from headwater.errors.catalogue.running import QUERY_FAILED
 from headwater.events import Event, QueryProgress
-from headwater.events.kinds import QueryInputs
+from headwater.events.idle import InputMark, QueryInputs
 from headwater.runtime.handles import Run
-from headwater.runtime.query_state import Listener
-from headwater.runtime.supervisor import Supervisor
+from headwater.runtime.query_state import QueryState
+from headwater.runtime.scope import RunOptions, RunScope
+from headwater.runtime.supervisor import Listener, Starter, Supervisor
+from headwater.spark.query import Waiting
 from headwater.values import Trigger, Unpaced
 
 SECONDS = 20.0
@@ -46,6 +51,15 @@ class FakeQuery:
     def progress_after(self, batch: int) -> tuple[QueryProgress, ...]:
         return tuple(each for each in self.committed if each.batch_id > batch)
 
+    def waiting(self) -> tuple[Waiting, ...]:
+        return ()
+
+    def marks(self) -> tuple[tuple[InputMark, ...], datetime | None] | None:
+        return None
+
+    def epoch(self) -> int | None:
+        return None
+
     def begin_no_further_batch(self) -> None:
         self.begun_to_stop.set()
 
@@ -70,19 +84,50 @@ class FailedQuery(FakeQuery):
         return RuntimeError("a file is gone")
 
 
-def explain(name: str, error: Exception) -> Problem:
-    return QUERY_FAILED.at(None, sink=name, says=str(error), log="none")
+class FakeStarter:
+    """Explains failures, and starts nothing again."""
+
+    def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+        return None
+
+    def explain(self, state: QueryState, failure: Exception) -> Problem:
+        return QUERY_FAILED.at(None, sink=state.name, says=str(failure), log="none")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Blocked(RunTask):
+    """Input that was found and can't be taken in."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def pending(self) -> Pending:
+        return Pending(undecided=True, blocked_by=self.problem)
+
+
+def scope_of(events: list[Event], spec: Any = None, **options: Any) -> RunScope:
+    """A run without a directory and without locks."""
+    directory, locks = MagicMock(), MagicMock()
+    return RunScope("run", spec, RunOptions(**options), directory, locks, events.append)
 
 
 @contextmanager
 def running(
-    *names: str, query: type[FakeQuery] = FakeQuery, listener: Listener | None = None, **options: Any
+    *names: str,
+    query: type[FakeQuery] = FakeQuery,
+    listener: Listener | None = None,
+    starter: Starter | None = None,
+    tasks: Sequence[RunTask] = (),
 ) -> Iterator[tuple[Run, dict[str, FakeQuery], list[Event]]]:
     """A run of queries that have no end; whatever is left of them is stopped."""
     events: list[Event] = []
     queries = {name: query(name) for name in names}
-    supervisor = Supervisor("run", events.append, explain, **options)
-    supervisor.watch((cast(RunningQuery, each) for each in queries.values()), listener)
+    supervisor = Supervisor(scope_of(events), starter or FakeStarter(), tasks)
+    for each in queries.values():
+        supervisor.adopt(cast(RunningQuery, each))
+    supervisor.watch(listener)
     try:
         yield Run(supervisor, cast(MemoryTables, None)), queries, events
     finally:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from headwater.connectors.contract import Moment
-from headwater.errors import Problem
+from typing import cast
+
+from headwater.connectors.contract import Tick
+from headwater.engine.query import RunningQuery
+from headwater.runtime.query_state import QueryState
 from headwater.runtime.tasks import Backlog, BacklogWatch
 from headwater.spark.query import Waiting
+from tests.unit.runtime.queries import FakeQuery
 
 
 def told(counts: list[int], at_most: int | None) -> list[int]:
@@ -24,11 +28,16 @@ def test_without_a_number_in_the_limit_the_last_batch_counts() -> None:
     assert told([100, 60, 20, 500], at_most=None) == []
 
 
+class Waits(FakeQuery):
+    """A query with many files before it."""
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        return (Waiting("/in", 29, 1),)
+
+
 def test_the_advice_names_the_limit() -> None:
-    said = list[Problem]()
-    watch = BacklogWatch(lambda query: (Waiting("/in", 29, 1),), said.append)
-    watch(Moment(frozenset({"a"})))
-    watch(Moment(frozenset({"a"})))
+    watch = BacklogWatch({"a": QueryState(cast(RunningQuery, Waits("a")))})
+    said = [*watch.tick(Tick(frozenset({"a"}))), *watch.tick(Tick(frozenset({"a"})))]
     (problem,) = said
     assert problem.code == "HW-BEHIND"
     assert problem.params == {

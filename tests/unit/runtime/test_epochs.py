@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain, repeat
+from typing import cast
 
 import pytest
 
-from headwater.connectors.contract import Moment
+from headwater.connectors.contract import Tick
+from headwater.engine.memory_tables import MemoryTables
+from headwater.engine.query import RunningQuery
 from headwater.errors import PipelineError
-from headwater.events import EpochCommitted, Event, QueryStatus, RunEnded
+from headwater.events import EpochCommitted, Event, QueryStatus
 from headwater.runtime.handles import Run
+from headwater.runtime.query_state import QueryState
+from headwater.runtime.supervisor import Supervisor
 from headwater.runtime.tasks import EpochWatch
 from headwater.values import Continuous, Duration
-from tests.unit.runtime.queries import FakeQuery, running
+from tests.unit.runtime.queries import FakeQuery, FakeStarter, running, scope_of
 
 
 class ContinuousQuery(FakeQuery):
@@ -22,46 +29,45 @@ class ContinuousQuery(FakeQuery):
         super().__init__(name)
         self.has_batches = self.ends_batches = False
         self.trigger = Continuous(Duration.parse("1 second"))
-        self.epochs: Iterator[int | None] = iter((None, 0, 0, 2))
+        self.epochs: Iterator[int | None] = chain((None, 0, 0, 2), repeat(2))
 
     def epoch(self) -> int | None:
         return next(self.epochs)
 
 
-def _watch(run: Run, told: list[Event], before: int | None = None) -> EpochWatch:
-    supervisor = run._supervisor
+def told(events: list[Event]) -> list[int]:
+    return [each.epoch for each in events if isinstance(each, EpochCommitted)]
 
-    def tell(event: Event) -> None:
-        told.append(event)
-        supervisor.handle(event)
 
-    known = {} if before is None else {"copy": before}
-    return EpochWatch(lambda: supervisor.tracks.values(), tell, known)
+@contextmanager
+def watched(newest: int = -1) -> Iterator[tuple[Run, EpochWatch, list[Event]]]:
+    """A run that is not watched yet, and the watch over its epochs."""
+    events: list[Event] = []
+    supervisor = Supervisor(scope_of(events), FakeStarter())
+    query = ContinuousQuery("copy")
+    supervisor.adopt(cast(RunningQuery, query), newest)
+    yield Run(supervisor, cast(MemoryTables, None)), EpochWatch(supervisor.queries, supervisor.handle), events
 
 
 def test_each_new_epoch_is_told_once() -> None:
-    told: list[Event] = []
-    with running("copy", query=ContinuousQuery) as (run, _, _):
-        watch = _watch(run, told)
+    with watched() as (run, watch, events):
         seen = []
         for _ in range(4):
-            watch(Moment(frozenset()))
+            watch.tick(Tick(frozenset()))
             seen.append(run.queries["copy"].status)
         assert seen == [QueryStatus.STARTING, *[QueryStatus.RUNNING] * 3]
         assert (run.queries["copy"].epoch, run.queries["copy"].rows_in) == (2, None)
         assert repr(run.queries["copy"]) == "<Query copy: running, epoch 2>"
-    assert [each.epoch for each in told if isinstance(each, EpochCommitted)] == [0, 2]
+        assert told(events) == [0, 2]
 
 
 def test_what_the_run_before_has_committed_is_not_told() -> None:
-    told: list[Event] = []
-    with running("copy", query=ContinuousQuery) as (run, _, _):
-        watch = _watch(run, told, before=0)
+    with watched(newest=0) as (run, watch, events):
         for _ in range(3):
-            watch(Moment(frozenset()))
+            watch.tick(Tick(frozenset()))
         assert (run.queries["copy"].status, run.queries["copy"].epoch) == (QueryStatus.STARTING, None)
-        watch(Moment(frozenset()))
-        assert (run.queries["copy"].status, run.queries["copy"].epoch) == (QueryStatus.RUNNING, 2)
+        watch.tick(Tick(frozenset()))
+        assert (run.queries["copy"].status, told(events)) == (QueryStatus.RUNNING, [2])
 
 
 def test_nobody_waits_for_an_end_that_never_comes() -> None:
@@ -73,20 +79,17 @@ def test_nobody_waits_for_an_end_that_never_comes() -> None:
 
 
 def test_queries_with_batches_are_not_asked() -> None:
-    told: list[Event] = []
-    with running("copy") as (run, _, _):
-        _watch(run, told)(Moment(frozenset()))
-    assert told == []
+    class Batches(FakeQuery):
+        def epoch(self) -> int | None:
+            raise AssertionError("it has none")
+
+    states = {"copy": QueryState(cast(RunningQuery, Batches("copy")))}
+    EpochWatch(states, print).tick(Tick(frozenset()))
 
 
 def test_the_summary_holds_the_epoch_and_no_rows() -> None:
-    with running("copy", query=ContinuousQuery) as (run, _, events):
-        watch = _watch(run, [])
+    with watched() as (run, watch, _):
         for _ in range(2):
-            watch(Moment(frozenset()))
-    (ended,) = (each for each in events if isinstance(each, RunEnded))
-    assert {key: ended.queries["copy"][key] for key in ("rows_in", "rows_out", "batch")} == {
-        "rows_in": None,
-        "rows_out": None,
-        "batch": 0,
-    }
+            watch.tick(Tick(frozenset()))
+        summary = run.summary["copy"]
+        assert (summary.rows_in, summary.rows_out, summary.batch) == (None, None, 0)

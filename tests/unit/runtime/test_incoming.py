@@ -109,7 +109,7 @@ def test_batches_of_earlier_runs_are_not_looked_for() -> None:
 def test_what_can_not_be_handled_is_reported_once_for_each_reason() -> None:
     with running("out") as (run, _, events):
         for reason in ("a", "b", "a"):
-            run._supervisor.listener_failed(ValueError(reason))
+            run._supervisor.not_handled(ValueError(reason))
         said = notices(events)
         assert [text.split(". ")[0] for text in said] == [
             f"HW-EVENT-NOT-HANDLED Headwater could not process a Spark event: ValueError: {reason}"

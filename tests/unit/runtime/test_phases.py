@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from headwater.events import Event, StartPhase
-from headwater.runtime import query_state as module
-from headwater.runtime.query_state import Phases
+from headwater.runtime import scope as module
+from headwater.runtime.scope import phase_of
 from tests.unit.runtime.queries import SECONDS
 
 
@@ -27,7 +27,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 def test_a_quick_phase_says_nothing() -> None:
     events: list[Event] = []
-    with Phases(events.append).phase("check", "Checking", total=3) as phase:
+    with phase_of(events.append, "check", "Checking", total=3) as phase:
         phase.count(1)
     assert events == []
 
@@ -36,7 +36,7 @@ def test_a_long_phase_says_how_far_it_is_until_it_is_over(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "NEXT_SECONDS", 0.01)
     events: list[StartPhase] = []
     before = threads()
-    with Phases(events.append).phase("open_files", "Opening new files", first=0.01) as phase:  # type: ignore[arg-type]
+    with phase_of(events.append, "open_files", "Opening new files", first=0.01) as phase:  # type: ignore[arg-type]
         until(lambda: len(events) == 1)
         phase.count(200, 450)
         until(lambda: events[-1].done == 200)
@@ -55,5 +55,5 @@ def test_a_long_phase_says_how_far_it_is_until_it_is_over(monkeypatch: pytest.Mo
 
 def test_a_phase_that_is_told_at_once_comes_before_its_work() -> None:
     events: list[Event] = []
-    with Phases(events.append).phase("previous_jvm", "Waiting", first=0):
+    with phase_of(events.append, "previous_jvm", "Waiting", first=0):
         assert [event.kind for event in events] == ["start_phase"]

@@ -6,6 +6,7 @@ import importlib
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Event, QueryProgress, Said
 from headwater.runtime import RunOptions
 from headwater.runtime.locks import RunLocks
-from headwater.runtime.query_state import guarded
+from headwater.runtime.scope import guarded
 from headwater.values import Secret
 from tests.unit.runtime.queries import SECONDS, running
 from tests.unit.specs import spec_of
@@ -105,7 +106,10 @@ def test_a_lost_lock_ends_the_queries_before_anybody_is_told() -> None:
 
     with running("out") as (run, queries, _):
         supervisor = run._supervisor
-        module._lost(held, supervisor, lambda event: seen.append(supervisor._forced.is_set()))
+        supervisor.scope = replace(
+            supervisor.scope, emit=lambda event: seen.append(supervisor._forced.is_set())
+        )
+        supervisor.lost(held)
         assert seen == [True]
         assert not queries["out"].is_active
         assert run.wait(SECONDS)

@@ -8,14 +8,16 @@ from typing import cast
 
 import pytest
 
+from headwater.connectors.contract import RunTask, StopQueries, Tick
 from headwater.engine.query import RunningQuery
-from headwater.errors import Interrupted
+from headwater.errors import CheckpointError, Interrupted
 from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded, Said
 from headwater.runtime.handles import Run
-from headwater.runtime.query_state import Track
+from headwater.runtime.query_state import QueryState
+from headwater.runtime.tasks import Tasks
 from headwater.values import Secret
-from tests.unit.runtime.queries import SECONDS, FailedQuery, FakeQuery, running
+from tests.unit.runtime.queries import SECONDS, FailedQuery, FakeQuery, FakeStarter, running
 
 PROGRESS = {"batchId": 1, "numInputRows": 0, "sources": []}
 
@@ -61,44 +63,46 @@ def test_force_after_the_end_changes_nothing() -> None:
         assert (run.exit_code, ended(events).exit_code, run.queries["out"].problem) == (0, 0, None)
 
 
-def failing(names: list[str]) -> Callable[[Track, Exception], RunningQuery]:
+class Restarting(FakeStarter):
     """Starts a query again, which fails again."""
 
-    def again(track: Track, failure: Exception) -> RunningQuery:
-        names.append(track.name)
-        return cast(RunningQuery, FailedQuery(track.name))
+    def __init__(self) -> None:
+        self.names: list[str] = []
 
-    return again
+    def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+        self.names.append(state.name)
+        return cast(RunningQuery, FailedQuery(state.name))
 
 
 @pytest.mark.feature("C7.3", part="a batch that fails over a missing file again and again")
 def test_a_query_that_may_start_again_does_so_three_times_without_progress() -> None:
-    names: list[str] = []
-    with running("out", again=failing(names), query=FailedQuery) as (run, _, events):
+    starter = Restarting()
+    with running("out", starter=starter, query=FailedQuery) as (run, _, events):
         assert run.wait(SECONDS)
-        assert names == ["out"] * 3
+        assert starter.names == ["out"] * 3
         assert run.queries["out"].status is QueryStatus.FAILED
         assert [each.status for each in events if isinstance(each, QueryEnded)] == [QueryStatus.FAILED]
 
 
 def test_progress_begins_the_count_anew() -> None:
-    with running("out", again=lambda track, failure: None) as (run, _, _):
-        track = run._supervisor.tracks["out"]
-        track.restarts = 3
+    with running("out") as (run, _, _):
+        state = run._supervisor.queries["out"]
+        state.restarts = 3
         run._supervisor.handle(QueryProgress(query="out", rows_out=0, progress=PROGRESS))
-        assert track.restarts == 0
+        assert state.restarts == 0
 
 
 def test_a_stop_during_a_new_start_is_heard() -> None:
     begun, go_on = threading.Event(), threading.Event()
     new = FakeQuery("out")
 
-    def again(track: Track, failure: Exception) -> RunningQuery:
-        begun.set()
-        assert go_on.wait(SECONDS)
-        return cast(RunningQuery, new)
+    class Slow(FakeStarter):
+        def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+            begun.set()
+            assert go_on.wait(SECONDS)
+            return cast(RunningQuery, new)
 
-    with running("out", again=again, query=FailedQuery) as (run, _, _):
+    with running("out", starter=Slow(), query=FailedQuery) as (run, _, _):
         assert begun.wait(SECONDS)
         run._supervisor.stop()
         go_on.set()
@@ -107,26 +111,84 @@ def test_a_stop_during_a_new_start_is_heard() -> None:
         assert run.queries["out"].status is QueryStatus.STOPPED
 
 
-def test_every_look_gives_others_a_turn() -> None:
-    looked = threading.Event()
-    with running("out", at_looks=looked.set):
-        assert looked.wait(SECONDS)
+class Seen(RunTask):
+    """A task that notes its calls, and may fail."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.ticks: list[Tick] = []
+        self.ticked, self.closed = threading.Event(), threading.Event()
+        self._failures = list(failures)
+
+    def tick(self, tick: Tick) -> None:
+        self.ticks.append(tick)
+        if len(self.ticks) > len(self._failures):
+            self.ticked.set()
+        else:
+            raise self._failures[len(self.ticks) - 1]
+
+    def close(self) -> None:
+        self.closed.set()
 
 
-def test_a_watch_that_fails_stops_the_queries_and_ends_the_run() -> None:
-    released = threading.Event()
+def test_every_tick_calls_the_tasks_and_the_last_one_is_known() -> None:
+    seen = Seen()
+    with running("out", tasks=[seen]) as (run, queries, _):
+        assert seen.ticked.wait(SECONDS)
+        queries["out"].in_batch = False
+        run.stop()
+    assert (seen.ticks[0].committed, seen.ticks[0].last) == (frozenset(["out"]), False)
+    assert [tick.last for tick in seen.ticks] == [*[False] * (len(seen.ticks) - 1), True]
+    assert (seen.ticks[-1].healthy, seen.ticks[-1].patience) == (True, 60.0)
+    assert seen.closed.is_set()
 
-    def look() -> None:
+
+def test_a_task_that_fails_is_said_once_until_it_goes_well_and_the_others_go_on() -> None:
+    broken, unknown = CheckpointError(LOCK_REMOVED.at(file="a")), RuntimeError("no word for it")
+    failing, other = Seen(broken, broken, unknown), Seen()
+    with running("out", tasks=[failing, other]) as (run, _, events):
+        assert failing.ticked.wait(SECONDS)
+        assert run.is_active
+    assert len(other.ticks) == len(failing.ticks)
+    said = [each.text.split()[0] for each in events if isinstance(each, Said)]
+    assert said == ["HW-LOCK-REMOVED", "HW-UPKEEP-FAILED"]
+
+
+def test_a_task_stops_the_queries_that_it_names() -> None:
+    why = LOCK_REMOVED.at(file="a")
+    with running("out", "other", tasks=[Seen(StopQueries({"out": why}))]) as (run, queries, _):
+        queries["out"].in_batch = False
+        assert run.queries["out"].wait(SECONDS)
+        assert (run.queries["out"].status, run.queries["out"].problem) == (QueryStatus.FAILED, why)
+        assert run.queries["other"].status is QueryStatus.STARTING
+
+
+class Closing(FakeStarter):
+    """Notes its end, and may fail at it."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.closed = threading.Event()
+        self._failure = failure
+
+    def close(self) -> None:
+        self.closed.set()
+        if self._failure:
+            raise self._failure
+
+
+def test_a_watch_that_fails_stops_the_queries_and_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tick(tasks: Tasks, tick: Tick) -> None:
         raise RuntimeError("no word for it")
 
-    with running("out", at_looks=look, on_close=released.set) as (run, queries, events):
+    monkeypatch.setattr(Tasks, "tick", tick)
+    starter = Closing()
+    with running("out", starter=starter) as (run, queries, events):
         assert queries["out"].begun_to_stop.wait(SECONDS)
         # The running batch may commit, and until then the run holds its locks.
-        assert not released.is_set()
+        assert not starter.closed.is_set()
         queries["out"].in_batch = False
         assert run.wait(SECONDS)
         assert not queries["out"].is_active
-        assert released.is_set()
+        assert starter.closed.is_set()
         query = run.queries["out"]
         assert query.problem is not None
         assert (query.status, query.problem.code) == (QueryStatus.FAILED, "HW-WATCH-FAILED")
@@ -138,11 +200,8 @@ def test_a_watch_that_fails_stops_the_queries_and_ends_the_run() -> None:
 def test_a_run_is_closed_even_if_its_last_steps_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     raised = list[type[BaseException]]()
     monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_type))
-
-    def fail() -> None:
-        raise RuntimeError("the lock can't be removed")
-
-    with running("out", query=FailedQuery, on_close=fail) as (run, _, events):
+    starter = Closing(RuntimeError("the lock can't be removed"))
+    with running("out", query=FailedQuery, starter=starter) as (run, _, events):
         assert run.wait(SECONDS)
         assert ended(events).exit_code == 1
         run._supervisor._thread.join(SECONDS)
@@ -168,10 +227,11 @@ def test_a_query_that_can_not_start_again_ends_alone(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AGAIN_TOKEN", "hush-hush")
     Secret("${secret:AGAIN_TOKEN}").reveal()
 
-    def again(track: Track, failure: Exception) -> RunningQuery | None:
-        raise OSError("hush-hush is full")
+    class Full(FakeStarter):
+        def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
+            raise OSError("hush-hush is full")
 
-    with running("out", again=again, query=FailedQuery) as (run, _, events):
+    with running("out", starter=Full(), query=FailedQuery) as (run, _, events):
         assert run.wait(SECONDS)
         problem = run.queries["out"].problem
         assert problem is not None

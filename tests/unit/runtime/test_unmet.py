@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.events import Event, QueryIdle, QueryProgress, Said
-from headwater.runtime.query_state import UnmetExpectations
+from headwater.runtime.scope import UnmetExpectations
 from tests.unit.specs import spec_of
 
 SPEC = spec_of("""

@@ -13,7 +13,7 @@ from threading import Lock
 
 from headwater.checkpoint import SINK_LOG, LocalStore
 from headwater.checkpoint.store import Note
-from headwater.connectors.contract import Moment, Reason
+from headwater.connectors.contract import Pending, QueryCheckpoint, Reason, RunStart, RunTask, Tick
 from headwater.connectors.files.errors import FILES_NEVER_TAKEN, FILES_NOT_LOOKED_AT
 from headwater.connectors.files.folders import is_hidden
 from headwater.connectors.files.validity import address_of
@@ -229,7 +229,8 @@ class Admission:
         """Look now."""
         self._look(most=None)
 
-    def hindrance(self) -> Problem | None:
+    @property
+    def blocked_by(self) -> Problem | None:
         """What has kept files from being decided on for as long as a start would wait."""
         long_ago = self._clock() - START_SECONDS
         late = sorted(path for path, since in self._open.items() if since <= long_ago)
@@ -239,9 +240,9 @@ class Admission:
             says = failing[1]
         return FILES_NEVER_TAKEN.at(None, name=self._name, says=says) if says else None
 
-    def __call__(self, moment: Moment) -> None:
+    def tick(self, tick: Tick) -> None:
         begun = self._clock()
-        if moment.last or begun < self._due:
+        if tick.last or begun < self._due:
             return
         try:
             self._look(most=_AT_ONCE)
@@ -382,34 +383,36 @@ def _below(folder: str) -> Iterator[tuple[str, Stamp]]:
                 continue
 
 
-class Admissions:
+def read_by_all(readers: Iterable[QueryCheckpoint], source: str) -> frozenset[str]:
+    """The files of a source that every query has in a committed batch."""
+    read = [each.files_read(source) for each in readers]
+    return frozenset.intersection(*read) if read else frozenset()
+
+
+class Admissions(RunTask):
     """The admission of every path of a source, as one task."""
 
     def __init__(self, paths: Iterable[Admission]) -> None:
         self._paths = tuple(paths)
 
-    def start(
-        self,
-        say: Callable[[str], None] = lambda text: None,
-        go_on: Callable[[], None] = lambda: None,
-        counted: Callable[[int, int], None] = lambda done, total: None,
-    ) -> None:
-        """Decide on every file that is there, before a query starts."""
-        for each in self._paths:
-            each.start(say, go_on, counted)
+    def take_in(self, start: RunStart) -> None:
+        """Decide on every file that is there, also for the first batch of a run which takes it and ends."""
+        with start.phase("open_files", "Opening new files") as phase:
+            for each in self._paths:
+                each.start(start.say, start.go_on, phase.count)
 
-    def catch_up(self) -> int | None:
-        """Look now: how often something new was found so far, None where something is not decided yet."""
-        for each in self._paths:
-            each.catch_up()
-        if any(each.waits for each in self._paths):
-            return None
-        return sum(each.changes for each in self._paths)
+    def pending(self) -> Pending:
+        try:
+            for each in self._paths:
+                each.catch_up()
+        except CheckpointError:
+            # A tick says it; nothing is decided while files can't be looked at.
+            undecided = True
+        else:
+            undecided = any(each.waits for each in self._paths)
+        blocked_by = next(filter(None, (each.blocked_by for each in self._paths)), None)
+        return Pending(sum(each.changes for each in self._paths), undecided, blocked_by)
 
-    def hindrance(self) -> Problem | None:
-        """What has kept new files from being decided on for long."""
-        return next(filter(None, (each.hindrance() for each in self._paths)), None)
-
-    def __call__(self, moment: Moment) -> None:
+    def tick(self, tick: Tick) -> None:
         for each in self._paths:
-            each(moment)
+            each.tick(tick)

@@ -10,7 +10,7 @@ from pathlib import Path
 from re import Pattern
 
 from headwater.checkpoint import Checkpoint, LocalStore, SourceFile
-from headwater.connectors.contract import Moment, Reader
+from headwater.connectors.contract import QueryCheckpoint, RunTask, Tick
 from headwater.connectors.files.errors import CLEAN_UP_CHANGED, CLEAN_UP_FAILED
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.running import NOT_A_FILE_LOG
@@ -39,7 +39,7 @@ class _Log:
 class _Query:
     """How far one query has come with the files of each of its sources."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: QueryCheckpoint) -> None:
         self.name = reader.query
         self.places = {source: glob_spelt_once(place) for source, place in enumerate(reader.places) if place}
         self._checkpoint = Checkpoint(LocalStore(reader.checkpoint))
@@ -99,7 +99,7 @@ class _Query:
                 log.files[folders[file.parent] / file.name] = entry
 
 
-class FinishedFiles:
+class FinishedFiles(RunTask):
     """The task of one source. A file goes when every query of the pipeline that reads it has committed it.
 
         sources/S/L    lists the file: source S of a query has handed it out in its own batch L
@@ -117,7 +117,7 @@ class FinishedFiles:
         clean_up: CleanUp,
         folder: Path,
         places: Iterable[str],
-        readers: Iterable[Reader],
+        readers: Iterable[QueryCheckpoint],
         *,
         deep: bool = False,
     ) -> None:
@@ -135,9 +135,9 @@ class FinishedFiles:
             self._spelled[Path(split_fixed(real)[0] or "/")] = Path(split_fixed(place)[0] or "/")
         self._queries = [_Query(reader) for reader in readers]
 
-    def __call__(self, moment: Moment) -> None:
+    def tick(self, tick: Tick) -> None:
         # A run that was forced to end may have lost its lock: the next start does it.
-        if (moment.last and not moment.sound) or not moment.committed:
+        if (tick.last and not tick.healthy) or not tick.committed:
             return
         for query in self._queries:
             query.look()

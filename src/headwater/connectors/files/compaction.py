@@ -331,10 +331,9 @@ class Compactor:
     would go wrong again: after a failure nothing is begun until the next start.
     """
 
-    def __init__(self, sink: str, rewriter: Rewriter, patience: float) -> None:
+    def __init__(self, sink: str, rewriter: Rewriter) -> None:
         self._sink = sink
         self._rewriter = rewriter
-        self._patience = patience
         self._job_group = f"headwater compaction {uuid4().hex}"
         self._thread: threading.Thread | None = None
         self._cancelled = threading.Event()
@@ -369,14 +368,14 @@ class Compactor:
             raise CheckpointError(self._problem)
         return self._done
 
-    def end(self, *, patient: bool) -> None:
-        """Wait for what was begun, but not longer than a stop waits for a batch; give it up then."""
+    def end(self, patience: float | None) -> None:
+        """Wait for what was begun, but only so many seconds; None gives it up at once, without Spark."""
         if self._thread is None:
             return
-        self._thread.join(self._patience if patient else 0)
+        self._thread.join(patience or 0)
         if self._thread.is_alive():
             self._cancelled.set()
-            if patient:
+            if patience is not None:
                 self._rewriter.spark.sparkContext.cancelJobGroup(self._job_group)
             self._thread.join(_INTERRUPT_SECONDS)
             self._thread, self._failed = None, True

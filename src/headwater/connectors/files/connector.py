@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.connectors.connector import Connector, Failure, LazyModule, Sink, Source
-from headwater.connectors.contract import Admission, Context, Reader, SourceTask, StaticRows, Task
+from headwater.connectors.contract import Context, QueryCheckpoint, RunTask, StaticRows
 from headwater.connectors.files import bad_rows as bad
 from headwater.connectors.files.errors import (
     ENTRIES,
@@ -99,9 +99,6 @@ class FilesReader(Source[FilesSource]):
     def validates(self, options: FilesSource, bad_rows: BadRows) -> bool:
         return bad.validates(options, bad_rows)
 
-    def opens(self, options: FilesSource, bad_rows: BadRows) -> bool:
-        return bad.admits(options, bad_rows)
-
     def read_stream(self, spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
         return rows.read_stream(spark, options, context)
 
@@ -124,22 +121,14 @@ class FilesReader(Source[FilesSource]):
     ) -> DataFrame:
         return rows.read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
 
-    def admission(
+    def run_tasks(
         self,
         spark: SparkSession,
         options: FilesSource,
         context: Context,
-        finished: Callable[[], frozenset[str]],
-    ) -> Admission:
-        return rows.admission(spark, options, context, finished)
-
-    def watch(
-        self, spark: SparkSession, options: FilesSource, context: Context, readers: list[Reader]
-    ) -> SourceTask:
-        return rows.watch(options, context, readers)
-
-    def clean_up_task(self, options: FilesSource, context: Context, readers: Iterable[Reader]) -> Task:
-        return rows.clean_up(options, context, readers)
+        queries: Sequence[QueryCheckpoint],
+    ) -> Iterable[RunTask]:
+        return rows.run_tasks(spark, options, context, queries)
 
 
 class FilesWriter(Sink[FilesSink]):
@@ -171,14 +160,12 @@ class FilesWriter(Sink[FilesSink]):
     def read_back(self, spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
         return sink.read_back(spark, options, written)
 
-    def has_upkeep(self, options: FilesSink) -> bool:
-        """A manifest that is not wanted any more is taken away, so only other stores have nothing to do."""
-        return not is_uri(options.path)
-
-    def upkeep(
-        self, spark: SparkSession, options: FilesSink, context: Context, *, checkpoint: Path, patience: float
-    ) -> Task:
-        return sink.upkeep(spark, options, context, checkpoint=checkpoint, patience=patience)
+    def run_tasks(
+        self, spark: SparkSession, options: FilesSink, context: Context, queries: Sequence[QueryCheckpoint]
+    ) -> Iterable[RunTask]:
+        # A manifest that is not wanted any more is taken away, so only other stores have nothing to do.
+        mine = (each for each in queries if each.query == context.name and not is_uri(options.path))
+        return [sink.upkeep(spark, options, context, each.checkpoint) for each in mine]
 
     def stored_schema(
         self, spark: SparkSession, options: FilesSink, written: StructType

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from headwater.checkpoint import LocalStore
 from headwater.checkpoint.editors import change_files, uncommitted
 from headwater.checkpoint.edits import edit_errors
-from headwater.connectors.contract import Context, Moment, Reader
+from headwater.connectors.contract import Context, QueryCheckpoint, RunTask
 from headwater.connectors.files.admission import rejected_files
 from headwater.connectors.files.errors import (
     FILES_NOT_LOOKED_AT,
@@ -162,33 +162,29 @@ def _told(said: str, condition: str, says: str) -> str:
 # Batches that were planned when the source did something else with files that can't be opened.
 
 
-class PlannedFiles:
+class PlannedFiles(RunTask):
     """Makes an unfinished batch fit before its query starts.
 
     It may name a file that is rejected by now, which is replaced by its stand-in; or a stand-in, which only a
     source that admits files can read: then the query does not start.
     """
 
-    def __init__(self, context: Context, paths: int, readers: Iterable[Reader], *, admitted: bool) -> None:
+    def __init__(
+        self, context: Context, paths: int, readers: Iterable[QueryCheckpoint], *, admitted: bool
+    ) -> None:
         self._context = context
         self._folders = [context.directory.admitted(number) for number in range(paths)]
         self._readers = {reader.query: reader for reader in readers}
         self._admitted = admitted
 
-    def __call__(self, moment: Moment) -> None:
-        """Nothing is to be done between batches."""
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def begin(self, query: str, backup: Path) -> list[Problem]:
+    def before_start(self, query: str, backup: Path) -> list[Problem]:
         reader = self._readers.get(query)
         if reader is None or not reader.checkpoint.is_dir():
             return []
         mine = (number for number, name in enumerate(reader.sources) if name == self._context.name)
         return [problem for number in mine for problem in self._begin(reader, number, backup)]
 
-    def _begin(self, reader: Reader, number: int, backup: Path) -> Iterator[Problem]:
+    def _begin(self, reader: QueryCheckpoint, number: int, backup: Path) -> Iterator[Problem]:
         store, name = LocalStore(reader.checkpoint), self._context.name
         planned = {file.path: local_path(file.path) for file in uncommitted(store, number)}
         if not self._admitted:

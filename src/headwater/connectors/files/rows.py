@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from os.path import commonpath
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
-from headwater.connectors.contract import METADATA, Context, Reader, StaticRows, Task
-from headwater.connectors.files.admission import Admission, Admissions, Finished, Record, place_of
+from headwater.connectors.contract import METADATA, Context, QueryCheckpoint, RunTask, StaticRows
+from headwater.connectors.files.admission import (
+    Admission,
+    Admissions,
+    Finished,
+    Record,
+    place_of,
+    read_by_all,
+)
 from headwater.connectors.files.bad_rows import BINARY, admits, has_texts, required
 from headwater.connectors.files.clean_up import FinishedFiles
 from headwater.connectors.files.errors import FILES_ADMITTED
@@ -88,8 +96,9 @@ class ValidatedFiles:
             found.append(self._below(number, path, folders, replayed().where(here) if replayed else None))
         return united(found)
 
-    def admission(self, finished: Finished) -> Admissions:
+    def admission(self, readers: Sequence[QueryCheckpoint]) -> Admissions:
         """The task that opens new files."""
+        finished = partial(read_by_all, readers, self.context.name)
         paths = enumerate(self.options.path)
         return Admissions(self._admission(number, path, finished) for number, path in paths)
 
@@ -300,18 +309,6 @@ def read_validated(
     return ValidatedFiles(spark, options, context, schema, max_row_bytes).rows(replayed)
 
 
-def admission(spark: SparkSession, options: FilesSource, context: Context, finished: Finished) -> Admissions:
-    """The task that opens new files before a batch takes them; `finished` are those that all have read."""
-    schema = struct_of(schema_of(spark, options, context))
-    return ValidatedFiles(spark, options, context, schema, None).admission(finished)
-
-
-def watch(options: FilesSource, context: Context, readers: list[Reader]) -> PlannedFiles:
-    """Makes batches fit that were planned when bad files were treated otherwise."""
-    admitted = admits(options, context.bad_rows)
-    return PlannedFiles(context, len(options.path), readers, admitted=admitted)
-
-
 def read_static(
     spark: SparkSession, options: FilesSource, context: Context, refresh: Refresh, *, cache: bool
 ) -> tuple[DataFrame, tuple[StaticRows, ...]]:
@@ -348,10 +345,23 @@ def read_static(
     return united([decoded(frame, options, context.name, place) for frame in frames]), tuple(tables)
 
 
-def clean_up(options: FilesSource, context: Context, readers: Iterable[Reader]) -> Task:
-    """What becomes of finished files, in view of every query that reads files."""
+def run_tasks(
+    spark: SparkSession, options: FilesSource, context: Context, queries: Sequence[QueryCheckpoint]
+) -> Iterator[RunTask]:
+    """What opens new files, takes finished ones away, and makes planned batches fit."""
+    admitted = admits(options, context.bad_rows)
+    if admitted:
+        readers = [each for each in queries if context.name in each.sources]
+        schema = struct_of(schema_of(spark, options, context))
+        yield ValidatedFiles(spark, options, context, schema, None).admission(readers)
+    if options.clean_up:
+        yield _clean_up(options, context, queries)
+    yield PlannedFiles(context, len(options.path), queries, admitted=admitted)
+
+
+def _clean_up(options: FilesSource, context: Context, queries: Iterable[QueryCheckpoint]) -> FinishedFiles:
     folder = commonpath(fixed_folder(path, context.root) for path in options.path)
     places = [as_glob(path, context.root) for path in options.path]
-    readers = [replace(each, places=tuple(place_of(place) for place in each.places)) for each in readers]
+    queries = [replace(each, places=tuple(place_of(place) for place in each.places)) for each in queries]
     deep = is_left_to_spark(options.options)
-    return FinishedFiles(context.name, CleanUp(options.archive_to), Path(folder), places, readers, deep=deep)
+    return FinishedFiles(context.name, CleanUp(options.archive_to), Path(folder), places, queries, deep=deep)

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructField, StructType
 
 from headwater.checkpoint import SINK_LOG, Checkpoint, LocalStore, SinkFile, SinkLog
 from headwater.checkpoint.editors import NewFile, exchange
-from headwater.connectors.contract import Context, Moment, Task
+from headwater.connectors.contract import Context, RunTask, Tick
 from headwater.connectors.files import sink_folder
 from headwater.connectors.files.compaction import (
     STAGING,
@@ -42,7 +42,7 @@ from headwater.spark.private import file_system
 COMPACT_TO = 128 << 20
 
 
-class FilesUpkeep:
+class FilesUpkeep(RunTask):
     """The task of one sink. Only batches that the query has committed count here.
 
     Spark's readers see a batch as soon as the sink has noted it. A stateful query may have to forget that
@@ -70,15 +70,15 @@ class FilesUpkeep:
         self._recovered = False
         self._shown: Manifest | None = None
 
-    def __call__(self, moment: Moment) -> None:
-        if moment.last and self._compactor:
-            self._compactor.end(patient=moment.sound)
+    def tick(self, tick: Tick) -> None:
+        if tick.last and self._compactor:
+            self._compactor.end(tick.patience if tick.healthy else None)
         rewritten = self._compactor is not None and self._compactor.has_finished
-        if not rewritten and self._name not in moment.committed:
+        if not rewritten and self._name not in tick.committed:
             return
         try:
             if self._has_work:
-                self._look(last=moment.last)
+                self._look(last=tick.last)
             else:
                 sink_folder.remove(self._folder)
         except OSError as error:
@@ -207,14 +207,12 @@ def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> D
     )
 
 
-def upkeep(
-    spark: SparkSession, options: FilesSink, context: Context, *, checkpoint: Path, patience: float
-) -> Task:
+def upkeep(spark: SparkSession, options: FilesSink, context: Context, checkpoint: Path) -> FilesUpkeep:
     """What follows each committed batch: the manifest, and the rewriting of small files."""
     compactor = None
     if options.compact_after:
         rewriter = Rewriter(spark, Path(options.path), options.format, _write_options(options))
-        compactor = Compactor(context.name, rewriter, patience)
+        compactor = Compactor(context.name, rewriter)
     return FilesUpkeep(context.name, options, checkpoint, compactor)
 
 

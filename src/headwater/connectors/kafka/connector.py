@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, LongTasks, Sink, Source
-from headwater.connectors.contract import Context, Reader, SourceTask
+from headwater.connectors.contract import Context, QueryCheckpoint, RunTask
 from headwater.connectors.decoding.options import VALIDITY_KEYS, registry_failure
 from headwater.connectors.kafka.errors import ENTRIES
 from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
@@ -71,10 +71,14 @@ class KafkaReader(Source[KafkaSource]):
     ) -> DataFrame:
         return source.read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
 
-    def watch(
-        self, spark: SparkSession, options: KafkaSource, context: Context, readers: list[Reader]
-    ) -> SourceTask:
-        return source.watch(spark, options, context, readers)
+    def run_tasks(
+        self,
+        spark: SparkSession,
+        options: KafkaSource,
+        context: Context,
+        queries: Sequence[QueryCheckpoint],
+    ) -> Iterable[RunTask]:
+        return [source.watch(spark, options, context, queries)]
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
         of_registry = registry_failure(failure.message, sink)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -18,7 +18,7 @@ from headwater.checkpoint import Checkpoint, LocalStore, OffsetEntry
 from headwater.checkpoint.editors import change_source, forget_start
 from headwater.checkpoint.edits import edit_errors
 from headwater.checkpoint.store import Note, NoteError
-from headwater.connectors.contract import Context, Ended, Moment, Reader
+from headwater.connectors.contract import Context, QueryCheckpoint, RunTask, StopQueries, Tick
 from headwater.connectors.decoding.decode import validated
 from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.cluster import (
@@ -92,7 +92,7 @@ class TopicIds:
 class _Query:
     """How far one query has come in the topics of the source."""
 
-    reader: Reader
+    reader: QueryCheckpoint
     ids: TopicIds
     numbers: tuple[int, ...]
     """The places of the source among those of the query."""
@@ -142,14 +142,14 @@ class _Query:
         return [name for name, id in _ids(topics).items() if known.get(name, id) != id]
 
 
-class TopicWatch:
+class TopicWatch(RunTask):
     """The task of one source."""
 
     def __init__(
         self,
         options: KafkaSource,
         context: Context,
-        readers: list[Reader],
+        readers: Iterable[QueryCheckpoint],
         connect: Callable[[int], Broker],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -168,7 +168,7 @@ class TopicWatch:
             if (numbers := tuple(n for n, name in enumerate(reader.sources) if name == context.name))
         ]
 
-    def begin(self, query: str, backup: Path) -> list[Problem]:
+    def before_start(self, query: str, backup: Path) -> list[Problem]:
         """Before a query starts: hold its checkpoint against the topics that there are; what is to be said.
 
         CheckpointError where it holds offsets of another topic of the same name.
@@ -189,22 +189,19 @@ class TopicWatch:
             # Who starts has more time than a look.
             self.close()
 
-    def __call__(self, moment: Moment) -> None:
+    def tick(self, tick: Tick) -> None:
         for query in self._queries:
-            query.batches += moment.progress.get(query.name, ())
-        if not moment.last:
-            if self._clock() >= self._due:
-                self._look()
-            return
+            query.batches += tick.progress.get(query.name, ())
+        # Where a query failed there is still time for brokers that answer, and none to wait for others.
+        due = tick.healthy or self._answered if tick.last else self._clock() >= self._due
         try:
-            # Where a query failed there is still time for brokers that answer, and none to wait for others.
-            if moment.sound or self._answered:
+            if due:
                 self._look()
-        except Ended as ended:
+        except StopQueries as stop:
+            if not tick.last:
+                raise
             # Nothing is left to stop; the next start would refuse, and it is better known now.
-            raise CheckpointError(*ended.problems) from ended
-        finally:
-            self.close()
+            raise CheckpointError(*stop.problems) from stop
 
     def _look(self) -> None:
         self._due = self._clock() + LOOK_SECONDS
@@ -216,7 +213,7 @@ class TopicWatch:
         }
         ended |= self._too_many_partitions(topics)
         if ended:
-            raise Ended(ended)
+            raise StopQueries(ended)
         earliest = self._earliest(topics)
         problems: list[Problem] = []
         for query in self._queries:
@@ -385,7 +382,9 @@ def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) ->
     return reader.format("kafka").options(**spark_options(options, positions, context)).load()
 
 
-def watch(spark: SparkSession, options: KafkaSource, context: Context, readers: list[Reader]) -> TopicWatch:
+def watch(
+    spark: SparkSession, options: KafkaSource, context: Context, readers: Iterable[QueryCheckpoint]
+) -> TopicWatch:
     """Looks after the topics while queries read them."""
     return TopicWatch(options, context, readers, partial(connect, spark, options))
 

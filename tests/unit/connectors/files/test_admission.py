@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.contract import Moment
+from headwater.connectors.contract import Pending, Tick
 from headwater.connectors.files import admission as module
 from headwater.connectors.files.admission import (
     SETTLED_SECONDS,
@@ -193,18 +193,19 @@ def test_what_keeps_files_from_being_decided_on_is_told_when_it_lasts(
 ) -> None:
     admission = shop.admission()
     both = Admissions([admission])
-    both.start()
+    admission.start()
     growing = shop.put("a.x", "bad", age=0)
-    both.catch_up()
+    assert both.pending() == Pending(0, undecided=True)
     shop.clock.now += START_SECONDS
     shop.put("a.x", "bad still", age=0)
-    assert both.catch_up() is None
-    problem = both.hindrance()
+    pending = both.pending()
+    problem = pending.blocked_by
+    assert pending.undecided
     assert problem is not None
     assert problem.code == "HW-FILES-NEVER-TAKEN"
     assert problem.params == {"name": "s", "says": f"{growing} can't be opened and keeps changing"}
     shop.put("a.x", "good", age=0)
-    assert (both.catch_up(), both.hindrance()) == (1, None)
+    assert both.pending() == Pending(1)
 
     closed = shop.put("b.x", "bad")
     denied = PermissionError(errno.EACCES, "Permission denied", str(closed))
@@ -212,12 +213,12 @@ def test_what_keeps_files_from_being_decided_on_is_told_when_it_lasts(
     told = []
     for seconds in (0.0, START_SECONDS - 1, 1.0):
         shop.clock.now += seconds
-        with pytest.raises(CheckpointError):
-            both.catch_up()
-        told.append(both.hindrance())
+        pending = both.pending()
+        assert pending.undecided
+        told.append(pending.blocked_by)
     assert [each and each.params["says"] for each in told] == [None, None, f"Permission denied ({closed})"]
     monkeypatch.undo()
-    assert (both.catch_up(), both.hindrance()) == (2, None)
+    assert both.pending() == Pending(2)
 
 
 def test_an_admitted_file_that_is_damaged_before_all_have_read_it_is_looked_at_anew(shop: Shop) -> None:
@@ -271,15 +272,16 @@ def test_only_names_that_the_user_asked_for_are_opened(shop: Shop) -> None:
 
 
 def test_changes_are_counted_and_the_last_call_does_nothing(shop: Shop) -> None:
-    both = Admissions([shop.admission()])
-    both.start()
-    assert both.catch_up() == 0
+    admission = shop.admission()
+    admission.start()
+    both = Admissions([admission])
+    assert both.pending() == Pending(0)
     shop.put("a.x")
-    both(Moment(frozenset(), last=True))
+    both.tick(Tick(frozenset(), last=True))
     assert shop.listed() == []
-    both(Moment(frozenset()))
+    both.tick(Tick(frozenset()))
     assert len(shop.listed()) == 1
-    assert both.catch_up() == 1
+    assert both.pending() == Pending(1)
 
 
 def test_the_place_of_an_admission_is_what_it_is_about(shop: Shop, tmp_path: Path) -> None:

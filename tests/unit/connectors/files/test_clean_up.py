@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.contract import Moment, Reader
+from headwater.connectors.contract import QueryCheckpoint, Tick
 from headwater.connectors.files.clean_up import FinishedFiles, move
 from headwater.errors import CheckpointError
 from headwater.spec import CleanUp
@@ -38,7 +38,7 @@ class Query:
 
     def __init__(self, folder: Path, name: str, *places: str) -> None:
         self.folder = folder / name
-        self.reader = Reader(name, self.folder, places)
+        self.reader = QueryCheckpoint(name, self.folder, places)
         self.batch = -1
 
     def plan(self, *sources: tuple[int, list[Path]]) -> None:
@@ -77,7 +77,7 @@ def task(folder: Path, *queries: Query, archive: str | None = None, place: str =
     return FinishedFiles("lines", CleanUp(archive), folder / "in", [str(folder / place)], readers)
 
 
-ALL = Moment(frozenset({"a", "b"}))
+ALL = Tick(frozenset({"a", "b"}))
 
 
 def test_a_file_goes_when_the_last_query_has_committed_it(tmp_path: Path) -> None:
@@ -86,19 +86,19 @@ def test_a_file_goes_when_the_last_query_has_committed_it(tmp_path: Path) -> Non
     clean_up = task(tmp_path, a, b)
     a.plan((0, [one, two]))
     a.commit()
-    clean_up(ALL)
+    clean_up.tick(ALL)
     b.plan((0, [one]))
-    clean_up(ALL)
+    clean_up.tick(ALL)
     assert one.exists()
     b.commit()
-    clean_up(ALL)
+    clean_up.tick(ALL)
     assert (one.exists(), two.exists()) == (False, True)
     b.plan((1, [two]))
     b.commit()
-    clean_up(Moment(ALL.committed, last=True, sound=False))
+    clean_up.tick(Tick(ALL.committed, last=True, healthy=False))
     assert two.exists()
     # A new start knows nothing of the one before, and goes on.
-    task(tmp_path, a, b)(ALL)
+    task(tmp_path, a, b).tick(ALL)
     assert not two.exists()
 
 
@@ -109,11 +109,11 @@ def test_every_source_of_a_query_that_reads_there_counts(tmp_path: Path) -> None
     # The second source listed the folder before the file came.
     a.plan((0, [one]), (-1, []))
     a.commit()
-    clean_up(ALL)
+    clean_up.tick(ALL)
     assert one.exists()
     a.plan((0, []), (0, [one]))
     a.commit()
-    clean_up(ALL)
+    clean_up.tick(ALL)
     assert not one.exists()
 
 
@@ -122,7 +122,7 @@ def test_a_query_that_reads_elsewhere_is_not_waited_for(tmp_path: Path) -> None:
     a, b = Query(tmp_path, "a", str(tmp_path / "in")), Query(tmp_path, "b", str(tmp_path / "other"))
     a.plan((0, [one]))
     a.commit()
-    task(tmp_path, a, b)(ALL)
+    task(tmp_path, a, b).tick(ALL)
     assert not one.exists()
 
 
@@ -135,11 +135,11 @@ def test_what_was_written_again_stays_and_a_failure_is_told(tmp_path: Path) -> N
     (tmp_path / "done").write_text("not a folder")
     clean_up = task(tmp_path, a, archive=str(tmp_path / "done"))
     with pytest.raises(CheckpointError) as told:
-        clean_up(ALL)
+        clean_up.tick(ALL)
     assert [problem.code for problem in told.value.problems] == ["HW-CLEAN-UP-CHANGED", "HW-CLEAN-UP-FAILED"]
     (tmp_path / "done").unlink()
     with pytest.raises(CheckpointError):
-        clean_up(ALL)
+        clean_up.tick(ALL)
     assert one.exists()
     assert (tmp_path / "done" / "day=1" / "2").read_text() == "x"
 
@@ -149,13 +149,13 @@ def test_a_file_below_an_ignored_directory_stays(tmp_path: Path) -> None:
     a = Query(tmp_path, "a", str(tmp_path / "in"))
     a.plan((0, [one, two]))
     a.commit()
-    task(tmp_path, a)(ALL)
+    task(tmp_path, a).tick(ALL)
     assert (one.exists(), two.exists()) == (False, True)
     # A glob reads what is directly in the directories that it matches.
     b = Query(tmp_path, "b", f"{tmp_path}/in/*")
     b.plan((0, [two]))
     b.commit()
-    task(tmp_path, b, place="in/*")(ALL)
+    task(tmp_path, b, place="in/*").tick(ALL)
     assert not two.exists()
 
 
@@ -168,11 +168,11 @@ def test_a_folder_that_another_query_names_differently_is_one_folder(tmp_path: P
     a.plan((0, [one]))
     a.commit()
     clean_up = task(tmp_path, a, b)
-    clean_up(ALL)
+    clean_up.tick(ALL)
     assert one.exists()
     b.plan((0, [tmp_path / "linked" / "day=1" / "1" if "linked" in place else one]))
     b.commit()
-    clean_up(ALL)
+    clean_up.tick(ALL)
     assert not one.exists()
 
 
@@ -185,7 +185,7 @@ def test_the_archive_keeps_the_folders_as_the_user_spells_them(tmp_path: Path) -
     a.plan((0, [tmp_path / "in/day=1/1"]), (0, [tmp_path / "more/2"]), (0, [tmp_path / "more/3"]))
     a.commit()
     places = [f"{tmp_path}/in", f"{tmp_path}/more/3"]
-    FinishedFiles("lines", CleanUp(f"{tmp_path}/done"), tmp_path, places, [a.reader])(ALL)
+    FinishedFiles("lines", CleanUp(f"{tmp_path}/done"), tmp_path, places, [a.reader]).tick(ALL)
     assert {str(each.relative_to(tmp_path)) for each in (tmp_path / "done").rglob("*") if each.is_file()} == {
         "done/in/day=1/1",
         "done/more/3",
@@ -200,9 +200,9 @@ def test_sources_whose_patterns_overlap_are_told_apart(tmp_path: Path) -> None:
     clean_up = task(tmp_path, a, place="in/*")
     a.plan((0, [one, two]), (-1, []), (-1, []))
     a.commit()
-    clean_up(ALL)
+    clean_up.tick(ALL)
     assert (one.exists(), two.exists()) == (True, False)
     a.plan((0, []), (-1, []), (0, [one]))
     a.commit()
-    clean_up(ALL)
+    clean_up.tick(ALL)
     assert not one.exists()

@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 
 from headwater.checkpoint import LocalStore, SinkLog
-from headwater.connectors.contract import Moment
+from headwater.connectors.contract import Tick
 from headwater.connectors.files import FilesSink
 from headwater.connectors.files.compaction import (
     STAGING,
@@ -31,8 +31,8 @@ from headwater.connectors.files.sink_folder import name_in
 from headwater.errors import CheckpointError
 from headwater.values import Duration, Secret
 
-COMMITTED = Moment(frozenset({"birds"}))
-LAST = Moment(frozenset({"birds"}), last=True)
+COMMITTED = Tick(frozenset({"birds"}))
+LAST = Tick(frozenset({"birds"}), last=True, patience=5.0)
 HOUR = 3600.0
 
 
@@ -69,7 +69,7 @@ class Sink:
         spark = SimpleNamespace(
             sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None, setJobGroup=lambda *_: None)
         )
-        compactor = Compactor("birds", Joined(spark, self.folder, "text", {}), 5.0)
+        compactor = Compactor("birds", Joined(spark, self.folder, "text", {}))
         self.task = FilesUpkeep("birds", self.options, self.checkpoint, compactor, lambda: self.now)
 
     def plan(self, batch: int) -> None:
@@ -96,8 +96,8 @@ class Sink:
             self.write(batch)
             self.commit(batch)
 
-    def look(self, moment: Moment = COMMITTED) -> None:
-        self.task(moment)
+    def look(self, tick: Tick = COMMITTED) -> None:
+        self.task.tick(tick)
 
     def log_files(self, start: int, end: int) -> list[str]:
         """The lines from which Spark makes the next compact file."""
@@ -148,7 +148,7 @@ def settle(sink: Sink) -> None:
     assert compactor is not None
     while not compactor.has_finished and not compactor.is_idle:
         assert time.monotonic() < deadline
-    sink.look(Moment(frozenset()))
+    sink.look(Tick(frozenset()))
 
 
 def test_a_manifest_names_the_files_of_committed_batches_and_no_others(tmp_path: Path) -> None:
@@ -378,9 +378,9 @@ def test_what_goes_wrong_with_a_rewriting_is_told_without_secrets(
 
     context = SimpleNamespace(setLocalProperty=lambda *_: None, setJobGroup=lambda *_: None)
     spark = SimpleNamespace(sparkContext=context)
-    compactor = Compactor("birds", Failing(spark, tmp_path, "text", {}), 5.0)
+    compactor = Compactor("birds", Failing(spark, tmp_path, "text", {}))
     compactor.begin([("a",)])
-    compactor.end(patient=True)
+    compactor.end(5.0)
     with pytest.raises(CheckpointError) as failed:
         compactor.take()
     (problem,) = failed.value.problems

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headwater.connectors import Context
-from headwater.connectors.contract import Ended, Moment, Reader
+from headwater.connectors.contract import QueryCheckpoint, StopQueries, Tick
 from headwater.connectors.kafka import KafkaSource
 from headwater.connectors.kafka.cluster import SECONDS, BrokerError, Topic
 from headwater.connectors.kafka.source import ANSWER_SECONDS, LOOK_SECONDS, TopicWatch
@@ -69,8 +69,8 @@ class World:
         )
         self.checkpoint = folder / "checkpoint"
         readers = [
-            Reader("out", self.checkpoint, (), ("other", "clicks"), most),
-            Reader("elsewhere", folder / "nothing", (), ("other",)),
+            QueryCheckpoint("out", self.checkpoint, (), ("other", "clicks"), most_partitions=most),
+            QueryCheckpoint("elsewhere", folder / "nothing", (), ("other",)),
         ]
         connect: Any = lambda seconds: self.cluster.connect(seconds)  # noqa: E731 - a cluster that is made up
         self.watch = TopicWatch(options, context, readers, connect, lambda: self.now)
@@ -87,13 +87,13 @@ class World:
             (self.checkpoint / name).write_text(text)
 
     def begin(self) -> list[Problem]:
-        return self.watch.begin("out", self.folder / "backup")
+        return self.watch.before_start("out", self.folder / "backup")
 
     def look(self, *progress: Mapping[str, Any]) -> list[str]:
         """The codes and offsets of what a look says."""
         self.now += LOOK_SECONDS
         try:
-            self.watch(Moment(frozenset({"out"}), progress={"out": progress}))
+            self.watch.tick(Tick(frozenset({"out"}), progress={"out": progress}))
         except HeadwaterError as error:
             return [_short(problem) for problem in error.problems]
         return []
@@ -130,8 +130,8 @@ def test_a_topic_made_again_ends_the_query(tmp_path: Path, on_new_topic: str, co
     assert world.look() == []
     world.cluster.topics_there["clicks"] = Topic("clicks", "two", 1)
     world.now += LOOK_SECONDS
-    with pytest.raises(Ended) as ended:
-        world.watch(Moment(frozenset()))
+    with pytest.raises(StopQueries) as ended:
+        world.watch.tick(Tick(frozenset()))
     assert {name: _short(problem) for name, problem in ended.value.queries.items()} == {"out": code}
     # It is the same at the next look and at the next start: what is in the checkpoint is what counts.
     assert world.look() == [code]
@@ -227,7 +227,7 @@ def test_the_cluster_is_asked_every_now_and_then(tmp_path: Path) -> None:
     world.begin()
     before = world.cluster.asked
     for _ in range(10):
-        world.watch(Moment(frozenset({"out"})))
+        world.watch.tick(Tick(frozenset({"out"})))
     assert world.cluster.asked == before + 1
     world.cluster.answers = False
     assert world.look() == ["UNREACHABLE"]
@@ -244,7 +244,8 @@ def test_what_came_last_is_looked_at_before_the_end(tmp_path: Path) -> None:
     assert world.look() == []
     world.cluster.first["clicks", 0] = 15
     with pytest.raises(CheckpointError):
-        world.watch(Moment(frozenset({"out"}), last=True))
+        world.watch.tick(Tick(frozenset({"out"}), last=True))
+    world.watch.close()
     assert not world.cluster.connected
 
 
@@ -299,7 +300,7 @@ def test_after_a_failure_only_brokers_that_answer_are_asked_again(
     world.cluster.answers = answers
     assert world.look() == ([] if answers else ["UNREACHABLE"])
     before = world.cluster.asked
-    world.watch(Moment(frozenset({"out"}), last=True, sound=False))
+    world.watch.tick(Tick(frozenset({"out"}), last=True, healthy=False))
     assert world.cluster.asked == before + asked
 
 
@@ -311,7 +312,7 @@ def test_it_says_how_long_it_waited(tmp_path: Path) -> None:
     assert told.value.problems[0].params["seconds"] == SECONDS
     world.now += 100
     with pytest.raises(HeadwaterError) as told:
-        world.watch(Moment(frozenset()))
+        world.watch.tick(Tick(frozenset()))
     assert told.value.problems[0].params["seconds"] == ANSWER_SECONDS
 
 
@@ -342,14 +343,14 @@ def test_a_query_that_keeps_a_core_for_each_partition_is_stopped_when_they_are_t
     tmp_path: Path, most: int | None
 ) -> None:
     world = World(tmp_path, most=most)
-    world.watch.begin("out", tmp_path / "backup")
+    world.watch.before_start("out", tmp_path / "backup")
     world.cluster.topics_there["clicks"] = Topic("clicks", "one", 3)
     world.now += LOOK_SECONDS
     if most != 2:
-        world.watch(Moment(frozenset()))
+        world.watch.tick(Tick(frozenset()))
         return
-    with pytest.raises(Ended) as ended:
-        world.watch(Moment(frozenset()))
+    with pytest.raises(StopQueries) as ended:
+        world.watch.tick(Tick(frozenset()))
     (problem,) = ended.value.queries.values()
     assert list(ended.value.queries) == ["out"]
     assert (problem.code, problem.params["partitions"], problem.params["most"]) == ("HW-KAFKA-OUTGROWN", 3, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -14,12 +13,9 @@ from headwater.engine.listener import EventListener
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.running import FIRST_BATCH_OPEN
-from headwater.events import Said
-from headwater.runtime.launch import Launch, Planned
-from headwater.runtime.query_state import Phases
-from headwater.runtime.supervisor import RunOptions
-
-PHASES = Phases(lambda event: None)
+from headwater.runtime.starter import PlannedQuery, QueryStarter
+from headwater.runtime.tasks import Tasks
+from tests.unit.runtime.queries import scope_of
 
 
 @pytest.fixture(autouse=True)
@@ -28,52 +24,47 @@ def _without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass(frozen=True)
-class Noted(Launch):
-    """A launch that notes its steps; the query named `bad` must not start."""
+class Noted(QueryStarter):
+    """Notes its steps; the query named `bad` must not start."""
 
     steps: list[str] = field(default_factory=list)
 
-    def _made_ready(self, each: Planned) -> Iterator[Said]:
+    def made_ready(self, each: PlannedQuery, tasks: Tasks) -> Iterator[str]:
         self.steps.append(f"{each.sink.name} is ready")
         if each.sink.name == "bad":
             raise CheckpointError(FIRST_BATCH_OPEN.at(batch=0, checkpoint="here"))
-        yield Said(text=each.sink.name)
+        yield each.sink.name
 
-    def _begun(self, each: Planned) -> RunningQuery:
+    def begun(self, each: PlannedQuery) -> RunningQuery:
         self.steps.append(f"{each.sink.name} is started")
         return MagicMock()
 
 
-def launch(folder: Path, *sinks: str) -> Noted:
+def starter(*sinks: str) -> Noted:
     prepared: Any = MagicMock()
     prepared.builder.kept = {}
     plan = []
     for name in sinks:
         sink: Any = MagicMock()
         sink.name = name
-        plan.append(Planned(sink, (), MagicMock()))
-    kept: Any = MagicMock(path=folder)
-    source: Any = MagicMock()
-    return Noted(
-        prepared, MagicMock(), kept, tuple(plan), "run", RunOptions(), lambda event: None, (source,), ()
-    )
+        plan.append(PlannedQuery(sink, (), MagicMock()))
+    return Noted(scope_of([], MagicMock()), prepared, tuple(plan))
 
 
-def test_all_queries_are_ready_before_the_first_one_starts(tmp_path: Path) -> None:
-    it = launch(tmp_path, "a", "b")
-    it.start(MagicMock(), PHASES, lambda: None)
+def test_all_queries_are_ready_before_the_first_one_starts() -> None:
+    it, supervisor = starter("a", "b"), MagicMock()
+    it.start(supervisor)
     assert it.steps == ["a is ready", "b is ready", "a is started", "b is started"]
-    source: Any = it.sources[0]
-    source.close.assert_not_called()
+    supervisor.tasks.take_in.assert_called_once_with()
+    supervisor.tasks.close.assert_not_called()
 
 
-def test_a_query_that_must_not_start_is_told_before_another_writes(tmp_path: Path) -> None:
-    it = launch(tmp_path, "a", "bad")
+def test_a_query_that_must_not_start_is_told_before_another_writes() -> None:
+    it, supervisor = starter("a", "bad"), MagicMock(queries={})
     with pytest.raises(CheckpointError):
-        it.start(MagicMock(), PHASES, lambda: None)
+        it.start(supervisor)
     assert it.steps == ["a is ready", "bad is ready"]
     # Facts are those of the last start, and this was none.
-    folder: Any = it.directory
-    folder.store_facts.assert_not_called()
-    source: Any = it.sources[0]
-    source.close.assert_called_once_with()
+    directory: Any = it.scope.directory
+    directory.store_facts.assert_not_called()
+    supervisor.tasks.close.assert_called_once_with()

@@ -1,0 +1,215 @@
+"""What a run hands to its parts: how to run, where it keeps things, who hears of it, whether it goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from headwater.errors import Problem
+from headwater.errors.catalogue.pipelines import EXPECTATION_UNMET
+from headwater.events import Emit, Event, QueryProgress, Said, StartPhase
+from headwater.runtime.locks import RunLocks
+from headwater.runtime.records import RunRecords
+from headwater.spec import PipelineSpec
+from headwater.values import Otherwise, scrub, scrub_within
+
+_LOG = logging.getLogger("headwater")
+STOP_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run; nothing here changes what the pipeline means."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    fail_fast: bool = False
+    until_idle: bool = False
+    spark_ui: bool = False
+    stop_seconds: float = STOP_SECONDS
+
+
+class Cancellation(Protocol):
+    """Whoever may want a start to end before its queries run."""
+
+    def go_on(self) -> None:
+        """Raise when that is so."""
+
+
+class Never:
+    """Nobody does."""
+
+    def go_on(self) -> None:
+        """Always."""
+
+
+@dataclass(frozen=True)
+class RunScope:
+    """One run of one pipeline; it is made when the run holds its locks."""
+
+    run_id: str
+    spec: PipelineSpec
+    options: RunOptions
+    directory: RunRecords
+    locks: RunLocks
+    emit: Emit
+    cancellation: Cancellation = field(default_factory=Never)
+
+    def say(self, text: str) -> None:
+        self.emit(Said(text=text))
+
+    def tell(self, problem: Problem) -> None:
+        """Say what the user should know, with its code."""
+        self.emit(Said(text=f"{problem.code} {problem.sentence} {problem.remedy}"))
+
+    def log_failure(self, query: str, problem: Problem) -> None:
+        """Append the full text to `logs/failures.log`; the message on the terminal stays short."""
+        now, file = datetime.now(UTC).isoformat(timespec="seconds"), self.directory.failures_log
+        text = f"{now} {query} {problem}\n{problem.detail}\n\n"
+        # A full disk must not keep the run from ending; the problem itself is told all the same.
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(scrub(text))
+
+    def phase(
+        self, name: str, text: str, *, total: int | None = None, first: float | None = None
+    ) -> AbstractContextManager[Phase]:
+        """A phase of the start, reported while the user waits for it."""
+        return phase_of(self.emit, name, text, total=total, first=first)
+
+    def go_on(self) -> None:
+        """Raise where the start is to end: a lock was lost, or nobody wants it any more."""
+        self.locks.refuse_if_lost()
+        self.cancellation.go_on()
+
+
+# Whoever is told what happens in a run: sees no secret, and hurts nothing by failing.
+
+
+def guarded(emit: Emit) -> Emit:
+    """The observer as the run calls it.
+
+    One that raises must not end the watch: the run would hang with its locks held.
+    """
+
+    def call(event: Event) -> None:
+        try:
+            emit(without_secrets(event))
+        except Exception:  # noqa: BLE001 - an observer is foreign code: whatever it raises is noted
+            _LOG.exception("an observer of the run failed at %s", event.kind)
+
+    return call
+
+
+def without_secrets(event: Event) -> Event:
+    """The event as others may see it; Spark's progress and texts of foreign code may hold anything."""
+    match event:
+        case Said(text=text):
+            return replace(event, text=scrub(text))
+        case QueryProgress(progress=progress):
+            return replace(event, progress=shown(progress))
+        case _:
+            return event
+
+
+def shown(progress: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Spark's progress without secrets; the names of its fields stay, since others look them up."""
+    return {name: scrub_within(each) for name, each in progress.items()}
+
+
+_WHAT = {
+    Otherwise.WARN: "they go on",
+    Otherwise.DROP: "they are dropped",
+    Otherwise.FAIL: "they fail the query",
+    Otherwise.QUARANTINE: "they are set aside",
+}
+
+
+class UnmetExpectations:
+    """Passes every event on, and a warning after the first batch of a run in which rows fail an expectation.
+
+    The counts are in every event.
+    """
+
+    def __init__(self, spec: PipelineSpec, emit: Emit) -> None:
+        self._emit = emit
+        self._left = {
+            (table.name, each.name): _WHAT[each.otherwise] for table in spec.tables for each in table.expect
+        }
+
+    def __call__(self, event: Event) -> None:
+        self._emit(event)
+        if isinstance(event, QueryProgress) and self._left:
+            self._warn(event)
+
+    def _warn(self, event: QueryProgress) -> None:
+        for table, counts in event.table_counts.items():
+            for expectation, rows in counts.failed.items():
+                # Whoever takes it out says it: several queries may read the table.
+                what = self._left.pop((table, expectation), None) if rows else None
+                if what:
+                    params = {"table": table, "expectation": expectation, "rows": rows, "what": what}
+                    problem = EXPECTATION_UNMET.at(
+                        None, **params, all=counts.rows, sink=event.query, batch=event.batch_id
+                    )
+                    self._emit(Said(text=f"{problem.sentence} {problem.remedy}"))
+
+
+# The phases of a start, reported while the user waits for it.
+
+FIRST_SECONDS = 3.0
+NEXT_SECONDS = 5.0
+
+
+class Phase:
+    """One phase of a start, with a count where it has one."""
+
+    def __init__(self, name: str, text: str, total: int | None) -> None:
+        self._name = name
+        self._text = text
+        self._began = time.monotonic()
+        self._count = (None if total is None else 0, total)
+
+    def count(self, done: int, total: int | None = None) -> None:
+        """So many are done, of as many as before or of another total."""
+        self._count = (done, self._count[1] if total is None else total)
+
+    def event(self) -> StartPhase:
+        """The phase as it is now."""
+        done, total = self._count
+        seconds = round(time.monotonic() - self._began)
+        return StartPhase(phase=self._name, text=self._text, seconds=seconds, done=done, total=total)
+
+
+@contextmanager
+def phase_of(
+    emit: Emit, name: str, text: str, *, total: int | None = None, first: float | None = None
+) -> Iterator[Phase]:
+    """Emit an event for a phase that takes longer than some seconds, and then again every few seconds.
+
+    A quick start thus emits nothing. With `first` the first event comes after so many seconds.
+    """
+    phase, over = Phase(name, text, total), threading.Event()
+
+    def tell(seconds: float) -> None:
+        while not over.wait(seconds):
+            emit(phase.event())
+            seconds = NEXT_SECONDS
+
+    if first == 0:
+        emit(phase.event())
+    begin = FIRST_SECONDS if first is None else first or NEXT_SECONDS
+    thread = threading.Thread(target=tell, args=(begin,), daemon=True)
+    thread.start()
+    try:
+        yield phase
+    finally:
+        over.set()
+        thread.join()
