@@ -8,7 +8,7 @@ from typing import Any
 
 from headwater.checks.joins import join_sides, missing_for_join
 from headwater.plan import QueryFacts
-from headwater.plan.operators import TIME_TYPES, Aggregate, ArbitraryState, Key, Kind, Operator, Window
+from headwater.plan.operators import TIME_TYPES, Aggregate, Key, Kind, Operator, Window
 from headwater.values import Duration
 
 # The one watermark by which a query goes, of the several that its inputs may have.
@@ -55,14 +55,11 @@ class Watermarks:
 
 # By the names of Spark's functions.
 _GROWING = {
-    "CollectList": "every value of its rows",
-    "ListAgg": "every value of its rows",
-    "CollectSet": "every distinct value of its rows",
-    "Median": "every distinct value of its rows",
-    "Mode": "every distinct value of its rows",
-    "Percentile": "every distinct value of its rows",
-    "PercentileCont": "every distinct value of its rows",
-    "PercentileDisc": "every distinct value of its rows",
+    **dict.fromkeys(("CollectList", "ListAgg"), "every value of its rows"),
+    **dict.fromkeys(
+        ("CollectSet", "Median", "Mode", "Percentile", "PercentileCont", "PercentileDisc"),
+        "every distinct value of its rows",
+    ),
 }
 
 
@@ -98,8 +95,6 @@ class Kept:
 class Bound:
     """How much one stateful operator keeps."""
 
-    operator: int
-    """Its place among the operators of the query."""
     extent: Extent
     why: str
     """The reason, as the end of a sentence."""
@@ -108,6 +103,8 @@ class Bound:
     kept: tuple[Kept, ...] = ()
     notes: tuple[str, ...] = ()
     """What else decides how much is kept: a value that grows, an input that holds back the others."""
+    operator: int = 0
+    """Its place among the operators of the query."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "extent": self.extent.value}
@@ -116,8 +113,19 @@ class Bound:
 def bounds_of(facts: QueryFacts) -> tuple[Bound, ...]:
     """One bound for each stateful operator, from the sources up."""
     marks = Watermarks.of(facts)
-    places = [place for place, operator in enumerate(facts.operators) if operator.is_stateful]
-    return tuple(_noted(_bound(facts, marks, place), facts.operators[place], marks) for place in places)
+    found = []
+    for place, step in enumerate(facts.operators):
+        if step.is_stateful:
+            reckon = _BOUNDS.get(step.kind)
+            bound = reckon(facts, marks, step) if reckon else _COUNTED
+            notes = [
+                f"the value of each key grows: {each.sql} keeps {_GROWING[each.function]}"
+                for each in growing_values(step)
+            ]
+            if bound.kept and marks.note and step.kind is not Kind.STATE:
+                notes.append(marks.note)
+            found.append(replace(bound, operator=place, notes=tuple(notes)))
+    return tuple(found)
 
 
 def in_words(milliseconds: int | None) -> str:
@@ -135,73 +143,70 @@ def growing_values(operator: Operator) -> tuple[Aggregate, ...]:
     return tuple(each for each in operator.aggregates if each.function in _GROWING)
 
 
-def _bound(facts: QueryFacts, marks: Watermarks, place: int) -> Bound:
-    operator = facts.operators[place]
-    match operator.kind:
-        case Kind.AGGREGATION | Kind.DISTINCT:
-            return _aggregation(facts, marks, place)
-        case Kind.DEDUP:
-            return _dedup(facts, marks, place)
-        case Kind.DEDUP_WITHIN_WATERMARK:
-            return _within_watermark(facts, marks, place)
-        case Kind.JOIN:
-            return _join(facts, marks, place)
-        case Kind.STATE:
-            assert operator.state is not None, "such an operator says what it keeps"
-            return _arbitrary(place, operator, operator.state)
-        case _:
-            return Bound(place, Extent.BOUNDED, "it keeps only how many rows have come")
-
-
-def _aggregation(facts: QueryFacts, marks: Watermarks, place: int) -> Bound:
-    operator = facts.operators[place]
-    if not operator.keys:
-        return Bound(place, Extent.BOUNDED, "it keeps one row, whatever comes")
-    timed = next((key for key in operator.keys if is_time(key)), None)
-    if facts.mode == "complete":
-        return _complete(place, timed, operator)
-    marked = next((key for key in operator.keys if key.watermarked), None)
-    if marked is not None:
-        return _passed(facts, marks, place, marked)
-    if timed is not None:
-        return Bound(place, Extent.UNBOUNDED, _no_end(timed, marked=False), missing_for_key(operator, timed))
-    return Bound(place, Extent.BY_KEYS, f"it keeps one row for each {_named(operator.keys)}, for ever")
-
-
-def _complete(place: int, timed: Key | None, operator: Operator) -> Bound:
+def _aggregation(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
+    if not step.keys:
+        return Bound(Extent.BOUNDED, "it keeps one row, whatever comes")
+    complete = facts.mode == "complete"
+    marked = next((key for key in step.keys if key.watermarked), None)
+    if marked and not complete:
+        return _passed(facts, marks, step, marked)
+    timed = next((key for key in step.keys if is_time(key)), None)
     if timed is None:
-        why = f"complete mode keeps one row for each {_named(operator.keys)}, for ever"
-        return Bound(place, Extent.BY_KEYS, why)
-    needs = "" if timed.watermarked else f", and {missing_for_key(operator, timed)}"
-    return Bound(
-        place,
-        Extent.UNBOUNDED,
-        f"complete mode gives the whole result each time, so {_no_end(timed, marked=timed.watermarked)}",
-        f"append or update mode{needs}",
-    )
+        who = "complete mode" if complete else "it"
+        return Bound(Extent.BY_KEYS, f"{who} keeps one row for each {_named(step.keys)}, for ever")
+    why = f"{'every window' if timed.window else f'every value of `{timed.name}`'} stays"
+    if not timed.watermarked:
+        why += ", since no watermark tells when one is over"
+    missing = "" if timed.watermarked else missing_for_key(step, timed)
+    if complete:
+        why = f"complete mode gives the whole result each time, so {why}"
+        missing = ", and ".join(filter(None, ["append or update mode", missing]))
+    return Bound(Extent.UNBOUNDED, why, missing)
 
 
-def _no_end(key: Key, *, marked: bool) -> str:
-    each = "every window" if key.window else f"every value of `{key.name}`"
-    return f"{each} stays" if marked else f"{each} stays, since no watermark tells when one is over"
+def _dedup(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
+    marked = next((key for key in step.keys if key.watermarked), None)
+    if marked:
+        return _passed(facts, marks, step, marked)
+    extent = Extent.UNBOUNDED if any(map(is_time, step.keys)) else Extent.BY_KEYS
+    missing = "a watermark on the event time, and only what repeats within the watermark"
+    if step.event_times:
+        time = f"`{step.event_times[0].column}`, which has the watermark, among the columns"
+        missing = f"{time}, or only what repeats within the watermark"
+    return Bound(extent, f"it remembers every {_named(step.keys)} that ever came", missing)
+
+
+def _within_watermark(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
+    if not step.event_times:
+        return Bound(Extent.UNKNOWN, "no watermark reaches it", "a watermark on the event time")
+    own = step.event_times[0].delay_ms
+    # A key expires one delay after its row, by the watermark, which is a delay behind the newest row itself.
+    length = own + marks.delay(own) + held_back(facts, step)
+    kept = Kept("a key", length, in_words(length), streams=step.streams)
+    why = f"a key is forgotten when the watermark has passed its row by {in_words(own)}"
+    return Bound(Extent.BOUNDED, why, kept=(kept,))
 
 
 def missing_for_key(operator: Operator, key: Key) -> str:
     """What lets Spark see when a key is over, as something to write."""
+
+    def quoted(column: str) -> str:
+        return column if " " in column or column.startswith("`") else f"`{column}`"
+
     column = key.window.column if key.window else ""
     if not operator.event_times and not key.made_from:
         if key.reads and not key.window:
             # A computed time has no watermark even where its column has one.
             time = key.reads[0]
-            return f"a watermark on {_quoted(time)}, and GROUP BY window({time}, …) instead of {key.sql}"
+            return f"a watermark on {quoted(time)}, and GROUP BY window({time}, …) instead of {key.sql}"
         if key.type.lower() == "date":
             return f"a watermark on the event time, and its window of a day in place of `{key.name}`"
-        return f"a watermark on {_quoted(column or key.name)}"
+        return f"a watermark on {quoted(column or key.name)}"
     if key.window and key.taken_apart:
         return f"the whole window among the keys: GROUP BY {window_sql(key.window)}"
     time = (key.made_from or tuple(each.column for each in operator.event_times))[0]
     if key.window:
-        return f"the watermark on {_quoted(column)}: it stands on {_quoted(time)}, which is not in the window"
+        return f"the watermark on {quoted(column)}: it stands on {quoted(time)}, which is not in the window"
     return f"a key that carries the watermark: GROUP BY window({time}, …) beside or instead of {key.sql}"
 
 
@@ -214,120 +219,80 @@ def window_sql(window: Window) -> str:
     return f"window({window.column}, '{in_words(window.size_ms)}'{slide})"
 
 
-def _passed(facts: QueryFacts, marks: Watermarks, place: int, key: Key) -> Bound:
-    """An aggregation whose keys the watermark passes."""
-    behind = marks.delay(key.delay_ms) + held_back(facts, place)
-    streams = facts.operators[place].streams
-    window = key.window
+def _passed(facts: QueryFacts, marks: Watermarks, step: Operator, key: Key) -> Bound:
+    """An operator whose keys the watermark passes."""
+    behind = marks.delay(key.delay_ms) + held_back(facts, step)
+    window, passed = key.window, "its end"
+    length: int | None = behind + (window.size_ms if window else 0)
+    what, words, copies = "a window", in_words(length), 1
     if window is None:
-        kept = Kept("a key", behind, in_words(behind), streams=streams)
-        why = f"a key is forgotten when the watermark has passed its `{key.name}`"
+        what, passed = "a key", f"its `{key.name}`"
     elif window.session:
-        length = window.size_ms + behind if window.size_ms else None
-        words = (
-            f"{in_words(length)} after its last row" if length else "its gap and the delay after its last row"
-        )
-        kept = Kept("a session", length, words, streams=streams)
-        why = "a session is forgotten when the watermark has passed its end"
-    else:
-        length = window.size_ms + behind
-        copies = -(-window.size_ms // window.slide_ms) if window.slide_ms else 1
-        kept = Kept("a window", length, in_words(length), streams=streams, copies=copies)
-        why = "a window is forgotten when the watermark has passed its end"
-    return Bound(place, Extent.BOUNDED, why, kept=(kept,))
+        what, words = "a session", f"{words} after its last row"
+        if not window.size_ms:
+            length, words = None, "its gap and the delay after its last row"
+    elif window.slide_ms:
+        copies = -(-window.size_ms // window.slide_ms)
+    kept = Kept(what, length, words, streams=step.streams, copies=copies)
+    return Bound(Extent.BOUNDED, f"{what} is forgotten when the watermark has passed {passed}", kept=(kept,))
 
 
-def _dedup(facts: QueryFacts, marks: Watermarks, place: int) -> Bound:
-    operator = facts.operators[place]
-    marked = next((key for key in operator.keys if key.watermarked), None)
-    if marked is not None:
-        return _passed(facts, marks, place, marked)
-    timed = any(is_time(key) for key in operator.keys)
-    column = operator.event_times[0].column if operator.event_times else ""
-    return Bound(
-        place,
-        Extent.UNBOUNDED if timed else Extent.BY_KEYS,
-        f"it remembers every {_named(operator.keys)} that ever came",
-        f"`{column}`, which has the watermark, among the columns, or only what repeats within the watermark"
-        if column
-        else "a watermark on the event time, and only what repeats within the watermark",
-    )
-
-
-def _within_watermark(facts: QueryFacts, marks: Watermarks, place: int) -> Bound:
-    operator = facts.operators[place]
-    if not operator.event_times:
-        return Bound(place, Extent.UNKNOWN, "no watermark reaches it", "a watermark on the event time")
-    own = operator.event_times[0].delay_ms
-    # A key expires one delay after its row, by the watermark, which is a delay behind the newest row itself.
-    length = own + marks.delay(own) + held_back(facts, place)
-    kept = Kept("a key", length, in_words(length), streams=operator.streams)
-    why = f"a key is forgotten when the watermark has passed its row by {in_words(own)}"
-    return Bound(place, Extent.BOUNDED, why, kept=(kept,))
-
-
-def _join(facts: QueryFacts, marks: Watermarks, place: int) -> Bound:
-    operator = facts.operators[place]
-    assert operator.join is not None, "a join of streams has two sides"
-    sides = join_sides(operator)
-    missing = missing_for_join(operator.join, (not sides[0].bounded, not sides[1].bounded))
+def _join(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
+    assert step.join is not None, "a join of streams has two sides"
+    sides = join_sides(step)
     kept = []
     for side in sides:
         if side.bounded:
             # What a join below holds back comes later by as much.
-            reach = side.reach_ms + held_back(facts, place)
+            reach = side.reach_ms + held_back(facts, step)
             length = max(0, (side.delay_ms if marks.slowest else marks.in_step_ms) + reach)
-            step = max(0, marks.in_step_ms + reach)
-            kept.append(
-                Kept(side.name, length, in_words(length), step if step != length else None, side.streams)
-            )
+            in_step = max(0, marks.in_step_ms + reach)
+            other = in_step if in_step != length else None
+            kept.append(Kept(side.name, length, in_words(length), other, side.streams))
+    missing = missing_for_join(step.join, (not sides[0].bounded, not sides[1].bounded))
     if missing:
         open_ends = " and ".join(side.name for side in sides if not side.bounded)
         why = f"rows of {open_ends} stay for ever, since a partner may still come"
-        return Bound(place, Extent.UNBOUNDED, why, missing, tuple(kept))
+        return Bound(Extent.UNBOUNDED, why, missing, tuple(kept))
     why = "a row is forgotten when the watermark says that no partner can come any more"
-    return Bound(place, Extent.BOUNDED, why, kept=tuple(kept))
+    return Bound(Extent.BOUNDED, why, kept=tuple(kept))
 
 
-def _arbitrary(place: int, operator: Operator, state: ArbitraryState) -> Bound:
-    each = _named(operator.keys) if operator.keys else "key"
-    lasting = [variable for variable in state.variables if variable.form != "timer" and not variable.ttl_ms]
-    expiring = [variable for variable in state.variables if variable.ttl_ms]
-    if expiring and not lasting and state.variables_known:
-        longest = max(variable.ttl_ms for variable in expiring)
+def _arbitrary(_facts: QueryFacts, _marks: Watermarks, step: Operator) -> Bound:
+    state = step.state
+    assert state is not None, "such an operator says what it keeps"
+    longest = max((variable.ttl_ms for variable in state.variables), default=0)
+    expire = all(variable.form == "timer" or variable.ttl_ms for variable in state.variables)
+    if longest and expire and state.variables_known:
         kept = Kept("a value", longest, f"{in_words(longest)} after it was last written, by the clock")
-        why = "every state variable has a time to live"
-        return Bound(place, Extent.BOUNDED, why, kept=(kept,))
-    ends = {
-        "event time": "which the watermark can remind it of",
-        "processing time": "which the clock can remind it of",
-    }.get(state.time, "")
-    why = f"it keeps something for each {each} until your function removes it{f', {ends}' if ends else ''}"
-    missing = "" if ends else "a timer, a timeout or a time to live, unless the keys are few"
-    return Bound(place, Extent.BY_KEYS, why, missing)
+        return Bound(Extent.BOUNDED, "every state variable has a time to live", kept=(kept,))
+    each = _named(step.keys) if step.keys else "key"
+    why = f"it keeps something for each {each} until your function removes it"
+    reminder = {"event time": "the watermark", "processing time": "the clock"}.get(state.time)
+    if reminder:
+        return Bound(Extent.BY_KEYS, f"{why}, which {reminder} can remind it of")
+    return Bound(Extent.BY_KEYS, why, "a timer, a timeout or a time to live, unless the keys are few")
 
 
-def held_back(facts: QueryFacts, place: int) -> int:
+_BOUNDS = {
+    Kind.AGGREGATION: _aggregation,
+    Kind.DISTINCT: _aggregation,
+    Kind.DEDUP: _dedup,
+    Kind.DEDUP_WITHIN_WATERMARK: _within_watermark,
+    Kind.JOIN: _join,
+    Kind.STATE: _arbitrary,
+}
+_COUNTED = Bound(Extent.BOUNDED, "it keeps only how many rows have come")
+
+
+def held_back(facts: QueryFacts, step: Operator) -> int:
     """How much later than the query's an operator's own watermark is: a join below hands on old rows."""
-    return max((_hands_on(facts, each) for each in facts.operators[place].inputs), default=0)
 
+    def hands_on(below: Operator) -> int:
+        joined = join_sides(below) if below.kind is Kind.JOIN else ()
+        return held_back(facts, below) + max([0, *(side.reach_ms for side in joined if side.bounded)])
 
-def _hands_on(facts: QueryFacts, place: int) -> int:
-    """How old, beyond the watermark, the rows of an operator may be."""
-    operator, behind = facts.operators[place], held_back(facts, place)
-    if operator.kind is not Kind.JOIN:
-        return behind
-    return behind + max(0, *(side.reach_ms for side in join_sides(operator) if side.bounded), 0)
-
-
-def _noted(bound: Bound, operator: Operator, marks: Watermarks) -> Bound:
-    notes = [
-        f"the value of each key grows: {each.sql} keeps {_GROWING[each.function]}"
-        for each in growing_values(operator)
-    ]
-    if bound.kept and marks.note and operator.kind is not Kind.STATE:
-        notes.append(marks.note)
-    return replace(bound, notes=tuple(notes))
+    return max(map(hands_on, facts.inputs_of(step)), default=0)
 
 
 def _named(keys: tuple[Key, ...]) -> str:
@@ -338,7 +303,3 @@ def _named(keys: tuple[Key, ...]) -> str:
         return f"distinct combination of {len(keys)} columns"
     names = [f"`{key.name or key.sql}`" for key in keys]
     return f"distinct {' and '.join(names)}"
-
-
-def _quoted(column: str) -> str:
-    return column if " " in column or column.startswith("`") else f"`{column}`"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headwater.checks.rules import Match, Query, rule
-from headwater.plan import QueryFacts
 from headwater.plan.operators import Join, Kind, Operator, Side
+from headwater.values import quoted
 
 # The two sides of a join of streams: how long each is needed, or what is missing to tell.
 
@@ -28,22 +28,26 @@ class JoinSide:
     """Whether the join gives its rows without a partner, too."""
 
 
-_PRESERVED = {
-    "left outer": (True, False),
-    "right outer": (False, True),
-    "full outer": (True, True),
-}
-
-
 def join_sides(operator: Operator) -> tuple[JoinSide, JoinSide]:
     """Left and right."""
     join = operator.join
     assert join is not None, "a join of streams has two sides"
-    left, right = _PRESERVED.get(join.type, (False, False))
-    return (
-        _side(operator, join, join.left, join.right, "left", preserved=left),
-        _side(operator, join, join.right, join.left, "right", preserved=right),
-    )
+    # A row of a window is kept until the window is over.
+    windows = [key.window.size_ms for key in operator.keys if key.window] if join.watermark_in_keys else []
+
+    def side_of(own: Side, other: Side, word: str) -> JoinSide:
+        name = " and ".join(own.streams) or word
+        times = other.event_times or own.event_times
+        return JoinSide(
+            name=f"{name} ({word})" if set(own.streams) & set(other.streams) else name,
+            streams=own.streams,
+            bounded=own.bounded,
+            delay_ms=max((time.delay_ms for time in times), default=0),
+            reach_ms=own.reach_ms or max(windows, default=0),
+            preserved=join.type in (f"{word} outer", "full outer"),
+        )
+
+    return side_of(join.left, join.right, "left"), side_of(join.right, join.left, "right")
 
 
 def waits_for_ever(operator: Operator) -> tuple[bool, bool]:
@@ -54,20 +58,26 @@ def waits_for_ever(operator: Operator) -> tuple[bool, bool]:
 
 def missing_for_join(join: Join, sides: tuple[bool, bool]) -> str:
     """What has to be written so that the sides that are asked for (left, right) are bounded."""
-    wanted = [side for side, asked in zip((join.left, join.right), sides, strict=True) if asked]
-    if not wanted:
+    if not any(sides):
         return ""
-    sides_named = zip((join.left, join.right), sides_in_words(join), strict=True)
-    bare = [words for side, words in sides_named if not side.event_times]
+    named = zip((join.left, join.right), sides_in_words(join), strict=True)
+    bare = [words for side, words in named if not side.event_times]
     if bare:
-        names = " and ".join(bare)
         # Whether a range that is there will do can't be told before the watermarks are.
-        return f"a watermark on {names}" + (
-            "" if has_range(join) else ", and a time range in the join condition"
-        )
-    return (
-        f"a time range in the join condition, such as `{_range(join, both=len(wanted) == 2, one=wanted[0])}`"
-    )
+        more = "" if has_range(join) else ", and a time range in the join condition"
+        return f"a watermark on {' and '.join(bare)}{more}"
+    left, right = (side.event_times[0].column for side in (join.left, join.right))
+    if left == right:
+        # Told apart by their streams, or by their sides where a stream is joined with itself.
+        first, second = join.left.streams[0], join.right.streams[0]
+        first, second = (first, second) if first != second else ("left", "right")
+        left, right = f"{first}.{left}", f"{second}.{right}"
+    condition = {
+        (True, True): f"{right} BETWEEN {left} - INTERVAL 1 HOUR AND {left} + INTERVAL 1 HOUR",
+        (True, False): f"{right} <= {left} + INTERVAL 1 HOUR",
+        (False, True): f"{left} <= {right} + INTERVAL 1 HOUR",
+    }
+    return f"a time range in the join condition, such as `{condition[sides]}`"
 
 
 def has_range(join: Join) -> bool:
@@ -75,68 +85,30 @@ def has_range(join: Join) -> bool:
     return any(sign in join.condition.lower() for sign in ("<", ">", "between("))
 
 
-def _range(join: Join, *, both: bool, one: Side) -> str:
-    """A condition that lets Spark forget one side, or both."""
-    left, right = _time(join.left, join.right, "left"), _time(join.right, join.left, "right")
-    if both:
-        return f"{right} BETWEEN {left} - INTERVAL 1 HOUR AND {left} + INTERVAL 1 HOUR"
-    own, other = (left, right) if one is join.left else (right, left)
-    return f"{other} <= {own} + INTERVAL 1 HOUR"
-
-
-def _time(side: Side, other: Side, word: str) -> str:
-    """The event time of a side, with the name of its stream, or of the side, where both have the same."""
-    column = side.event_times[0].column
-    if column != other.event_times[0].column:
-        return column
-    return f"{side.streams[0] if side.streams[0] != other.streams[0] else word}.{column}"
-
-
-def _side(operator: Operator, join: Join, own: Side, other: Side, word: str, *, preserved: bool) -> JoinSide:
-    times = other.event_times or own.event_times
-    return JoinSide(
-        name=_name(own, other, word),
-        streams=own.streams,
-        bounded=own.bounded,
-        delay_ms=max((time.delay_ms for time in times), default=0),
-        reach_ms=_reach(operator, join, own),
-        preserved=preserved,
-    )
-
-
-def _reach(operator: Operator, join: Join, own: Side) -> int:
-    if not join.watermark_in_keys or own.reach_ms:
-        return own.reach_ms
-    # A row of a window is kept until the window is over.
-    return max((key.window.size_ms for key in operator.keys if key.window), default=0)
-
-
-def _name(own: Side, other: Side, word: str) -> str:
-    name = " and ".join(own.streams) or word
-    return f"{name} ({word})" if set(own.streams) & set(other.streams) else name
-
-
 def sides_in_words(join: Join) -> tuple[str, str]:
     """The streams of both sides as a message names them, told apart where a stream stands on both."""
-    left, right = streams_of(join.left), streams_of(join.right)
+    left, right = quoted(join.left.streams, " and "), quoted(join.right.streams, " and ")
     if set(join.left.streams) & set(join.right.streams):
         return f"{left} (left)", f"{right} (right)"
     return left, right
 
 
-def streams_of(side: Side) -> str:
-    """The streams of a side as a message names them."""
-    return " and ".join(f"`{name}`" for name in side.streams)
-
-
 _REFUSED_BY_SPARK = "Stream-stream"
+_RANGE_IN_WHERE = (
+    "the time range to the condition after ON: in WHERE it leaves out the rows without a partner. Where "
+    "these are not wanted, write an inner JOIN"
+)
+_GIVES_ROWS_OF = {
+    "full outer": ("left", "right"),
+    "right outer": ("right",),
+    **dict.fromkeys(("left outer", "left semi", "left anti"), ("left",)),
+}
+"""The sides whose rows come out of a join by themselves."""
 
 
 def joins_of(query: Query, kind: Kind) -> Iterator[tuple[Operator, Join]]:
     """The joins of a kind that a stream takes part in."""
-    for operator in query.facts.operators:
-        if operator.kind is kind and operator.join is not None and operator.streams:
-            yield operator, operator.join
+    return ((step, step.join) for step in query.facts.steps(kind) if step.join is not None)
 
 
 @rule(
@@ -153,46 +125,23 @@ def outer_join_unbounded(query: Query) -> Iterator[Match]:
     together with a time range (or equal windows) in the condition makes that sure. Some such joins Spark
     refuses; others it starts, and the rows without a partner never come."""
     for operator, join in joins_of(query, Kind.JOIN):
-        needed = _needed(query, operator, join)
+        sides, needed = join_sides(operator), waits_for_ever(operator)
+        # Whether the time range stands in WHERE. Spark's optimizer takes it into account, its checker does
+        # not, and what comes out is an inner join: rows without a partner have no time to compare.
+        type_ = join.type.title().replace(" ", "")
+        refused = query.facts.refused_for(f"{_REFUSED_BY_SPARK} {type_} join")
+        late = refused and "outer" in join.type and not any(needed) and not has_range(join)
+        late = late and not join.watermark_in_keys
+        if late:
+            needed = sides[0].preserved, sides[1].preserved
+        elif join.type == "left semi":
+            # What it gives is right without an end, too; Spark wants to know one all the same.
+            needed = query.facts.refused_for(_REFUSED_BY_SPARK) and not join.left.bounded, False
         if any(needed):
             left, right = sides_in_words(join)
-            yield query.match(
-                operator,
-                type=join.type,
-                left=left,
-                right=right,
-                side=" and ".join(side for side, open_ in zip((left, right), needed, strict=True) if open_),
-                missing=_missing(query.facts, operator, join, needed),
-            )
-
-
-def _needed(query: Query, operator: Operator, join: Join) -> tuple[bool, bool]:
-    """The sides (left, right) whose end must be known and is not."""
-    if join.type == "left semi":
-        # What it gives is right without an end, too; Spark wants to know one all the same.
-        return query.facts.refused_for(_REFUSED_BY_SPARK) and not join.left.bounded, False
-    if _range_comes_late(query.facts, operator, join):
-        left, right = join_sides(operator)
-        return left.preserved, right.preserved
-    return waits_for_ever(operator)
-
-
-def _range_comes_late(facts: QueryFacts, operator: Operator, join: Join) -> bool:
-    """Whether the time range stands in WHERE. Spark's optimiser takes it into account, its checker does not,
-    and what comes out is an inner join: rows without a partner have no time to compare."""
-    type_ = join.type.title().replace(" ", "")
-    refused = facts.refused_for(f"{_REFUSED_BY_SPARK} {type_} join")
-    bounded = "outer" in join.type and not any(waits_for_ever(operator))
-    return refused and bounded and not has_range(join) and not join.watermark_in_keys
-
-
-def _missing(facts: QueryFacts, operator: Operator, join: Join, needed: tuple[bool, bool]) -> str:
-    if not _range_comes_late(facts, operator, join):
-        return missing_for_join(join, needed)
-    return (
-        "the time range to the condition after ON: in WHERE it leaves out the rows without a partner. Where "
-        "these are not wanted, write an inner JOIN"
-    )
+            side = " and ".join(name for name, open_ in zip((left, right), needed, strict=True) if open_)
+            missing = _RANGE_IN_WHERE if late else missing_for_join(join, needed)
+            yield query.match(operator, type=join.type, left=left, right=right, side=side, missing=missing)
 
 
 @rule(
@@ -226,44 +175,18 @@ def static_side_preserved(query: Query) -> Iterator[Match]:
     """A join of a stream with static rows looks at the stream's new rows, batch by batch. It can't give the
     static rows that have no partner: a later batch may bring one."""
     for operator, join in joins_of(query, Kind.STATIC_JOIN):
-        static = "right" if join.left.streaming else "left"
-        if not _gives_static_rows(join.type, static):
+        static, side = ("right", join.left) if join.left.streaming else ("left", join.right)
+        if static not in _GIVES_ROWS_OF.get(join.type, ()):
             continue
-        stream = join.left if join.left.streaming else join.right
-        yield query.match(
-            operator,
-            type=join.type,
-            stream=streams_of(stream),
-            side=static,
-            why=_WHY.get(join.type, _NO_PARTNER),
-            hint=_hint(join.type, streams_of(stream)),
+        stream = quoted(side.streams, " and ")
+        why = "it would give static rows without a partner, and a partner may still come"
+        hint = (
+            f"Put the stream on the side that is kept: {stream} LEFT JOIN the static rows. Static rows "
+            "without a partner are for a batch run, `headwater run --batch`."
         )
-
-
-_NO_PARTNER = "it would give static rows without a partner, and a partner may still come"
-_WHY = {"left semi": "it would give each static row once that has a partner, and would have to remember them"}
-
-
-def _gives_static_rows(type_: str, static: str) -> bool:
-    """Whether a join of this type gives rows by the static side, which is `left` or `right`."""
-    if type_ == "full outer":
-        return True
-    return static == ("right" if type_ == "right outer" else "left") and type_ in (
-        "left outer",
-        "right outer",
-        "left semi",
-        "left anti",
-    )
-
-
-def _hint(type_: str, stream: str) -> str:
-    match type_:
-        case "left semi":
-            return f"Join the other way round, {stream} JOIN the static rows, and drop repeats of the result."
-        case "left anti":
-            return "Find the static rows without a partner in a batch run, `headwater run --batch`."
-        case _:
-            return (
-                f"Put the stream on the side that is kept: {stream} LEFT JOIN the static rows. Static rows "
-                "without a partner are for a batch run, `headwater run --batch`."
-            )
+        if join.type == "left semi":
+            why = "it would give each static row once that has a partner, and would have to remember them"
+            hint = f"Join the other way round, {stream} JOIN the static rows, and drop repeats of the result."
+        if join.type == "left anti":
+            hint = "Find the static rows without a partner in a batch run, `headwater run --batch`."
+        yield query.match(operator, type=join.type, stream=stream, side=static, why=why, hint=hint)

@@ -6,22 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headwater.checks.rules import (
+    AGGREGATING,
     MODES,
     Match,
     Query,
     aggregated_below,
-    aggregations,
     is_constant,
     is_session,
     marked_below,
     names_of,
-    on_streams,
     rule,
     use_mode,
 )
 from headwater.plan import QueryFacts
-from headwater.plan.operators import Kind, Operator
-from headwater.values import capitalized
+from headwater.plan.operators import TIME_TYPES, Kind, Operator
+from headwater.values import capitalized, quoted
 
 ONLY_APPEND = "4.1."
 """The Spark in which a join of two streams is in append mode only; later ones take inner joins in update."""
@@ -30,10 +29,9 @@ WATERMARKED = "(`watermark:` in the file, `withWatermark` in PySpark)"
 
 
 def _never_final(facts: QueryFacts) -> Iterator[Operator]:
-    if facts.mode == "append":
-        for _, step in aggregations(facts):
-            if not any(key.watermarked for key in step.keys):
-                yield step
+    for step in facts.steps(*AGGREGATING) if facts.mode == "append" else ():
+        if not any(key.watermarked for key in step.keys):
+            yield step
 
 
 @rule(
@@ -51,55 +49,51 @@ def _never_final(facts: QueryFacts) -> Iterator[Operator]:
 def never_final(query: Query) -> Iterator[Match]:
     """Append mode gives each row once, when it can't change any more. Of an aggregation Spark can tell that
     only by a watermark on one of the keys, most often a window of time; without one, nothing ever comes."""
+    facts = query.facts
     # Of several the last: it gives the rows that the sink gets.
-    for step in list(_never_final(query.facts))[-1:]:
+    for step in list(_never_final(facts))[-1:]:
+        of_time = any(
+            key.window or key.taken_apart or (key.made_from and key.type in TIME_TYPES) for key in step.keys
+        )
         # Where a watermark was declared for it and got lost, the rules about watermarks say how.
-        if not _lost_its_watermark(query.facts, step):
-            why, way = _why_never_final(query.facts, step)
+        if not (of_time and any(each.kind is Kind.WATERMARK for each in facts.below(step))):
+            why, way = _why_never_final(facts, step)
             rows = f"a row for each {names_of(step.keys)}" if step.keys else "the one row of all"
-            yield query.match(step, rows=rows, why=why, hint=use_mode(query.facts, way))
-
-
-def _lost_its_watermark(facts: QueryFacts, step: Operator) -> bool:
-    below = [facts.operators[each] for each in facts.below(facts.operators.index(step))]
-    times = ("timestamp", "timestamp_ntz", "date")
-    of_time = any(key.window or key.taken_apart or (key.made_from and key.type in times) for key in step.keys)
-    return of_time and any(each.kind is Kind.WATERMARK for each in below)
+            yield query.match(step, rows=rows, why=why, hint=use_mode(facts, way))
 
 
 def _why_never_final(facts: QueryFacts, step: Operator) -> tuple[str, str]:
     """Why no row of an aggregation is ever final, and what would make it so."""
     window = next((key.window for key in step.keys if key.window), None)
-    marked = tuple(time.column for time in step.event_times)
+    marked = [time.column for time in step.event_times]
     if not window:
         # A SELECT may have left the time out before.
-        marked = marked or marked_below(facts, facts.operators.index(step))
-    times = " or ".join(f"`{column}`" for column in marked)
-    if window and not times:
+        marked = marked or marked_below(facts, step)
+    if window and not marked:
         return (
             f"`{window.column}`, of which the windows are made, has no watermark that says when one is over",
             f"declare a watermark on `{window.column}` {WATERMARKED}",
         )
-    if times:
-        return (
-            f"more rows may come at any time, since the column with the watermark, {times}, is not among its "
-            f"keys",
-            _each_once(facts, step)
-            or f"group by a window of it as well: `GROUP BY window({marked[0]}, '10 minutes'), …`",
+    if marked:
+        why = (
+            f"more rows may come at any time, since the column with the watermark, {quoted(marked, ' or ')}, "
+            "is not among its keys"
         )
-    return (
-        "more rows may come at any time, and no watermark says when they don't",
-        _each_once(facts, step)
-        or f"declare a watermark on a column with a time {WATERMARKED} and group by a window of that column "
-        f"as well: `GROUP BY window(at, '10 minutes'), …`",
-    )
+        way = f"group by a window of it as well: `GROUP BY window({marked[0]}, '10 minutes'), …`"
+    else:
+        why = "more rows may come at any time, and no watermark says when they don't"
+        way = (
+            f"declare a watermark on a column with a time {WATERMARKED} and group by a window of that column "
+            "as well: `GROUP BY window(at, '10 minutes'), …`"
+        )
+    return why, _each_once(facts, step) or way
 
 
 def _each_once(facts: QueryFacts, step: Operator) -> str:
     """How append mode gives each row once where that is all that is asked for; empty for an aggregation."""
     if step.kind is not Kind.DISTINCT:
         return ""
-    union = any(facts.operators[each].kind is Kind.UNION for each in step.inputs)
+    union = any(each.kind is Kind.UNION for each in facts.inputs_of(step))
     first = "write `UNION ALL` and give" if union else "leave the DISTINCT out and give"
     columns = ", ".join(key.name for key in step.keys)
     return (
@@ -109,7 +103,7 @@ def _each_once(facts: QueryFacts, step: Operator) -> str:
 
 
 def _nothing_to_complete(facts: QueryFacts) -> Iterator[None]:
-    if facts.mode == "complete" and not aggregations(facts):
+    if facts.mode == "complete" and not any(facts.steps(*AGGREGATING)):
         yield None
 
 
@@ -132,10 +126,9 @@ def nothing_to_complete(query: Query) -> Iterator[Match]:
 
 
 def _sessions_in_update(facts: QueryFacts) -> Iterator[Operator]:
-    if facts.mode == "update":
-        for _, step in aggregations(facts):
-            if any(map(is_session, step.keys)):
-                yield step
+    for step in facts.steps(*AGGREGATING) if facts.mode == "update" else ():
+        if any(map(is_session, step.keys)):
+            yield step
 
 
 @rule(
@@ -155,46 +148,40 @@ def sessions_in_update(query: Query) -> Iterator[Match]:
     """Sessions grow together: a late row may make one of two. What update mode gave for the two could not
     be taken back, so Spark has no update mode for session windows."""
     for step in _sessions_in_update(query.facts):
-        yield query.match(step, keys=_sessions_in_words(step), hint=_whole_sessions(query.facts, step))
-
-
-def _whole_sessions(facts: QueryFacts, step: Operator) -> str:
-    """The modes that sessions can have. By a part of its window, such as the start, no session grows."""
-    if not any(is_session(key) and key.taken_apart for key in step.keys):
-        return _modes_of_sessions(facts, step)
-    marked = bool(marked_below(facts, facts.operators.index(step)))
-    keys = tuple(
-        replace(key, taken_apart=False, watermarked=marked) if is_session(key) else key for key in step.keys
-    )
-    whole = replace(step, keys=keys)
-    steps = tuple(whole if each is step else each for each in facts.operators)
-    remedy = _modes_of_sessions(replace(facts, operators=steps), whole)
-    return (
-        f"Group by the whole `session_window(…)`, not by a part of it, and {remedy[:1].lower()}{remedy[1:]}"
-    )
+        (time, *_) = (key.window.column for key in step.keys if key.window and key.window.session)
+        others = [key for key in step.keys if not is_session(key) and not is_constant(key)]
+        keys = f"`{time}` by {names_of(others)}" if others else f"`{time}`"
+        yield query.match(step, keys=keys, hint=_modes_of_sessions(query.facts, step))
 
 
 def _modes_of_sessions(facts: QueryFacts, step: Operator) -> str:
-    closed = any(key.watermarked for key in step.keys)
-    marked = closed or marked_below(facts, facts.operators.index(step))
+    """The modes that sessions can have. By a part of its window, such as the start, no session grows."""
+    marked = any(key.watermarked for key in step.keys) or bool(marked_below(facts, step))
+    if any(is_session(key) and key.taken_apart for key in step.keys):
+        whole = replace(
+            step,
+            keys=tuple(
+                replace(key, taken_apart=False, watermarked=marked) if is_session(key) else key
+                for key in step.keys
+            ),
+        )
+        steps = tuple(whole if each is step else each for each in facts.operators)
+        remedy = _modes_of_sessions(replace(facts, operators=steps), whole)
+        first = "Group by the whole `session_window(…)`, not by a part of it"
+        return f"{first}, and {remedy[:1].lower()}{remedy[1:]}"
     way = f"declare a watermark {WATERMARKED} and use append mode"
-    takes_append = "append" in (facts.modes or MODES)
-    return use_mode(facts, *([way] if takes_append and not marked else []))
-
-
-def _sessions_in_words(step: Operator) -> str:
-    """The time of the sessions, and whose they are: `at` by `user`."""
-    times = [key.window.column for key in step.keys if key.window and key.window.session]
-    others = tuple(key for key in step.keys if not is_session(key) and not is_constant(key))
-    return f"`{times[0]}` by {names_of(others)}" if others else f"`{times[0]}`"
+    return use_mode(facts, *([way] if "append" in (facts.modes or MODES) and not marked else []))
 
 
 def _results_counted_again(facts: QueryFacts) -> Iterator[Operator]:
     if facts.mode == "append":
         return
     joins = list(_join_in_mode(facts))
-    for place, step in on_streams(facts, Kind.AGGREGATION, Kind.DISTINCT, Kind.JOIN, Kind.STATE):
-        if aggregated_below(facts, place) and not _told_elsewhere(step) and step not in joins:
+    for step in facts.steps(*AGGREGATING, Kind.JOIN, Kind.STATE):
+        # Rules of their own tell of pivots, and of what can't read results in any mode.
+        older = step.state is not None and step.state.call == "applyInPandasWithState"
+        elsewhere = older or any(each.function == "PivotFirst" for each in step.aggregates)
+        if aggregated_below(facts, step) and not elsewhere and step not in joins:
             yield step
 
 
@@ -217,21 +204,9 @@ def results_counted_again(query: Query) -> Iterator[Match]:
     Spark refuses it where it sees it; through a `WITH` it does not, and the result is wrong."""
     facts = query.facts
     for step in _results_counted_again(facts):
-        below = [facts.operators[each] for each in facts.below(facts.operators.index(step))]
-        earlier = next(each for each in reversed(below) if each.kind in (Kind.AGGREGATION, Kind.DISTINCT))
-        yield query.match(
-            step,
-            later=capitalized(_in_words(step)),
-            earlier=_in_words(earlier),
-            mode=facts.mode,
-            hint=use_mode(facts, APART),
-        )
-
-
-def _told_elsewhere(step: Operator) -> bool:
-    """Pivots, and what can't read results in any mode."""
-    older = step.state is not None and step.state.call == "applyInPandasWithState"
-    return older or any(each.function == "PivotFirst" for each in step.aggregates)
+        earlier = next(each for each in reversed(facts.below(step)) if each.kind in AGGREGATING)
+        later, hint = capitalized(_in_words(step)), use_mode(facts, APART)
+        yield query.match(step, later=later, earlier=_in_words(earlier), mode=facts.mode, hint=hint)
 
 
 def _in_words(step: Operator) -> str:
@@ -241,9 +216,9 @@ def _in_words(step: Operator) -> str:
 
 def _join_in_mode(facts: QueryFacts) -> Iterator[Operator]:
     # In complete mode an aggregation is missed first of all.
-    if facts.mode == "append" or (facts.mode == "complete" and not aggregations(facts)):
+    if facts.mode == "append" or list(_nothing_to_complete(facts)):
         return
-    joins = [step for _, step in on_streams(facts, Kind.JOIN)]
+    joins = list(facts.steps(Kind.JOIN))
     if facts.mode == "update" and not facts.spark_version.startswith(ONLY_APPEND):
         joins = [step for step in joins if step.join and "outer" in step.join.type]
     # The last one stands for those below it.
@@ -275,8 +250,7 @@ def join_in_mode(query: Query) -> Iterator[Match]:
 
 
 def _limit_in_update(facts: QueryFacts) -> Iterator[Operator]:
-    if facts.mode == "update":
-        yield from (step for _, step in on_streams(facts, Kind.LIMIT))
+    yield from facts.steps(Kind.LIMIT) if facts.mode == "update" else ()
 
 
 @rule(
@@ -301,10 +275,10 @@ def limit_in_update(query: Query) -> Iterator[Match]:
 
 
 def _union_in_complete(facts: QueryFacts) -> Iterator[Operator]:
-    if facts.mode == "complete" and aggregations(facts):
-        for place, step in on_streams(facts, Kind.UNION):
+    if facts.mode == "complete" and any(facts.steps(*AGGREGATING)):
+        for step in facts.steps(Kind.UNION):
             # An aggregation above takes all rows in.
-            above = any(facts.operators[each].kind is Kind.AGGREGATION for each in facts.above(place))
+            above = any(each.kind is Kind.AGGREGATION for each in facts.above(step))
             if step.details == IN_PART_AGGREGATED and not above:
                 yield step
 

@@ -14,16 +14,14 @@ from headwater.checks.rules import (
     Severity,
     aggregated_below,
     is_constant,
-    on_streams,
     other_modes,
     rule,
-    streams_in_words,
 )
 from headwater.errors import Entry
 from headwater.errors.catalogue.running import PIVOT_ON_STREAM, WITHIN_NO_WATERMARK
 from headwater.plan.lineage import unknown_steps
 from headwater.plan.operators import Aggregate, Kind, Operator
-from headwater.values import capitalized
+from headwater.values import capitalized, quoted
 
 # What to write in place of an aggregate with DISTINCT, which a stream can't have.
 
@@ -44,12 +42,17 @@ class Call:
     @classmethod
     def of(cls, sql: str, qualifiers: frozenset[str] | None) -> Call | None:
         """None for what is not written like this; the qualifiers that may be left out, or None for any."""
+
+        def bare(argument: str) -> str:
+            first, *parts = argument.split(".")
+            plain = parts and all(map(_COLUMN.fullmatch, (first, *parts)))
+            return ".".join(parts) if plain and (qualifiers is None or first in qualifiers) else argument
+
         start = _CALL.search(sql)
         if start is None:
             return None
         arguments, rest = _arguments(sql[start.end() :])
-        names = tuple(_bare(each, qualifiers) for each in arguments)
-        return cls(start[1], names, rest.lstrip().startswith("FILTER"))
+        return cls(start[1], tuple(map(bare, arguments)), rest.lstrip().startswith("FILTER"))
 
 
 def ways_around(step: Operator, aggregate: Aggregate, *, in_sql: bool) -> str:
@@ -57,44 +60,30 @@ def ways_around(step: Operator, aggregate: Aggregate, *, in_sql: bool) -> str:
     # Columns of SQL have the name of their table before them; others may be a field of a struct.
     qualifiers = None if in_sql else frozenset({*step.streams, _UNNAMED})
     call = Call.of(aggregate.sql, qualifiers) or Call(aggregate.function.lower(), ("x",), filtered=False)
-    columns = _told_apart(step, call) if len(step.aggregates) == 1 else []
     named = ", ".join(call.arguments)
-    apart = (
-        f"tell the rows apart first (a table with `distinct: [{', '.join(columns)}]` in the file, "
-        f"dropDuplicates in PySpark) and use {call.function}({named}) over those"
-    )
-    found = _of_a_set(call) + [apart] * bool(columns)
-    said = f"{', '.join(found[:-1])}, or {found[-1]}" if len(found) > 1 else found[0]
-    return f"{capitalized(said)}."
-
-
-def _of_a_set(call: Call) -> list[str]:
-    value, suffix = call.arguments[0], " FILTER (WHERE …)" if call.filtered else ""
+    value, suffix = named, " FILTER (WHERE …)" if call.filtered else ""
     if len(call.arguments) > 1:
         # DISTINCT passes over rows in which one of the values is NULL; a struct of them is none.
         there = " AND ".join(f"{each} IS NOT NULL" for each in call.arguments)
-        value = f"struct({', '.join(call.arguments)})"
+        value = f"struct({named})"
         suffix = f" FILTER (WHERE {there}{' AND …' if call.filtered else ''})"
     kept = f"collect_set({value}){suffix}"
-    if call.function != "count":
-        return [f"aggregate a set, which keeps every value: `aggregate({kept}, …)`"]
-    return [
-        f"use `approx_count_distinct({value}){suffix}` (an estimate)",
-        f"`size({kept})` (exact; keeps every value)",
-    ]
-
-
-def _told_apart(step: Operator, call: Call) -> list[str]:
-    """The columns by which rows can be told apart before; none where a key or a value is made on the way.
-
-    A window that is left out would make one of the same value in two windows.
-    """
+    ways = [f"aggregate a set, which keeps every value: `aggregate({kept}, …)`"]
+    if call.function == "count":
+        estimate = f"use `approx_count_distinct({value}){suffix}` (an estimate)"
+        ways = [estimate, f"`size({kept})` (exact; keeps every value)"]
+    # Rows can be told apart before where no key or value is made on the way: a window that is left out
+    # would make one of the same value in two windows.
     keys = [key for key in step.keys if not is_constant(key)]
     made = any(key.window or key.taken_apart or key.made_from for key in keys)
-    names = [*(key.name for key in keys), *call.arguments]
-    if made or call.filtered or step.expanded or not all(map(_COLUMN.fullmatch, names)):
-        return []
-    return list(dict.fromkeys(names))
+    columns = list(dict.fromkeys([*(key.name for key in keys), *call.arguments]))
+    plain = not made and not call.filtered and not step.expanded and all(map(_COLUMN.fullmatch, columns))
+    if plain and len(step.aggregates) == 1:
+        ways.append(
+            f"tell the rows apart first (a table with `distinct: [{', '.join(columns)}]` in the file, "
+            f"dropDuplicates in PySpark) and use {call.function}({named}) over those"
+        )
+    return capitalized(", or ".join(filter(None, [", ".join(ways[:-1]), ways[-1]]))) + "."
 
 
 def _arguments(text: str) -> tuple[list[str], str]:
@@ -111,22 +100,12 @@ def _arguments(text: str) -> tuple[list[str], str]:
     return [each.strip() for each in found], ""
 
 
-def _bare(argument: str, qualifiers: frozenset[str] | None) -> str:
-    """A column without the name of its table."""
-    parts = argument.split(".")
-    plain = len(parts) > 1 and all(map(_COLUMN.fullmatch, parts))
-    return ".".join(parts[1:]) if plain and (qualifiers is None or parts[0] in qualifiers) else argument
-
-
 WITH_STATIC_ROWS = "with static rows"
 """What the details of a UNION say where some of its rows are static."""
 STATIC_ROWS_AFTER = "static rows after it"
 """What those of EXCEPT say where the stream stands before it alone."""
 _SORTING = "Sorting"
 _NO_WATERMARK = "aggregations without watermark"
-_AGGREGATING = (*AGGREGATING, Kind.SET_OPERATION)
-_EACH_BATCH = "sort each batch in a `foreach_batch` function"
-_PLAIN_NAME = "monotonically_increasing_id"
 
 
 SORTED_STREAM = Entry(
@@ -152,25 +131,20 @@ def sorted_stream(query: Query) -> Iterator[Match]:
     """A sort gives rows in order, and of a stream the first may be yet to come. The result of an aggregation
     is there as a whole in complete mode: that can be sorted."""
     facts = query.facts
-    for place, step in on_streams(facts, Kind.SORT):
-        whole = facts.mode == "complete" and aggregated_below(facts, place)
-        if whole and not (facts.refusal and facts.refusal.says.startswith(_SORTING)):
+    for step in facts.steps(Kind.SORT):
+        aggregated, complete = aggregated_below(facts, step), facts.mode == "complete"
+        refused = facts.refusal and facts.refusal.says.startswith(_SORTING)
+        if aggregated and complete and not refused:
             continue
-        if any(facts.operators[each].kind is Kind.SAMPLE for each in facts.above(place)[:1]):
+        if any(each.kind is Kind.SAMPLE for each in facts.above(step)[:1]):
             yield query.match(step, entry=RANDOM_SPLIT)
-        else:
-            yield query.match(step, hint=_remedy(query, place))
-
-
-def _remedy(query: Query, place: int) -> str:
-    facts = query.facts
-    if not aggregated_below(facts, place):
-        return f"Take the sort out, or {_EACH_BATCH}."
-    if facts.mode == "complete":
-        return f"Write the aggregation in the query that sorts, not in a `WITH` before it; or {_EACH_BATCH}."
-    if "complete" in (facts.modes or MODES):
-        return f"Sort what is aggregated in complete mode, or {_EACH_BATCH}."
-    return f"Take the sort out, or {_EACH_BATCH}."
+            continue
+        instead = "Take the sort out,"
+        if aggregated and complete:
+            instead = "Write the aggregation in the query that sorts, not in a `WITH` before it;"
+        elif aggregated and "complete" in (facts.modes or MODES):
+            instead = "Sort what is aggregated in complete mode,"
+        yield query.match(step, hint=f"{instead} or sort each batch in a `foreach_batch` function.")
 
 
 @rule(
@@ -184,8 +158,7 @@ def _remedy(query: Query, place: int) -> str:
 )
 def offset_on_stream(query: Query) -> Iterator[Match]:
     """`OFFSET` leaves out the first rows of an order, which a stream does not have."""
-    for _, step in on_streams(query.facts, Kind.OFFSET):
-        yield query.match(step)
+    return map(query.match, query.facts.steps(Kind.OFFSET))
 
 
 @rule(
@@ -201,7 +174,7 @@ def offset_on_stream(query: Query) -> Iterator[Match]:
 def window_functions(query: Query) -> Iterator[Match]:
     """`row_number() OVER …`, `lag` and their like look at neighbours of a row among all rows. Windows of
     time, which have an end, are something else: `GROUP BY window(at, '10 minutes')`."""
-    for _, step in on_streams(query.facts, Kind.WINDOW_FUNCTION):
+    for step in query.facts.steps(Kind.WINDOW_FUNCTION):
         functions = f"`{step.details}` with `OVER`" if step.details else "A function with `OVER`"
         yield query.match(step, functions=functions)
 
@@ -218,7 +191,7 @@ def window_functions(query: Query) -> Iterator[Match]:
 def distinct_aggregate(query: Query) -> Iterator[Match]:
     """`count(DISTINCT x)` needs every value that ever came. Spark does not keep them by itself; there are
     three ways around, with their prices: an estimate, a set in the state, rows told apart first."""
-    for _, step in on_streams(query.facts, Kind.AGGREGATION):
+    for step in query.facts.steps(Kind.AGGREGATION):
         for aggregate in step.aggregates:
             if aggregate.distinct:
                 remedy = ways_around(step, aggregate, in_sql=bool(query.text(step.table)))
@@ -243,25 +216,18 @@ EXCEPT_ON_STREAM = Entry("`EXCEPT` {why}.", "{hint}", code="HW-EXCEPT-ON-STREAM"
 )
 def set_operations(query: Query) -> Iterator[Match]:
     """INTERSECT and EXCEPT compare whole sets. A join says the same about each row of a stream."""
-    for _, step in on_streams(query.facts, Kind.SET_OPERATION):
+    for step in query.facts.steps(Kind.SET_OPERATION):
         if step.name.startswith("INTERSECT"):
             yield query.match(step)
-        else:
-            yield from _except(query, step)
-
-
-def _except(query: Query, step: Operator) -> Iterator[Match]:
-    anti = "Write `SELECT … FROM a LEFT ANTI JOIN b ON …`"
-    if step.details == STATIC_ROWS_AFTER:
-        if query.facts.mode == "append":
+        elif step.details != STATIC_ROWS_AFTER:
+            why = "can't have a stream after it: a row that was given may turn out to be in there"
+            hint = "Write a LEFT JOIN with watermarks and a time range, and keep rows whose partner IS NULL."
+            yield query.match(step, entry=EXCEPT_ON_STREAM, why=why, hint=hint)
+        elif query.facts.mode == "append":
             why = "gives each row once, like DISTINCT, and in append mode no row of it is ever final"
-            modes = [mode for mode in other_modes(query.facts) if mode == "update"]
-            remedy = f"{anti}, which gives every row of the stream{'; or use update mode' * len(modes)}."
-            yield query.match(step, entry=EXCEPT_ON_STREAM, why=why, hint=remedy)
-        return
-    why = "can't have a stream after it: a row that was given may turn out to be in there"
-    remedy = "Write a LEFT JOIN with watermarks and a time range, and keep rows whose partner IS NULL."
-    yield query.match(step, entry=EXCEPT_ON_STREAM, why=why, hint=remedy)
+            update = "; or use update mode" if "update" in other_modes(query.facts) else ""
+            anti = "Write `SELECT … FROM a LEFT ANTI JOIN b ON …`, which gives every row of the stream"
+            yield query.match(step, entry=EXCEPT_ON_STREAM, why=why, hint=f"{anti}{update}.")
 
 
 @rule(
@@ -278,10 +244,8 @@ def _except(query: Query, step: Operator) -> Iterator[Match]:
 def hidden_aggregation(query: Query) -> Iterator[Match]:
     """A subquery that aggregates for each row of a stream (LATERAL) is made into an aggregation of the stream
     by Spark's optimiser. Its checker does not see that, and the query dies in its first batch."""
-    facts = query.facts
-    if facts.refused_for(_NO_WATERMARK) and not any(
-        each.streams for each in facts.operators if each.kind in _AGGREGATING
-    ):
+    aggregates = any(query.facts.steps(*AGGREGATING, Kind.SET_OPERATION))
+    if query.facts.refused_for(_NO_WATERMARK) and not aggregates:
         yield query.match(query.at())
 
 
@@ -315,9 +279,8 @@ def unknown_step(query: Query) -> Iterator[Match]:
 )
 def sample_on_stream(query: Query) -> Iterator[Match]:
     """A sample by chance would be another one each time a batch runs again; Spark does not take one."""
-    facts = query.facts
-    for place, step in on_streams(facts, Kind.SAMPLE):
-        if not any(facts.operators[each].kind is Kind.SORT for each in facts.operators[place].inputs):
+    for step in query.facts.steps(Kind.SAMPLE):
+        if not any(each.kind is Kind.SORT for each in query.facts.inputs_of(step)):
             yield query.match(step)
 
 
@@ -334,9 +297,9 @@ def sample_on_stream(query: Query) -> Iterator[Match]:
 )
 def union_with_static(query: Query) -> Iterator[Match]:
     """The rows of a stream come in batches; static rows belong to none of them."""
-    for _, step in on_streams(query.facts, Kind.UNION):
+    for step in query.facts.steps(Kind.UNION):
         if step.details == WITH_STATIC_ROWS:
-            yield query.match(step, streams=streams_in_words(step))
+            yield query.match(step, streams=quoted(step.streams))
 
 
 @rule(
@@ -348,10 +311,10 @@ def union_with_static(query: Query) -> Iterator[Match]:
 )
 def within_needs_watermark(query: Query) -> Iterator[Match]:
     """Rows are told apart only for a while, and a watermark says for how long."""
-    for _, step in on_streams(query.facts, Kind.DEDUP_WITHIN_WATERMARK):
+    for step in query.facts.steps(Kind.DEDUP_WITHIN_WATERMARK):
         if not step.event_times:
             name = step.table or query.facts.sink
-            yield query.match(step, name=name, source=streams_in_words(step))
+            yield query.match(step, name=name, source=quoted(step.streams))
 
 
 @rule(
@@ -366,7 +329,7 @@ def within_needs_watermark(query: Query) -> Iterator[Match]:
 def row_numbers(query: Query) -> Iterator[Match]:
     """`monotonically_increasing_id()` counts within a batch: the next one has the same numbers again."""
     for expression in query.facts.non_deterministic:
-        if expression.sql.startswith(_PLAIN_NAME):
+        if expression.sql.startswith("monotonically_increasing_id"):
             yield query.match(expression)
 
 
@@ -379,6 +342,6 @@ def row_numbers(query: Query) -> Iterator[Match]:
 )
 def pivot_on_stream(query: Query) -> Iterator[Match]:
     """Spark makes a pivot of two aggregations, and a stream has none after another outside append mode."""
-    for _, step in on_streams(query.facts, Kind.AGGREGATION):
+    for step in query.facts.steps(Kind.AGGREGATION):
         if query.facts.mode != "append" and any(each.function == "PivotFirst" for each in step.aggregates):
             yield query.match(step, mode=query.facts.mode)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headwater.checks.bounds import Bound, Extent, Kept, bounds_of, in_words, window_sql
+from headwater.checks.bounds import Bound, Extent, bounds_of, in_words, window_sql
 from headwater.checks.guarantees import Guarantee, guarantee_of
 from headwater.errors import Problem
 from headwater.errors.catalogue.programs import UNKNOWN_RATE
 from headwater.plan import QueryFacts
-from headwater.plan.operators import Key, Kind, Operator
+from headwater.plan.operators import Kind, Operator
 from headwater.values import nearest
 
 # How many rows a query keeps when its streams bring so many per second.
@@ -71,38 +71,28 @@ def rate_problems(rates: Iterable[str], streams: Iterable[str]) -> list[Problem]
 
 def rows_kept(facts: QueryFacts, bounds: Iterable[Bound], rates: Mapping[str, float]) -> tuple[KeptRows, ...]:
     """What can be told of what is kept; an operator behind another stateful one has a rate of its own."""
-    found = (
-        _rows(bound.operator, kept, rates)
-        for bound in bounds
-        if _reads_streams(facts, bound.operator)
-        for kept in bound.kept
-    )
-    return tuple(each for each in found if each is not None)
+    found = []
+    for bound in bounds:
+        below = facts.below(facts.operators[bound.operator])
+        if any(each.is_stateful or each.kind is Kind.STATIC_JOIN for each in below):
+            continue
+        for kept in bound.kept:
+            if kept.for_ms is not None and kept.streams and all(name in rates for name in kept.streams):
+                per_ms = sum(rates[name] for name in kept.streams) * kept.copies / 1_000
+                step = None if kept.in_step_ms is None else round(per_ms * kept.in_step_ms)
+                found.append(KeptRows(bound.operator, kept.what, round(per_ms * kept.for_ms), step))
+    return tuple(found)
 
 
 def bound_to_json(facts: QueryFacts, bound: Bound, rows: Iterable[KeptRows]) -> dict[str, Any]:
     """A bound as data, with the name of its operator and the rows that come of the rates."""
     figures = {each.what: each for each in rows if each.operator == bound.operator}
-    told = bound.to_json()
-    for kept in told["kept"]:
+    values = bound.to_json()
+    for kept in values["kept"]:
         found = figures.get(kept["what"])
         kept["rows"] = found.rows if found else None
         kept["rows_in_step"] = found.rows_in_step if found else None
-    return {"operator": bound.operator, "name": facts.operators[bound.operator].name, **told}
-
-
-def _reads_streams(facts: QueryFacts, place: int) -> bool:
-    """Whether the rows of an operator come from the streams as they are, not more and not aggregated."""
-    below = (facts.operators[each] for each in facts.below(place))
-    return all(not each.is_stateful and each.kind is not Kind.STATIC_JOIN for each in below)
-
-
-def _rows(place: int, kept: Kept, rates: Mapping[str, float]) -> KeptRows | None:
-    if kept.for_ms is None or not kept.streams or not all(name in rates for name in kept.streams):
-        return None
-    per_second = sum(rates[name] for name in kept.streams) * kept.copies
-    step = None if kept.in_step_ms is None else round(per_second * kept.in_step_ms / 1_000)
-    return KeptRows(place, kept.what, round(per_second * kept.for_ms / 1_000), step)
+    return {"operator": bound.operator, "name": facts.operators[bound.operator].name, **values}
 
 
 # A query as a small picture in text: from the sink down to its sources, with what each step keeps.
@@ -111,104 +101,77 @@ def _rows(place: int, kept: Kept, rates: Mapping[str, float]) -> KeptRows | None
 WIDTH = 78
 
 
-def picture_of(
-    facts: QueryFacts, bounds: Iterable[Bound], rows: Iterable[KeptRows] = (), width: int = WIDTH
-) -> list[str]:
-    """The operators of a query, nearest to the sink first, none wider than `width`."""
-    return list(_Picture(facts, bounds, rows, width).lines())
+def picture_of(facts: QueryFacts, bounds: Iterable[Bound], rows: Iterable[KeptRows] = ()) -> list[str]:
+    """The operators of a query, nearest to the sink first, none wider than a terminal."""
+    by_place, figures, shown = {each.operator: each for each in bounds}, tuple(rows), set[str]()
+    sources = {each.name: each for each in facts.sources}
+    static = [each.name for each in facts.sources if not each.streaming]
+
+    def notes(place: int) -> Iterator[str]:
+        """What an operator keeps; a note that concerns the whole query is not shown again."""
+        bound = by_place.get(place)
+        for line in bound_lines(bound, figures) if bound else ():
+            if bound and (line not in bound.notes or line not in shown):
+                shown.add(line)
+                yield line
+
+    def below(operator: Operator) -> list[int | str]:
+        """The operators that it reads, and the streams that reach it with no other step between."""
+        through = {name for each in facts.inputs_of(operator) for name in each.streams}
+        direct = [name for name in operator.streams if name not in through]
+        if operator.kind is Kind.STATIC_JOIN:
+            # A join tells only that static rows are there, not which.
+            direct.append(static[0] if len(static) == 1 else "static rows")
+        return [*operator.inputs, *direct]
+
+    def drawn(branches: Sequence[int | str], indent: str) -> Iterator[str]:
+        """Operators are given by their places, sources by their names."""
+        for number, branch in enumerate(branches, start=1):
+            first, inner = ("└─ ", "   ") if number == len(branches) else ("├─ ", "│  ")
+            inner, inputs = indent + inner, list[int | str]()
+            if isinstance(branch, int):
+                title, inputs = title_of(facts.operators[branch]), below(facts.operators[branch])
+            else:
+                source = sources.get(branch)
+                kind = f" ({source.connector}{'' if source.streaming else ', static'})" if source else ""
+                title = f"{branch}{kind}"
+            bar = "│  " if inputs else "   "
+            yield from _wrapped(title, indent + first, inner + bar)
+            for note in notes(branch) if isinstance(branch, int) else ():
+                yield from _wrapped(note, inner + bar, f"{inner}{bar}  ")
+            yield from drawn(inputs, inner)
+
+    taken = {place for operator in facts.operators for place in operator.inputs}
+    tops = [place for place in range(len(facts.operators)) if place not in taken]
+    through = {name for place in tops for name in facts.operators[place].streams}
+    loose = [each.name for each in facts.sources if each.streaming and each.name not in through]
+    return list(drawn([*tops, *loose], ""))
+
+
+def _wrapped(text: str, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
 
 
 def bound_lines(bound: Bound, rows: Iterable[KeptRows] = ()) -> list[str]:
     """What one operator keeps, in a few words."""
     figures = {each.what: each for each in rows if each.operator == bound.operator}
-    kept = [f"keeps {_kept_words(each, figures.get(each.what))}" for each in bound.kept]
-    told = bound.extent.value
+    kept = []
+    for each in bound.kept:
+        found = figures.get(each.what)
+        words = f"keeps {each.what} {each.words}{f', at most {found.rows:,} rows' if found else ''}"
+        if each.in_step_ms is not None:
+            more = f", {found.rows_in_step:,} rows," if found and found.rows_in_step is not None else ""
+            words += f" ({in_words(each.in_step_ms)}{more} while the inputs keep step)"
+        kept.append(words)
+    extent = bound.extent.value
+    lines = [extent, *kept]
     if bound.extent is not Extent.BOUNDED or not kept:
-        told = f"{told}: {bound.why}"
-    lines = [f"{told}: {kept[0]}"] if len(kept) == 1 and told == Extent.BOUNDED else [told, *kept]
+        lines[0] = f"{extent}: {bound.why}"
+    elif len(kept) == 1:
+        lines = [f"{extent}: {kept[0]}"]
     if bound.missing:
         lines.append(f"missing: {bound.missing}")
     return [*lines, *bound.notes]
-
-
-def _kept_words(kept: Kept, figures: KeptRows | None) -> str:
-    rows = f", at most {figures.rows:,} rows" if figures else ""
-    if kept.in_step_ms is None:
-        return f"{kept.what} {kept.words}{rows}"
-    more = f", {figures.rows_in_step:,} rows," if figures and figures.rows_in_step is not None else ""
-    step = f"({in_words(kept.in_step_ms)}{more} while the inputs keep step)"
-    return f"{kept.what} {kept.words}{rows} {step}"
-
-
-class _Picture:
-    """The branches of one picture, drawn from the sink down."""
-
-    def __init__(
-        self, facts: QueryFacts, bounds: Iterable[Bound], rows: Iterable[KeptRows], width: int
-    ) -> None:
-        self._facts = facts
-        self._bounds: Mapping[int, Bound] = {each.operator: each for each in bounds}
-        self._rows = tuple(rows)
-        self._width = width
-        self._sources = {each.name: each for each in facts.sources}
-        self._static = [each.name for each in facts.sources if not each.streaming]
-        self._told: set[str] = set()
-
-    def lines(self) -> Iterator[str]:
-        """The branches that no other operator takes, one after the other."""
-        operators = self._facts.operators
-        taken = {place for operator in operators for place in operator.inputs}
-        tops = [place for place in range(len(operators)) if place not in taken]
-        shown = {name for place in tops for name in operators[place].streams}
-        loose = [each.name for each in self._facts.sources if each.streaming and each.name not in shown]
-        yield from self._branches(tops, loose, "")
-
-    def _branches(self, places: list[int], sources: list[str], indent: str) -> Iterator[str]:
-        count = len(places) + len(sources)
-        for number, place in enumerate(places, start=1):
-            yield from self._branch(place, indent, last=number == count)
-        for number, name in enumerate(sources, start=len(places) + 1):
-            yield from self._text(self._source(name), indent, "└─ " if number == count else "├─ ", "   ")
-
-    def _branch(self, place: int, indent: str, *, last: bool) -> Iterator[str]:
-        operator = self._facts.operators[place]
-        inner = indent + ("   " if last else "│  ")
-        sources = self._direct_sources(operator)
-        bar = "│  " if operator.inputs or sources else "   "
-        yield from self._text(
-            title_of(operator), indent, "└─ " if last else "├─ ", inner[len(indent) :] + bar
-        )
-        bound = self._bounds.get(place)
-        for line in self._once(bound) if bound else []:
-            yield from self._text(line, inner, bar, f"{bar}  ")
-        yield from self._branches(list(operator.inputs), sources, inner)
-
-    def _direct_sources(self, operator: Operator) -> list[str]:
-        """The streams that reach it with no other step between."""
-        through = {name for place in operator.inputs for name in self._facts.operators[place].streams}
-        direct = [name for name in operator.streams if name not in through]
-        if operator.kind is Kind.STATIC_JOIN:
-            # A join tells only that static rows are there, not which.
-            direct.append(self._static[0] if len(self._static) == 1 else "static rows")
-        return direct
-
-    def _source(self, name: str) -> str:
-        source = self._sources.get(name)
-        if source is None:
-            return name
-        return f"{name} ({source.connector}{'' if source.streaming else ', static'})"
-
-    def _once(self, bound: Bound) -> Iterator[str]:
-        """What an operator keeps; a note that concerns the whole query is not told again."""
-        for line in bound_lines(bound, self._rows):
-            if line not in bound.notes or line not in self._told:
-                self._told.add(line)
-                yield line
-
-    def _text(self, text: str, indent: str, first: str, rest: str) -> Iterator[str]:
-        yield from textwrap.wrap(
-            text, self._width, initial_indent=indent + first, subsequent_indent=indent + rest
-        )
 
 
 def title_of(operator: Operator) -> str:
@@ -222,15 +185,15 @@ def title_of(operator: Operator) -> str:
             return f"{operator.name} ON {condition}" if condition else operator.name
         case Kind.AGGREGATION if not operator.keys:
             return "aggregate of all rows"
-        case _:
-            keys = ", ".join(_key(key) for key in operator.keys)
-            return f"{operator.name} {keys}" if keys else operator.name
-
-
-def _key(key: Key) -> str:
-    if key.window is None:
-        return key.name or key.sql
-    return key.sql if key.taken_apart else window_sql(key.window)
+    keys = [
+        window_sql(key.window)
+        if key.window and not key.taken_apart
+        else key.sql
+        if key.window
+        else key.name or key.sql
+        for key in operator.keys
+    ]
+    return f"{operator.name} {', '.join(keys)}" if keys else operator.name
 
 
 @dataclass(frozen=True)
@@ -248,16 +211,13 @@ class Outline:
         return cls(facts, bounds, rows_kept(facts, bounds, rates or {}), guarantee_of(facts))
 
     def picture(self) -> list[str]:
-        """From the sink down to its sources, in lines of at most eighty columns."""
-        return [*self._guarantee(), *picture_of(self.facts, self.bounds, self.rows)]
-
-    def _guarantee(self) -> Iterator[str]:
-        """The level, and what lowers it."""
+        """The guarantee, what lowers it, and the query from the sink down, at most eighty columns wide."""
         level, *reasons = self.guarantee.lines()
-        yield f"guarantee: {level}"
+        lines = [f"guarantee: {level}"]
         for line in reasons if self.guarantee.lowering else ():
             inner = " " * (len(line) - len(line.lstrip()))
-            yield from textwrap.wrap(line, WIDTH, subsequent_indent=f"{inner}  ")
+            lines += _wrapped(line, "", f"{inner}  ")
+        return [*lines, *picture_of(self.facts, self.bounds, self.rows)]
 
     def to_json(self) -> dict[str, Any]:
         return {

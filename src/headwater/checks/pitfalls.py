@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from headwater.checks.rules import (
     AGGREGATING,
@@ -16,12 +17,12 @@ from headwater.checks.rules import (
     is_constant,
     is_session,
     names_of,
-    on_streams,
     rule,
 )
 from headwater.errors import Entry
 from headwater.plan import QueryFacts
-from headwater.plan.operators import Join, Kind, Operator
+from headwater.plan.operators import Kind, Operator
+from headwater.values import quoted
 
 # What Spark puts behind the name of a column in such an aggregate.
 _NUMBER = re.compile(r"#\d+L?")
@@ -47,11 +48,10 @@ _SEVERAL = "More than one event time columns"
 def python_aggregate(query: Query) -> Iterator[Match]:
     """A pandas or Arrow function that aggregates needs all rows of a group at once. Spark keeps only partial
     results between batches, and such a function has none: the query dies in its first batch."""
-    for _, step in on_streams(query.facts, Kind.AGGREGATION):
+    for step in query.facts.steps(Kind.AGGREGATION):
         for aggregate in step.aggregates:
             if aggregate.python:
-                sql = _NUMBER.sub("", aggregate.sql)
-                yield query.match(step, sql=sql, form=aggregate.python)
+                yield query.match(step, sql=_NUMBER.sub("", aggregate.sql), form=aggregate.python)
 
 
 @rule(
@@ -68,13 +68,12 @@ def python_aggregate(query: Query) -> Iterator[Match]:
 def global_session(query: Query) -> Iterator[Match]:
     """A session belongs to somebody. Spark can't merge sessions of all rows together on a stream: the query
     passes its checker and dies at its first batch."""
-    for _, step in on_streams(query.facts, Kind.AGGREGATION):
+    for step in query.facts.steps(Kind.AGGREGATION):
         sessions = [key.window for key in step.keys if key.window and key.window.session]
         alone = all(is_session(key) or is_constant(key) for key in step.keys)
         # Spark finds constants that are computed, too, and then sees no other key.
         if sessions and (alone or query.facts.refused_for(_GLOBAL)):
-            sql = f"`session_window({sessions[0].column}, …)`"
-            yield query.match(step, sql=sql)
+            yield query.match(step, sql=f"`session_window({sessions[0].column}, …)`")
 
 
 @rule(
@@ -90,9 +89,9 @@ def global_session(query: Query) -> Iterator[Match]:
 def join_without_equality(query: Query) -> Iterator[Match]:
     """Two streams are joined by what is equal in both: by that Spark finds the rows that it has kept. A
     condition of comparisons alone passes its checker and dies at the first batch."""
-    for _, step in on_streams(query.facts, Kind.JOIN):
-        compares = step.join is not None and not has_equality(step.join)
-        if compares and query.facts.refused_for("without equality predicate"):
+    refused = query.facts.refused_for("without equality predicate")
+    for step in query.facts.steps(Kind.JOIN) if refused else ():
+        if step.join is not None and not has_equality(step.join):
             yield query.match(step)
 
 
@@ -112,22 +111,20 @@ def several_event_times(query: Query) -> Iterator[Match]:
     """What keeps state clears it by one event time. Where several columns with a watermark come to it (a
     window beside the time that it is made of, the times of both sides of a join), Spark does not know by
     which to go, and the query dies in its first batch."""
+
+    def several(step: Operator, columns: Iterable[str]) -> Match:
+        operator = "a side of the join" if step.kind is Kind.JOIN else f"the `{step.name}`"
+        return query.match(step, operator=operator, columns=quoted(dict.fromkeys(columns), " and "))
+
     # In complete mode an aggregation clears nothing.
     if query.facts.mode != "complete":
-        for step in (each for each in query.facts.operators if each.clashing):
-            yield _several(query, step, step.clashing)
+        yield from (several(each, each.clashing) for each in query.facts.operators if each.clashing)
     if query.facts.refused_for(_SEVERAL):
-        for _, step in on_streams(query.facts, Kind.JOIN):
-            for side in (step.join.left, step.join.right) if step.join else ():
-                if len(side.event_times) > 1:
-                    yield _several(query, step, [each.column for each in side.event_times])
-                    return
-
-
-def _several(query: Query, step: Operator, columns: Iterable[str]) -> Match:
-    names = dict.fromkeys(f"`{each}`" for each in columns)
-    operator = "a side of the join" if step.kind is Kind.JOIN else f"the `{step.name}`"
-    return query.match(step, operator=operator, columns=" and ".join(names))
+        joins = [step for step in query.facts.steps(Kind.JOIN) if step.join]
+        sides = ((step, side) for step in joins if step.join for side in (step.join.left, step.join.right))
+        unclear = ((step, side.event_times) for step, side in sides if len(side.event_times) > 1)
+        for step, times in islice(unclear, 1):
+            yield several(step, [each.column for each in times])
 
 
 @rule(
@@ -144,20 +141,18 @@ def _several(query: Query, step: Operator, columns: Iterable[str]) -> Match:
 def one_batch_at_a_time(query: Query) -> Iterator[Match]:
     """`applyInPandas` and its like are called with the rows that one batch has of a group. Spark accepts that
     on a stream; where a batch begins and ends is chance, and so are the results."""
-    facts = query.facts
-    for place, step in on_streams(facts, Kind.GROUPED_MAP, Kind.COGROUPED_MAP):
-        if not _sees_whole_groups(facts, place, step):
+    for step in query.facts.steps(Kind.GROUPED_MAP, Kind.COGROUPED_MAP):
+        if not _sees_whole_groups(query.facts, step):
             yield query.match(step, call=step.name, acceptable=True)
 
 
-def _sees_whole_groups(facts: QueryFacts, place: int, step: Operator) -> bool:
+def _sees_whole_groups(facts: QueryFacts, step: Operator) -> bool:
     """After an aggregation a group may come whole: all results, those of a key, those of a closed window."""
-    if step.kind is Kind.COGROUPED_MAP or not aggregated_below(facts, place):
+    if step.kind is Kind.COGROUPED_MAP or not aggregated_below(facts, step):
         return False
     if facts.mode == "complete":
         return True
-    inputs = [facts.operators[each] for each in step.inputs]
-    names = {key.name for key in step.keys}
+    inputs, names = facts.inputs_of(step), {key.name for key in step.keys}
     whole = all(each.kind in AGGREGATING and {key.name for key in each.keys} <= names for each in inputs)
     closed = facts.mode == "append" and any(key.watermarked for key in step.keys)
     return bool(inputs) and (whole or closed)
@@ -175,37 +170,28 @@ def _sees_whole_groups(facts: QueryFacts, place: int, step: Operator) -> bool:
 def dedup_of_results(query: Query) -> Iterator[Match]:
     """An aggregation has one row for each key already. To tell its results apart again passes Spark's
     checker; then it dies in its first batch, or drops every later result of a key, or ends with nothing."""
-    facts = query.facts
-    for place, step in on_streams(facts, *DEDUP):
-        why = why_not_apart(facts, place)
-        if not why:
-            continue
-        remedy = "Take it out: an aggregation gives one row for each of its keys."
-        yield query.match(step, call=step.name, keys=names_of(step.keys), why=why, hint=remedy)
+    remedy = "Take it out: an aggregation gives one row for each of its keys."
+    for step in query.facts.steps(*DEDUP):
+        why = why_not_apart(query.facts, step)
+        if why:
+            yield query.match(step, call=step.name, keys=names_of(step.keys), why=why, hint=remedy)
 
 
-def why_not_apart(facts: QueryFacts, place: int) -> str:
+def why_not_apart(facts: QueryFacts, step: Operator) -> str:
     """Why a step can't tell rows apart that are the results of an aggregation; empty where it can."""
-    if not aggregated_below(facts, place):
+    if not aggregated_below(facts, step):
         return ""
     if facts.mode != "append":
         return f"in {facts.mode} mode only the first result of each would pass, and no later one"
-    if _same_keys(facts, facts.operators[place]):
+    names = [key.name for key in step.keys]
+    aggregations = [each for each in facts.inputs_of(step) if each.kind in AGGREGATING]
+    if any([key.name for key in each.keys] == names for each in aggregations):
         return "these are its keys already, and Spark fails with both in one step"
     return ""
 
 
-def _same_keys(facts: QueryFacts, step: Operator) -> bool:
-    below = [facts.operators[each] for each in step.inputs]
-    return any(
-        each.kind in AGGREGATING and [key.name for key in each.keys] == [key.name for key in step.keys]
-        for each in below
-    )
-
-
 # Joins that make many rows of one.
 
-_LATERAL = "LateralJoin"
 # These give a row once or not at all, however many partners it has.
 _NEVER_MORE = ("semi", "anti", "existence")
 
@@ -235,36 +221,22 @@ RANGE_JOIN = Entry(
 def fan_out(query: Query) -> Iterator[Match]:
     """A join with static rows that compares nothing by equality gives each row of the stream as often as
     there are static rows that fit; without a condition, with every one of them."""
-    for operator in query.facts.operators:
-        join = operator.join
-        if join is None or not _may_fan_out(operator, join):
+    facts = query.facts
+    names = [each.name for each in facts.sources if not each.streaming]
+    static = f"`{names[0]}`" if len(names) == 1 else "the static side"
+    # The condition of such a join stands inside: `LATERAL (SELECT … WHERE id = o.id)`.
+    laterals = [
+        (each.table, each.line, each.column) for each in facts.beyond_rows if each.sql == "LateralJoin"
+    ]
+    # Two streams without an equality are refused by Spark itself.
+    for step in facts.steps(Kind.STATIC_JOIN):
+        join = step.join
+        if join is None or has_equality(join) or any(each in join.type for each in _NEVER_MORE):
             continue
-        static = _static(query.facts)
+        if join.left.single or join.right.single:
+            continue
         if join.condition:
             condition = join.condition
-            yield query.match(
-                operator, entry=RANGE_JOIN, join=operator.name, static=static, condition=condition
-            )
-        elif not _is_lateral(query.facts, operator):
-            yield query.match(operator, join=operator.name, static=static)
-
-
-def _may_fan_out(operator: Operator, join: Join) -> bool:
-    # Two streams without an equality are refused by Spark itself.
-    if operator.kind is not Kind.STATIC_JOIN or not operator.streams:
-        return False
-    if has_equality(join) or any(each in join.type for each in _NEVER_MORE):
-        return False
-    return not (join.left.single or join.right.single)
-
-
-def _is_lateral(facts: QueryFacts, operator: Operator) -> bool:
-    """Whether its condition stands inside: `LATERAL (SELECT … WHERE id = o.id)`."""
-    here = (operator.table, operator.line, operator.column)
-    laterals = [each for each in facts.beyond_rows if each.sql == _LATERAL]
-    return here in [(each.table, each.line, each.column) for each in laterals]
-
-
-def _static(facts: QueryFacts) -> str:
-    names = [each.name for each in facts.sources if not each.streaming]
-    return f"`{names[0]}`" if len(names) == 1 else "the static side"
+            yield query.match(step, entry=RANGE_JOIN, join=step.name, static=static, condition=condition)
+        elif (step.table, step.line, step.column) not in laterals:
+            yield query.match(step, join=step.name, static=static)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from string import Formatter
 from typing import Any
@@ -23,7 +23,7 @@ from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression, Join, Key, Kind, Operator
 from headwater.plan.state_layout import StateLayout
 from headwater.spec import Named, PipelineSpec, SinkSpec
-from headwater.values import Position, capitalized
+from headwater.values import Position, capitalized, quoted
 
 # The steps of a query as rules ask for them.
 
@@ -38,24 +38,9 @@ _CONSTANT = re.compile(
 _EQUALITY = re.compile(r"(?<![<>!])=(?!>)|<=>")
 
 
-def on_streams(facts: QueryFacts, *kinds: Kind) -> Iterator[tuple[int, Operator]]:
-    """The operators of some kinds that a stream reaches, with their places, from the sources up."""
-    for place, operator in enumerate(facts.operators):
-        if operator.kind in kinds and operator.streams:
-            yield place, operator
-
-
-def aggregations(facts: QueryFacts) -> list[tuple[int, Operator]]:
-    """The aggregations of streams, from the sources up."""
-    return list(on_streams(facts, *AGGREGATING))
-
-
-def aggregated_below(facts: QueryFacts, place: int) -> bool:
+def aggregated_below(facts: QueryFacts, step: Operator) -> bool:
     """Whether what reaches a step comes out of an aggregation of a stream."""
-    return any(
-        facts.operators[each].kind in AGGREGATING and facts.operators[each].streams
-        for each in facts.below(place)
-    )
+    return any(each.kind in AGGREGATING and each.streams for each in facts.below(step))
 
 
 def is_constant(key: Key) -> bool:
@@ -67,22 +52,15 @@ def is_session(key: Key) -> bool:
     return key.window is not None and key.window.session
 
 
-def names_of(keys: tuple[Key, ...]) -> str:
+def names_of(keys: Iterable[Key]) -> str:
     """Keys in words: `a`, `b` and `c`."""
-    shown = [f"`{key.name or key.sql}`" for key in keys]
-    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+    return quoted((key.name or key.sql for key in keys), last=" and ")
 
 
-def streams_in_words(operator: Operator) -> str:
-    """Streams by their names."""
-    return ", ".join(f"`{name}`" for name in operator.streams)
-
-
-def marked_below(facts: QueryFacts, place: int) -> tuple[str, ...]:
+def marked_below(facts: QueryFacts, step: Operator) -> list[str]:
     """The columns on which a watermark was declared before a step, whether or not they reach it."""
-    below = [facts.operators[each] for each in facts.below(place)]
-    times = [each.event_times for each in below if each.kind is Kind.WATERMARK]
-    return tuple(dict.fromkeys(time.column for each in times for time in each))
+    marks = [each for each in facts.below(step) if each.kind is Kind.WATERMARK]
+    return list(dict.fromkeys(time.column for each in marks for time in each.event_times))
 
 
 def has_equality(join: Join) -> bool:
@@ -155,10 +133,6 @@ class Finding:
         }
 
 
-def _unknown() -> Mapping[str, Read] | None:
-    return None
-
-
 @dataclass(frozen=True)
 class Reached:
     """How far the query of an existing checkpoint has read, or was about to."""
@@ -173,7 +147,7 @@ class Reached:
     """What froze at the first start, as far as Spark wrote it down."""
     committed_any: bool = True
     """Whether a batch was committed; before that, nothing is stored for good."""
-    committed: Callable[[], Mapping[str, Read] | None] = field(default=_unknown, compare=False)
+    committed: Callable[[], Mapping[str, Read] | None] = field(default=lambda: None, compare=False)
     """What it has read of each source, up to the newest committed batch; looked up when it is asked for,
     None where that can't be told."""
 
@@ -197,6 +171,13 @@ class Situation:
     def sink(self, name: str) -> SinkSpec:
         """A sink by its name."""
         return next(sink for sink in self.spec.sinks if sink.name == name)
+
+    def resuming(self) -> Iterator[tuple[SinkSpec, QueryFacts, QueryFacts]]:
+        """The sinks that were started before, each with the facts of its last start and those of now."""
+        for sink in self.spec.sinks:
+            then, now = self.stored.get(sink.name), self.facts.get(sink.name)
+            if then and now:
+                yield sink, then, now
 
     @property
     def sound(self) -> bool:
@@ -302,6 +283,8 @@ def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
 
 Matches = Iterator[Match] | Iterator[Finding]
 """What a rule yields: matches, or findings where others have made the problems."""
+Entries = Mapping[Entry, Severity] | Iterable[Entry]
+"""What it can say, with severities of their own or of one for all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +314,19 @@ class Rule:
         """The sentence of a rule that has one."""
         return next(iter(self.entries))
 
+    @classmethod
+    def with_entries(
+        cls, entries: Entries, severity: Severity, example: str, lasting: bool
+    ) -> Callable[[Callable[..., Matches]], Rule]:
+        """Makes a rule of a function, by its name, module and docstring."""
+        severities = entries if isinstance(entries, Mapping) else dict.fromkeys(entries, severity)
+
+        def made(function: Callable[..., Matches]) -> Rule:
+            named = (function.__name__, function.__module__, inspect.getdoc(function) or "")
+            return cls(*named, severities, inspect.cleandoc(example), lasting)
+
+        return made
+
     def about(self, query: Query) -> Iterator[Finding]:
         """Everything this rule has to say about one query, which a plain program may have made, too."""
         return map(self._finding, self.of_query(query) if self.of_query else ())
@@ -358,32 +354,21 @@ class Rule:
         )
 
 
-def _entries(
-    entries: Mapping[Entry, Severity] | Iterable[Entry], severity: Severity
-) -> Mapping[Entry, Severity]:
-    return entries if isinstance(entries, Mapping) else dict.fromkeys(entries, severity)
-
-
 def rule(
     code: str = "",
     says: str = "",
     fix: str = "",
     severity: Severity = Severity.ERROR,
     *,
-    entries: Mapping[Entry, Severity] | Iterable[Entry] = (),
+    entries: Entries = (),
     example: str,
     lasting: bool = True,
     refuses: Callable[[QueryFacts], Iterator[object]] | None = None,
 ) -> Callable[[Callable[[Query], Matches]], Rule]:
     """A rule over one query: its code, sentence and remedy, or the `entries` of one with several, which are
     all of one severity unless they name theirs."""
-    said = _entries(entries or [Entry(says, fix, code=code)], severity)
-
-    def made(function: Callable[[Query], Matches]) -> Rule:
-        named = (function.__name__, function.__module__, inspect.getdoc(function) or "")
-        return Rule(*named, said, inspect.cleandoc(example), lasting, of_query=function, refuses=refuses)
-
-    return made
+    makes = Rule.with_entries(entries or [Entry(says, fix, code=code)], severity, example, lasting)
+    return lambda function: replace(makes(function), of_query=function, refuses=refuses)
 
 
 def pipeline_rule(
@@ -392,19 +377,14 @@ def pipeline_rule(
     fix: str = "",
     severity: Severity = Severity.ERROR,
     *,
-    entries: Mapping[Entry, Severity] | Iterable[Entry] = (),
+    entries: Entries = (),
     example: str,
     lasting: bool = True,
     whole: bool = False,
 ) -> Callable[[Callable[[Situation], Matches]], Rule]:
     """The same over a whole pipeline, its checkpoints and its environment."""
-    said = _entries(entries or [Entry(says, fix, code=code)], severity)
-
-    def made(function: Callable[[Situation], Matches]) -> Rule:
-        named = (function.__name__, function.__module__, inspect.getdoc(function) or "")
-        return Rule(*named, said, inspect.cleandoc(example), lasting, whole, of_pipeline=function)
-
-    return made
+    makes = Rule.with_entries(entries or [Entry(says, fix, code=code)], severity, example, lasting)
+    return lambda function: replace(makes(function), of_pipeline=function, whole=whole)
 
 
 # Which rules there are: those of this package, and those that others name in an entry point group.
@@ -419,22 +399,18 @@ def all_rules() -> dict[str, Rule]:
     values = (value for module in modules for value in vars(module).values())
     found = {value.name: value for value in values if isinstance(value, Rule)}
     for point in entry_points(group=GROUP):
+        named = {"name": point.name, "module": point.value}
         if point.name in found:
             raise EnvironmentProblem(RULE_TWICE.at(None, name=point.name, other=point.value))
-        found[point.name] = _load(point)
+        try:
+            rule = point.load()
+        except (Exception, SystemExit) as error:  # another package's code: whatever it raises must be named
+            raise EnvironmentProblem(RULE_BROKEN.at(None, **named, error=repr(error))) from error
+        if not isinstance(rule, Rule):
+            says = "it is no function with `@rule` or `@pipeline_rule`"
+            raise EnvironmentProblem(RULE_BROKEN.at(None, **named, error=says))
+        found[point.name] = rule
     return dict(sorted(found.items()))
-
-
-def _load(point: EntryPoint) -> Rule:
-    try:
-        rule = point.load()
-    except (Exception, SystemExit) as error:  # another package's code: whatever it raises must be named
-        problem = RULE_BROKEN.at(None, name=point.name, module=point.value, error=repr(error))
-        raise EnvironmentProblem(problem) from error
-    if not isinstance(rule, Rule):
-        says = "it is no function with `@rule` or `@pipeline_rule`"
-        raise EnvironmentProblem(RULE_BROKEN.at(None, name=point.name, module=point.value, error=says))
-    return rule
 
 
 def examine(situation: Situation) -> list[Finding]:
@@ -455,25 +431,21 @@ def together(*groups: Iterable[Finding]) -> list[Finding]:
     of_sinks = {text for text, sink in distinct if sink}
     found = [each for (text, sink), each in distinct.items() if sink or text not in of_sinks]
     errors = [each.problem for each in found if each.severity is Severity.ERROR]
-    told = [
-        each
-        for each in found
-        if each.severity is Severity.ERROR or not any(_covers(error, each.problem) for error in errors)
-    ]
-    return sorted(told, key=_rank)
 
+    def covered(other: Problem) -> bool:
+        return any(
+            error.place == other.place and other.params.items() <= error.params.items() for error in errors
+        )
 
-def _covers(error: Problem, other: Problem) -> bool:
-    """Whether an error says all that another problem at the same place says."""
-    return error.place == other.place and other.params.items() <= error.params.items()
+    def rank(finding: Finding) -> tuple[bool, int, str, int, int]:
+        # What concerns no line of the user's comes first.
+        place = finding.problem.place
+        line, column = (place.line, place.column) if place else (0, 0)
+        grave = list(Severity).index(finding.severity)
+        return bool(finding.accepted), grave, finding.problem.file, line, column
 
-
-def _rank(finding: Finding) -> tuple[bool, int, str, int, int]:
-    """What concerns no line of the user's comes first."""
-    place = finding.problem.place
-    line, column = (place.line, place.column) if place else (0, 0)
-    grave = list(Severity).index(finding.severity)
-    return bool(finding.accepted), grave, finding.problem.file, line, column
+    shown = [each for each in found if each.severity is Severity.ERROR or not covered(each.problem)]
+    return sorted(shown, key=rank)
 
 
 # Another mode that would do.
@@ -481,12 +453,14 @@ def _rank(finding: Finding) -> tuple[bool, int, str, int, int]:
 
 def other_modes(facts: QueryFacts) -> list[str]:
     """The modes besides the sink's that the query can have, of those that the sink takes."""
+    refusing = [rule.refuses for rule in all_rules().values() if rule.refuses]
+
+    def can_have(mode: str) -> bool:
+        asked = replace(facts, mode=mode)
+        return not any(True for refuses in refusing for _ in refuses(asked))
+
     taken = facts.modes or MODES
-    return [
-        mode
-        for mode in MODES
-        if mode in taken and mode != facts.mode and not any(_refusals(replace(facts, mode=mode)))
-    ]
+    return [mode for mode in MODES if mode in taken and mode != facts.mode and can_have(mode)]
 
 
 def use_mode(facts: QueryFacts, *ways: str) -> str:
@@ -494,7 +468,3 @@ def use_mode(facts: QueryFacts, *ways: str) -> str:
     modes = other_modes(facts)
     every = [*([f"use {' or '.join(modes)} mode"] if modes else []), *ways] or ["change the query"]
     return capitalized("; or ".join(every)) + "."
-
-
-def _refusals(facts: QueryFacts) -> Iterator[bool]:
-    return (True for rule in all_rules().values() if rule.refuses for _ in rule.refuses(facts))

@@ -16,26 +16,31 @@ from headwater.checks.rules import (
     Query,
     Severity,
     aggregated_below,
-    aggregations,
-    on_streams,
     rule,
-    streams_in_words,
 )
 from headwater.plan import QueryFacts
-from headwater.plan.operators import Aggregate, ArbitraryState, Kind, Operator
-from headwater.values import capitalized
+from headwater.plan.operators import ArbitraryState, Kind, Operator
+from headwater.values import capitalized, quoted
 
 _EVERY_VALUE = ("CollectList", "ListAgg")
-# Beside lists what counts how often each value came. A set is left out: who asks for one has few as a rule.
-_ENDLESS = (*_EVERY_VALUE, "Median", "Mode", "Percentile", "PercentileCont", "PercentileDisc")
+_ENDLESS = {
+    **dict.fromkeys(_EVERY_VALUE, "keep a count, a sum or a maximum instead"),
+    "Mode": "group by the value too and count its rows",
+    **dict.fromkeys(
+        ("Median", "Percentile", "PercentileCont", "PercentileDisc"),
+        "write `percentile_approx(x, 0.5)`, which keeps a summary of a fixed size",
+    ),
+}
+"""Beside lists what counts how often each value came, with what keeps less and may do as well. A set is left
+out: who asks for one has few as a rule."""
 
 
 def open_ended(query: Query, *kinds: Kind) -> Iterator[tuple[Operator, Bound]]:
     """The operators of some kinds whose state has no end. A query that Spark refuses has other troubles."""
     for bound in () if query.facts.refusal else bounds_of(query.facts):
-        operator = query.facts.operators[bound.operator]
-        if operator.kind in kinds and bound.extent in (Extent.UNBOUNDED, Extent.BY_KEYS):
-            yield operator, bound
+        step = query.facts.operators[bound.operator]
+        if step.kind in kinds and bound.extent in (Extent.UNBOUNDED, Extent.BY_KEYS):
+            yield step, bound
 
 
 @rule(
@@ -55,15 +60,11 @@ def open_ended(query: Query, *kinds: Kind) -> Iterator[tuple[Operator, Bound]]:
 def windows_kept(query: Query) -> Iterator[Match]:
     """New windows come as long as time goes on. Without a watermark Spark can't know that one is over, and
     keeps all of them: the state grows until memory or disk is full."""
-    for operator, bound in open_ended(query, Kind.AGGREGATION, Kind.DISTINCT):
-        if query.facts.mode != "complete" and bound.missing and not _marked(query, bound):
-            yield query.match(operator, operator=operator.name, why=bound.why, missing=bound.missing)
-
-
-def _marked(query: Query, bound: Bound) -> bool:
-    """Whether a watermark comes before: why it can't clear the keys is told by the rules about watermarks."""
-    below = (query.facts.operators[each] for each in query.facts.below(bound.operator))
-    return any(each.kind is Kind.WATERMARK for each in below)
+    for step, bound in open_ended(query, *AGGREGATING) if query.facts.mode != "complete" else ():
+        # Why a watermark that comes before can't clear the keys is told by the rules about watermarks.
+        marked = any(each.kind is Kind.WATERMARK for each in query.facts.below(step))
+        if bound.missing and not marked:
+            yield query.match(step, operator=step.name, why=bound.why, missing=bound.missing)
 
 
 @rule(
@@ -81,15 +82,10 @@ def _marked(query: Query, bound: Bound) -> bool:
 def complete_keeps_all(query: Query) -> Iterator[Match]:
     """Complete mode writes the whole result each time, so it keeps all of it, whatever the watermark says.
     With windows among the keys the result itself grows for ever, and every batch writes all of it."""
-    for operator, bound in open_ended(query, Kind.AGGREGATION, Kind.DISTINCT):
-        if query.facts.mode == "complete" and any(is_time(key) for key in operator.keys):
-            yield query.match(
-                query.at("mode"),
-                table=operator.table,
-                operator=operator.name,
-                why=bound.why,
-                missing=bound.missing,
-            )
+    for step, bound in open_ended(query, *AGGREGATING) if query.facts.mode == "complete" else ():
+        if any(map(is_time, step.keys)):
+            params = {"operator": step.name, "why": bound.why, "missing": bound.missing}
+            yield Match(query.at("mode"), params, query.facts.sink, step.table)
 
 
 @rule(
@@ -107,20 +103,14 @@ def complete_keeps_all(query: Query) -> Iterator[Match]:
 def repeats_remembered(query: Query) -> Iterator[Match]:
     """To drop every repeat, however late, all keys that ever came have to be remembered. Keys such as ids
     never end; most repeats come soon after the first row, and a watermark says how soon."""
-    for operator, bound in open_ended(query, Kind.DEDUP):
-        if why_not_apart(query.facts, bound.operator):
-            continue
-        times = [each.column for each in operator.event_times]
-        yield query.match(
-            operator, operator=operator.name, why=bound.why, hint=_drop_repeats(times[0] if times else "")
-        )
-
-
-def _drop_repeats(column: str) -> str:
     within = "write `within: watermark` (`dropDuplicatesWithinWatermark` in PySpark)"
-    if column:
-        return f"If repeats come within the watermark's delay, {within}, or add `{column}` to the columns."
-    return f"If repeats come soon, declare a watermark on the event time and {within}."
+    for step, bound in open_ended(query, Kind.DEDUP):
+        if not why_not_apart(query.facts, step):
+            hint = f"If repeats come soon, declare a watermark on the event time and {within}."
+            if step.event_times:
+                more = f"add `{step.event_times[0].column}` to the columns"
+                hint = f"If repeats come within the watermark's delay, {within}, or {more}."
+            yield query.match(step, operator=step.name, why=bound.why, hint=hint)
 
 
 @rule(
@@ -136,12 +126,11 @@ def _drop_repeats(column: str) -> str:
 def join_keeps_all(query: Query) -> Iterator[Match]:
     """A row of one stream waits for partners in the other. Without watermarks and a time range Spark can't
     know that none will come, and keeps every row of both."""
-    for operator, bound in open_ended(query, Kind.JOIN):
-        join = operator.join
+    for step, bound in open_ended(query, Kind.JOIN):
         # An outer join that needs the end which is missing is an error of its own.
-        if join is not None and not any(waits_for_ever(operator)):
-            left, right = sides_in_words(join)
-            yield query.match(operator, left=left, right=right, why=bound.why, missing=bound.missing)
+        if step.join is not None and not any(waits_for_ever(step)):
+            left, right = sides_in_words(step.join)
+            yield query.match(step, left=left, right=right, why=bound.why, missing=bound.missing)
 
 
 @rule(
@@ -159,26 +148,16 @@ def values_grow(query: Query) -> Iterator[Match]:
     one, with how often it came. Where a key is never over, what is kept for it has no end: it is read and
     written whole with every batch that touches it."""
     for bound in () if query.facts.refusal else bounds_of(query.facts):
-        operator = query.facts.operators[bound.operator]
-        endless = not bound.kept and operator.kind is Kind.AGGREGATION
-        grown = [each for each in growing_values(operator) if each.function in _ENDLESS]
-        if endless and grown:
+        step = query.facts.operators[bound.operator]
+        grown = [each for each in growing_values(step) if each.function in _ENDLESS]
+        if grown and not bound.kept and step.kind is Kind.AGGREGATION:
             listed = any(each.function in _EVERY_VALUE for each in grown)
             yield query.match(
-                operator,
-                aggregates=" and ".join(f"`{call_of(each)}`" for each in grown),
+                step,
+                aggregates=quoted(map(call_of, grown), " and "),
                 values="value" if listed else "distinct value",
-                instead=" or ".join(dict.fromkeys(map(_instead, grown))),
+                instead=" or ".join(dict.fromkeys(_ENDLESS[each.function] for each in grown)),
             )
-
-
-def _instead(aggregate: Aggregate) -> str:
-    """What keeps less and may do as well."""
-    if aggregate.function in _EVERY_VALUE:
-        return "keep a count, a sum or a maximum instead"
-    if aggregate.function == "Mode":
-        return "group by the value too and count its rows"
-    return "write `percentile_approx(x, 0.5)`, which keeps a summary of a fixed size"
 
 
 # A rule about the number of pieces that state is divided into.
@@ -222,20 +201,18 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _APPLY = "applyInPandasWithState"
 
 
-def states_of(facts: QueryFacts) -> Iterator[tuple[int, Operator, ArbitraryState]]:
-    """The operators with state of one's own on streams, with their places."""
-    for place, step in on_streams(facts, Kind.STATE):
-        if step.state is not None:
-            yield place, step, step.state
+def states_of(facts: QueryFacts) -> Iterator[tuple[Operator, ArbitraryState]]:
+    """The operators with state of one's own on streams."""
+    return ((step, step.state) for step in facts.steps(Kind.STATE) if step.state is not None)
 
 
-def _state_mode(facts: QueryFacts) -> Iterator[Operator]:
-    if aggregations(facts) or facts.mode == "complete":
+def _state_mode(facts: QueryFacts) -> Iterator[tuple[Operator, ArbitraryState]]:
+    if any(facts.steps(*AGGREGATING)) or facts.mode == "complete":
         return
-    for _, step, state in states_of(facts):
+    for step, state in states_of(facts):
         # Rows that stay as they are fit update mode, too; only the older call is not taken so.
         if state.mode != facts.mode and (facts.mode == "append" or state.call == _APPLY):
-            yield step
+            yield step, state
 
 
 @rule(
@@ -253,20 +230,14 @@ def state_mode(query: Query) -> Iterator[Match]:
     the same key (update). In a sink of append mode changes would be taken for rows that stay, which Spark
     refuses for one of the calls and lets pass for the other."""
     facts = query.facts
-    for step in _state_mode(facts):
-        assert step.state is not None, "it has state of its own"
-        given, call = step.state.mode, step.state.call
+    for step, state in _state_mode(facts):
+        given, call = state.mode, state.call
         ways = [f"use {given} mode (`mode: {given}` at the sink)"] if given in (facts.modes or MODES) else []
         stay = " if its rows stay as they are" if facts.mode == "append" else ""
-        hint = "; or ".join([*ways, f'give `{call}` `outputMode="{facts.mode}"`{stay}'])
-        yield query.match(
-            query.at("mode"),
-            table=step.table,
-            mode=facts.mode,
-            call=call,
-            given=given,
-            hint=f"{capitalized(hint)}.",
-        )
+        ways.append(f'give `{call}` `outputMode="{facts.mode}"`{stay}')
+        hint = f"{capitalized('; or '.join(ways))}."
+        params = {"mode": facts.mode, "call": call, "given": given, "hint": hint}
+        yield Match(query.at("mode"), params, facts.sink, step.table)
 
 
 @rule(
@@ -283,10 +254,8 @@ def state_mode(query: Query) -> Iterator[Match]:
 def state_aggregated(query: Query) -> Iterator[Match]:
     """Rows that a function with state gives in update mode replace earlier ones of the same key. An
     aggregation over them does not know that, and counts each change as a row of its own."""
-    facts = query.facts
-    for place, step, state in states_of(facts):
-        above = [facts.operators[each] for each in facts.above(place)]
-        if state.mode == "update" and any(each.kind in AGGREGATING for each in above):
+    for step, state in states_of(query.facts):
+        if state.mode == "update" and any(each.kind in AGGREGATING for each in query.facts.above(step)):
             yield query.match(step, call=state.call)
 
 
@@ -301,8 +270,8 @@ def state_aggregated(query: Query) -> Iterator[Match]:
 )
 def state_after_results(query: Query) -> Iterator[Match]:
     """`applyInPandasWithState` can't read the results of an aggregation, in no mode."""
-    for place, step, state in states_of(query.facts):
-        if state.call == _APPLY and aggregated_below(query.facts, place):
+    for step, state in states_of(query.facts):
+        if state.call == _APPLY and aggregated_below(query.facts, step):
             yield query.match(step, call=state.call)
 
 
@@ -317,7 +286,7 @@ def state_after_results(query: Query) -> Iterator[Match]:
 )
 def several_states(query: Query) -> Iterator[Match]:
     """Spark takes one `applyInPandasWithState` in a query; `transformWithState` has no such limit."""
-    older = [step for _, step, state in states_of(query.facts) if state.call == _APPLY]
+    older = [step for step, state in states_of(query.facts) if state.call == _APPLY]
     if len(older) > 1:
         yield query.match(older[-1], count=len(older))
 
@@ -333,11 +302,10 @@ def several_states(query: Query) -> Iterator[Match]:
 )
 def timers_need_watermark(query: Query) -> Iterator[Match]:
     """Event time moves with the watermark. Without one, a timer or timeout of event time never comes."""
-    for _, step, state in states_of(query.facts):
+    for step, state in states_of(query.facts):
         if state.time == "event time" and not step.event_times:
             # Spark lets one of the calls start, whose timers then never come.
-            runs = query.facts.refusal is None
-            yield query.match(step, call=state.call, streams=streams_in_words(step), acceptable=runs)
+            yield query.match(step, call=state.call, streams=quoted(step.streams), acceptable=query.runs)
 
 
 @rule(
@@ -353,9 +321,7 @@ def timers_need_watermark(query: Query) -> Iterator[Match]:
 def never_ends(query: Query) -> Iterator[Match]:
     """`available now` ends when nothing is left to do. With timers or timeouts of processing time Spark
     always has another batch to run, so it reads what there is, and goes on for ever."""
-    if query.facts.trigger != "available now":
-        return
-    for _, step, state in states_of(query.facts):
+    for step, state in states_of(query.facts) if query.facts.trigger == "available now" else ():
         if state.time == "processing time":
             yield query.match(query.at("trigger"), table=step.table, call=state.call, acceptable=True)
 
@@ -374,12 +340,11 @@ def state_store(query: Query) -> Iterator[Match]:
     """`transformWithState` keeps several variables for each key, which only RocksDB can. Headwater chooses
     that; a setting of the user's may name another one, and the query then dies in its first batch."""
     provider = query.facts.settings.get(PROVIDER, "")
-    if not provider or "RocksDB" in provider:
-        return
-    for _, step, state in states_of(query.facts):
-        if state.call != _APPLY:
-            name = provider.rpartition(".")[2]
-            yield query.match(step, call=state.call, provider=name, key=PROVIDER)
+    if provider and "RocksDB" not in provider:
+        for step, state in states_of(query.facts):
+            if state.call != _APPLY:
+                name = provider.rpartition(".")[2]
+                yield query.match(step, call=state.call, provider=name, key=PROVIDER)
 
 
 @rule(
@@ -395,13 +360,7 @@ def state_store(query: Query) -> Iterator[Match]:
 def protobuf_missing(query: Query) -> Iterator[Match]:
     """`transformWithState` talks to Spark through the package protobuf, which PySpark does not bring; without
     it the worker dies and says nothing of the cause."""
-    for _, step, state in states_of(query.facts):
-        if state.call != _APPLY and not _has_protobuf():
-            yield query.match(step, call=state.call)
-
-
-def _has_protobuf() -> bool:
-    try:
-        return find_spec("google.protobuf") is not None
-    except ModuleNotFoundError:
-        return False
+    calls = [(step, state.call) for step, state in states_of(query.facts) if state.call != _APPLY]
+    # The package `google` is there only where one of those inside is.
+    if calls and (find_spec("google") is None or find_spec("google.protobuf") is None):
+        yield from (query.match(step, call=call) for step, call in calls)

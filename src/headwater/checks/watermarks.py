@@ -4,40 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.rules import Match, Query, Severity, on_streams, rule
+from headwater.checks.rules import AGGREGATING, Match, Query, Severity, is_session, marked_below, rule
 from headwater.errors import Entry
 from headwater.plan import QueryFacts
-from headwater.plan.operators import TIME_TYPES, Key, Kind, Operator, Side
+from headwater.plan.operators import TIME_TYPES, Key, Kind, Operator
 from headwater.plan.sql import grouped_by_windows
+from headwater.values import quoted
 
 _OR_ACCEPT = "; or accept it with a reason, if its state may grow"
 _IN_PYTHON = 'In PySpark: `groupBy(window("{column}", …), …)`, and afterwards `select("window.start", …)`.'
 
 
-def _uncleared(query: Query) -> Iterator[tuple[int, Operator]]:
+def _uncleared(query: Query) -> Iterator[Operator]:
     """The aggregations whose keys a watermark should clear, and none of which carries it."""
     facts = query.facts
-    if facts.mode == "complete":
-        return
-    for place, operator in enumerate(facts.operators):
-        if operator.kind in (Kind.AGGREGATION, Kind.DISTINCT) and operator.streams:
-            reached = any(facts.operators[each].kind is Kind.WATERMARK for each in facts.below(place))
-            if reached and not any(key.watermarked for key in operator.keys):
-                yield place, operator
+    for step in facts.steps(*AGGREGATING) if facts.mode != "complete" else ():
+        reached = any(each.kind is Kind.WATERMARK for each in facts.below(step))
+        if reached and not any(key.watermarked for key in step.keys):
+            yield step
 
 
-def _rewritten(query: Query, operator: Operator) -> str:
+def _rewritten(query: Query, step: Operator) -> str:
     """The query as it should be; empty for one of Python, or that can't be rewritten."""
-    text = query.text(operator.table)
+    text = query.text(step.table)
     return (grouped_by_windows(text, query.facts.timezone) or "") if text else ""
 
 
-def _remedy(query: Query, operator: Operator, column: str, otherwise: str) -> str:
+def _by_whole_windows(query: Query, step: Operator, key: Key, column: str, otherwise: str) -> Match:
     """What to write instead: the query itself where it is SQL that can be rewritten."""
-    rewritten = _rewritten(query, operator)
-    if rewritten:
-        return f"Group by the whole window: {rewritten}"
-    return otherwise if query.text(operator.table) else f"{otherwise} {_IN_PYTHON.format(column=column)}"
+    rewritten = _rewritten(query, step)
+    in_python = "" if query.text(step.table) else f" {_IN_PYTHON.format(column=column)}"
+    return query.match(
+        step,
+        acceptable=query.runs,
+        rewritten=rewritten,
+        key=key.sql.replace("`", ""),
+        column=column,
+        hint=f"Group by the whole window: {rewritten}" if rewritten else f"{otherwise}{in_python}",
+    )
 
 
 @rule(
@@ -56,19 +60,12 @@ def window_taken_apart(query: Query) -> Iterator[Match]:
     """A watermark clears a window when it is over. Spark sees that on the window as a whole; in its start or
     its end alone there is no watermark any more. In append mode that is refused, in update mode it runs, and
     its state never shrinks."""
-    for _, operator in _uncleared(query):
-        parts = [key for key in operator.keys if key.taken_apart]
+    for step in _uncleared(query):
         # Of sessions there is more to say.
-        for key in [each for each in parts if not (each.window and each.window.session)][:1]:
+        for key in [key for key in step.keys if key.taken_apart and not is_session(key)][:1]:
             column = key.window.column if key.window else ""
             otherwise = "Group by the whole window, and take its start in what is selected."
-            yield query.match(
-                operator,
-                key=key.sql.replace("`", ""),
-                hint=_remedy(query, operator, column, otherwise),
-                acceptable=query.runs,
-                rewritten=_rewritten(query, operator),
-            )
+            yield _by_whole_windows(query, step, key, column, otherwise)
 
 
 @rule(
@@ -86,18 +83,14 @@ def window_taken_apart(query: Query) -> Iterator[Match]:
 def session_taken_apart(query: Query) -> Iterator[Match]:
     """Rows of one session are brought together when the session as a whole is a key. By its start or its end
     alone nothing is, in no mode and with no watermark: every row has a session of its own."""
-    for operator in (each for each in query.facts.operators if each.kind is Kind.AGGREGATION):
-        sessions = [key for key in operator.keys if key.window and key.window.session]
+    for step in (each for each in query.facts.operators if each.kind is Kind.AGGREGATION):
+        sessions = list(filter(is_session, step.keys))
         if sessions and all(key.taken_apart for key in sessions):
-            hint = _rewritten(query, operator)
-            yield query.match(
-                operator,
-                key=sessions[0].sql.replace("`", ""),
-                hint=f"Group by the whole session: {hint}"
-                if hint
-                else "Group by the whole `session_window(…)`, and take its start in what is selected.",
-                rewritten=hint,
-            )
+            rewritten = _rewritten(query, step)
+            hint = "Group by the whole `session_window(…)`, and take its start in what is selected."
+            if rewritten:
+                hint = f"Group by the whole session: {rewritten}"
+            yield query.match(step, key=sessions[0].sql.replace("`", ""), hint=hint, rewritten=rewritten)
 
 
 @rule(
@@ -113,43 +106,28 @@ def session_taken_apart(query: Query) -> Iterator[Match]:
 def watermark_lost(query: Query) -> Iterator[Match]:
     """What is computed from an event time (an hour cut off, a day, a time moved by an offset) has no
     watermark of its own, so that groups by it are never over."""
-    for place, operator in _uncleared(query):
-        lost = [key for key in operator.keys if _has_lost(key)] or _calendar(operator)
-        if lost and not any(key.taken_apart for key in operator.keys):
-            key = lost[0]
-            column = key.made_from[0]
-            otherwise = _over_windows(query.facts, place) or (
-                f"Group by a window of `{column}`; or take the watermark off `{column}` and declare it "
-                f"on the table that computes the new time{_OR_ACCEPT * query.runs}."
-            )
-            yield query.match(
-                operator,
-                key=key.sql.replace("`", ""),
-                column=key.made_from[0],
-                hint=_remedy(query, operator, key.made_from[0], otherwise),
-                acceptable=query.runs,
-                rewritten=_rewritten(query, operator),
-            )
-
-
-def _over_windows(facts: QueryFacts, place: int) -> str:
-    """How windows are made of windows; empty where none come before."""
-    before = [facts.operators[each] for each in facts.below(place)]
-    if not any(key.window for each in before if each.kind is Kind.AGGREGATION for key in each.keys):
-        return ""
-    return "Hand the whole window on, and make the larger one of it: `window(window, '1 hour')`."
-
-
-def _has_lost(key: Key) -> bool:
-    """Whether a key goes on with time, and its time is made from one that has a watermark."""
-    goes_on = key.grows or key.window is not None or (key.type in TIME_TYPES and not key.slow)
-    return bool(key.made_from) and not key.taken_apart and goes_on
-
-
-def _calendar(operator: Operator) -> list[Key]:
-    """The parts of a date, where together they never come again: a year, and a month or an hour of it."""
-    parts = [key for key in operator.keys if key.cyclic]
-    return parts if len(parts) > 1 and any("year(" in key.sql.lower() for key in parts) else []
+    for step in _uncleared(query):
+        # Keys that go on with time, and whose time is made from one that has a watermark.
+        lost = [
+            key
+            for key in step.keys
+            if key.made_from and (key.grows or key.window or (key.type in TIME_TYPES and not key.slow))
+        ]
+        # The parts of a date, where together they never come again: a year, and a month or an hour of it.
+        parts = [key for key in step.keys if key.cyclic]
+        if len(parts) > 1 and any("year(" in key.sql.lower() for key in parts):
+            lost += parts
+        if not lost or any(key.taken_apart for key in step.keys):
+            continue
+        column = lost[0].made_from[0]
+        otherwise = (
+            f"Group by a window of `{column}`; or take the watermark off `{column}` and declare it "
+            f"on the table that computes the new time{_OR_ACCEPT * query.runs}."
+        )
+        before = [each for each in query.facts.below(step) if each.kind is Kind.AGGREGATION]
+        if any(key.window for each in before for key in each.keys):
+            otherwise = "Hand the whole window on, and make the larger one of it: `window(window, '1 hour')`."
+        yield _by_whole_windows(query, step, lost[0], column, otherwise)
 
 
 WATERMARK_WRONG_COLUMN = Entry(
@@ -179,22 +157,15 @@ WATERMARK_ON_A_BRANCH = Entry(
 )
 def watermark_wrong_column(query: Query) -> Iterator[Match]:
     """Windows are cleared by the watermark of the time that they are made of, and by no other."""
-    for place, operator in _uncleared(query):
-        for key in [key for key in operator.keys if key.window and not key.made_from][:1]:
-            assert key.window is not None, "only windows were chosen"
-            others = _marked_below(query.facts, place)
-            column = key.window.column
-            if column in others:
-                yield query.match(operator, entry=WATERMARK_ON_A_BRANCH, acceptable=query.runs, column=column)
+    for step in _uncleared(query):
+        windows = [key.window.column for key in step.keys if key.window and not key.made_from]
+        for column in windows[:1]:
+            marked = marked_below(query.facts, step)
+            if column in marked:
+                yield query.match(step, entry=WATERMARK_ON_A_BRANCH, acceptable=query.runs, column=column)
             else:
-                named = " and ".join(f"`{each}`" for each in others)
-                yield query.match(operator, acceptable=query.runs, column=column, others=named)
-
-
-def _marked_below(facts: QueryFacts, place: int) -> list[str]:
-    """The columns that have a watermark somewhere before a step."""
-    marks = [facts.operators[each] for each in facts.below(place)]
-    return list(dict.fromkeys(each.event_times[0].column for each in marks if each.kind is Kind.WATERMARK))
+                others = quoted(marked, " and ")
+                yield query.match(step, acceptable=query.runs, column=column, others=others)
 
 
 @rule(
@@ -212,16 +183,11 @@ def _marked_below(facts: QueryFacts, place: int) -> list[str]:
 def watermark_twice(query: Query) -> Iterator[Match]:
     """Spark takes one watermark on the way of a row. A second one is found out only by the first batch, which
     fails; or, after an aggregation, it keeps the time at 1970 for ever, and no row comes."""
-    for place, operator in _watermarks(query.facts):
-        before = [query.facts.operators[each] for each in query.facts.below(place)]
-        firsts = [each for each in before if each.kind is Kind.WATERMARK]
+    for step in query.facts.steps(Kind.WATERMARK):
+        firsts = [each for each in query.facts.below(step) if each.kind is Kind.WATERMARK]
         if firsts:
-            yield query.match(
-                operator,
-                streams=_named(operator),
-                first=firsts[0].event_times[0].column,
-                second=operator.event_times[0].column,
-            )
+            first, second = (each.event_times[0].column for each in (firsts[0], step))
+            yield query.match(step, streams=quoted(step.streams, " and "), first=first, second=second)
 
 
 @rule(
@@ -241,20 +207,14 @@ def watermark_after_state(query: Query) -> Iterator[Match]:
     """A watermark acts on what comes after it. What an aggregation, a dedup or a join before it keeps is not
     cleared by it, and if nothing comes after it, it does nothing at all."""
     facts = query.facts
-    for place, operator in _watermarks(facts):
-        before = [facts.operators[each] for each in facts.below(place)]
-        kept = [each for each in before if each.is_stateful]
-        serves = any(facts.operators[each].is_stateful for each in facts.above(place))
+    for step in facts.steps(Kind.WATERMARK):
+        before = facts.below(step)
+        kept = [each.name for each in before if each.is_stateful]
+        serves = any(each.is_stateful for each in facts.above(step))
         # A second watermark on the way is an error of its own.
         if kept and not serves and not any(each.kind is Kind.WATERMARK for each in before):
-            yield query.match(
-                operator,
-                sink=facts.sink,
-                column=operator.event_times[0].column,
-                operator=kept[-1].name,
-                streams=_named(operator),
-                acceptable=query.runs,
-            )
+            column, streams = step.event_times[0].column, quoted(step.streams, " and ")
+            yield query.match(step, acceptable=query.runs, column=column, operator=kept[-1], streams=streams)
 
 
 @rule(
@@ -273,17 +233,10 @@ def watermark_no_delay(query: Query) -> Iterator[Match]:
     order are dropped. Few streams are in such an order."""
     if not query.facts.stateful or query.facts.mode == "complete":
         return
-    for _, operator in _watermarks(query.facts):
-        if operator.event_times[0].delay_ms == 0:
-            yield query.match(operator, column=operator.event_times[0].column, streams=_named(operator))
-
-
-def _watermarks(facts: QueryFacts) -> Iterator[tuple[int, Operator]]:
-    return ((place, each) for place, each in enumerate(facts.operators) if each.kind is Kind.WATERMARK)
-
-
-def _named(operator: Operator) -> str:
-    return " and ".join(f"`{name}`" for name in operator.streams)
+    for step in query.facts.steps(Kind.WATERMARK):
+        (time, *_) = step.event_times
+        if time.delay_ms == 0:
+            yield query.match(step, column=time.column, streams=quoted(step.streams, " and "))
 
 
 # Rules about streams that a UNION puts together.
@@ -314,49 +267,44 @@ def branch_without_watermark(query: Query) -> Iterator[Match]:
     # Complete mode forgets nothing, and so drops nothing as late.
     if facts.mode == "complete" or facts.refusal:
         return
-    for place, union in on_streams(facts, Kind.UNION):
-        bare, marked = _branches(facts, place)
-        if bare and marked and not _is_a_branch(facts, place) and _goes_by_watermark(facts, place):
-            yield query.match(union, streams=_branch_named(bare), others=_branch_named(marked))
+    unions = list(facts.steps(Kind.UNION))
+    for union in unions:
+        # A UNION that is only a branch of another is told of with all branches together.
+        inner = any(each is union for outer in unions for each in facts.inputs_of(outer))
+        bare, marked = _branches(facts, union)
+        if bare and marked and not inner and _goes_by_watermark(facts, union):
+            streams, others = (quoted(dict.fromkeys(each), " and ") for each in (bare, marked))
+            yield query.match(union, streams=streams, others=others)
 
 
-def _branches(facts: QueryFacts, place: int) -> tuple[list[str], list[str]]:
+def _branches(facts: QueryFacts, union: Operator) -> tuple[list[str], list[str]]:
     """The streams of the branches without a watermark, and of those with one."""
-    union = facts.operators[place]
-    inputs = [facts.operators[each] for each in union.inputs]
+    inputs = facts.inputs_of(union)
     # A branch that does nothing with its rows is no operator.
     bare = [name for name in union.streams if not any(name in each.streams for each in inputs)]
     marked: list[str] = []
-    for below, operator in zip(union.inputs, inputs, strict=True):
-        if operator.kind is Kind.UNION:
-            inner = _branches(facts, below)
+    for step in inputs:
+        if step.kind is Kind.UNION:
+            inner = _branches(facts, step)
             bare, marked = bare + inner[0], marked + inner[1]
-        elif _is_marked(facts, below):
-            marked += operator.streams
+        elif any(each.kind is Kind.WATERMARK for each in (step, *facts.below(step))):
+            marked += step.streams
         else:
-            bare += operator.streams
+            bare += step.streams
     return bare, marked
 
 
-def _is_marked(facts: QueryFacts, place: int) -> bool:
-    return any(facts.operators[each].kind is Kind.WATERMARK for each in (place, *facts.below(place)))
-
-
-def _is_a_branch(facts: QueryFacts, place: int) -> bool:
-    """Whether a UNION is only a branch of another, which tells of all branches together."""
-    return any(place in each.inputs for each in facts.operators if each.kind is Kind.UNION)
-
-
-def _goes_by_watermark(facts: QueryFacts, place: int) -> bool:
+def _goes_by_watermark(facts: QueryFacts, union: Operator) -> bool:
     """Whether a step above drops rows of an operator by their own watermark."""
-    for above in facts.above(place):
-        operator = facts.operators[above]
-        if operator.kind is Kind.WATERMARK:
+    for step in facts.above(union):
+        if step.kind is Kind.WATERMARK:
             return False
-        if operator.kind is Kind.JOIN:
+        if step.kind is Kind.JOIN:
             # What comes behind may go by the time of the other side.
-            return _joins_by_time(operator, facts.operators[place].streams)
-        if _drops_late(operator):
+            sides = (step.join.left, step.join.right) if step.join else ()
+            mine = [side for side in sides if set(union.streams) <= set(side.streams)]
+            return any(side.bounded and side.event_times for side in mine)
+        if _drops_late(step):
             return True
     return False
 
@@ -371,12 +319,3 @@ def _drops_late(operator: Operator) -> bool:
             by_time = operator.state is not None and operator.state.time == "event time"
             return by_time and bool(operator.event_times)
     return False
-
-
-def _joins_by_time(operator: Operator, streams: tuple[str, ...]) -> bool:
-    sides: tuple[Side, ...] = (operator.join.left, operator.join.right) if operator.join else ()
-    return any(side.bounded and side.event_times and set(streams) <= set(side.streams) for side in sides)
-
-
-def _branch_named(streams: list[str]) -> str:
-    return " and ".join(f"`{name}`" for name in dict.fromkeys(streams))

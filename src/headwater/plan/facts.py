@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from headwater.plan.operators import Expression, Operator, PythonFunction
+from headwater.plan.operators import Expression, Kind, Operator, PythonFunction
 from headwater.plan.state_layout import StateLayout
 
 VERSION = 3
@@ -131,21 +131,29 @@ class QueryFacts:
         """Whether Spark refuses the query with these words."""
         return self.refusal is not None and words in self.refusal.says
 
-    def above(self, index: int) -> tuple[int, ...]:
-        """The places of all operators that the rows of one reach afterwards, nearest first."""
-        reached: list[int] = []
-        for place, operator in enumerate(self.operators):
-            if any(each == index or each in reached for each in operator.inputs):
-                reached.append(place)
-        return tuple(reached)
+    def steps(self, *kinds: Kind) -> Iterator[Operator]:
+        """The operators of some kinds that a stream reaches, from the sources up."""
+        return (each for each in self.operators if each.kind in kinds and each.streams)
 
-    def below(self, index: int) -> tuple[int, ...]:
-        """The places of all operators whose rows reach one, from the sources up."""
-        needed = set(self.operators[index].inputs)
-        for place in range(index - 1, -1, -1):
+    def inputs_of(self, step: Operator) -> list[Operator]:
+        """The operators whose rows reach one with no other between."""
+        return [self.operators[each] for each in step.inputs]
+
+    def above(self, step: Operator) -> list[Operator]:
+        """All operators that the rows of one reach afterwards, nearest first."""
+        reached = [step]
+        for operator in self.operators:
+            if any(each is one for each in self.inputs_of(operator) for one in reached):
+                reached.append(operator)
+        return reached[1:]
+
+    def below(self, step: Operator) -> list[Operator]:
+        """All operators whose rows reach one, from the sources up."""
+        needed = set(step.inputs)
+        for place in range(max(needed, default=-1), -1, -1):
             if place in needed:
                 needed |= set(self.operators[place].inputs)
-        return tuple(sorted(needed))
+        return [self.operators[each] for each in sorted(needed)]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"

@@ -21,7 +21,7 @@ from headwater.values.triggers import (
     parse_trigger,
 )
 from headwater.values.user_frames import Position, TextPosition
-from headwater.values.words import capitalized, did_you_mean, nearest
+from headwater.values.words import capitalized, did_you_mean, nearest, quoted
 
 __all__ = [
     "AvailableNow",
@@ -47,6 +47,7 @@ __all__ = [
     "nearest",
     "parse_refresh",
     "parse_trigger",
+    "quoted",
     "scrub",
     "scrub_within",
     "secret",

@@ -1,4 +1,4 @@
-"""Words in messages: the one that was most likely meant, and a first letter in upper case."""
+"""Words in messages: the one that was most likely meant, lists of names, a first letter in upper case."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "", leas
     """A hint that names the nearest candidate, or else another hint."""
     meant = nearest(word, candidates, least)
     return f"Did you mean `{meant}`?" if meant else otherwise
+
+
+def quoted(names: Iterable[str], between: str = ", ", last: str = "") -> str:
+    """Names in backticks, with a comma or another word between them, or before the last one alone."""
+    *first, end = [f"`{name}`" for name in names] or [""]
+    return (last or between).join(filter(None, [between.join(first), end]))
 
 
 def capitalized(text: str) -> str:
