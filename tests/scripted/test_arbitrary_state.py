@@ -6,10 +6,12 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark import SparkContext
 
 from headwater.api.checking import check
+from headwater.spark.probes import reads_state_schemas
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
 from headwater.testing.test_runner import TestRunner
@@ -123,7 +125,14 @@ def tables(mode: str) -> list[str]:
 @pytest.fixture(scope="module")
 def played(player: TestRunner) -> Played:
     """The tests of an example, played once."""
-    return cache(lambda example: play_file(player, f"{example}/tests/test_{example}.yml"))
+    play = cache(lambda example: play_file(player, f"{example}/tests/test_{example}.yml"))
+
+    def results(example: str) -> dict[str, TestResult]:
+        if example == "user_sessions" and not reads_state_schemas():
+            pytest.xfail(f"PySpark {pyspark.__version__} can't read the schema of a state that has an array")
+        return play(example)
+
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -162,8 +171,8 @@ def test_an_example(played: Played, example: str) -> None:
 def test_one_call_for_each_key_and_batch(calls: TestResult, played: Played) -> None:
     """With all rows of the key, however many frames they come in; sorted by the examples, and kept there."""
     assert calls.passed, "\n".join(report(calls))
-    assert played("user_sessions")["views that come out of order still make two sessions"].passed
     assert played("user_alerts")["three failures within ten minutes, in whatever order they come"].passed
+    assert played("user_sessions")["views that come out of order still make two sessions"].passed
 
 
 @pytest.mark.feature("C13.2")
@@ -182,10 +191,7 @@ def test_timeouts_by_processing_time(played: Played) -> None:
 
 @pytest.mark.feature("C13.3")
 def test_timeouts_by_event_time(player: TestRunner, played: Played, tmp_path: Path) -> None:
-    sessions, alerts = played("user_sessions"), played("user_alerts")
-    assert sessions["a session is over when the watermark is half an hour past its last page"].passed
-    assert sessions["time without a run ends no session"].passed
-    assert alerts["time without a run lets nothing fire"].passed
+    assert played("user_alerts")["time without a run lets nothing fire"].passed
     write(tmp_path, CALLS, "calls.py")
     results = play_here(
         player,
@@ -203,6 +209,9 @@ tests:
 """,
     )
     assert results["behind"].passed, "\n".join(report(results["behind"]))
+    sessions = played("user_sessions")
+    assert sessions["a session is over when the watermark is half an hour past its last page"].passed
+    assert sessions["time without a run ends no session"].passed
 
 
 @pytest.mark.feature("C13.4")

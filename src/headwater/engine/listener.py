@@ -134,6 +134,7 @@ class EventListener(QueryListener):
 # Counting the rows of a DataFrame while a batch run writes them.
 
 _TELL_SECONDS = 5.0
+"""How long Spark may take to tell it: it does so a moment after the write, on another thread."""
 
 
 def counted(rows: DataFrame) -> tuple[DataFrame, Callable[[], int | None]]:
@@ -144,20 +145,10 @@ def counted(rows: DataFrame) -> tuple[DataFrame, Callable[[], int | None]]:
 
 def observed_counts(observation: Observation) -> dict[str, int] | None:
     """What was counted under each name; None if Spark does not say."""
-    row = _row(observation)
+    row = observed_row(observation, _TELL_SECONDS)
     return {name: int(row.getAs(name)) for name in row.schema().fieldNames()} if row is not None else None
 
 
 def _told(observation: Observation) -> int | None:
-    row = _row(observation)
+    row = observed_row(observation, _TELL_SECONDS)
     return int(row.getLong(0)) if row is not None else None
-
-
-def _row(observation: Observation) -> Any:
-    # Spark tells it a moment after the write, on another thread.
-    deadline = time.monotonic() + _TELL_SECONDS
-    while time.monotonic() < deadline:
-        row = observed_row(observation)
-        if row is not None:
-            return row
-    return None

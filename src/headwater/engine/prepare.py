@@ -311,5 +311,5 @@ def _problem(version: str, probe: Probe, parts: tuple[str, ...]) -> Problem:
         purpose=probe.purpose,
         lost=probe.lost,
         parts=", ".join(parts),
-        supported=range_of("pyspark"),
+        supported=probe.versions or range_of("pyspark"),
     )

@@ -22,6 +22,8 @@ from headwater.spark.private import (
     texts_of,
 )
 
+_LOOK_SECONDS = 0.1
+
 
 class QueryListener(ABC):
     """`PythonStreamingQueryListener`, the private interface behind PySpark's listener: each event as JSON.
@@ -63,18 +65,23 @@ class QueryListener(ABC):
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
-def observed_row(observation: Observation) -> JavaObject | None:
-    """What was observed so far (`Observation._jo`), waited for a tenth of a second; None if there is nothing.
+def observed_row(observation: Observation, seconds: float) -> JavaObject | None:
+    """What was observed (`Observation._jo`, its `future`); None if Spark has not told within that time.
 
-    `observation.get` would wait for ever if a sink had not read the rows at all.
+    `observation.get` would wait for ever if a sink had not read the rows at all. The future fails with the
+    query since Spark 4.2, and stays open before.
     """
-    row = observation._jo.getRowOrEmpty() if observation._jo else None
-    return row.get() if row is not None and row.isDefined() else None
+    future = observation._jo.future() if observation._jo else None
+    deadline = time.monotonic() + seconds
+    while future is not None and time.monotonic() < deadline:
+        if future.isCompleted():
+            row = future.value().get()
+            return row.get() if row.isSuccess() else None
+        time.sleep(_LOOK_SECONDS)
+    return None
 
 
 # Processing time under control: Spark asks this clock, and waits at it between two batches.
-
-_LOOK_SECONDS = 0.1
 
 
 class StepClock:

@@ -6,11 +6,14 @@ The probes look at classes only. They start no query, so they can run on any ses
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from headwater.spark.private import jvm_of, texts_of
 
@@ -37,13 +40,16 @@ class Probe:
 
     A need is a class (`org.apache.spark.util.Clock`), one of its methods with the number of arguments
     (`…#startQuery/12`), a constructor (`…#new/7`), a field (`…#unreadFiles`), or an attribute of PySpark
-    (`pyspark.sql:DataFrame.foreach`). One of several members is enough if a `|` stands between them.
+    (`pyspark.sql:DataFrame.foreach`). One of several members is enough if a `|` stands between them. A part
+    that is there and does not work, such as by a fault of one version, is named by a key of `_WORKS`.
     """
 
     name: str
     purpose: str
     lost: str
     needs: tuple[str, ...]
+    versions: str = ""
+    """The versions of PySpark that have the part, if not all that are supported do."""
 
 
 GRACEFUL_STOP = Probe(
@@ -100,6 +106,19 @@ PROBES: tuple[Probe, ...] = (
             f"{_SQL}.catalyst.optimizer.ColumnPruning$#MODULE$",
             f"{_SQL}.catalyst.optimizer.PushDownPredicates$#MODULE$",
         ),
+    ),
+    Probe(
+        "state of arrays and maps",
+        "keep arrays and maps in the state of `applyInPandasWithState`",
+        "such a query fails with its first batch, for example with KeyError: 'elementType'",
+        ("pyspark.worker:EvalConf.state_value_schema",),
+        "==4.1.*",
+    ),
+    Probe(
+        "observations",
+        "count the rows of a batch run",
+        "`run --batch` with expectations or with bad rows that it may skip fails",
+        (f"{_SQL}.Observation#future/0",),
     ),
     Probe(
         "event listener",
@@ -228,6 +247,8 @@ class _Classes:
         return tuple(need for need in probe.needs if not self.have(need))
 
     def have(self, need: str) -> bool:
+        if need in _WORKS:
+            return _WORKS[need]()
         if ":" in need:
             return _in_pyspark(need)
         name, _, member = need.partition("#")
@@ -265,6 +286,23 @@ def _in_pyspark(need: str) -> bool:
         return hasattr(getattr(import_module(module), owner), name)
     except (ImportError, AttributeError):
         return False
+
+
+def reads_state_schemas() -> bool:
+    """Whether a worker keeps capital letters in the schema of a state: 4.2 and 4.3 read it in lower case."""
+    try:
+        of_worker: Any = import_module("pyspark.worker").EvalConf()
+    except (ImportError, AttributeError):
+        return True
+    schema = StructType([StructField("Words", ArrayType(StringType()))])
+    of_worker._conf["state_value_schema"] = schema.json()
+    try:
+        return bool(of_worker.state_value_schema == schema)
+    except KeyError:
+        return False
+
+
+_WORKS: Mapping[str, Callable[[], bool]] = {"pyspark.worker:EvalConf.state_value_schema": reads_state_schemas}
 
 
 def _count(arguments: str) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from headwater.engine import prepare
 from headwater.spark import probes
@@ -65,6 +67,24 @@ def test_parts_of_pyspark() -> None:
     assert lacks("pyspark.sql:DataFrameWriter.save") == ()
     wrong = ("pyspark.sql:DataFrameWriter.saves", "pyspark.sql:Writer.save", "pyspark.sequel:Writer.save")
     assert lacks(*wrong) == wrong
+
+
+@pytest.mark.parametrize("lowered", [False, True])
+def test_a_part_that_is_there_and_does_not_work(monkeypatch: pytest.MonkeyPatch, lowered: bool) -> None:
+    """PySpark 4.2 and 4.3 write the schema of a state in lower case before they parse it."""
+
+    class EvalConf:
+        def __init__(self) -> None:
+            self._conf: dict[str, str] = {}
+
+        @property
+        def state_value_schema(self) -> StructType:
+            text = self._conf["state_value_schema"]
+            return StructType.fromJson(json.loads(text.lower() if lowered else text))
+
+    monkeypatch.setattr(probes, "import_module", lambda name: SimpleNamespace(EvalConf=EvalConf))
+    need = "pyspark.worker:EvalConf.state_value_schema"
+    assert lacks(need) == ((need,) if lowered else ())
 
 
 def test_each_probe_says_what_it_is_for() -> None:
