@@ -5,6 +5,7 @@
       checkpoints/<sink>/    Spark's record of steps, one per query
       checkpoints/<sink>.lock
       checkpoints.lock       which run uses the directory
+      checkpoints.lock.epoch its number, which stays and grows
       backups/<sink>/        checkpoints from before Headwater changed them
       quarantine/<name>/     rows that a source or table has quarantined
       facts/<sink>.json      what the query was at its last start

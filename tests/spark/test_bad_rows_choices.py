@@ -16,7 +16,6 @@ from headwater.connectors.files.rows import ValidatedFiles
 from headwater.events import BatchEnded, Event, Said
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
-from headwater.values import BadRows
 from tests.pipelines import put, run_until_idle, write
 from tests.spark.test_bad_rows_files import old, quarantined
 
@@ -126,12 +125,12 @@ def test_a_batch_run_counts_bad_rows(spark: SparkSession, tmp_path: Path) -> Non
     assert not (tmp_path / ".headwater" / "quarantine").exists()
 
 
-def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: bool) -> ValidatedFiles:
+def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: Any) -> ValidatedFiles:
     """A source that quarantines bad rows."""
     source = FilesSource.model_validate(options)
     context = Context(
         "s", None, root, RunDirectory(root / ".headwater").source("s"), lambda ref: print,
-        lambda file, text: None, at=lambda *key: None, bad_rows=BadRows.QUARANTINE,
+        **{"batch": False, **more},
         **{"batch": False, **more},
     )  # fmt: skip
     assert source.columns is not None

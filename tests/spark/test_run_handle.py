@@ -42,7 +42,7 @@ def to_function(pipeline: hw.Pipeline, name: str, function: Callable[[DataFrame,
 
 def spark_says(query: Any) -> list[dict[str, Any]]:
     """Every progress as Spark's own handle tells it; there, looking for data without success counts too."""
-    return [json.loads(each.json()) for each in query._track.query.handle._jsq.recentProgress()]
+    return [json.loads(each.json()) for each in query._state.query.handle._jsq.recentProgress()]
 
 
 @pytest.mark.feature("F1")

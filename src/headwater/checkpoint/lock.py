@@ -68,6 +68,7 @@ class Owner:
 
     {"version": 1,
      "token": "…",                       made new at every acquisition: tells one's own lock from another's
+     "epoch": 7,                         which acquisition it is
      "run_id": "…", "user": "…",
      "place": {"host": "…", "boot_id": "…", "pid_namespace": "…"},      the last two only on Linux
      "process": {"pid": 1, "start_time": "…"},
@@ -83,6 +84,7 @@ class Owner:
     jvm: Process | None
     since: datetime
     heartbeat: datetime
+    epoch: int = 0
 
     @staticmethod
     def this_process(run_id: str, now: datetime) -> Owner:
@@ -116,6 +118,7 @@ def _owner(fields: dict[str, Any]) -> Owner:
         jvm=_process(fields["jvm"]) if fields["jvm"] is not None else None,
         since=_moment(fields["since"]),
         heartbeat=_moment(fields["heartbeat"]),
+        epoch=int(fields.get("epoch", 0)),
     )
 
 
@@ -199,6 +202,7 @@ class CheckpointLock:
 
         orders/             the checkpoint
         orders.lock         who holds it, as JSON: run, user, host, process, JVM, since when, last heartbeat
+        orders.lock.epoch   the number of the newest acquisition; it stays when the lock goes
         orders.lock.guard   empty; held by flock while somebody looks at the lock in order to change it
 
     The lock file is made by create-if-absent. Looking at an owner, finding it dead and putting oneself in its
@@ -214,6 +218,7 @@ class CheckpointLock:
     A dead owner's JVM goes on for some seconds and would be a second writer: nobody takes over before it is
     gone. An owner must therefore call `name_jvm` before it starts a query. The lock does not stop a process
     that is paused for more than a minute on another host and then goes on: its next `heartbeat` tells it.
+    Whoever stores something for a run can tell it from the next one by its `epoch`, which only ever grows.
     """
 
     def __init__(self, files: _Files, owner: Owner, took_over: Owner | None, clock: Clock) -> None:
@@ -257,12 +262,19 @@ class CheckpointLock:
                             checkpoint=str(real), seconds=patience, guard=str(files.guard)
                         )
                     )
+                mine = replace(mine, epoch=files.epoch() + 1)
                 took_over = _take(files, mine, clock, jvm_wait, waiting)
+                files.note_epoch(mine)
         return cls(files, mine, took_over, clock)
 
     @property
     def owner(self) -> Owner:
         return self._owner
+
+    @property
+    def epoch(self) -> int:
+        """Greater than that of every acquisition before."""
+        return self._owner.epoch
 
     def name_jvm(self, pid: int, start_time: str) -> None:
         """Write down which JVM works for this run; before any query starts in it."""
@@ -342,6 +354,7 @@ class _Files:
         self.store = store
         self.name = f"{checkpoint.name}.lock"
         self.path = store.locate(self.name)
+        self._epoch = f"{self.name}.epoch"
         self.guard = checkpoint.parent / f"{self.name}.guard"
 
     def held_by(self, owner: Owner) -> dict[str, object]:
@@ -360,6 +373,27 @@ class _Files:
             return self.store.read(self.name)
         except FileNotFoundError:
             return None
+
+    def epoch(self) -> int:
+        """The newest epoch; under the guard only."""
+        # A kill may have come after the lock was written and before the number was.
+        data = self.read()
+        owner = Owner.from_bytes(data, self.path) if data else None
+        try:
+            noted = int(self.store.read(self._epoch))
+        except FileNotFoundError:
+            noted = 0
+        except ValueError as failure:
+            raise OSError(f"{self.store.locate(self._epoch)} holds no number") from failure
+        return max(noted, owner.epoch if owner else 0)
+
+    def note_epoch(self, owner: Owner) -> None:
+        """Keep the epoch of a new owner, who otherwise gives the lock back."""
+        try:
+            self.store.replace(self._epoch, b"%d\n" % owner.epoch)
+        except OSError:
+            self.store.delete(self.name)
+            raise
 
     @contextmanager
     def usable(self) -> Iterator[None]:

@@ -17,6 +17,21 @@ from headwater.values import BadRows
 
 
 @dataclass(frozen=True)
+class BatchContext:
+    """Which batch of which query a sink writes, and in which run."""
+
+    query: str
+    """The name of the query, which is that of its sink."""
+    query_id: str
+    """Spark's id of the query, the same after each restart."""
+    batch_id: int
+    epoch: int
+    """The number of the run among those of its run directory, which only grows. A run that was paused and has
+    lost its lock has a smaller one than the run that took over: a store that keeps the greatest can refuse
+    what such a run writes."""
+
+
+@dataclass(frozen=True)
 class Context:
     """The declared thing's name and place, its run directory, and the way to the user's functions.
 
@@ -47,6 +62,17 @@ class Context:
     count no more. It is told to sources that have such keys."""
     metadata: bool = False
     """Some table names `_metadata`: rows of files come with one more column, which holds it."""
+    checkpoint: Path | None = None
+    """That of a sink's query."""
+    epoch: int = 0
+    """The number of the run that is about to start; 0 where none is."""
+
+    def of_batch(self, batch_id: int) -> BatchContext:
+        """What a sink that runs knows of a batch; called while the batch is written."""
+        query_id = Checkpoint(LocalStore(self.checkpoint)).query_id if self.checkpoint else None
+        if query_id is None:
+            raise ValueError(f"{self.name} is no sink whose query has started")
+        return BatchContext(self.name, query_id, batch_id, self.epoch)
 
 
 class Unreadable(Exception):

@@ -43,7 +43,7 @@ from headwater.plan.quarantine import accepts_replay, quarantines_rows
 from headwater.run_directory import RunDirectory
 from headwater.spark.interception import without_writes
 from headwater.spark.plans import extend_processor_paths
-from headwater.spec import Distinct, FunctionRef, PipelineSpec, SourceSpec, TableSpec
+from headwater.spec import Distinct, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import as_glob
 from headwater.values import BadRows
 
@@ -86,6 +86,8 @@ class Builder:
     """A run is about to start with what is built."""
     ends_when_idle: bool = False
     """That run ends when nothing is left to read."""
+    epoch: int = 0
+    """The number of that run among those of its run directory."""
     kept: dict[Path, str] = field(default_factory=dict)
     """Texts for the run folder (an inferred schema), written when the run really starts."""
     stand_in: Callable[[SourceSpec], DataFrame | None] = lambda source: None
@@ -177,6 +179,8 @@ class Builder:
             ends_when_idle=self.ends_when_idle,
             goes_on=isinstance(declared, SourceSpec) and self._goes_on(declared),
             metadata=any(_names_metadata(table) for table in self.spec.tables),
+            checkpoint=self._directory.checkpoint(declared.name) if isinstance(declared, SinkSpec) else None,
+            epoch=self.epoch,
         )
 
     def _goes_on(self, source: SourceSpec) -> bool:

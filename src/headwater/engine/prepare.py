@@ -184,6 +184,7 @@ def prepare(
     batch: bool = False,
     starts: bool = False,
     ends_when_idle: bool = False,
+    epoch: int = 0,
     counted: Callable[[int], None] = lambda sinks: None,
 ) -> Prepared:
     """Ship the user's code, build every sink's DataFrame, and ask Spark about each.
@@ -197,6 +198,7 @@ def prepare(
         batch=batch,
         starts=starts,
         ends_when_idle=ends_when_idle,
+        epoch=epoch,
         counts=lambda name: name not in uncounted,
     )
     graph = builder.graph()

@@ -40,6 +40,11 @@ class RunLocks:
             raise
 
     @property
+    def epoch(self) -> int:
+        """The number of this run among those of its directory, whose lock is the last."""
+        return self._locks[-1].epoch
+
+    @property
     def taken_over(self) -> list[str]:
         """Dead owners whose place this run took, in words."""
         owners = [lock.took_over for lock in self._locks if lock.took_over]

@@ -139,11 +139,11 @@ class RunRecords(RunDirectory):
     def store_facts(self, facts: QueryFacts) -> None:
         self.write(self.facts(facts.sink), facts.to_json())
 
-    def store_findings(self, run_id: str, findings: Iterable[Finding]) -> None:
+    def store_findings(self, run_id: str, epoch: int, findings: Iterable[Finding]) -> None:
         """Keep what the check before a start found; that of the start before is replaced."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         told = [finding.to_json() for finding in findings]
-        record = {"version": VERSION, "at": at, "run_id": run_id, "findings": told}
+        record = {"version": VERSION, "at": at, "run_id": run_id, "epoch": epoch, "findings": told}
         self.write(self.findings, json.dumps(scrub_within(record), indent=2) + "\n")
 
     def _owner(self) -> str | None:

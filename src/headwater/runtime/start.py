@@ -127,15 +127,22 @@ def _checked(
     scope: RunScope, session: PipelineSession, besides: Iterable[Finding]
 ) -> tuple[Prepared, CheckOutcome]:
     """The pipeline as Spark has it, and what was found; that is kept with the run."""
-    spec, directory, until_idle = scope.spec, scope.directory, scope.options.until_idle
+    spec, directory = scope.spec, scope.directory
     with scope.phase("check", "Checking the pipeline, sink by sink", total=len(spec.sinks)) as phase:
-        prepared = prepare(session, spec, starts=True, ends_when_idle=until_idle, counted=phase.count)
+        prepared = prepare(
+            session,
+            spec,
+            starts=True,
+            ends_when_idle=scope.options.until_idle,
+            epoch=scope.locks.epoch,
+            counted=phase.count,
+        )
         outcome = check_outcome(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
         # Last, since executors may register late; still before anything of a query is written.
         of_paths = unshared(prepared, stream_paths(prepared, spec, outcome.facts), scope.say, scope.go_on)
     of_stop = stop_findings(session.spark)
     outcome = outcome.with_findings([*of_paths, *of_stop], with_reasons(besides, spec))
-    directory.store_findings(scope.run_id, outcome.findings)
+    directory.store_findings(scope.run_id, scope.locks.epoch, outcome.findings)
     return prepared, outcome
 
 

@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headwater.checkpoint import CheckpointLock, Clock, LocalStore
 from headwater.errors import CheckpointError, HeadwaterError, Held, Problem
@@ -57,6 +60,9 @@ class LateStore(LocalStore):
     def create(self, name: str, data: bytes) -> bool:
         self.tries += 1
         return self.tries > 1 and super().create(name, data)
+
+
+REMAINS = ["orders.lock.epoch", "orders.lock.guard"]
 
 
 @pytest.fixture
@@ -118,10 +124,61 @@ def test_the_lock_says_who_holds_the_checkpoint(checkpoint: Path, clock: FakeClo
     assert fields["since"] == fields["heartbeat"] == "2026-01-01T12:00:00+00:00"
 
 
-def test_nothing_but_the_guard_remains(checkpoint: Path) -> None:
+def test_nothing_but_the_guard_and_the_epoch_remains(checkpoint: Path) -> None:
     with CheckpointLock.acquire(checkpoint, "run-1"):
-        assert sorted(os.listdir(checkpoint.parent)) == ["orders.lock", "orders.lock.guard"]
+        assert sorted(os.listdir(checkpoint.parent)) == ["orders.lock", *REMAINS]
+    assert sorted(os.listdir(checkpoint.parent)) == REMAINS
+
+
+def kill(checkpoint: Path, noted: int | None = None, without: str = "") -> None:
+    """Leave the lock as the kill of its owner would: it names a process that is gone."""
+    fields = content(checkpoint)
+    fields["process"]["start_time"] = "before all others"
+    fields.pop(without, None)
+    lock_file(checkpoint).write_text(json.dumps(fields))
+    if noted is not None:
+        lock_file(checkpoint).with_suffix(".lock.epoch").write_text(f"{noted}\n")
+
+
+ENDS: dict[str, Callable[[Path, CheckpointLock], object]] = {
+    "released": lambda checkpoint, lock: lock.release(),
+    "killed": lambda checkpoint, lock: kill(checkpoint),
+    "killed, and its lock deleted": lambda checkpoint, lock: lock_file(checkpoint).unlink(),
+    "killed before the number was noted": lambda checkpoint, lock: kill(checkpoint, lock.epoch - 1),
+    "killed, its lock half written": lambda checkpoint, lock: lock_file(checkpoint).write_text("{"),
+    "killed, of a version that knew no epochs": lambda checkpoint, lock: kill(checkpoint, without="epoch"),
+}
+
+
+@pytest.mark.feature("F5", part="the number of a run grows, however the runs before it ended")
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(sorted(ENDS)), max_size=8))
+def test_the_epoch_grows_however_the_owners_end(ends: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        checkpoint, seen = Path(folder) / "orders", list[int]()
+        for end in ends:
+            lock = CheckpointLock.acquire(checkpoint, "run")
+            assert content(checkpoint)["epoch"] == lock.epoch
+            lock.heartbeat()
+            assert lock.epoch > max(seen, default=0)
+            seen.append(lock.epoch)
+            ENDS[end](checkpoint, lock)
+
+
+def test_who_is_refused_changes_no_epoch(checkpoint: Path) -> None:
+    with CheckpointLock.acquire(checkpoint, "run-1") as lock:
+        problem(lambda: CheckpointLock.acquire(checkpoint, "run-2"))
+        assert lock_file(checkpoint).with_suffix(".lock.epoch").read_text() == f"{lock.epoch}\n" == "1\n"
+
+
+def test_an_epoch_that_can_not_be_noted_or_read_is_said_and_nothing_is_held(checkpoint: Path) -> None:
+    store = FailingStore(checkpoint.parent, "replace")
+    found = problem(lambda: CheckpointLock.acquire(checkpoint, "run-1", store=store), CheckpointError)
+    assert found.code == "HW-LOCK-UNUSABLE"
     assert os.listdir(checkpoint.parent) == ["orders.lock.guard"]
+    lock_file(checkpoint).with_suffix(".lock.epoch").write_text("seven")
+    found = problem(lambda: CheckpointLock.acquire(checkpoint, "run-1"), CheckpointError)
+    assert found.params["reason"] == f"{lock_file(checkpoint)}.epoch holds no number"
 
 
 def test_a_released_checkpoint_can_be_held_again(checkpoint: Path) -> None:

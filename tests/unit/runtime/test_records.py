@@ -89,10 +89,10 @@ def test_what_the_check_before_the_last_start_found(tmp_path: Path) -> None:
     folder = RunRecords.of(spec)
     folder.claim(spec)
     problem = setting_kept.entry.at(None, sink="out", key="k", kept="1", wanted="2")
-    folder.store_findings("first", [])
-    folder.store_findings("second", [Finding(problem, Severity.WARNING, "out", accepted="fine")])
+    folder.store_findings("first", 1, [])
+    folder.store_findings("second", 2, [Finding(problem, Severity.WARNING, "out", accepted="fine")])
     stored = json.loads(folder.findings.read_text(encoding="utf-8"))
-    assert (stored["version"], stored["run_id"], stored["at"][-1]) == (1, "second", "Z")
+    assert (stored["version"], stored["run_id"], stored["epoch"], stored["at"][-1]) == (1, "second", 2, "Z")
     (finding,) = stored["findings"]
     assert (finding["code"], finding["sink"], finding["accepted"]) == ("HW-SETTING-KEPT", "out", "fine")
     assert [file.name for file in folder.path.iterdir() if file.suffix == ".part"] == []
@@ -106,6 +106,6 @@ def test_no_secret_is_stored_with_a_finding(tmp_path: Path, monkeypatch: pytest.
     folder = RunRecords.of(spec)
     folder.claim(spec)
     problem = setting_kept.entry.at(None, sink="out", key="k", kept="hunter2", wanted="2")
-    folder.store_findings("run", [Finding(problem, Severity.WARNING, "out")])
+    folder.store_findings("run", 1, [Finding(problem, Severity.WARNING, "out")])
     text = folder.findings.read_text(encoding="utf-8")
     assert ("hunter2" in text, "***" in text) == (False, True)
