@@ -133,9 +133,7 @@ def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: Any)
         **{"batch": False, **more},
         **{"batch": False, **more},
     )  # fmt: skip
-    assert source.columns is not None
-    schema = spark.createDataFrame([], source.columns.ddl).schema
-    return ValidatedFiles(spark, source, context, schema, None)
+    return ValidatedFiles(spark, source, context)
 
 
 def validated(

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
@@ -15,11 +15,11 @@ from headwater.checkpoint import SINK_LOG, LocalStore
 from headwater.checkpoint.store import Note
 from headwater.connectors.contract import Pending, QueryCheckpoint, Reason, RunStart, RunTask, Tick
 from headwater.connectors.files.errors import FILES_NEVER_TAKEN, FILES_NOT_LOOKED_AT
-from headwater.connectors.files.folders import is_hidden
+from headwater.connectors.files.folders import files_at
 from headwater.connectors.files.validity import address_of
 from headwater.errors import CheckpointError, Problem
 from headwater.run_directory import may_be_admitted
-from headwater.spec.paths import local_matches, matches_name, plain_path
+from headwater.spec.paths import matches_name, plain_path
 
 # Which files of a path were admitted and which rejected, and the list of it that Spark reads.
 #
@@ -55,18 +55,22 @@ def rejected_files(folder: Path) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Stamp:
+class FileStamp:
     """A file as it was when it was looked at."""
 
     size: int
     modified_ms: int
+
+    @classmethod
+    def of(cls, stat: os.stat_result) -> FileStamp:
+        return cls(stat.st_size, stat.st_mtime_ns // 1_000_000)
 
 
 @dataclass(frozen=True)
 class Looked:
     """What was found of a file; `stands_in` is the path of the small file in its place."""
 
-    stamp: Stamp
+    stamp: FileStamp
     stands_in: str = ""
 
 
@@ -75,7 +79,7 @@ class _Noted:
     """What `files.json` holds."""
 
     files: dict[str, Looked]
-    stand_ins: dict[str, Stamp]
+    stand_ins: dict[str, FileStamp]
 
 
 class Record:
@@ -87,7 +91,7 @@ class Record:
         self._store = LocalStore(folder)
         self._note = Note(self._store, "files.json", _Noted)
         self.files: dict[str, Looked] = {}
-        self.stand_ins: dict[str, Stamp] = {}
+        self.stand_ins: dict[str, FileStamp] = {}
         """Every small file that was ever written; one stays in the list when its file was mended or went."""
 
     @property
@@ -108,19 +112,17 @@ class Record:
     def write(self) -> None:
         """Keep what was found, then let Spark see it; the folders are there since `begin`."""
         self._note.write(_Noted(self.files, self.stand_ins))
-        self._store.replace(f"{SINK_LOG}/0", "\n".join(["v1", *self._lines()]).encode())
+        admitted = {path: each.stamp for path, each in self.files.items() if not each.stands_in}
+        lines = [_line(path, stamp) for path, stamp in {**admitted, **self.stand_ins}.items()]
+        self._store.replace(f"{SINK_LOG}/0", "\n".join(["v1", *lines]).encode())
 
-    def name_for(self, path: str, stamp: Stamp) -> str:
+    def name_for(self, path: str, stamp: FileStamp) -> str:
         """The name of the small file in place of another one, as it is now."""
         text = f"{path}\n{stamp.size}\n{stamp.modified_ms}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def _lines(self) -> list[str]:
-        admitted = {path: each.stamp for path, each in self.files.items() if not each.stands_in}
-        return [_line(path, stamp) for path, stamp in {**admitted, **self.stand_ins}.items()]
 
-
-def _line(path: str, stamp: Stamp) -> str:
+def _line(path: str, stamp: FileStamp) -> str:
     entry = {
         "path": address_of(Path(path)),
         "size": stamp.size,
@@ -153,6 +155,7 @@ Finished = Callable[[], frozenset[str]]
 """The files that every query has read in a committed batch."""
 
 
+@dataclass
 class Admission:
     """Opens each new file below a path before Spark sees it.
 
@@ -160,38 +163,27 @@ class Admission:
     being written. Then it is rejected as it is; should it be written again, it is looked at anew.
     """
 
-    def __init__(
-        self,
-        name: str,
-        pattern: str,
-        record: Record,
-        opener: Opener,
-        stand_in: StandIn,
-        *,
-        only: str = "",
-        finished: Finished = frozenset,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._name = name
-        self._pattern = pattern
-        self._only = only
-        self._finished = finished
-        self._record = record
-        self._opener = opener
-        self._stand_in = stand_in
-        self._clock = clock
-        self._due = 0.0
-        self._lock = Lock()
-        self._say: Callable[[str], None] = lambda text: None
-        self._open: dict[str, float] = {}
-        """The files that are not decided yet, each with the time when it was first found so."""
-        self._told: set[str] = set()
-        self._failing: tuple[float, str] | None = None
-        """Since when looking has failed, and of what."""
-        self.waits = False
-        """Whether some file is not decided yet."""
-        self.changes = 0
-        """How often Spark was shown something new."""
+    name: str
+    pattern: str
+    record: Record
+    opener: Opener
+    stand_in: StandIn
+    only: str = ""
+    """Takes files of these names alone; empty for all."""
+    finished: Finished = frozenset
+    clock: Callable[[], float] = time.time
+    waits: bool = field(default=False, init=False)
+    """Whether some file is not decided yet."""
+    changes: int = field(default=0, init=False)
+    """How often Spark was shown something new."""
+    _due: float = field(default=0.0, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _say: Callable[[str], None] = field(default_factory=lambda: lambda text: None, init=False)
+    _open: dict[str, float] = field(default_factory=dict, init=False)
+    """The files that are not decided yet, each with the time when it was first found so."""
+    _told: set[str] = field(default_factory=set, init=False)
+    _failing: tuple[float, str] | None = field(default=None, init=False)
+    """Since when looking has failed, and of what."""
 
     def start(
         self,
@@ -212,49 +204,48 @@ class Admission:
                 go_on()
 
         self._say = say
-        self._record.read()
+        self.record.read()
         self._tried(self._forget_changed)
-        self._record.write()
-        deadline = self._clock() + START_SECONDS
+        self.record.write()
+        deadline = self.clock() + START_SECONDS
         self._look(most=None, opened=opened)
-        while self.waits and self._clock() < deadline:
+        while self.waits and self.clock() < deadline:
             go_on()
             pause(0.2)
             self._look(most=None)
         if self.waits:
             files = ", ".join(sorted(self._open))
-            say(f"{self._name}: the run starts without {files}, and looks again between batches.")
+            say(f"{self.name}: the run starts without {files}, and looks again between batches.")
 
     def catch_up(self) -> None:
-        """Look now."""
         self._look(most=None)
 
     @property
     def blocked_by(self) -> Problem | None:
         """What has kept files from being decided on for as long as a start would wait."""
-        long_ago = self._clock() - START_SECONDS
+        long_ago = self.clock() - START_SECONDS
         late = sorted(path for path, since in self._open.items() if since <= long_ago)
         says = f"{', '.join(late)} can't be opened and keeps changing" if late else ""
         failing = self._failing
         if failing and failing[0] <= long_ago:
             says = failing[1]
-        return FILES_NEVER_TAKEN.at(None, name=self._name, says=says) if says else None
+        return FILES_NEVER_TAKEN.at(None, name=self.name, says=says) if says else None
 
     def tick(self, tick: Tick) -> None:
-        begun = self._clock()
+        begun = self.clock()
         if tick.last or begun < self._due:
             return
         try:
             self._look(most=_AT_ONCE)
         finally:
-            self._due = self._clock() + (self._clock() - begun) * _SHARE
+            self._due = self.clock() + (self.clock() - begun) * _SHARE
 
     def _look(self, most: int | None, opened: Callable[[int, int], None] = lambda done, total: None) -> None:
         with self._lock:
             try:
                 self._tried(lambda: self._decide(most, opened))
             except CheckpointError as error:
-                since = self._failing[0] if self._failing else self._clock()
+                since = self._failing[0] if self._failing else self.clock()
                 self._failing = (since, str(error.problems[0].params["says"]))
                 raise
             self._failing = None
@@ -264,39 +255,43 @@ class Admission:
             step()
         except OSError as error:
             says = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
-            raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self._name, says=says)) from error
+            raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self.name, says=says)) from error
 
     def _forget_changed(self) -> None:
         """Take files for new that were written again since, where some query has yet to read them."""
-        files = self._record.files
+        files = self.record.files
         changed = [
             path
-            for path, stamp in found(self._pattern)
+            for path, stamp in found(self.pattern)
             if path in files and not files[path].stands_in and files[path].stamp != stamp
         ]
-        finished = self._finished() if changed else frozenset()
+        finished = self.finished() if changed else frozenset()
         for path in changed:
             if path not in finished:
                 del files[path]
 
     def _decide(self, most: int | None, opened: Callable[[int, int], None]) -> None:
-        listed = {path: stamp for path, stamp in found(self._pattern) if self._is_chosen(path)}
+        listed = {
+            path: stamp
+            for path, stamp in found(self.pattern)
+            if not self.only or matches_name(self.only, os.path.basename(path))
+        }
         new = [path for path, stamp in listed.items() if self._is_new(path, stamp)]
         chosen = sorted(new, key=lambda path: listed[path].modified_ms)[:most]
         wrong: dict[str, str] = {}
         for begin in range(0, len(chosen), _AT_ONCE):
             opened(begin, len(chosen))
-            wrong |= self._opener(chosen[begin : begin + _AT_ONCE])
+            wrong |= self.opener(chosen[begin : begin + _AT_ONCE])
         undecided = [path for path in wrong if not self._is_settled(path, listed[path])]
         closed = {path: error for path in wrong if path not in undecided and (error := _closed(path))}
         undecided += closed
-        gone = [path for path in self._record.files if path not in listed]
+        gone = [path for path in self.record.files if path not in listed]
         for path in (path for path in chosen if path not in undecided):
             self._note(path, listed[path], wrong.get(path))
         for path in gone:
-            del self._record.files[path]
+            del self.record.files[path]
         if gone or len(chosen) > len(undecided):
-            self._record.write()
+            self.record.write()
             self.changes += 1
         self.waits = bool(undecided) or len(chosen) < len(new)
         self._tell(path for path in undecided if path not in closed)
@@ -306,50 +301,39 @@ class Admission:
 
     def _tell(self, undecided: Iterable[str]) -> None:
         """Say which files are waited for, each once."""
-        now = self._clock()
+        now = self.clock()
         self._open = {path: self._open.get(path, now) for path in undecided}
         self._told &= self._open.keys()
         for path, since in self._open.items():
             if path not in self._told and now - since >= TOLD_SECONDS:
                 self._told.add(path)
-                self._say(f"{self._name}: waiting for {path}, which can't be opened yet and keeps changing.")
+                self._say(f"{self.name}: waiting for {path}, which can't be opened yet and keeps changing.")
 
-    def _is_chosen(self, path: str) -> bool:
-        return not self._only or matches_name(self._only, os.path.basename(path))
-
-    def _is_new(self, path: str, stamp: Stamp) -> bool:
-        known = self._record.files.get(path)
+    def _is_new(self, path: str, stamp: FileStamp) -> bool:
+        known = self.record.files.get(path)
         return known is None or (bool(known.stands_in) and known.stamp != stamp)
 
-    def _is_settled(self, path: str, stamp: Stamp) -> bool:
+    def _is_settled(self, path: str, stamp: FileStamp) -> bool:
         try:
-            now = stamp_of(path)
+            now = FileStamp.of(os.stat(path))
         except FileNotFoundError:
             return False
-        age = self._clock() - stamp.modified_ms / 1000
+        age = self.clock() - stamp.modified_ms / 1000
         return now == stamp and not 0 <= age < SETTLED_SECONDS
 
-    def _note(self, path: str, stamp: Stamp, wrong: str | None) -> None:
+    def _note(self, path: str, stamp: FileStamp, wrong: str | None) -> None:
         if wrong is None:
-            self._record.files[path] = Looked(stamp)
+            self.record.files[path] = Looked(stamp)
             return
         says = {"file": path, "reason": Reason.UNREADABLE_FILE.value, "detail": wrong}
-        file = self._stand_in(self._record.rejected / self._record.name_for(path, stamp), says)
-        self._record.files[path] = Looked(stamp, str(file))
-        self._record.stand_ins[str(file)] = Stamp(file.stat().st_size, stamp.modified_ms)
+        file = self.stand_in(self.record.rejected / self.record.name_for(path, stamp), says)
+        self.record.files[path] = Looked(stamp, str(file))
+        self.record.stand_ins[str(file)] = FileStamp(file.stat().st_size, stamp.modified_ms)
 
 
-def found(pattern: str) -> Iterator[tuple[str, Stamp]]:
+def found(pattern: str) -> Iterator[tuple[str, FileStamp]]:
     """The files that a stream over a path would read."""
-    for start in local_matches(pattern):
-        if os.path.isdir(start):
-            yield from _below(start)
-        elif not is_hidden(os.path.basename(start)):
-            yield start, stamp_of(start)
-
-
-def stamp_of(path: str) -> Stamp:
-    return _stamp(os.stat(path))
+    return ((path, FileStamp.of(stat)) for path, stat in files_at(pattern))
 
 
 def _closed(path: str) -> OSError | None:
@@ -361,26 +345,6 @@ def _closed(path: str) -> OSError | None:
     except OSError as error:
         return error
     return None
-
-
-def _stamp(stat: os.stat_result) -> Stamp:
-    return Stamp(stat.st_size, stat.st_mtime_ns // 1_000_000)
-
-
-def _below(folder: str) -> Iterator[tuple[str, Stamp]]:
-    """In a folder and in its key=value folders; nothing is read from others."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if is_hidden(entry.name):
-                continue
-            try:
-                if not entry.is_dir():
-                    yield entry.path, _stamp(entry.stat())
-                elif "=" in entry.name:
-                    yield from _below(entry.path)
-            except FileNotFoundError:
-                # It was there a moment ago.
-                continue
 
 
 def read_by_all(readers: Iterable[QueryCheckpoint], source: str) -> frozenset[str]:

@@ -15,7 +15,6 @@ BINARY = ("avro", "orc", "parquet")
 SIFTED = (BadRows.DROP, BadRows.QUARANTINE)
 """With these a file that can't be opened does not stop the query."""
 
-_UTF_8 = ("utf-8", "utf8")
 _OWN = {
     "mode": "what becomes of bad rows is said by `bad_rows`",
     "columnnameofcorruptrecord": "the text of a bad row is kept by `bad_rows`",
@@ -47,59 +46,47 @@ def has_texts(options: FilesSource, *, admitted: bool) -> bool:
 
     Otherwise Spark's reader finds the rows and gives the text of those that it can't read.
     """
-    if options.format in BINARY or options.multiline or not _is_utf_8(options):
+    charset = options.encoding or options.given("encoding") or options.given("charset") or "utf-8"
+    if options.format in BINARY or options.multiline or charset.lower() not in ("utf-8", "utf8"):
         return False
     # Without admission the names in the first line are Spark's to compare.
     return not options.header or admitted
 
 
-def _is_utf_8(options: FilesSource) -> bool:
-    given = {key.lower(): value for key, value in options.options.items()}
-    charset = options.encoding or given.get("encoding") or given.get("charset") or "utf-8"
-    return isinstance(charset, str) and charset.lower() in _UTF_8
-
-
 def refusals(source: SourceSpec) -> Iterator[Problem]:
     """What stands against the keys of a source about bad rows."""
     options = source.options
-    validated = validates(options, source.bad_rows)  # type: ignore[arg-type]
-    if source.static and (validated or source.max_row_bytes is not None):
-        yield _static(source)
-    elif validated or source.max_row_bytes is not None:
-        yield from _streamed(source)
+    assert isinstance(options, FilesSource), "a files source has its own options"
+    if not validates(options, source.bad_rows) and source.max_row_bytes is None:
+        return
+    for key, why, advice in _static(source) if source.static else _streamed(source, options):
+        yield FILES_BAD_ROWS.at(source.at(key), name=source.name, key=key, why=why, advice=advice)
 
 
-def _static(source: SourceSpec) -> Problem:
+def _static(source: SourceSpec) -> Iterator[tuple[str, str, str]]:
     key = next((key for key in ("bad_rows", "max_row_bytes") if (key,) in source.places), "schema")
     why = "a static source is read as a whole whenever it is refreshed, and no row of it is told from others"
     if key == "schema":
         why = "`not null` is not looked at in a static source"
-    advice = "Leave it out, and judge the rows by an expectation of a table (`expect:`)"
-    return FILES_BAD_ROWS.at(source.at(key), name=source.name, key=key, why=why, advice=advice)
+    yield key, why, "Leave it out, and judge the rows by an expectation of a table (`expect:`)"
 
 
-def _streamed(source: SourceSpec) -> Iterator[Problem]:
-    options, bad_rows = source.options, source.bad_rows
-    admitted = admits(options, bad_rows)  # type: ignore[arg-type]
-    format_ = getattr(options, "format", "")
-
-    def refused(key: str, why: str, advice: str) -> Problem:
-        return FILES_BAD_ROWS.at(source.at(key), name=source.name, key=key, why=why, advice=advice)
-
+def _streamed(source: SourceSpec, options: FilesSource) -> Iterator[tuple[str, str, str]]:
+    bad_rows, admitted = source.bad_rows, admits(options, source.bad_rows)
     for option in options.options:
-        why = _OWN.get(option.lower())
-        if why:
-            yield refused(option, why, "Leave the option out, or leave `bad_rows` and `not null` out")
+        if option.lower() in _OWN:
+            advice = "Leave the option out, or leave `bad_rows` and `not null` out"
+            yield option, _OWN[option.lower()], advice
         elif admitted and option.lower() in _NOT_SIFTED:
             why = "new files are opened before they are read, and this option chooses among them"
-            yield refused(option, why, "Leave the option out, or write `bad_rows: fail`")
-    if bad_rows is BadRows.KEEP and format_ in BINARY:
-        why = f"a bad row of {format_} files is a file that can't be opened, which has no row to keep"
-        yield refused("bad_rows", why, "Write `quarantine` or `drop`")
-    if source.max_row_bytes is not None and not has_texts(options, admitted=admitted):  # type: ignore[arg-type]
+            yield option, why, "Leave the option out, or write `bad_rows: fail`"
+    if bad_rows is BadRows.KEEP and options.format in BINARY:
+        why = f"a bad row of {options.format} files is a file that can't be opened, which has no row to keep"
+        yield "bad_rows", why, "Write `quarantine` or `drop`"
+    if source.max_row_bytes is not None and not has_texts(options, admitted=admitted):
         why = "its rows are not lines or elements of UTF-8 text, so that their length is not known"
-        yield refused("max_row_bytes", why, "Leave it out")
-    for path in getattr(options, "path", ()) if admitted else ():
+        yield "max_row_bytes", why, "Leave it out"
+    for path in options.path if admitted else ():
         if is_uri(path):
             why = f"files are opened before they are read, which works in local folders, and {path} is none"
-            yield refused("bad_rows", why, "Write `bad_rows: fail`")
+            yield "bad_rows", why, "Write `bad_rows: fail`"

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from re import Pattern
 
@@ -28,12 +29,13 @@ class _Log:
     committed: int = -1
     files: dict[Path, SourceFile] = field(default_factory=dict)
 
-    def has_committed(self, file: Path) -> bool:
-        return file in self.files and self.files[file].batch_id <= self.committed
-
     @property
     def finished(self) -> set[Path]:
-        return {file for file, entry in self.files.items() if entry.batch_id <= self.committed}
+        """The files of committed batches."""
+        return {file for file in self.files if self.has_committed(file)}
+
+    def has_committed(self, file: Path) -> bool:
+        return file in self.files and self.files[file].batch_id <= self.committed
 
 
 class _Query:
@@ -56,10 +58,6 @@ class _Query:
             self._take_in(source, log)
             reached = planned.sources.get(str(source)) if planned else None
             log.committed = reached.get("logOffset", -1) if isinstance(reached, dict) else -1
-
-    def reads(self, file: Path) -> bool:
-        """Whether the file lies where this query reads."""
-        return any(pattern.fullmatch(str(file)) for pattern in self._patterns.values())
 
     def has_committed(self, file: Path) -> bool:
         """Whether each of its sources that reads there has the file in a committed batch."""
@@ -121,10 +119,8 @@ class FinishedFiles(RunTask):
         *,
         deep: bool = False,
     ) -> None:
-        self._name = name
-        self._clean_up = clean_up
-        self._folder = folder
-        """What paths in the archive are relative to."""
+        self._name, self._clean_up, self._folder = name, clean_up, folder
+        """Paths in the archive are relative to the folder."""
         self._patterns: dict[str, Pattern[str]] = {}
         self._spelled: dict[Path, Path] = {}
         """The folders that it reads, without links, each with the path by which the user knows it."""
@@ -149,17 +145,18 @@ class FinishedFiles(RunTask):
         mine = [query.finished for query in self._queries if self._patterns.keys() & query.places.values()]
         # One query may be far ahead of another: the slowest has the shortest list.
         slowest = min(mine, key=len, default=set())
-        return sorted(file for file in slowest if self._is_mine(file) and self._is_finished(file))
-
-    def _is_mine(self, file: Path) -> bool:
-        return any(pattern.fullmatch(str(file)) for pattern in self._patterns.values())
-
-    def _is_finished(self, file: Path) -> bool:
-        return all(query.has_committed(file) for query in self._queries if query.reads(file))
+        return sorted(
+            file
+            for file in slowest
+            if any(pattern.fullmatch(str(file)) for pattern in self._patterns.values())
+            and all(query.has_committed(file) for query in self._queries)
+        )
 
     def _remove(self, file: Path) -> Iterator[Problem]:
         try:
-            if self._was_changed(file):
+            # It must still be the file that the last of the queries read.
+            read = max(query.read_at(file) for query in self._queries)
+            if file.stat().st_mtime_ns // 1_000_000 != read:
                 yield CLEAN_UP_CHANGED.at(None, name=self._name, file=str(file))
                 return
             self._put_away(file)
@@ -172,11 +169,6 @@ class FinishedFiles(RunTask):
             return
         for query in self._queries:
             query.forget(file)
-
-    def _was_changed(self, file: Path) -> bool:
-        """Whether it is no longer the file that the last of the queries read."""
-        read = max(query.read_at(file) for query in self._queries)
-        return file.stat().st_mtime_ns // 1_000_000 != read
 
     def _put_away(self, file: Path) -> None:
         if self._clean_up.archive_to:
@@ -200,7 +192,8 @@ def move(file: Path, target: Path) -> None:
     next call sees.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    for free in _names(target):
+    numbered = (target.with_name(f"{target.stem}.{number}{target.suffix}") for number in count(2))
+    for free in chain([target], numbered):
         try:
             _name_too(file, free)
         except FileExistsError:
@@ -219,11 +212,3 @@ def _name_too(file: Path, target: Path) -> None:
         if target.exists():
             raise FileExistsError from error
         file.rename(target)
-
-
-def _names(target: Path) -> Iterator[Path]:
-    yield target
-    number = 2
-    while True:
-        yield target.with_name(f"{target.stem}.{number}{target.suffix}")
-        number += 1

@@ -7,9 +7,10 @@ import re
 import shutil
 import threading
 import traceback
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -48,20 +49,19 @@ def small_files(sizes: Mapping[str, int], after: int, to: int) -> list[tuple[str
         if size < to / 2:
             folders.setdefault(os.path.dirname(name), []).append(name)
     crowded = [names for names in folders.values() if len(names) >= after]
-    groups = (group for names in crowded for group in _filled(names, sizes, to))
-    return [group for group, _ in zip(groups, range(_AT_ONCE), strict=False)]
+    return list(islice((group for names in crowded for group in _filled(names, sizes, to)), _AT_ONCE))
 
 
 def _filled(names: Iterable[str], sizes: Mapping[str, int], to: int) -> Iterator[tuple[str, ...]]:
-    group: list[str] = []
+    groups: list[list[str]] = [[]]
     room = to
     for name in names:
         if sizes[name] > room:
-            yield from [tuple(group)] if len(group) > 1 else []
-            group, room = [], to
-        group.append(name)
+            groups.append([])
+            room = to
+        groups[-1].append(name)
         room -= sizes[name]
-    yield from [tuple(group)] if len(group) > 1 else []
+    return (tuple(group) for group in groups if len(group) > 1)
 
 
 @dataclass(frozen=True)
@@ -122,16 +122,16 @@ class Record:
         """Put right what a kill left, before anything new is begun."""
         shutil.rmtree(self.folder / STAGING, ignore_errors=True)
         noted = self.passes
-        kept = []
         for each in noted:
-            if each.planned is not None:
-                kept.append(each)
-            elif set(each.written) <= set(listed):
-                kept.append(replace(each, planned=planned, at=now))
-            else:
+            if each.planned is None and not set(each.written) <= set(listed):
                 # The log was not changed: no reader has ever heard of these.
                 self._delete(each.written)
-        if tuple(kept) != noted:
+        kept = tuple(
+            each if each.planned is not None else replace(each, planned=planned, at=now)
+            for each in noted
+            if each.planned is not None or set(each.written) <= set(listed)
+        )
+        if kept != noted:
             self.note(*kept)
 
     def tidy(self, listed: Collection[str], committed: int, now: float, keep: float) -> None:
@@ -199,43 +199,6 @@ def frame_of(name: str, format: str, options: Mapping[str, str], begin: bytes, e
     return Frame(suffix, names + found) if found and names.count(b'"') % 2 == 0 else odd
 
 
-@dataclass(frozen=True)
-class TextFiles:
-    """Reads and joins text files, packed or not, on the driver; none is held in memory."""
-
-    spark: Any
-    format: str
-    options: Mapping[str, str]
-
-    def frame(self, file: Path) -> Frame:
-        """What stands around the rows of a file."""
-        length = self._length(file)
-        edge = min(length, _EDGE)
-        begin, end = self._at(file, 0, edge), self._at(file, length - edge, edge)
-        return frame_of(file.name, self.format, self.options, begin, end)
-
-    def join(self, files: list[Path], into: Path, frame: Frame) -> None:
-        """Write one file with the rows of all, within the frame that they share."""
-        with closing(packed(self.spark, into)) as out:
-            out.write(bytearray(frame.head))
-            for file in files:
-                rows = self._length(file) - len(frame.head) - len(frame.tail)
-                if rows > 0:
-                    with closing(unpacked(self.spark, file)) as source:
-                        byte_streams(self.spark).copyLarge(source, out, len(frame.head), rows)
-            out.write(bytearray(frame.tail))
-
-    def _length(self, file: Path) -> int:
-        """The length of what was packed."""
-        with closing(unpacked(self.spark, file)) as source:
-            return int(byte_streams(self.spark).consume(source))
-
-    def _at(self, file: Path, start: int, length: int) -> bytes:
-        with closing(unpacked(self.spark, file)) as source:
-            byte_streams(self.spark).skipFully(source, start)
-            return bytes(source.readNBytes(length))
-
-
 # Rewriting small files as one: the rows that come out are exactly those that went in.
 
 TYPED = ("avro", "orc", "parquet")
@@ -251,7 +214,8 @@ class Rewriter:
     """Rewrites files of one sink. Typed formats are read and written; text is joined byte by byte.
 
     Text is not parsed, because what comes out could differ: numbers are written in another way, empty values
-    become nulls, columns of an older schema get lost.
+    become nulls, columns of an older schema get lost. It is joined on the driver, packed or not, and none of
+    it is held in memory.
     """
 
     spark: Any
@@ -266,27 +230,22 @@ class Rewriter:
 
     def rewrite(self, group: Iterable[str]) -> Iterator[Rewritten]:
         """One new file for all that fit together; a file that fits no other stays."""
-        files = [self.folder / name for name in group]
-        for alike in self._alike(files):
-            if len(alike) > 1:
-                staging = self.folder / STAGING / uuid4().hex
-                write = self._write if self.format in TYPED else self._join
-                write(alike, staging)
-                names = tuple(file.relative_to(self.folder).as_posix() for file in alike)
-                yield Rewritten(names, _written(staging))
-
-    def _alike(self, files: list[Path]) -> list[list[Path]]:
-        """Files that can become one: avro with one schema, text with the same around its rows."""
-        if self.format in ("orc", "parquet"):
-            return [files]
-        key: Callable[[Path], Hashable] = self._schema if self.format == "avro" else self._text.frame
+        # Avro files need one schema, text files have the same around their rows.
         alike: dict[Hashable, list[Path]] = {}
-        for file in files:
-            alike.setdefault(key(file), []).append(file)
-        return list(alike.values())
-
-    def _schema(self, file: Path) -> str:
-        return str(self._read([file]).schema.json())
+        for file in (self.folder / name for name in group):
+            key: Hashable = None
+            if self.format not in ("orc", "parquet"):
+                key = str(self._read([file]).schema.json()) if self.format == "avro" else self._frame(file)
+            alike.setdefault(key, []).append(file)
+        for key, files in alike.items():
+            if len(files) > 1:
+                staging = self.folder / STAGING / uuid4().hex
+                if isinstance(key, Frame):
+                    self._join(files, staging, key)
+                else:
+                    self._write(files, staging)
+                names = tuple(file.relative_to(self.folder).as_posix() for file in files)
+                yield Rewritten(names, _written(staging))
 
     def _read(self, files: Iterable[Path]) -> Any:
         # Files of an older schema may lack columns, or have some that the query has no more.
@@ -300,14 +259,34 @@ class Rewriter:
         if before != after:
             raise RowsDifferError(f"{before} rows became {after}")
 
-    def _join(self, files: list[Path], staging: Path) -> None:
+    def _join(self, files: list[Path], staging: Path, frame: Frame) -> None:
+        """Write one file with the rows of all, within the frame that they share."""
         staging.mkdir(parents=True)
-        frame = self._text.frame(files[0])
-        self._text.join(files, staging / f"part{frame.suffix}", frame)
+        with closing(packed(self.spark, staging / f"part{frame.suffix}")) as out:
+            out.write(bytearray(frame.head))
+            for file in files:
+                rows = self._length(file) - len(frame.head) - len(frame.tail)
+                if rows > 0:
+                    with closing(unpacked(self.spark, file)) as source:
+                        byte_streams(self.spark).copyLarge(source, out, len(frame.head), rows)
+            out.write(bytearray(frame.tail))
 
-    @property
-    def _text(self) -> TextFiles:
-        return TextFiles(self.spark, self.format, self.options)
+    def _frame(self, file: Path) -> Frame:
+        """What stands around the rows of a text file."""
+        length = self._length(file)
+        edge = min(length, _EDGE)
+        begin, end = self._at(file, 0, edge), self._at(file, length - edge, edge)
+        return frame_of(file.name, self.format, self.options, begin, end)
+
+    def _length(self, file: Path) -> int:
+        """The length of what was packed."""
+        with closing(unpacked(self.spark, file)) as source:
+            return int(byte_streams(self.spark).consume(source))
+
+    def _at(self, file: Path, start: int, length: int) -> bytes:
+        with closing(unpacked(self.spark, file)) as source:
+            byte_streams(self.spark).skipFully(source, start)
+            return bytes(source.readNBytes(length))
 
 
 def _written(staging: Path) -> tuple[Path, ...]:
@@ -387,8 +366,7 @@ class Compactor:
             context.setLocalProperty("spark.scheduler.pool", f"{self._sink} compaction")
             context.setJobGroup(self._job_group, f"{self._sink}: small files are rewritten")
             for group in groups:
-                for rewritten in self._rewriter.rewrite(group):
-                    self._done.append(rewritten)
+                self._done += self._rewriter.rewrite(group)
                 if self._cancelled.is_set():
                     return
         except Exception as error:  # noqa: BLE001 - Spark's errors are many kinds: all are told by `take`

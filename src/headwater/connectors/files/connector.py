@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
     from pyspark.sql.types import StructType
 
-    from headwater.connectors.files import rows, sink
+    from headwater.connectors.files import rows, sink, source
 else:
-    rows, sink = (LazyModule(f"headwater.connectors.files.{name}") for name in ("rows", "sink"))
+    rows, sink, source = (
+        LazyModule(f"headwater.connectors.files.{name}") for name in ("rows", "sink", "source")
+    )
 
 
 # What the guards of the source raise; their texts stand in the plan, too, which Spark quotes.
@@ -100,15 +102,15 @@ class FilesReader(Source[FilesSource]):
         return bad.validates(options, bad_rows)
 
     def read_stream(self, spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
-        return rows.read_stream(spark, options, context)
+        return source.SourceFiles(spark, options, context).stream()
 
     def read_batch(self, spark: SparkSession, options: FilesSource, context: Context) -> DataFrame:
-        return rows.read_batch(spark, options, context)
+        return source.SourceFiles(spark, options, context).batch()
 
     def read_static(
         self, spark: SparkSession, options: FilesSource, context: Context, refresh: Refresh, *, cache: bool
     ) -> tuple[DataFrame, tuple[StaticRows, ...]]:
-        return rows.read_static(spark, options, context, refresh, cache=cache)
+        return source.SourceFiles(spark, options, context).static(refresh, cache=cache)
 
     def read_validated(
         self,
@@ -119,7 +121,7 @@ class FilesReader(Source[FilesSource]):
         max_row_bytes: int | None,
         replayed: Callable[[], DataFrame] | None,
     ) -> DataFrame:
-        return rows.read_validated(spark, options, context, max_row_bytes=max_row_bytes, replayed=replayed)
+        return rows.ValidatedFiles(spark, options, context, max_row_bytes).rows(replayed)
 
     def run_tasks(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -152,8 +153,10 @@ class Folders:
         fails = f"raise_error(concat('{WRONG_FOLDER} ', {_text(self.source)}, ' ', {self.path}))"
         checked = f"CASE WHEN {self._at_home} THEN true ELSE {fails} END"
         if self.keys is None:
-            keyed, below = self._keyed_only, self._below
-            return f"CASE WHEN {keyed} THEN {checked} WHEN {below} THEN false ELSE {fails} END"
+            # Below a folder that is not of the form key=value nothing is read. What lies somewhere else
+            # altogether was listed for a reason that is not known here, and is not passed over in silence.
+            below = f"{self.path} RLIKE {_text(_quoted_base(self.base) + '/')}"
+            return f"CASE WHEN {self._keyed_only} THEN {checked} WHEN {below} THEN false ELSE {fails} END"
         return checked
 
     @property
@@ -202,7 +205,10 @@ class Folders:
     @property
     def _at_home(self) -> str:
         at_home = " AND ".join(
-            [f"{self._keyed} = {self._expected}", *(self._has(key) for key in self.keys or ())]
+            [
+                f"regexp_count({self.path}, {_text(_KEYED)}) = {self._expected}",
+                *(self._has(key) for key in self.keys or ()),
+            ]
         )
         if not self.keys and "=" not in self.base:
             # Cheap, and true for nearly every file.
@@ -211,13 +217,7 @@ class Folders:
 
     @property
     def _keyed_only(self) -> str:
-        # Below a folder that is not of the form key=value nothing is read. What lies somewhere else
-        # altogether was listed for a reason that is not known here, and is not passed over in silence.
         return f"{self.path} RLIKE {_text(_quoted_base(self.base) + _KEY_FOLDERS + '/[^/]+$')}"
-
-    @property
-    def _below(self) -> str:
-        return f"{self.path} RLIKE {_text(_quoted_base(self.base) + '/')}"
 
     @property
     def selected(self) -> list[str]:
@@ -229,10 +229,6 @@ class Folders:
     def values(self) -> list[str]:
         """The value of each declared column, in their order."""
         return [self._value(column) for column in self.columns]
-
-    @property
-    def _keyed(self) -> str:
-        return f"regexp_count({self.path}, {_text(_KEYED)})"
 
     @property
     def _expected(self) -> str:
@@ -300,31 +296,10 @@ def _quoted_base(base: str) -> str:
 
 
 def _text(text: str) -> str:
-    return (
-        "r'" + text + "'" if "'" not in text else "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    )
-
-
-# What Spark and others call the keys of files, where the names differ by more than case and punctuation.
-
-PLACES = {"directory": "path", "folder": "path", "location": "path", "paths": "path"}
-READ = {
-    **PLACES,
-    "charset": "encoding",
-    "cleanSource": "clean_up",
-    "columns": "schema",
-    "maxBytesPerTrigger": "max_bytes_per_batch",
-    "maxFilesPerTrigger": "max_files_per_batch",
-    "sep": "delimiter",
-    "sourceArchiveDir": "archive_to",
-}
-WRITTEN = {
-    **PLACES,
-    "codec": "compression",
-    "partition_columns": "partition_by",
-    "partitioned_by": "partition_by",
-    "sep": "delimiter",
-}
+    if "'" not in text:
+        return f"r'{text}'"
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 # What lies in a folder before the first batch: counted quickly, and not to the end of a very full one.
@@ -342,7 +317,8 @@ def waiting_at(
     """What is to be read there under these limits; None for what is on no disk of this machine."""
     if any(is_uri(glob) for glob in globs):
         return None
-    found = [list(islice(sizes(glob), MOST + 1)) for glob in globs]
+    listed = [islice(files_at(glob, lenient=True), MOST + 1) for glob in globs]
+    found = [[stat.st_size for _, stat in each] for each in listed]
     key, limit = _limit(limits, options)
     return Waiting(
         files=sum(min(len(each), MOST) for each in found),
@@ -356,34 +332,33 @@ def waiting_at(
     )
 
 
-def sizes(pattern: str) -> Iterator[int]:
-    """The sizes of the files that a stream over a path would read."""
+def files_at(pattern: str, *, lenient: bool = False) -> Iterator[tuple[str, os.stat_result]]:
+    """The files that a stream over a path would read; where `lenient`, of the folders that can be listed."""
     for start in local_matches(pattern):
         if os.path.isdir(start):
-            yield from _below(start)
+            yield from _below(start, lenient)
         elif not is_hidden(os.path.basename(start)):
-            yield os.path.getsize(start)
+            yield start, os.stat(start)
 
 
-def _below(folder: str) -> Iterator[int]:
+def _below(folder: str, lenient: bool) -> Iterator[tuple[str, os.stat_result]]:
     """In a folder and in its key=value folders; nothing is read from others."""
     try:
         entries = os.scandir(folder)
     except OSError:
-        # A folder that can't be listed is told where it matters, when Spark reads it.
-        return
+        if lenient:
+            return
+        raise
     with entries:
         for entry in entries:
-            if is_hidden(entry.name):
-                continue
-            try:
+            # One may have been there a moment ago.
+            with suppress(FileNotFoundError):
+                if is_hidden(entry.name):
+                    continue
                 if not entry.is_dir():
-                    yield entry.stat().st_size
+                    yield entry.path, entry.stat()
                 elif "=" in entry.name:
-                    yield from _below(entry.path)
-            except FileNotFoundError:
-                # It was there a moment ago.
-                continue
+                    yield from _below(entry.path, lenient)
 
 
 def ignored_at(globs: Iterable[str]) -> tuple[str, ...]:
@@ -409,11 +384,10 @@ def _ignored(folder: str) -> Iterator[str]:
 def _limit(limits: Mapping[str, int | None], options: Mapping[str, OptionValue]) -> tuple[str, int]:
     given = {name.lower(): value for name, value in options.items()}
     for key, option in KEYS.items():
-        written = given.get(option)
-        if limits.get(key):
-            return key, limits[key] or 0
-        if isinstance(written, str) and written.isdigit() and int(written):
-            return key, int(written)
+        written = str(given.get(option, ""))
+        limit = limits.get(key) or (int(written) if written.isdigit() else 0)
+        if limit:
+            return key, limit
     return "", 0
 
 

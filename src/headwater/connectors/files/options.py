@@ -16,9 +16,8 @@ from pydantic import (
     model_validator,
 )
 
-from headwater.connectors.files.folders import READ, WRITTEN
-from headwater.connectors.options import SchemaField, read_schema
-from headwater.spec import Schema, SinkOptions, SourceOptions
+from headwater.connectors.options import SchemaField, option_texts, plain, read_schema
+from headwater.spec import ConnectorOptions, Schema, SinkOptions, SourceOptions
 from headwater.spec.paths import ProjectPath, as_glob, is_uri
 from headwater.values import Duration, nearest
 
@@ -138,9 +137,8 @@ def _only_compactable(sink: FilesSink) -> None:
 def _cleanable(source: FilesSource) -> None:
     for option in source.options:
         if option.lower() == "cleansource":
-            raise ValueError(
-                f"`{option}` takes files away that another sink has not read yet; write `clean_up` instead"
-            )
+            says = "takes files away that another sink has not read yet; write `clean_up` instead"
+            raise ValueError(f"`{option}` {says}")
     if (source.clean_up == "archive") != (source.archive_to is not None):
         raise ValueError("`clean_up: archive` and `archive_to`, the folder to move files to, go together")
     for path in (*source.path, source.archive_to or "") if source.clean_up else ():
@@ -148,10 +146,51 @@ def _cleanable(source: FilesSource) -> None:
             raise ValueError(f"`clean_up` works in folders of the local file system, and {path} is none")
 
 
-class FilesSource(SourceOptions):
+# What Spark and others call the keys, where the names differ by more than case and punctuation.
+_PLACES = {"directory": "path", "folder": "path", "location": "path", "paths": "path"}
+
+
+class _Files(ConnectorOptions):
+    """What both sides say to Spark."""
+
+    def given(self, option: str) -> str:
+        """What `options` says of an option of Spark, in letters of any case; empty for nothing."""
+        return str({key.lower(): value for key, value in self.options.items()}.get(option.lower(), ""))
+
+    def spark_options(self) -> dict[str, str]:
+        """All that is said of the format, in Spark's words."""
+        said = {option: getattr(self, key, None) or None for option, key in _SPARK_OPTIONS.items()}
+        if getattr(self, "format", "") == "csv" and not self.given("escape"):
+            # As in RFC 4180, a quote inside quotes is doubled; Spark's own default is a backslash before it.
+            said["escape"] = '"'
+        return {**option_texts(said), **plain(self)}
+
+
+_SPARK_OPTIONS = {
+    "header": "header",
+    "sep": "delimiter",
+    "rowTag": "row_tag",
+    "timestampFormat": "timestamp_format",
+    "dateFormat": "date_format",
+    "multiLine": "multiline",
+    "encoding": "encoding",
+    "compression": "compression",
+}
+
+
+class FilesSource(_Files, SourceOptions):
     """Files that appear in a folder; each is read once."""
 
-    also_called = READ
+    also_called = {
+        **_PLACES,
+        "charset": "encoding",
+        "cleanSource": "clean_up",
+        "columns": "schema",
+        "maxBytesPerTrigger": "max_bytes_per_batch",
+        "maxFilesPerTrigger": "max_files_per_batch",
+        "sep": "delimiter",
+        "sourceArchiveDir": "archive_to",
+    }
 
     path: Paths = Field(
         description="A folder, a file or a glob, or a list of them; relative to the pipeline file."
@@ -209,6 +248,14 @@ class FilesSource(SourceOptions):
         """The paths as globs: the name of the directory that contains the project is never one."""
         return tuple(as_glob(path, self._root) for path in self.path)
 
+    def spark_options(self) -> dict[str, str]:
+        # Names in the first line that are not those of the schema stop the query; Spark's own default reads
+        # the values by their places, whatever stands above them.
+        strict = {"enforceSchema": "false"} if self.header else {}
+        # A row that does not fit its schema stops the query; Spark's own default turns it into nulls.
+        strict |= {"mode": "FAILFAST"} if self.format in ("csv", "json", "xml") else {}
+        return {**strict, **super().spark_options()}
+
     @field_validator("columns", mode="before")
     @classmethod
     def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
@@ -225,7 +272,8 @@ class FilesSource(SourceOptions):
             )
         if self.infer_schema and self.format == "text":
             raise ValueError("text files have one column, `value string`; leave `infer_schema` out")
-        if self.format == "text" and self.columns and not _holds_lines(self.columns):
+        # Some column holds the lines; the others come from key=value folders.
+        if self.format == "text" and self.columns and "string" not in (c.type for c in self.columns.columns):
             raise ValueError("a line of a text file is a string; write `schema: {value: string}`")
         if self.format == "xml" and not self.row_tag:
             raise ValueError("xml files need `row_tag`; write the element that is a row: `row_tag: bird`")
@@ -243,15 +291,16 @@ class FilesSource(SourceOptions):
         return self
 
 
-def _holds_lines(schema: Schema) -> bool:
-    """Whether some column can hold the lines of a text file; the others come from key=value folders."""
-    return any(column.type == "string" for column in schema.columns)
-
-
-class FilesSink(SinkOptions):
+class FilesSink(_Files, SinkOptions):
     """A folder of files; readers through Spark see each row once."""
 
-    also_called = WRITTEN
+    also_called = {
+        **_PLACES,
+        "codec": "compression",
+        "partition_columns": "partition_by",
+        "partitioned_by": "partition_by",
+        "sep": "delimiter",
+    }
 
     path: ProjectPath = Field(description="The folder to write; relative to the pipeline file.")
     format: Format = Field(description="The format of the files.")

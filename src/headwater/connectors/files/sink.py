@@ -31,9 +31,8 @@ from headwater.connectors.files.compaction import (
 )
 from headwater.connectors.files.errors import MANIFEST_NOT_WRITTEN
 from headwater.connectors.files.options import FilesSink
-from headwater.connectors.files.reading import NO_GLOB, format_options
 from headwater.connectors.files.sink_folder import Manifest, name_in, newest, removable
-from headwater.connectors.options import plain
+from headwater.connectors.files.source import NO_GLOB
 from headwater.errors import CheckpointError
 from headwater.spark.private import file_system
 
@@ -126,13 +125,8 @@ class FilesUpkeep(RunTask):
         if not self._options.manifest:
             sink_folder.remove(self._folder)
             return
-        shown = Manifest(
-            self._name,
-            self._options.format,
-            self._options.partition_by,
-            committed,
-            sink_folder.listed(self._folder, files),
-        )
+        options, named = self._options, sink_folder.listed(self._folder, files)
+        shown = Manifest(self._name, options.format, options.partition_by, committed, named)
         if shown != self._shown:
             shown.write(self._folder)
             self._shown = shown
@@ -167,13 +161,12 @@ class FilesUpkeep(RunTask):
         for staged, name in moves.items():
             staged.rename(self._folder / name)
         edit = exchange(self._output, compact, new)
-        if edit is not None:
-            edit.apply(self._output)
-            # Read after the exchange: a batch that is planned later finds the new lines in the log.
-            done = replace(one, planned=self._planned, at=self._clock())
-            self._record.note(*before, done)
-        else:
+        if edit is None:
             self._record.drop(one, before)
+            return
+        edit.apply(self._output)
+        # Read after the exchange: a batch that is planned later finds the new lines in the log.
+        self._record.note(*before, replace(one, planned=self._planned, at=self._clock()))
 
 
 _SMALL = re.compile(r"\b(?:small|tiny)int\b(?!:)")
@@ -184,12 +177,12 @@ def write_stream(writer: DataStreamWriter, options: FilesSink) -> DataStreamWrit
     writer = writer.format(options.format).option("path", options.path)
     if options.partition_by:
         writer = writer.partitionBy(*options.partition_by)
-    return writer.options(**_write_options(options))
+    return writer.options(**options.spark_options())
 
 
 def write_batch(rows: DataFrame, options: FilesSink) -> None:
     """All rows at once; what an earlier batch run wrote there is replaced."""
-    writer = rows.write.format(options.format).mode("overwrite").options(**_write_options(options))
+    writer = rows.write.format(options.format).mode("overwrite").options(**options.spark_options())
     if options.partition_by:
         writer = writer.partitionBy(*options.partition_by)
     writer.save(options.path)
@@ -199,19 +192,15 @@ def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> D
     """The rows that the sink has committed, as readers through Spark see them."""
     if not Path(options.path).exists():
         return spark.createDataFrame([], written)
-    return (
-        spark.read.format(options.format)
-        .schema(written)
-        .options(**_write_options(options), **NO_GLOB)
-        .load(options.path)
-    )
+    reader = spark.read.format(options.format).schema(written)
+    return reader.options(**options.spark_options(), **NO_GLOB).load(options.path)
 
 
 def upkeep(spark: SparkSession, options: FilesSink, context: Context, checkpoint: Path) -> FilesUpkeep:
     """What follows each committed batch: the manifest, and the rewriting of small files."""
     compactor = None
     if options.compact_after:
-        rewriter = Rewriter(spark, Path(options.path), options.format, _write_options(options))
+        rewriter = Rewriter(spark, Path(options.path), options.format, options.spark_options())
         compactor = Compactor(context.name, rewriter)
     return FilesUpkeep(context.name, options, checkpoint, compactor)
 
@@ -260,8 +249,3 @@ def _log_files(spark: SparkSession, options: FilesSink) -> tuple[Any, dict[str, 
     system, folder = file_system(spark, options.path, SINK_LOG)
     paths = [status.getPath() for status in system.listStatus(folder)] if system.exists(folder) else []
     return system, {str(path.getName()): path for path in paths}
-
-
-def _write_options(options: FilesSink) -> dict[str, str]:
-    settings = {**format_options(options), "compression": options.compression}
-    return {**{key: value for key, value in settings.items() if value is not None}, **plain(options)}

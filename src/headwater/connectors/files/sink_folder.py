@@ -28,17 +28,15 @@ def name_in(folder: Path, file: SinkFile) -> str:
 
 def named_outside(folder: Path) -> str | None:
     """A file elsewhere that the folder's log names: Spark writes whole paths, which stay after a move."""
-    paths = (_path(file) for file in SinkLog(LocalStore(folder)).files())
-    return next((str(path) for path in paths if not _lies_in(path, folder)), None)
+    for path in map(_path, SinkLog(LocalStore(folder)).files()):
+        # The same folder may have been written through a link.
+        if not path.is_relative_to(folder) and not path.resolve().is_relative_to(folder.resolve()):
+            return str(path)
+    return None
 
 
 def _path(file: SinkFile) -> Path:
     return local_path(file.path) or Path(file.path)
-
-
-def _lies_in(path: Path, folder: Path) -> bool:
-    # The same folder may have been written through a link.
-    return path.is_relative_to(folder) or path.resolve().is_relative_to(folder.resolve())
 
 
 VERSION = 1
@@ -82,16 +80,11 @@ class Manifest:
         listed = ",\n".join(files)
         return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "files": [\n{listed}\n]}}\n'
 
-    @property
-    def paths(self) -> str:
-        """The content of `files.txt`."""
-        return "".join(f"{path}\n" for path, _ in self.files)
-
     def write(self, folder: Path) -> None:
         """Replace both files; OSError if that can't be done."""
         (folder / KEPT).mkdir(exist_ok=True)
         store = LocalStore(folder)
-        store.replace(LIST, self.paths.encode())
+        store.replace(LIST, "".join(f"{path}\n" for path, _ in self.files).encode())
         store.replace(MANIFEST, self.text.encode())
 
 
@@ -128,15 +121,6 @@ def removable(names: Collection[str], batch: int) -> list[str]:
         return []
     if str(batch) in names:
         return [str(batch)]
-    if f"{batch}{_COMPACT}" not in names:
-        return []
-    return [f"{batch}{_COMPACT}"] if _is_whole(names, batch - 1) else []
-
-
-def _is_whole(names: Collection[str], newest: int) -> bool:
-    """Whether the batches up to this one can be read without a later file."""
-    while newest >= 0 and f"{newest}{_COMPACT}" not in names:
-        if str(newest) not in names:
-            return False
-        newest -= 1
-    return True
+    compact = max((each for each in range(batch) if f"{each}{_COMPACT}" in names), default=-1)
+    is_whole = all(str(each) in names for each in range(compact + 1, batch))
+    return [f"{batch}{_COMPACT}"] if is_whole and f"{batch}{_COMPACT}" in names else []

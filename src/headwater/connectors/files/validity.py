@@ -52,7 +52,12 @@ def undecoded(column: str, type_: str) -> str:
 
 def address_of(file: Path) -> str:
     """The address of a local file, as Spark spells it."""
-    return "file://" + "/".join(encoded(part) for part in str(file).split("/"))
+    return f"file://{encoded_path(file)}"
+
+
+def encoded_path(path: Path | str) -> str:
+    """A path as it stands in the address of a file."""
+    return "/".join(encoded(part) for part in str(path).split("/"))
 
 
 def plain(address: str) -> str:

@@ -6,14 +6,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.checkpoint import LocalStore
@@ -47,7 +48,7 @@ _HOLDS = {
 
 
 @dataclass(frozen=True)
-class Opened:
+class FileOpener:
     """Reads files through, many at once; where that fails, fewer and fewer until the bad ones are found."""
 
     spark: SparkSession
@@ -61,15 +62,17 @@ class Opened:
         """What is wrong with each file that can't be read."""
         if self.format == "csv":
             return {file: wrong for file in files if (wrong := self._failure([file]))}
-        seen = {file: wrong for file in files if (wrong := self._unseen(file))}
-        return {**seen, **self._sifted([file for file in files if file not in seen])}
-
-    def _unseen(self, file: str) -> str | None:
-        """What is wrong with a file that Spark would read through without a word."""
-        # It passes over a file without bytes, and makes nulls of values of another type in an orc file.
-        if _is_empty(file):
-            return "it is empty"
-        return self._wrong_type(file) if self.format == "orc" else None
+        # Spark passes over a file without bytes, and makes nulls of values of another type in an orc file.
+        unseen: dict[str, str] = {}
+        for file in files:
+            wrong = None
+            # What is gone is found when it is read.
+            with suppress(FileNotFoundError):
+                wrong = "it is empty" if os.path.getsize(file) == 0 else None
+            if wrong is None and self.format == "orc":
+                wrong = self._wrong_type(file)
+            unseen |= {file: wrong} if wrong else {}
+        return {**unseen, **self._sifted([file for file in files if file not in unseen])}
 
     def _sifted(self, files: list[str]) -> dict[str, str]:
         wrong = self._failure(files) if files else None
@@ -81,8 +84,16 @@ class Opened:
         return {**self._sifted(files[:half]), **self._sifted(files[half:])}
 
     def _failure(self, files: list[str]) -> str | None:
+        reader = self.spark.read.format(self.format).schema(self.inside).options(**self.settings)
+        # A page whose bytes were changed is found by its checksum, where the file has them.
+        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
         try:
-            self._read(self._loaded(files))
+            rows = reader.option("recursiveFileLookup", "true").load([escaped(file) for file in files])
+            if self.format == "csv":
+                # Only the names in the first line are looked at; each row is validated by itself.
+                rows.take(1)
+            else:
+                rows.write.format("noop").mode("overwrite").save()
         except (PySparkException, Py4JError) as error:
             said = str(error)
             found = _CONDITION.search(said)
@@ -108,19 +119,6 @@ class Opened:
                 return f"column {each.name} is {found} in the file, and {wanted} in the schema"
         return None
 
-    def _loaded(self, files: list[str]) -> DataFrame:
-        reader = self.spark.read.format(self.format).schema(self.inside).options(**self.settings)
-        # A page whose bytes were changed is found by its checksum, where the file has them.
-        reader = reader.option("parquet.page.verify-checksum.enabled", "true")
-        return reader.option("recursiveFileLookup", "true").load([escaped(file) for file in files])
-
-    def _read(self, rows: DataFrame) -> None:
-        if self.format == "csv":
-            # Only the names in the first line are looked at; each row is validated on its own.
-            rows.take(1)
-        else:
-            rows.write.format("noop").mode("overwrite").save()
-
     def stand_in(self, target: Path, says: Mapping[str, str]) -> Path:
         """Write a file of this format with one row, which says what was rejected."""
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -138,30 +136,20 @@ class Opened:
         return file
 
 
-def _is_empty(file: str) -> bool:
-    try:
-        return os.path.getsize(file) == 0
-    except FileNotFoundError:
-        # Reading it says so.
-        return False
-
-
 def _told(said: str, condition: str, says: str) -> str:
     """What is wrong with a file, from the words of Spark and of what it was told."""
     header = _HEADER.search(said)
     if header:
         return f"its first line names {header[1]} where {header[2]} is expected"
-    causes: list[str] = _CAUSE.findall(said)
     text = _CODE.sub("", _PLACE.sub("", says)).strip()
-    cause = causes[-1].strip() if causes else ""
-    return (text if condition.startswith("PARQUET_COLUMN") or not cause else f"{text} {cause}").strip()[
-        :_LONGEST
-    ]
+    causes: list[str] = [] if condition.startswith("PARQUET_COLUMN") else _CAUSE.findall(said)
+    return " ".join([text, *(cause.strip() for cause in causes[-1:])]).strip()[:_LONGEST]
 
 
 # Batches that were planned when the source did something else with files that can't be opened.
 
 
+@dataclass(frozen=True)
 class PlannedFiles(RunTask):
     """Makes an unfinished batch fit before its query starts.
 
@@ -169,31 +157,32 @@ class PlannedFiles(RunTask):
     source that admits files can read: then the query does not start.
     """
 
-    def __init__(
-        self, context: Context, paths: int, readers: Iterable[QueryCheckpoint], *, admitted: bool
-    ) -> None:
-        self._context = context
-        self._folders = [context.directory.admitted(number) for number in range(paths)]
-        self._readers = {reader.query: reader for reader in readers}
-        self._admitted = admitted
+    context: Context
+    paths: int
+    readers: Sequence[QueryCheckpoint]
+    admitted: bool
 
     def before_start(self, query: str, backup: Path) -> list[Problem]:
-        reader = self._readers.get(query)
-        if reader is None or not reader.checkpoint.is_dir():
-            return []
-        mine = (number for number, name in enumerate(reader.sources) if name == self._context.name)
-        return [problem for number in mine for problem in self._begin(reader, number, backup)]
+        return [
+            problem
+            for reader in self.readers
+            if reader.query == query and reader.checkpoint.is_dir()
+            for number, name in enumerate(reader.sources)
+            if name == self.context.name
+            for problem in self._begin(reader, number, backup)
+        ]
 
     def _begin(self, reader: QueryCheckpoint, number: int, backup: Path) -> Iterator[Problem]:
-        store, name = LocalStore(reader.checkpoint), self._context.name
+        store, name = LocalStore(reader.checkpoint), self.context.name
+        folders = [self.context.directory.admitted(path) for path in range(self.paths)]
         planned = {file.path: local_path(file.path) for file in uncommitted(store, number)}
-        if not self._admitted:
+        if not self.admitted:
             for file in planned.values():
-                if file is not None and any(folder in file.parents for folder in self._folders):
-                    params = {"sink": reader.query, "name": name, "bad_rows": self._context.bad_rows.value}
-                    raise CheckpointError(FILES_PLANNED_STAND_IN.at(self._context.at("bad_rows"), **params))
+                if file is not None and any(folder in file.parents for folder in folders):
+                    params = {"sink": reader.query, "name": name, "bad_rows": self.context.bad_rows.value}
+                    raise CheckpointError(FILES_PLANNED_STAND_IN.at(self.context.at("bad_rows"), **params))
             return
-        rejected = {path: file for folder in self._folders for path, file in rejected_files(folder).items()}
+        rejected = {path: file for folder in folders for path, file in rejected_files(folder).items()}
         changes = {
             address: address_of(Path(rejected[str(file)]))
             for address, file in planned.items()
