@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from headwater.checks.guarantees import known_sink
 from headwater.checks.rules import Match, Severity, Situation, pipeline_rule, query_of
@@ -11,7 +11,10 @@ from headwater.connectors.connector import ForgetsBatches
 from headwater.connectors.files.errors import FILE_OUTSIDE_FOLDER
 from headwater.errors import Entry
 from headwater.errors.catalogue.connectors import SINK_KIND_CHANGED
-from headwater.plan import QueryFacts, SourceFacts
+from headwater.plan import QueryFacts
+
+Places = tuple[str, ...]
+
 
 FROM_SCRATCH = (
     "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
@@ -24,8 +27,7 @@ MOVED = Entry(
 )
 PLACE_CHANGED = Entry(
     "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
-    "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
-    "a new run folder (`folder:`) and new output paths.",
+    FROM_SCRATCH,
     code="HW-PLACE-CHANGED",
 )
 
@@ -41,25 +43,14 @@ PLACE_CHANGED = Entry(
 def place_changed(situation: Situation) -> Iterator[Match]:
     """A checkpoint remembers the files it has read by their full paths, and a folder those that were written:
     elsewhere a query would read all again, or go on apart from its earlier rows."""
-    for sink, now in situation.facts.items():
-        then = situation.stored.get(sink)
-        if then:
-            yield from _compare(situation, then, now)
-
-
-def _compare(situation: Situation, then: QueryFacts, now: QueryFacts) -> Iterator[Match]:
     positions = {source.name: source.position for source in situation.spec.sources}
-    before = {source.name: source for source in then.sources if source.streaming}
-    says = moved(then, now)
-    if says:
-        yield Match.at(
-            situation.sink(now.sink).position, sink=now.sink, old=then.root, new=now.root, says=says
-        )
-        return
-    for source in _changed(then, now):
-        old, new = ", ".join(before[source.name].places), ", ".join(source.places)
-        place = positions.get(source.name)
-        yield Match.at(place, entry=PLACE_CHANGED, sink=now.sink, source=source.name, old=old, new=new)
+    for sink, then, now in situation.resuming():
+        says = moved(then, now)
+        if says:
+            yield Match.at(sink.position, sink=sink.name, old=then.root, new=now.root, says=says)
+        for name, *places in () if says else _changed(then, now):
+            (old, new), place = map(", ".join, places), positions.get(name)
+            yield Match.at(place, entry=PLACE_CHANGED, sink=sink.name, source=name, old=old, new=new)
 
 
 @pipeline_rule(
@@ -73,20 +64,19 @@ def _compare(situation: Situation, then: QueryFacts, now: QueryFacts) -> Iterato
 def sink_kind_changed(situation: Situation) -> Iterator[Match]:
     """A table in memory gets a new checkpoint at each start; other sinks keep theirs. A files sink has a log
     that must start with the first batch of the checkpoint."""
-    for sink, now in situation.facts.items():
-        then = situation.stored.get(sink)
-        if then is None or then.connector == now.connector:
-            continue
-        if _in_process(now.connector):
+    for sink, then, now in situation.resuming():
+        before, after = known_sink(then.connector), known_sink(now.connector)
+        has_log = isinstance(after, ForgetsBatches)
+        says = ""
+        if after and after.in_process:
             says = "each start of it would remove the checkpoint"
-        elif _in_process(then.connector):
+        elif before and before.in_process:
             says = "it would go on after rows that were only in memory and are gone"
-        elif _passes_over(now.connector) and sink in situation.reached:
+        elif has_log and sink.name in situation.reached:
             says = "its own log of batches must start with the first batch of the checkpoint"
-        else:
-            continue
-        place = situation.sink(sink).at("connector")
-        yield Match.at(place, sink=sink, old=then.connector, new=now.connector, says=says)
+        if says and then.connector != now.connector:
+            place = sink.at("connector")
+            yield Match.at(place, sink=sink.name, old=then.connector, new=now.connector, says=says)
 
 
 @pipeline_rule(
@@ -107,22 +97,20 @@ def sink_kind_changed(situation: Situation) -> Iterator[Match]:
 )
 def source_option_changed(situation: Situation) -> Iterator[Match]:
     """A query counts files in ignored directories as read: with another option it would never read them."""
-    for sink, now in situation.facts.items():
-        then = situation.stored.get(sink)
-        before = {each.name: each for each in then.sources} if then and sink in situation.reached else {}
-        query = query_of(situation.spec, now)
+    for sink, then, now in situation.resuming():
+        before = {each.name: each for each in then.sources} if sink.name in situation.reached else {}
+        place = query_of(situation.spec, now).source_at
         for source in now.sources:
-            old = before.get(source.name)
-            if old is None or old.connector != source.connector or not source.streaming:
+            earlier = before.get(source.name)
+            if earlier is None or earlier.connector != source.connector or not source.streaming:
                 continue
+            # The names of Spark's options have no case.
+            was, is_ = ({key.lower(): each for key, each in one.options.items()} for one in (earlier, source))
             for key in source_side(source.connector).fixed_options:
-                was, is_ = (_option(each, key) for each in (old, source))
-                if was != is_:
-                    place = query.source_at(source.name, "options")
-                    old_value, new_value = _set_to(was), _set_to(is_)
-                    yield Match.at(
-                        place, sink=sink, source=source.name, key=key, old=old_value, new=new_value
-                    )
+                old, new = was.get(key.lower(), ""), is_.get(key.lower(), "")
+                if old != new:
+                    params = {"source": source.name, "key": key, "old": _set_to(old), "new": _set_to(new)}
+                    yield Match(place(source.name, "options"), params, sink.name)
 
 
 @pipeline_rule(
@@ -138,11 +126,8 @@ def source_option_changed(situation: Situation) -> Iterator[Match]:
 def output_changed(situation: Situation) -> Iterator[Match]:
     """Some keys of a sink can't change while its checkpoint is kept: the log in the folder of a files sink
     starts with the first batch of the checkpoint, and its readers expect one format."""
-    for sink in situation.spec.sinks:
-        then, now = situation.stored.get(sink.name), situation.facts.get(sink.name)
-        if then is None or now is None or moved(then, now):
-            continue
-        for key, (old, new) in changed_options(situation, sink.name).items():
+    for sink, then, now in situation.resuming():
+        for key, (old, new) in {} if moved(then, now) else changed_options(situation, sink.name).items():
             yield Match.at(sink.at(key), sink=sink.name, key=key, old=_set_to(old), new=_set_to(new))
 
 
@@ -159,10 +144,10 @@ def output_changed(situation: Situation) -> Iterator[Match]:
 )
 def timezone_changed(situation: Situation) -> Iterator[Match]:
     """Spark does not freeze the time zone: windows by day would silently change their edges."""
-    for sink, now in situation.facts.items():
-        then = situation.stored.get(sink)
-        if then and then.timezone != now.timezone:
-            yield Match.at(situation.spec.at("timezone"), sink=sink, old=then.timezone, new=now.timezone)
+    for sink, then, now in situation.resuming():
+        if then.timezone != now.timezone:
+            place = situation.spec.at("timezone")
+            yield Match.at(place, sink=sink.name, old=then.timezone, new=now.timezone)
 
 
 @pipeline_rule(
@@ -209,21 +194,29 @@ OUTPUT_COLUMNS_CHANGED = Entry(
 )
 def output_schema_changed(situation: Situation) -> Iterator[Match]:
     """A folder of files has one schema for its readers; rows of another one are nulls or failures to them."""
-    sides = {sink.name: sink_side(sink.connector) for sink in situation.spec.sinks}
-    # What is added row by row has no schema of the whole.
-    keeping = {name for name, side in sides.items() if side.stores and not side.appends}
-    for sink, now in situation.facts.items():
-        then = situation.stored.get(sink)
+    for name, now in situation.facts.items():
+        sink, then = situation.sink(name), situation.stored.get(name)
+        side = sink_side(sink.connector)
         same_place = then and then.places in ((), now.places)
         held = now.held_schema or (then.output_schema if then and same_place else {})
-        if sink not in keeping or not held:
+        # What is added row by row has no schema of the whole.
+        if not side.stores or side.appends or not held:
             continue
-        differs, place = _differences(held, now), situation.sink(sink).position
-        types = [difference for difference in differs if difference.startswith("`")]
+        before, after = (
+            {key.lower(): type_ for key, type_ in each.items()} for each in (held, now.output_schema)
+        )
+        types = [
+            f"`{key}` was {before[key]} and is {after[key]}"
+            for key in before
+            if key in after and before[key] != after[key]
+        ]
+        columns = [f"without `{key}`" for key in before if key not in after]
+        columns += [f"with `{key}`" for key in after if key not in before]
         if types:
-            yield Match.at(place, sink=sink, says=", ".join(types))
-        elif differs:
-            yield Match.at(place, entry=OUTPUT_COLUMNS_CHANGED, sink=sink, says=", ".join(differs))
+            yield Match.at(sink.position, sink=name, says=", ".join(types))
+        elif columns:
+            says = ", ".join(columns)
+            yield Match.at(sink.position, entry=OUTPUT_COLUMNS_CHANGED, sink=name, says=says)
 
 
 def changed_options(situation: Situation, sink: str) -> dict[str, tuple[str, str]]:
@@ -231,57 +224,23 @@ def changed_options(situation: Situation, sink: str) -> dict[str, tuple[str, str
     then, now = situation.stored.get(sink), situation.facts[sink]
     if then is None or then.connector != now.connector or sink not in situation.reached:
         return {}
-    both = then.fixed_options.keys() & now.fixed_options.keys()
-    pairs = {
-        key: (then.fixed_options[key], now.fixed_options[key]) for key in now.fixed_options if key in both
-    }
-    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _option(source: SourceFacts, key: str) -> str:
-    """The value of an option of Spark, whose names have no case."""
-    return next((value for name, value in source.options.items() if name.lower() == key.lower()), "")
+    old, new = then.fixed_options, now.fixed_options
+    return {key: (old[key], new[key]) for key in new if key in old and old[key] != new[key]}
 
 
 def _set_to(value: str) -> str:
     return f"`{value}`" if value else "not set"
 
 
-def _in_process(connector: str) -> bool:
-    """Whether a sink of this kind keeps its rows in the process."""
-    side = known_sink(connector)
-    return side is not None and side.in_process
-
-
-def _passes_over(connector: str) -> bool:
-    """Whether a sink of this kind skips the batches that its own log has."""
-    return isinstance(known_sink(connector), ForgetsBatches)
-
-
-def _differences(held: Mapping[str, str], now: QueryFacts) -> list[str]:
-    """Changed types first, in words; then columns that came and went."""
-    output = {name.lower(): type_ for name, type_ in now.output_schema.items()}
-    before = {name.lower(): type_ for name, type_ in held.items()}
-    changed = [
-        f"`{name}` was {before[name]} and is {output[name]}"
-        for name in before
-        if name in output and before[name] != output[name]
-    ]
-    gone = [f"without `{name}`" for name in before if name not in output]
-    new = [f"with `{name}`" for name in output if name not in before]
-    return changed + gone + new
-
-
 def moved(then: QueryFacts, now: QueryFacts) -> str:
     """What the move of the whole project does to a query, in words; nothing if it was not moved."""
-    before = {source.name: source.places for source in then.sources}
-    changed = _changed(then, now)
 
-    def along(old: tuple[str, ...], new: tuple[str, ...]) -> bool:
+    def along(old: Places, new: Places) -> bool:
         """Whether the new places are the old ones seen from the new root."""
         return tuple(place.replace(then.root, now.root, 1) for place in old) == new
 
-    if then.root == now.root or not all(along(before[each.name], each.places) for each in changed):
+    changed = _changed(then, now)
+    if then.root == now.root or not all(along(old, new) for _, old, new in changed):
         return ""
     if changed:
         return "would read every file again"
@@ -291,10 +250,11 @@ def moved(then: QueryFacts, now: QueryFacts) -> str:
     return ""
 
 
-def _changed(then: QueryFacts, now: QueryFacts) -> list[SourceFacts]:
-    """The streaming sources that are elsewhere than at the last start."""
+def _changed(then: QueryFacts, now: QueryFacts) -> list[tuple[str, Places, Places]]:
+    """The streaming sources that are elsewhere than at the last start, with their places then and now."""
     before = {source.name: source.places for source in then.sources if source.streaming}
-    return [each for each in now.sources if before.get(each.name, each.places) != each.places]
+    both = ((each.name, before.get(each.name, each.places), each.places) for each in now.sources)
+    return [each for each in both if each[1] != each[2]]
 
 
 # Rules over what a sink's place holds, beside the checkpoint that is to go on with it.
@@ -317,16 +277,11 @@ def output_ahead(situation: Situation) -> Iterator[Match]:
     """A place that has noted a batch passes it over: under a checkpoint that counts anew, rows are lost."""
     for sink, now in situation.facts.items():
         reached = situation.reached.get(sink)
-        if now.held_batch is None or now.held_batch <= (reached.batch if reached else -1):
-            continue
-        stands = f"stands at batch {reached.batch}" if reached else "has not begun"
-        yield Match.at(
-            situation.sink(sink).position,
-            sink=sink,
-            place=", ".join(now.places),
-            held=now.held_batch,
-            stands=stands,
-        )
+        held, place = now.held_batch, ", ".join(now.places)
+        if held is not None and held > (reached.batch if reached else -1):
+            stands = f"stands at batch {reached.batch}" if reached else "has not begun"
+            at = situation.sink(sink).position
+            yield Match.at(at, sink=sink, place=place, held=held, stands=stands)
 
 
 @pipeline_rule(
@@ -344,10 +299,9 @@ def output_misplaced(situation: Situation) -> Iterator[Match]:
     for sink, now in situation.facts.items():
         then = situation.stored.get(sink)
         # Where the project was moved, or the path was changed, that is the error.
-        elsewhere = then is not None and bool(moved(then, now))
-        if now.held_outside and not elsewhere and not changed_options(situation, sink):
-            folder = ", ".join(now.places)
-            place = situation.sink(sink).position
+        elsewhere = (then and moved(then, now)) or changed_options(situation, sink)
+        if now.held_outside and not elsewhere:
+            folder, place = ", ".join(now.places), situation.sink(sink).position
             yield Match.at(place, sink=sink, folder=folder, file=now.held_outside)
 
 
@@ -367,9 +321,7 @@ def output_misplaced(situation: Situation) -> Iterator[Match]:
 def output_unreadable(situation: Situation) -> Iterator[Match]:
     """A file that is gone or damaged stops the readers of a folder; the query itself does not need it."""
     for sink, now in situation.facts.items():
-        if changed_options(situation, sink):
-            continue
-        if now.held_unreadable and not now.held_outside:
+        if now.held_unreadable and not now.held_outside and not changed_options(situation, sink):
             place, says = ", ".join(now.places), now.held_unreadable
             yield Match.at(situation.sink(sink).position, sink=sink, place=place, says=says)
 

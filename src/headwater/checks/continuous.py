@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.checks.rules import Match, Query, Situation, pipeline_rule, rule
-from headwater.checks.triggers import BATCHES, named
+from headwater.checks.triggers import BATCHES
 from headwater.connectors import sink_side
 from headwater.errors import Entry
-from headwater.plan import QueryFacts
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.plan.predicates import slots_of, streaming, trigger_of
-from headwater.spec import SinkSpec
-from headwater.values import Continuous, Duration, RealTime, capitalized
+from headwater.values import Continuous, Duration, Position, RealTime, capitalized, quoted
 
 
 @pipeline_rule(
@@ -40,22 +38,20 @@ def cores_shared(situation: Situation) -> Iterator[Match]:
         if isinstance(trigger_of(facts), Continuous | RealTime) and slots_of(facts)
     }
     cores = min((facts.cores for facts in lasting.values()), default=0)
-    # One that is too large by itself is told by itself.
-    if not lasting or any(slots_of(facts) > cores for facts in lasting.values()):
-        return
     others = [sink.name for sink in situation.spec.sinks if sink.name not in lasting]
     slots = sum(map(slots_of, lasting.values()))
     needed = slots + bool(others)
-    if needed > cores:
+    # One that is too large by itself is told by itself.
+    if needed > cores and lasting and all(slots_of(facts) <= cores for facts in lasting.values()):
         first = next(sink for sink in situation.spec.sinks if sink.name in lasting)
         yield Match.at(
             first.at("trigger"),
             sink=first.name,
-            sinks=named(lasting),
+            sinks=quoted(lasting, last=" and "),
             slots=slots,
             needed=needed,
             cores=cores,
-            starved=named(others) if others and slots <= cores else "one of them",
+            starved=quoted(others, last=" and ") if others and slots <= cores else "one of them",
         )
 
 
@@ -88,42 +84,38 @@ def trigger_switched(situation: Situation) -> Iterator[Match]:
     """A continuous query notes how far it has read in another way than one with batches. Headwater makes a
     checkpoint fit where the source's own offsets are the same in both, as those of Kafka are. Others can't
     go on from one to the other, and Spark would die with an error that says nothing of it."""
-    for sink in situation.spec.sinks:
-        now, before = situation.facts.get(sink.name), situation.stored.get(sink.name)
+    for sink, before, now in situation.resuming():
         reached = situation.reached.get(sink.name)
         # A sink that lives in one process begins anew; a checkpoint without offsets fits everything.
-        anew = sink_side(sink.connector).in_process or reached is None or reached.batch < 0
-        if now and before and reached and not anew:
-            yield from _compared(sink, now, before, reached.checkpoint)
-
-
-def _compared(sink: SinkSpec, now: QueryFacts, before: QueryFacts, checkpoint: str) -> Iterator[Match]:
-    was, is_ = (isinstance(trigger_of(each), Continuous) for each in (before, now))
-    unfit = [source for source in streaming(now) if not source.switches]
-    if was != is_ and unfit:
-        yield Match.at(
-            sink.at("trigger"),
-            sink=sink.name,
-            before=before.trigger if was else "every 1 second",
-            trigger=now.trigger if is_ else "a trigger with batches",
-            name=unfit[0].name,
-            connector=unfit[0].connector,
-            checkpoint=checkpoint,
-        )
-    partitions = {source.name: source.slots for source in streaming(before)}
-    for source in unfit if was and is_ else ():
-        kept = partitions.get(source.name, 0)
-        if kept and source.slots and kept != source.slots:
-            yield Match.at(
-                sink.at("trigger"),
-                entry=PARTITIONS_CHANGED,
-                sink=sink.name,
-                name=source.name,
-                before=kept,
-                now=source.slots,
-                trigger=now.trigger,
-                checkpoint=checkpoint,
-            )
+        if reached is None or reached.batch < 0 or sink_side(sink.connector).in_process:
+            continue
+        was, is_ = (isinstance(trigger_of(each), Continuous) for each in (before, now))
+        partitions = {source.name: source.slots for source in streaming(before)}
+        unfit = [source for source in streaming(now) if not source.switches]
+        if was != is_:
+            for source in unfit[:1]:
+                yield Match.at(
+                    sink.at("trigger"),
+                    sink=sink.name,
+                    before=before.trigger if was else "every 1 second",
+                    trigger=now.trigger if is_ else "a trigger with batches",
+                    name=source.name,
+                    connector=source.connector,
+                    checkpoint=reached.checkpoint,
+                )
+        for source in unfit if was and is_ else ():
+            kept = partitions.get(source.name, 0)
+            if kept and source.slots and kept != source.slots:
+                yield Match.at(
+                    sink.at("trigger"),
+                    entry=PARTITIONS_CHANGED,
+                    sink=sink.name,
+                    name=source.name,
+                    before=kept,
+                    now=source.slots,
+                    trigger=now.trigger,
+                    checkpoint=reached.checkpoint,
+                )
 
 
 # Rules about real time: what Spark's newest way to run a query takes so far.
@@ -151,8 +143,7 @@ def real_time_mode(query: Query) -> Iterator[Match]:
     mode, and Spark takes no other."""
     facts = query.facts
     if isinstance(trigger_of(facts), RealTime) and facts.mode != "update":
-        place = query.at("mode")
-        yield query.match(place, mode=facts.mode, trigger=facts.trigger)
+        yield query.match(query.at("mode"), mode=facts.mode, trigger=facts.trigger)
 
 
 @rule(
@@ -188,37 +179,29 @@ def real_time_steps(query: Query) -> Iterator[Match]:
     """In real time a row goes through the whole query at once. Spark has a list of what can be done so: to
     choose rows, compute columns, explode, UNION, and join with a static table small enough to be sent to
     every task; no Python functions, and no state before Spark 4.3."""
-    facts = query.facts
+    facts, hint = query.facts, f"{capitalized(BATCHES)}."
     if not isinstance(trigger_of(facts), RealTime):
         return
-    for step, name, why in _refused(facts):
-        place = query.where(step) if step else query.at("trigger")
-        yield query.match(
-            place,
-            table=step.table if step else "",
-            step=name,
-            trigger=facts.trigger,
-            version=facts.spark_version,
-            why=why,
-            hint=f"{capitalized(BATCHES)}.",
+
+    def refused(at: Operator | Expression | Position | None, step: str, why: str) -> Match:
+        return query.match(
+            at, step=step, trigger=facts.trigger, version=facts.spark_version, why=why, hint=hint
         )
 
-
-def _refused(facts: QueryFacts) -> Iterator[tuple[Operator | Expression | None, str, str]]:
     for function in facts.python_functions:
-        yield None, function.name, "it is a Python function, to which rows are sent in groups"
-    for step in facts.beyond_rows:
-        if step.sql in _NO_SHUFFLE:
-            yield step, step.sql, _MOVED
+        why = "it is a Python function, to which rows are sent in groups"
+        yield refused(query.at("trigger"), function.name, why)
+    for each in facts.beyond_rows:
+        if each.sql in _NO_SHUFFLE:
+            yield refused(each, each.sql, _MOVED)
     for name in facts.repeated_streams:
-        yield None, name, "it is read several times over, and can be only once"
-    for operator in facts.operators:
-        if not operator.streams:
-            continue
+        yield refused(query.at("trigger"), name, "it is read several times over, and can be only once")
+    for operator in (each for each in facts.operators if each.streams):
         if operator.is_stateful and facts.spark_version.startswith(_STATELESS):
-            yield operator, operator.name, "it keeps state, and in real time no query can yet"
+            yield refused(operator, operator.name, "it keeps state, and in real time no query can yet")
         elif not operator.is_stateful and operator.kind not in _PASSING:
-            yield operator, operator.name, _MOVED
+            yield refused(operator, operator.name, _MOVED)
         elif operator.kind is Kind.STATIC_JOIN and facts.trigger_refusal:
             why = f"Spark would run it as a {facts.trigger_refusal.says}, and it can only join by equal "
-            yield operator, operator.name, f"{why}columns with static rows that `broadcast` sends to all"
+            why += "columns with static rows that `broadcast` sends to all"
+            yield refused(operator, operator.name, why)

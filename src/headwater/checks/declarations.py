@@ -29,8 +29,8 @@ from headwater.errors.catalogue.running import (
     WITHIN_NO_WATERMARK,
 )
 from headwater.plan.predicates import columns_of, missing_secrets, mode_problem, watermark_problem
-from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
-from headwater.values import Position
+from headwater.spec import Mode, PipelineSpec, SourceSpec
+from headwater.values import quoted
 from headwater.values.secrets import masked
 
 
@@ -71,8 +71,7 @@ def unused_table(situation: Situation) -> Iterator[Match]:
 def sink_mode(situation: Situation) -> Iterator[Finding]:
     """A connector takes some modes and no others, whatever the query does."""
     for sink in situation.spec.sinks:
-        problem = mode_problem(sink)
-        if problem:
+        if problem := mode_problem(sink):
             yield Finding(problem, sink=sink.name)
 
 
@@ -187,8 +186,7 @@ def watermark_column(situation: Situation) -> Iterator[Finding]:
     """A watermark needs a column with a time; where a source says its columns, no Spark is needed to see."""
     for source in situation.spec.sources:
         columns = columns_of(source) if source.watermark else None
-        problem = watermark_problem(source, columns) if columns is not None else None
-        if problem:
+        if columns is not None and (problem := watermark_problem(source, columns)):
             yield Finding(problem)
 
 
@@ -285,11 +283,13 @@ def secret_in_clear(situation: Situation) -> Iterator[Match]:
     is looked up when it is needed and shown nowhere."""
     spec = situation.spec
     for thing in spec.connected:
-        kind = "source" if isinstance(thing, SourceSpec) else "sink"
-        for key, value, place in _texts(thing):
-            if is_clear_secret(key, value):
-                sink, where = thing.name if kind == "sink" else "", f"the {kind} `{thing.name}`"
-                yield Match.at(place, sink=sink, key=key, where=where)
+        fields, options = type(thing.options).model_fields, thing.options.options
+        texts = [((each.alias or name,), getattr(thing.options, name)) for name, each in fields.items()]
+        for keys, value in [*texts, *((("options", key), value) for key, value in options.items())]:
+            if isinstance(value, str) and is_clear_secret(keys[-1], value):
+                kind, sink = ("source", "") if isinstance(thing, SourceSpec) else ("sink", thing.name)
+                where = f"the {kind} `{thing.name}`"
+                yield Match.at(thing.at(*keys), sink=sink, key=keys[-1], where=where)
     for key, value in spec.spark.items():
         if is_clear_secret(key, value):
             yield Match.at(spec.at("spark", key), entry=SECRET_IN_SETTINGS, key=key)
@@ -298,17 +298,6 @@ def secret_in_clear(situation: Situation) -> Iterator[Match]:
 def is_clear_secret(key: str, value: str) -> bool:
     """Whether a text is a secret by the name of its key, or has one in it."""
     return masked(key, value) != value
-
-
-def _texts(thing: SourceSpec | SinkSpec) -> Iterator[tuple[str, str, Position | None]]:
-    """The keys of a connector that have a plain text, and its options."""
-    for name, field in type(thing.options).model_fields.items():
-        value, key = getattr(thing.options, name), field.alias or name
-        if isinstance(value, str):
-            yield key, value, thing.at(key)
-    for key, value in thing.options.options.items():
-        if isinstance(value, str):
-            yield key, value, thing.at("options", key)
 
 
 # A rule over keys that count at a first start only.
@@ -331,13 +320,11 @@ def first_start_only(situation: Situation) -> Iterator[Match]:
     whatever the key says by then."""
     graph, spec = situation.graph, situation.spec
     for source in spec.sources if None not in graph.reads.values() else ():
-        keys = source_side(source.connector).first_start_keys
-        written = [key for key in keys if (key,) in source.places]
-        readers = graph.readers(source.name)
-        going_on = [sink.name for sink in readers if sink.name in situation.reached]
-        for key in written if going_on and not source.static else ():
-            sinks = ", ".join(f"`{name}`" for name in going_on)
-            yield Match.at(source.at(key), key=key, source=source.name, sinks=sinks)
+        readers = [] if source.static else graph.readers(source.name)
+        resuming = [sink.name for sink in readers if sink.name in situation.reached]
+        for key in source_side(source.connector).first_start_keys if resuming else ():
+            if (key,) in source.places:
+                yield Match.at(source.at(key), key=key, source=source.name, sinks=quoted(resuming))
 
 
 # A rule over keys that count for finished data only.
@@ -357,7 +344,6 @@ def first_start_only(situation: Situation) -> Iterator[Match]:
 def finished_data_only(situation: Situation) -> Iterator[Match]:
     """A stream has no end: where reading ends counts for a static source, and under `run --batch`."""
     for source in situation.spec.sources:
-        keys = source_side(source.connector).batch_keys
-        for key in keys if not source.static else ():
+        for key in () if source.static else source_side(source.connector).batch_keys:
             if (key,) in source.places:
                 yield Match.at(source.at(key), key=key, source=source.name)

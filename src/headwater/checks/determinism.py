@@ -10,9 +10,7 @@ from headwater.connectors import sink_side, source_side
 from headwater.errors import Entry
 from headwater.plan.operators import Expression, Kind, Operator
 from headwater.plan.predicates import passing_sources
-
-_GRAVE = (Sort.RANDOM, Sort.TASKS)
-
+from headwater.values import quoted
 
 NOT_REPEATABLE = Entry(
     "{what} gives another value when a batch runs again after a crash ({why}), so the sink `{sink}` "
@@ -48,16 +46,15 @@ def not_repeatable(query: Query) -> Iterator[Match]:
     for each in differing(facts):
         reaches = isinstance(each.step, Expression) and each.step.stateful_input
         matters = is_kept(facts) if reaches else is_kept_once(facts)
-        if not matters or each.sort is Sort.ORDER or _of_event_time(each):
-            continue
-        yield query.match(
-            each.step,
-            entry=STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE,
-            what=each.what,
-            why=each.why,
-            connector=facts.connector,
-            hint=each.instead,
-        )
+        if matters and each.sort is not Sort.ORDER and not _of_event_time(each):
+            yield query.match(
+                each.step,
+                entry=STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE,
+                what=each.what,
+                why=each.why,
+                connector=facts.connector,
+                hint=each.instead,
+            )
 
 
 @rule(
@@ -77,7 +74,8 @@ def event_time_not_repeatable(query: Query) -> Iterator[Match]:
     """A watermark follows the greatest event time. Made from random numbers or a clock, it drops other rows
     as late in each attempt; Spark runs it without a word."""
     for each in filter(_of_event_time, differing(query.facts)):
-        severity = Severity.ERROR if each.sort in _GRAVE else Severity.WARNING
+        grave = each.sort in (Sort.RANDOM, Sort.TASKS)
+        severity = Severity.ERROR if grave else Severity.WARNING
         # A function may be marked only to keep Spark from calling it twice.
         yield query.match(each.step, what=each.what, why=each.why, severity=severity, acceptable=True)
 
@@ -141,11 +139,11 @@ def not_replayable(situation: Situation) -> Iterator[Match]:
 def not_replayable_shared(situation: Situation) -> Iterator[Match]:
     """Each sink reads its sources by itself; where rows come only once, each would get another part."""
     for source in passing_sources(situation.spec):
-        # A table that quarantines rows is refused by a rule of its own.
-        sinks = [sink for sink in situation.graph.readers(source.name) if not sink.is_quarantine]
+        # A table that sets rows aside is refused by a rule of its own.
+        sinks = [sink.name for sink in situation.graph.readers(source.name) if not sink.is_quarantine]
         if len(sinks) > 1:
-            shown = ", ".join(f"`{sink.name}`" for sink in sinks)
-            yield Match.at(source.position, name=source.name, connector=source.connector, sinks=shown)
+            params = {"name": source.name, "connector": source.connector, "sinks": quoted(sinks)}
+            yield Match(source.position, params)
 
 
 @pipeline_rule(
@@ -166,15 +164,15 @@ def not_replayable_checkpoint(situation: Situation) -> Iterator[Match]:
     for source in situation.spec.sources:
         can_resume = source_side(source.connector).can_resume
         for sink in [] if source.static else situation.graph.readers(source.name):
+            reached = situation.reached.get(sink.name)
             # A sink that lives in one process begins anew, too.
-            anew = sink_side(sink.connector).in_process
-            reached = None if anew else situation.reached.get(sink.name)
+            if reached is None or sink_side(sink.connector).in_process:
+                continue
             # Which of the offsets is this source's, the checkpoint does not say.
-            if reached and not all(map(can_resume, reached.offsets)):
-                yield Match.at(
-                    source.position,
-                    sink=sink.name,
-                    name=source.name,
-                    connector=source.connector,
-                    checkpoint=reached.checkpoint,
-                )
+            if not all(map(can_resume, reached.offsets)):
+                params = {
+                    "name": source.name,
+                    "connector": source.connector,
+                    "checkpoint": reached.checkpoint,
+                }
+                yield Match(source.position, params, sink.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -14,12 +13,11 @@ from headwater.connectors import source_side
 from headwater.errors import Entry, Problem
 from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN, EXPECTATION_SYNTAX
 from headwater.errors.problems import shown_file
-from headwater.plan import Graph, QueryFacts
 from headwater.plan.graph import NotAQuery, parsed_query
 from headwater.plan.predicates import column_problem, columns_of, condition_problem
 from headwater.plan.quarantine import quarantine_of, replay_stream
-from headwater.spec import Expectation, PipelineSpec, SourceSpec, TableSpec
-from headwater.values import Never, Otherwise
+from headwater.spec import Distinct, Expectation, PipelineSpec, SourceSpec, TableSpec
+from headwater.values import Never, Otherwise, quoted
 
 
 def known_columns(spec: PipelineSpec, name: str, readers: frozenset[str] = frozenset()) -> list[str] | None:
@@ -27,14 +25,14 @@ def known_columns(spec: PipelineSpec, name: str, readers: frozenset[str] = froze
     if name.lower() in readers:
         return None
     readers |= {name.lower()}
-    declared = {each.name.lower(): each for each in spec.readable}.get(name.lower())
-    if isinstance(declared, SourceSpec):
-        columns = columns_of(declared)
-        return list(columns) if columns is not None else None
-    if isinstance(declared, TableSpec) and declared.distinct:
-        return known_columns(spec, declared.distinct.reads, readers)
-    if isinstance(declared, TableSpec) and declared.sql:
-        return _selected(spec, declared.sql, readers)
+    match {each.name.lower(): each for each in spec.readable}.get(name.lower()):
+        case SourceSpec() as source:
+            columns = columns_of(source)
+            return None if columns is None else list(columns)
+        case TableSpec(distinct=Distinct(reads=read)):
+            return known_columns(spec, read, readers)
+        case TableSpec(sql=str(sql)):
+            return _selected(spec, sql, readers)
     return None
 
 
@@ -48,30 +46,20 @@ def _selected(spec: PipelineSpec, sql: str, readers: frozenset[str]) -> list[str
         return None
     found: list[str] = []
     for each in query.expressions:
-        inner = _all_of(spec, query, readers) if isinstance(each, exp.Star) else _named(each)
-        if inner is None:
+        if isinstance(each, exp.Alias) or (isinstance(each, exp.Column) and not each.is_star):
+            found.append(each.alias_or_name)
+            continue
+        # What `*` stands for is known where one table is read.
+        origin = query.args.get("from_") or query.args.get("from")
+        table = origin.this if origin and not query.args.get("joins") else None
+        if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+            return None
+        plain = isinstance(each, exp.Star) and not any(each.args.values())
+        inner = known_columns(spec, table.name, readers) if plain else None
+        if inner is None or table.db or table.args.get("pivots"):
             return None
         found += inner
     return found
-
-
-def _named(column: exp.Expression) -> list[str] | None:
-    if isinstance(column, exp.Alias) or (isinstance(column, exp.Column) and not column.is_star):
-        return [column.alias_or_name]
-    return None
-
-
-def _all_of(spec: PipelineSpec, query: exp.Select, readers: frozenset[str]) -> list[str] | None:
-    """What `*` stands for where one table is read."""
-    origin = query.args.get("from_") or query.args.get("from")
-    if origin is None or query.args.get("joins") or not isinstance(origin.this, exp.Table):
-        return None
-    table = origin.this
-    plain = isinstance(table.this, exp.Identifier) and not table.db and not table.args.get("pivots")
-    star = next(each for each in query.expressions if isinstance(each, exp.Star))
-    if not plain or any(star.args.values()):
-        return None
-    return known_columns(spec, table.name, readers)
 
 
 @pipeline_rule(
@@ -148,12 +136,10 @@ EXPECTATION_REFRESHED = Entry(
 def expectation_sets_aside(situation: Situation) -> Iterator[Finding]:
     """Rows are set aside by a query of their own, which has to see the same rows and judge them alike."""
     for table in situation.spec.tables:
-        each = next((each for each in table.expect if each.otherwise is Otherwise.QUARANTINE), None)
-        facts = situation.facts.get(quarantine_of(table.name))
-        for problem in _against(situation.spec, situation.graph, table, each, facts) if each else ():
-            yield Finding(problem, table=table.name)
-        for problem in _refreshed(situation.spec, situation.graph, table, each) if each else ():
-            yield Finding(problem, Severity.WARNING, table=table.name)
+        for each in [each for each in table.expect if each.otherwise is Otherwise.QUARANTINE][:1]:
+            for problem in _against(situation, table, each):
+                severity = expectation_sets_aside.entries[problem.entry]
+                yield Finding(problem, severity, table=table.name)
 
 
 def refused_quarantines(findings: Iterable[Finding]) -> set[str]:
@@ -162,42 +148,31 @@ def refused_quarantines(findings: Iterable[Finding]) -> set[str]:
     return {quarantine_of(each.table) for each in findings if each.problem.entry in refused}
 
 
-def _against(
-    spec: PipelineSpec, graph: Graph, table: TableSpec, each: Expectation, facts: QueryFacts | None
-) -> Iterator[Problem]:
+def _against(situation: Situation, table: TableSpec, each: Expectation) -> Iterator[Problem]:
+    facts = situation.facts.get(quarantine_of(table.name))
     named = {"table": table.name, "expectation": each.name}
-    if graph.streaming(table.name) is False:
+    if situation.graph.streaming(table.name) is False:
         yield EXPECTATION_STATIC.at(each.position, **named)
-    for source in _streamed(spec, graph, table):
-        side = source_side(source.connector)
-        if not side.replayable:
+    needed = situation.graph.upstream(table.name)
+    sources = [source for source in situation.spec.sources if source.name in needed]
+    for source in sources:
+        if not source.static and not source_side(source.connector).replayable:
             params = {"source": source.name, "connector": source.connector}
             yield EXPECTATION_NOT_REPLAYABLE.at(each.position, **named, **params)
     stateful = [operator.name for operator in facts.stateful] if facts else []
     if table.distinct and not stateful:
-        within = "WithinWatermark" if table.distinct.within_watermark else ""
-        stateful = [f"dropDuplicates{within}"]
+        stateful = [f"dropDuplicates{'WithinWatermark' if table.distinct.within_watermark else ''}"]
     if stateful:
         yield EXPECTATION_STATEFUL.at(each.position, **named, operator=f"`{stateful[-1]}`")
     # What no declared thing brought is the quarantine's own note of the time.
-    parts = chain(facts.non_deterministic, facts.clock_reads) if facts else ()
-    part = next((part.sql for part in parts if part.table), None)
-    if part:
+    parts = (*facts.non_deterministic, *facts.clock_reads) if facts else ()
+    for part in [part.sql for part in parts if part.table][:1]:
         yield EXPECTATION_NOT_SETTLED.at(each.position, **named, part=part)
-
-
-def _refreshed(spec: PipelineSpec, graph: Graph, table: TableSpec, each: Expectation) -> Iterator[Problem]:
-    """Static sources of which two queries may see different rows."""
-    needed = graph.upstream(table.name)
-    for source in spec.sources:
-        if source.name in needed and source.static and not isinstance(source.refresh, Never):
-            params = {"table": table.name, "expectation": each.name, "source": source.name}
-            yield EXPECTATION_REFRESHED.at(each.position, **params, refresh=str(source.refresh))
-
-
-def _streamed(spec: PipelineSpec, graph: Graph, table: TableSpec) -> list[SourceSpec]:
-    needed = graph.upstream(table.name)
-    return [source for source in spec.sources if source.name in needed and not source.static]
+    for source in sources:
+        # Of such a source two queries may see different rows.
+        if source.static and not isinstance(source.refresh, Never):
+            params = {"source": source.name, "refresh": str(source.refresh)}
+            yield EXPECTATION_REFRESHED.at(each.position, **named, **params)
 
 
 # A rule about rows that are judged in another way while queries stand at different places.
@@ -227,40 +202,32 @@ def judged_apart(situation: Situation) -> Iterator[Match]:
     as good, is missing in the first; if the other one is the quarantine, it is not set aside either."""
     file = shown_file(situation.spec.declared_in) or "FILE"
     for declared in situation.spec.readable:
-        readers = _begun(situation, declared.name)
-        if not any(_changed(situation, sink, declared.name) for sink in readers):
-            continue
-        if _apart(situation, readers, declared.name):
-            queries = ", ".join(f"`{sink}`" for sink in readers)
-            yield Match.at(declared.position, name=declared.name, queries=queries, file=file)
-
-
-def _begun(situation: Situation, name: str) -> list[str]:
-    """The queries that read it and go on, and always its quarantine: one that was killed before its first
-    batch has yet to read the rows that others have left out."""
-    reading = [sink for sink, facts in situation.facts.items() if name in facts.verdicts]
-    return [sink for sink in reading if sink in situation.reached or sink == quarantine_of(name)]
-
-
-def _changed(situation: Situation, sink: str, name: str) -> bool:
-    """Whether rows are judged by something else than at the last start, which older facts don't tell."""
-    then = situation.stored.get(sink)
-    before = then.verdicts.get(name) if then else None
-    return before is not None and before != situation.facts[sink].verdicts[name]
+        name = declared.name
+        # The queries that read it and go on, and always its quarantine: one that was killed before its first
+        # batch has yet to read the rows that others have left out.
+        now = {
+            sink: facts.verdicts[name] for sink, facts in situation.facts.items() if name in facts.verdicts
+        }
+        readers = [sink for sink in now if sink in situation.reached or sink == quarantine_of(name)]
+        # By what rows were judged at the last start, which older facts don't tell.
+        stored = {sink: situation.stored[sink].verdicts for sink in readers if sink in situation.stored}
+        changed = any(then.get(name, now[sink]) != now[sink] for sink, then in stored.items())
+        if changed and _apart(situation, readers, name):
+            yield Match.at(declared.position, name=name, queries=quoted(readers), file=file)
 
 
 def _apart(situation: Situation, readers: list[str], name: str) -> bool:
     """Whether they have not all read the same, or it can't be told of one."""
     below = situation.graph.upstream(name)
     inputs = {*below, *map(replay_stream, below)}
-    told = [situation.reached[sink].committed() if sink in situation.reached else {} for sink in readers]
-    read = [
-        {each: found for each, found in reads.items() if each in inputs and found != Read()}
-        for reads in told
-        if reads is not None
+    reads = [situation.reached[sink].committed() if sink in situation.reached else {} for sink in readers]
+    known = [
+        {source: found for source, found in each.items() if source in inputs and found != Read()}
+        for each in reads
+        if each is not None
     ]
-    unknown = len(read) < len(told)
-    return len(told) > 1 and (unknown or any(each != read[0] for each in read))
+    unknown = len(known) < len(reads)
+    return len(reads) > 1 and (unknown or any(each != known[0] for each in known))
 
 
 # Rules about rows that were set aside and are fed again.
@@ -285,10 +252,8 @@ def _apart(situation: Situation, readers: list[str], name: str) -> bool:
 def fed_before(situation: Situation) -> Iterator[Match]:
     """A new query begins with all rows of its source, and with those that were fed again before it: a row
     that can be read at its first place by now comes to it twice."""
-    sinks = {sink.name: sink for sink in situation.spec.sinks}
-    for name, facts in situation.facts.items():
-        if name in situation.stored or name in situation.reached:
-            continue
-        replayed = [each.name for each in situation.spec.readable if replay_stream(each.name) in facts.inputs]
-        for source in replayed:
-            yield Match.at(sinks[name].position, sink=name, source=source)
+    new = set(situation.facts) - set(situation.stored) - set(situation.reached)
+    for sink in (each for each in situation.spec.sinks if each.name in new):
+        inputs = situation.facts[sink.name].inputs
+        for source in [each.name for each in situation.spec.readable if replay_stream(each.name) in inputs]:
+            yield Match.at(sink.position, sink=sink.name, source=source)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
 from headwater.checks.changes import FROM_SCRATCH
-from headwater.checks.rules import Finding, Match, Query, Severity, Situation, pipeline_rule, query_of
+from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline_rule, query_of
 from headwater.errors import Entry, Problem
 from headwater.plan import QueryFacts
 from headwater.plan.quarantine import is_replay_stream
 from headwater.plan.state_layout import EVENT_TIME, LIMIT, STATE, StateLayout, Stored
 from headwater.spec import Mode
 from headwater.values import Position
-
-_NOTHING = "nothing"
 
 
 @pipeline_rule(
@@ -33,10 +31,14 @@ _NOTHING = "nothing"
 def sources_changed(situation: Situation) -> Iterator[Match]:
     """Spark assigns the offsets of a checkpoint to a query's sources by their order: another source, or
     another order, would read from the wrong offsets or not start at all."""
-    for sink, then, now in _resuming(situation):
-        if renamed(then, now) is None:
-            place = query_of(situation.spec, now).at()
-            yield Match.at(place, sink=sink, old=_listed(then), new=_listed(now))
+
+    def listed(facts: QueryFacts) -> str:
+        kinds = {each.name: f" ({each.connector})" for each in facts.sources}
+        return ", ".join(f"`{name}`{kinds.get(name, '')}" for name in _inputs(facts))
+
+    for sink, then, now in situation.resuming():
+        if sink.name in situation.reached and renamed(then, now) is None:
+            yield Match.at(sink.at(), sink=sink.name, old=listed(then), new=listed(now))
 
 
 STATE_CHANGED = Entry(
@@ -70,47 +72,43 @@ STATE_NOT_COMPARED = Entry(
 def state_changed(situation: Situation) -> Iterator[Finding]:
     """Spark compares the state of a checkpoint with a query by types alone. After another change of keys,
     aggregates, windows, deduplication or joins, one state would hold the rows of two different queries."""
-    for sink, then, now in _resuming(situation):
-        query = query_of(situation.spec, now)
-        if renamed(then, now) is None:
+    for sink, then, now in situation.resuming():
+        if sink.name not in situation.reached or renamed(then, now) is None:
             continue
-        if then.state is None and now.stateful:
-            problem = _not_compared(query, then, "at its last start")
-            yield Finding(problem, Severity.WARNING, sink)
-        elif then.state is not None and now.state is None:
-            problem = _not_compared(query, now, "now")
-            yield Finding(problem, sink=sink)
-        if not situation.reached[sink].committed_any:
+        unknown = then.state is None and now.stateful
+        if unknown or (then.state is not None and now.state is None):
+            facts, when = (then, "at its last start") if unknown else (now, "now")
+            why = f" ({facts.state_unknown})" if facts.state_unknown else ""
+            problem = STATE_NOT_COMPARED.at(sink.at(), sink=sink.name, when=when, why=why)
+            yield Finding(problem, Severity.WARNING if unknown else Severity.ERROR, sink.name)
+        if not situation.reached[sink.name].committed_any:
             then, now = _types_alone(then), _types_alone(now)
-        for problem, table in state_problems(then, now, query.at(), query.where):
-            yield Finding(problem, sink=sink, table=table)
-
-
-def _not_compared(query: Query, facts: QueryFacts, when: str) -> Problem:
-    why = f" ({facts.state_unknown})" if facts.state_unknown else ""
-    return STATE_NOT_COMPARED.at(query.at(), sink=facts.sink, when=when, why=why)
+        for problem, table in state_problems(then, now, sink.at(), query_of(situation.spec, now).where):
+            yield Finding(problem, sink=sink.name, table=table)
 
 
 def state_problems(
-    then: QueryFacts,
-    now: QueryFacts,
-    place: Position | None,
-    where: Callable[[StateLayout], Position | None],
+    then: QueryFacts, now: QueryFacts, place: Position | None, where: Callable[[StateLayout], Position | None]
 ) -> Iterator[tuple[Problem, str]]:
     """What keeps a query from using its stored state, each with the table it stands in.
 
     `place` is that of the sink, `where` gives that of an operator.
     """
-    names = renamed(then, now) or {}
-    before = _stored(then.state or (), then)
-    after = [_renamed(each, names) for each in _stored(now.state or (), now)]
     if then.state is None or now.state is None:
         return
+    names = renamed(then, now) or {}
+    any_name = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\.")
+
+    def by_old_names(text: str) -> str:
+        return any_name.sub(lambda found: f"{names[found[1]]}.", text) if names else text
+
+    before = _stored(then.state, then)
+    after = [_with_texts(each, by_old_names) for each in _stored(now.state, now)]
     if [each.operator for each in before] != [each.operator for each in after]:
-        old, new = _operators(before), _operators(after)
         pairs = zip_longest((each.operator for each in before), after)
         other = next((layout for operator, layout in pairs if layout and operator != layout.operator), None)
         at, table = (where(other), other.table) if other else (place, "")
+        old, new = _operators(before), _operators(after)
         yield STATE_OPERATORS_CHANGED.at(at, sink=now.sink, old=old, new=new), table
         return
     for old_layout, layout in zip(before, after, strict=True):
@@ -149,23 +147,10 @@ def _is_same(before: str, after: str, then: QueryFacts, now: QueryFacts) -> bool
     return alike and (bool(old.places) or old.options == new.options)
 
 
-def _resuming(situation: Situation) -> Iterator[tuple[str, QueryFacts, QueryFacts]]:
-    """The queries that have planned a batch already, with the facts of their last start and of now."""
-    for sink, now in situation.facts.items():
-        then = situation.stored.get(sink)
-        if then is not None and sink in situation.reached:
-            yield sink, then, now
-
-
 def _inputs(facts: QueryFacts) -> tuple[str, ...]:
     """The streaming sources in Spark's order; those of replayed rows are added safely at a start."""
     named = facts.inputs or tuple(each.name for each in facts.sources if each.streaming)
     return tuple(each for each in named if not is_replay_stream(each))
-
-
-def _listed(facts: QueryFacts) -> str:
-    kinds = {each.name: f" ({each.connector})" for each in facts.sources}
-    return ", ".join(f"`{name}`{kinds.get(name, '')}" for name in _inputs(facts))
 
 
 def _stored(state: tuple[StateLayout, ...], facts: QueryFacts) -> list[StateLayout]:
@@ -173,24 +158,30 @@ def _stored(state: tuple[StateLayout, ...], facts: QueryFacts) -> list[StateLayo
     return [each for each in state if each.operator != LIMIT or facts.mode == Mode.APPEND.value]
 
 
-def _renamed(layout: StateLayout, names: Mapping[str, str]) -> StateLayout:
-    """A layout by the names that the sources had before."""
-
-    any_name = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\.")
-
-    def by_old_names(text: str) -> str:
-        return any_name.sub(lambda found: f"{names[found[1]]}.", text) if names else text
-
+def _with_texts(layout: StateLayout, change: Callable[[str], str]) -> StateLayout:
+    """A layout in which each text is another."""
     parts = {
-        part: tuple(replace(each, text=by_old_names(each.text)) for each in stored)
+        part: tuple(replace(each, text=change(each.text)) for each in stored)
         for part, stored in layout.parts.items()
     }
     return replace(layout, parts=parts)
 
 
-def _differences(old: StateLayout, new: StateLayout) -> list[str]:
+def _types_alone(facts: QueryFacts) -> QueryFacts:
+    """Facts as Spark compares them, while nothing is stored that two queries could mix."""
+    return replace(
+        facts, state=facts.state and tuple(_with_texts(each, lambda _: "") for each in facts.state)
+    )
+
+
+def _operators(layouts: list[StateLayout]) -> str:
+    keys = (", ".join(stored.text for stored in each.parts.get("keys", ())) for each in layouts)
+    both = zip(layouts, keys, strict=True)
+    return ", ".join(f"{each.operator} ({keys})" if keys else each.operator for each, keys in both) or "none"
+
+
+def _differences(old: StateLayout, new: StateLayout) -> Iterator[str]:
     """The parts that do not match, each with both versions."""
-    told: list[str] = []
     for part in dict.fromkeys([*old.parts, *new.parts]):
         before, after = old.parts.get(part, ()), new.parts.get(part, ())
         # A watermark may be added or removed.
@@ -200,38 +191,14 @@ def _differences(old: StateLayout, new: StateLayout) -> list[str]:
             before, after = _shared(before, after), _shared(after, before)
         if len(before) != len(after) or not all(map(Stored.takes_over, after, before)):
             typed = [each.text for each in before] == [each.text for each in after]
-            was, now = _shown(before, typed=typed), _shown(after, typed=typed)
-            told.append(f"{part.capitalize()} before: {was}; now: {now}")
-    return told
+            was, now = (
+                ", ".join(f"`{each.text}` ({each.type})" if typed else f"`{each.text}`" for each in stored)
+                for stored in (before, after)
+            )
+            yield f"{part.capitalize()} before: {was or 'nothing'}; now: {now or 'nothing'}"
 
 
 def _shared(stored: tuple[Stored, ...], others: tuple[Stored, ...]) -> tuple[Stored, ...]:
     """What both have, by name: a processor can gain and lose variables, and declare them in any order."""
     names = {each.text for each in others}
     return tuple(sorted((each for each in stored if each.text in names), key=lambda each: each.text))
-
-
-def _types_alone(facts: QueryFacts) -> QueryFacts:
-    """Facts as Spark compares them, while nothing is stored that two queries could mix."""
-
-    def untold(layout: StateLayout) -> StateLayout:
-        parts = {
-            part: tuple(replace(each, text="") for each in stored) for part, stored in layout.parts.items()
-        }
-        return replace(layout, parts=parts)
-
-    return replace(facts, state=None if facts.state is None else tuple(map(untold, facts.state)))
-
-
-def _shown(stored: tuple[Stored, ...], *, typed: bool) -> str:
-    texts = (f"`{each.text}` ({each.type})" if typed else f"`{each.text}`" for each in stored)
-    return ", ".join(texts) or _NOTHING
-
-
-def _operators(layouts: list[StateLayout]) -> str:
-    return ", ".join(map(_operator, layouts)) or "none"
-
-
-def _operator(layout: StateLayout) -> str:
-    keys = ", ".join(each.text for each in layout.parts.get("keys", ()))
-    return f"{layout.operator} ({keys})" if keys else layout.operator

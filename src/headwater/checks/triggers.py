@@ -9,7 +9,7 @@ from headwater.connectors import all_connectors
 from headwater.errors import Entry
 from headwater.plan import QueryFacts
 from headwater.plan.predicates import slots_of, streaming, trigger_of
-from headwater.values import AvailableNow, Continuous, Once, RealTime, capitalized
+from headwater.values import AvailableNow, Continuous, Once, RealTime, capitalized, quoted
 
 BATCHES = "use a trigger with batches, such as `every 1 second`"
 _INSTEAD = {
@@ -28,10 +28,26 @@ _LIMITS = frozenset(
 _WAITS = frozenset({"min_rows_per_batch", "minoffsetspertrigger"})
 
 
-def named(names: Iterable[str]) -> str:
-    """Names in a sentence."""
-    *first, last = [f"`{name}`" for name in names]
-    return f"{', '.join(first)} and {last}" if first else last
+def _ability(facts: QueryFacts) -> str:
+    """What sources and sinks must be able to do for a trigger without batches; empty for one with batches."""
+    match trigger_of(facts):
+        case Continuous():
+            return "continuous"
+        case RealTime():
+            return "real_time"
+    return ""
+
+
+def _instead(facts: QueryFacts, able: Iterable[str]) -> str:
+    """The installed connectors that can do it, and what helps without them."""
+    choice = quoted(sorted(able), last=" or ")
+    return f"Use {choice}; or give `{facts.sink}` a trigger with batches, such as `every 1 second`."
+
+
+def _options(query: Query, names: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """The streams of a query with those of their options that have one of the names."""
+    for source in streaming(query.facts):
+        yield from ((source.name, option) for option in source.options if option.lower() in names)
 
 
 @rule(
@@ -46,22 +62,12 @@ def named(names: Iterable[str]) -> str:
 def trigger_sink(query: Query) -> Iterator[Match]:
     """Under `continuous` and `real time` there are no batches to hand over: a sink has to take rows one by
     one, from tasks that don't end. Few can."""
-    facts = query.facts
-    match trigger_of(facts):
-        case Continuous():
-            able, which = facts.sink_continuous, "continuous"
-        case RealTime():
-            able, which = facts.sink_real_time, "real_time"
-        case _:
-            return
-    if not able:
-        known = all_connectors().values()
-        yield query.match(
-            query.at("trigger"),
-            trigger=facts.trigger,
-            connector=f"`{facts.connector}`",
-            hint=_instead(facts, (each.name for each in known if getattr(each.sink, which, False))),
-        )
+    facts, ability = query.facts, _ability(query.facts)
+    able = {"continuous": facts.sink_continuous, "real_time": facts.sink_real_time}
+    if not able.get(ability, True):
+        names = [each.name for each in all_connectors().values() if getattr(each.sink, ability, False)]
+        connector, hint = f"`{facts.connector}`", _instead(facts, names)
+        yield query.match(query.at("trigger"), trigger=facts.trigger, connector=connector, hint=hint)
 
 
 @rule(
@@ -78,32 +84,17 @@ def trigger_sink(query: Query) -> Iterator[Match]:
 def trigger_source(query: Query) -> Iterator[Match]:
     """Under `continuous` and `real time` a source has to give rows to tasks that don't end. Few can: those
     of files, for instance, list folders to make a batch."""
-    facts = query.facts
-    match trigger_of(facts):
-        case Continuous():
-            which = "continuous"
-        case RealTime():
-            which = "real_time"
-        case _:
-            return
-    known = all_connectors().values()
-    hint = _instead(facts, (each.name for each in known if getattr(each.source, which, None)))
-    for source in streaming(facts):
-        if not getattr(source, which):
+    facts, ability = query.facts, _ability(query.facts)
+    able = [each.name for each in all_connectors().values() if getattr(each.source, ability, None)]
+    for source in streaming(facts) if ability else ():
+        if not getattr(source, ability):
             yield query.match(
                 query.at("trigger"),
                 name=source.name,
                 connector=f"`{source.connector}`",
                 trigger=facts.trigger,
-                hint=hint,
+                hint=_instead(facts, able),
             )
-
-
-def _instead(facts: QueryFacts, able: Iterator[str]) -> str:
-    """The installed connectors that can do it, and what helps without them."""
-    names = [f"`{name}`" for name in sorted(able)]
-    choice = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-    return f"Use {choice}; or give `{facts.sink}` a trigger with batches, such as `every 1 second`."
 
 
 NOT_ROW_BY_ROW = Entry(
@@ -147,9 +138,9 @@ def row_by_row(query: Query) -> Iterator[Match]:
         yield query.match(step, step=step.sql, trigger=facts.trigger, hint=hint)
     for clock in facts.clock_reads:
         yield query.match(clock, entry=NO_CURRENT_TIME, call=clock.sql, trigger=facts.trigger)
-    told = facts.beyond_rows or facts.clock_reads
+    explained = facts.beyond_rows or facts.clock_reads
     # A source that only gives batches is another rule's.
-    if facts.trigger_refusal and not told and all(each.continuous for each in streaming(facts)):
+    if facts.trigger_refusal and not explained and all(each.continuous for each in streaming(facts)):
         says = facts.trigger_refusal.says.rstrip(".")
         yield query.match(query.at("trigger"), entry=CONTINUOUS_REFUSED, trigger=facts.trigger, says=says)
 
@@ -169,13 +160,10 @@ def option_idle(query: Query) -> Iterator[Match]:
     """Some options of a source are about its batches; where there are none, Spark passes over them
     silently."""
     facts = query.facts
-    if not isinstance(trigger_of(facts), Continuous | RealTime):
-        return
-    for source in streaming(facts):
+    for source in streaming(facts) if _ability(facts) else ():
         for option in source.idle_options:
-            yield query.match(
-                query.source_at(source.name, option), option=option, name=source.name, trigger=facts.trigger
-            )
+            place = query.source_at(source.name, option)
+            yield query.match(place, option=option, name=source.name, trigger=facts.trigger)
 
 
 @rule(
@@ -195,18 +183,11 @@ def option_idle(query: Query) -> Iterator[Match]:
 def too_few_cores(query: Query) -> Iterator[Match]:
     """A continuous query, and a batch in real time, has one task for each partition of its sources, all at
     once and without an end. Where there are fewer cores, the query starts, waits and never gives a row."""
-    facts = query.facts
-    if not isinstance(trigger_of(facts), Continuous | RealTime):
-        return
-    slots = slots_of(facts)
-    if slots > facts.cores:
-        yield query.match(
-            query.at("trigger"),
-            names=named(source.name for source in streaming(facts) if source.slots),
-            slots=slots,
-            cores=facts.cores,
-            trigger=facts.trigger,
-        )
+    facts, slots = query.facts, slots_of(query.facts)
+    if _ability(facts) and slots > facts.cores:
+        names = quoted((source.name for source in streaming(facts) if source.slots), last=" and ")
+        params = {"names": names, "slots": slots, "cores": facts.cores, "trigger": facts.trigger}
+        yield Match(query.at("trigger"), params, facts.sink)
 
 
 @rule(
@@ -226,9 +207,7 @@ def nothing_yet(query: Query) -> Iterator[Match]:
     """`available now` and `once` read what is there at the start and end. A source whose rows are made while
     a query runs has nothing yet at its first start, so that nothing comes."""
     facts = query.facts
-    if not isinstance(trigger_of(facts), AvailableNow | Once):
-        return
-    for source in streaming(facts):
+    for source in streaming(facts) if isinstance(trigger_of(facts), AvailableNow | Once) else ():
         if source.made_while_running:
             yield query.match(query.at("trigger"), name=source.name, trigger=facts.trigger)
 
@@ -248,13 +227,8 @@ def nothing_yet(query: Query) -> Iterator[Match]:
 def limit_not_kept(query: Query) -> Iterator[Match]:
     """`once` reads everything in one batch, whatever limit the source was given. After a long pause that
     batch can be too large for the cluster; `available now` keeps the limit."""
-    facts = query.facts
-    if not isinstance(trigger_of(facts), Once):
-        return
-    for source in streaming(facts):
-        for option in source.options:
-            if option.lower() in _LIMITS:
-                yield query.match(query.source_at(source.name, option), option=option, name=source.name)
+    for source, option in _options(query, _LIMITS) if isinstance(trigger_of(query.facts), Once) else ():
+        yield query.match(query.source_at(source, option), option=option, name=source)
 
 
 @rule(
@@ -272,11 +246,7 @@ def limit_not_kept(query: Query) -> Iterator[Match]:
 def rows_held_back(query: Query) -> Iterator[Match]:
     """A source can be told to wait until it has so many rows. `available now` does not wait: it would take
     the wait for the end of what is there, and leave the last rows unread. `once` does not look at it."""
-    facts = query.facts
-    if not isinstance(trigger_of(facts), AvailableNow | Once):
-        return
-    for source in streaming(facts):
-        for option in source.options:
-            if option.lower() in _WAITS:
-                place = query.source_at(source.name, option)
-                yield query.match(place, option=option, name=source.name, trigger=facts.trigger)
+    ends = isinstance(trigger_of(query.facts), AvailableNow | Once)
+    for source, option in _options(query, _WAITS) if ends else ():
+        place = query.source_at(source, option)
+        yield query.match(place, option=option, name=source, trigger=query.facts.trigger)
