@@ -56,6 +56,19 @@ def test_every_name_says_something() -> None:
     assert [file for file, parts in names.items() if parts & EMPTY_NAMES] == []
 
 
+def test_a_unit_test_is_named_for_the_module_that_it_tests() -> None:
+    folder = ROOT / "tests" / "unit"
+    tests = [file.relative_to(folder).with_suffix("") for file in folder.rglob("test_*.py")]
+    modules = {file.relative_to(SOURCE).with_suffix("") for file in (*FILES, *SOURCE.rglob("*/"))}
+
+    def is_named(test: Path) -> bool:
+        """`test_lock_processes.py` is about processes in `lock.py`."""
+        words = test.name.split("_")[1:]
+        return any(test.with_name("_".join(words[:count])) in modules for count in range(1, len(words) + 1))
+
+    assert [test.as_posix() for test in tests if not is_named(test)] == []
+
+
 def test_every_module_and_class_says_what_it_is_for() -> None:
     silent = [
         place(file, getattr(node, "lineno", 1))

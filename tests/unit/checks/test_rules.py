@@ -1,14 +1,18 @@
-"""Rules, each over a situation made for it."""
+"""Rules and findings: each rule over a situation made for it, and what every rule says of itself."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import headwater
 from headwater.checks import GROUP, Finding, Rule, Severity, Situation, all_rules, examine, rules, together
 from headwater.checks.changes import output_schema_changed, place_changed, setting_kept, timezone_changed
 from headwater.checks.declarations import (
@@ -19,7 +23,7 @@ from headwater.checks.declarations import (
     unused_table,
     watermark_column,
 )
-from headwater.errors import EnvironmentProblem
+from headwater.errors import Entry, EnvironmentProblem
 from headwater.errors.catalogue.pipelines import SECRET_MISSING
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.predicates import secret_problems
@@ -309,3 +313,49 @@ def test_a_finding_as_json() -> None:
         "HW-TIMEZONE-CHANGED",
         1,
     )
+
+
+def test_a_finding_tells_what_its_problem_tells() -> None:
+    problem = unused_table.entry.at(Position("p.yml", 7), kind="table", name="old")
+    finding = Finding(problem, Severity.WARNING)
+    assert (finding.code, finding.where) == ("HW-UNUSED", problem.where)
+    assert (finding.sentence, finding.remedy) == (problem.sentence, problem.remedy)
+    told = finding.to_json()
+    assert (told["code"], told["sentence"], told["remedy"]) == (
+        finding.code,
+        finding.sentence,
+        finding.remedy,
+    )
+    assert "where" not in told
+
+
+def test_a_finding_without_a_line_is_nowhere() -> None:
+    assert Finding(unused_table.entry.at(None, kind="table", name="old")).where == ""
+
+
+RULES = {name: rule for name, rule in all_rules().items() if rule.module.startswith("headwater.")}
+MODULES = sorted({rule.module for rule in RULES.values()})
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_is_explained(name: str) -> None:
+    rule = RULES[name]
+    assert rule.why, "what it is for"
+    assert rule.example, "an example"
+    assert rule.entries, "what it can say"
+    assert all(entry.code for entry in rule.entries)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_what_a_module_of_rules_can_say_is_among_the_entries(module: str) -> None:
+    named = {entry for rule in RULES.values() for entry in rule.entries}
+    constants = {name: value for name, value in vars(sys.modules[module]).items() if isinstance(value, Entry)}
+    assert {name for name, entry in constants.items() if entry not in named} == set()
+
+
+def test_nothing_outside_imports_a_module_of_rules() -> None:
+    root = Path(headwater.__file__).parent
+    files = [file for file in root.rglob("*.py") if file.parent.name != "checks"]
+    modules = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(map(re.escape, MODULES))})\b", re.MULTILINE)
+    assert files
+    assert [str(file) for file in files if modules.search(file.read_text(encoding="utf-8"))] == []

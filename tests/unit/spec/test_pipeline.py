@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pydantic import ValidationError
 
 from headwater.connectors.trial import RateSource
 from headwater.spec import FunctionRef, PipelineSpec, SourceSpec, TableSpec
+from headwater.spec.pipeline import function_of
 from headwater.values import Position, TextPosition
 
 
@@ -53,3 +55,19 @@ def test_sources_and_tables_share_one_name_space() -> None:
     spec = pipeline(source("a"), tables=(TableSpec(name="b", sql="SELECT 1", text=text),))
     assert spec.names == ("a", "b")
     assert [thing.name for thing in spec.connected] == ["a"]
+
+
+def plainly(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+@plainly
+@plainly
+def decorated(clicks: Any) -> Any:
+    return clicks
+
+
+def test_a_function_is_defined_at_its_def_and_not_at_its_decorators() -> None:
+    first = decorated.__code__.co_firstlineno
+    assert function_of(decorated).defined == Position(__file__, first + 2)
+    assert function_of(plainly).defined == Position(__file__, plainly.__code__.co_firstlineno)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.connectors.files.sink_folder import named_outside
+from headwater.connectors.files.sink_folder import named_outside, newest, removable
 
 
 def log(folder: Path, *paths: str) -> None:
@@ -38,3 +38,37 @@ def test_a_folder_that_was_written_through_a_link(tmp_path: Path) -> None:
     log(tmp_path / "out", f"file://{tmp_path}/link/part-0.json")
     (tmp_path / "link").symlink_to(tmp_path / "out")
     assert named_outside(tmp_path / "out") is None
+
+
+@pytest.mark.parametrize(
+    ("names", "batch", "expected"),
+    [
+        ([], 0, []),
+        (["0", "1"], 1, ["1"]),
+        (["0", "1"], 2, []),
+        (["0", "1", "2.compact"], 2, ["2.compact"]),
+        (["2.compact", "3", "4"], 4, ["4"]),
+        (["2.compact", "3", "4", "5.compact"], 5, ["5.compact"]),
+    ],
+)
+def test_the_newest_batch_can_be_taken_out(names: list[str], batch: int, expected: list[str]) -> None:
+    assert removable(names, batch) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "batch"),
+    [
+        ([], None),
+        ([".0.crc", "_tmp"], None),
+        (["0"], 0),
+        (["8", "9.compact", ".11.crc"], 9),
+        (["9", "10"], 10),
+    ],
+)
+def test_the_newest_batch(names: list[str], batch: int | None) -> None:
+    assert newest(names) == batch
+
+
+@pytest.mark.parametrize("names", [["5.compact"], ["4", "5.compact"], ["2.compact", "4", "5.compact"]])
+def test_a_compact_file_stays_when_it_alone_holds_earlier_batches(names: list[str]) -> None:
+    assert removable(names, 5) == []

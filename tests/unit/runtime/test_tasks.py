@@ -1,0 +1,116 @@
+"""What a run tells of its queries: behind, idle, epochs, upkeep."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import cast
+
+from headwater.connectors.contract import Tick
+from headwater.engine.query import RunningQuery
+from headwater.errors import Problem
+from headwater.events import Event, QueryWaits
+from headwater.events.idle import InputMark
+from headwater.runtime.query_state import QueryState
+from headwater.runtime.tasks import MANY_INPUTS, Backlog, BacklogWatch, IdleWatch
+from headwater.spark.query import Waiting
+from tests.unit.runtime.queries import FakeQuery
+
+
+def told(counts: list[int], at_most: int | None) -> list[int]:
+    """The numbers at which it is told."""
+    backlog = Backlog()
+    return [count for count in counts if backlog.falls_behind(Waiting("/in", count, at_most))]
+
+
+def test_it_is_told_once_until_it_has_caught_up() -> None:
+    assert told([0, 9, 19, 20, 25, 4, 30], at_most=2) == [20]
+    assert told([25, 3, 19, 21], at_most=2) == [25, 21]
+
+
+def test_without_a_number_in_the_limit_the_last_batch_counts() -> None:
+    assert told([100, 95, 90], at_most=None) == [95]
+    assert told([100, 60, 20, 500], at_most=None) == []
+
+
+class Waits(FakeQuery):
+    """A query with many files before it."""
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        return (Waiting("/in", 29, 1),)
+
+
+def test_the_advice_names_the_limit() -> None:
+    watch = BacklogWatch({"a": QueryState(cast(RunningQuery, Waits("a")))})
+    said = [*watch.tick(Tick(frozenset({"a"}))), *watch.tick(Tick(frozenset({"a"})))]
+    (problem,) = said
+    assert problem.code == "HW-BEHIND"
+    assert problem.params == {
+        "sink": "a",
+        "waiting": 29,
+        "path": "/in",
+        "taken": 1,
+        "limit": "max_files_per_batch",
+    }
+
+
+NINE, TEN = (datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (9, 10))
+TICK = Tick(frozenset({"out"}))
+
+
+class JoinQuery(FakeQuery):
+    """A query of two inputs, of which one is ahead."""
+
+    def __init__(self) -> None:
+        super().__init__("out")
+        self.known: tuple[tuple[InputMark, ...], datetime | None] | None = (
+            (InputMark(("a",), TEN), InputMark(("b",), NINE)),
+            NINE,
+        )
+
+    def marks(self) -> tuple[tuple[InputMark, ...], datetime | None] | None:
+        return self.known
+
+
+def watched() -> tuple[QueryState, JoinQuery, IdleWatch, list[Event]]:
+    query, events = JoinQuery(), list[Event]()
+    state = QueryState(cast(RunningQuery, query), brought={"a": 1, "b": 0})
+    return state, query, IdleWatch({"out": state}, events.append), events
+
+
+def test_a_change_is_told_once_and_stands_in_the_summary() -> None:
+    state, query, watch, events = watched()
+    assert [*watch.tick(TICK), *watch.tick(TICK)] == []
+    sources = [found["sources"] for found in state.summary().waits_for]
+    assert (sources, len(events)) == ([["b"]], 1)
+    query.known = ((InputMark(("a",), TEN), InputMark(("b",), TEN)), TEN)
+    assert [*watch.tick(TICK)] == []
+    assert [event.waits_for for event in events if isinstance(event, QueryWaits)][1:] == [()]
+    assert state.summary().waits_for == ()
+
+
+def test_it_is_said_once_when_it_has_lasted() -> None:
+    state, _, watch, _ = watched()
+    said = list[Problem]()
+    for batch in range(1, 3 * MANY_INPUTS):
+        state.brought["a"] = batch
+        said += watch.tick(TICK)
+        assert len(said) == (1 if batch > MANY_INPUTS else 0)
+    assert said[0].code == "HW-INPUT-IDLE"
+    assert (said[0].params["sources"], said[0].params["since"]) == ("b", "batch 0")
+
+
+def test_inputs_that_take_turns_are_never_said() -> None:
+    state, _, watch, _ = watched()
+    said = list[Problem]()
+    for batch in range(3 * MANY_INPUTS):
+        state.brought["ab"[batch % 2]] = batch
+        said += watch.tick(TICK)
+    assert said == []
+
+
+def test_what_was_known_stays_when_spark_can_not_be_asked() -> None:
+    state, query, watch, events = watched()
+    assert [*watch.tick(TICK)] == []
+    query.known = None
+    assert [*watch.tick(Tick(frozenset({"out"}), last=True))] == []
+    assert ([idle.sources for idle in state.waits_for], len(events)) == ([("b",)], 1)
