@@ -6,7 +6,7 @@
 Both judge an equal project of 100 tables: the same two sources, the same SQL (but for the word STREAM, which
 declarative pipelines want before what streams), ten sinks. Each is run as a user runs it, a process of its
 own from the command to its end, by turns. Before that both must pass the project and refuse it with one
-name misspelt. `spark-pipelines` analyses with Spark, so it also knows columns and types; a full
+name misspelt. `spark-pipelines` analyzes with Spark, so it also knows columns and types; a full
 `headwater check` does that, too, and more, and is measured beside.
 
 What `spark-pipelines` needs on top of PySpark is the dependency group `bench`, locked in

@@ -120,7 +120,7 @@ def frames_of(spark: SparkSession, folder: Path) -> dict[str, DataFrame]:
 
 
 def queries_of(spark: SparkSession, frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
-    """All queries, analysed."""
+    """All queries, analyzed."""
     written = {name: spark.sql(sql) for name, sql in SQL.items()}
     return written | {name: make(frames) for name, make in PYTHON.items()}
 

@@ -15,7 +15,7 @@ from headwater.runtime import RunOptions
 from tests.pipelines import feed, rows_of, run_as_batch, run_until_idle, write
 
 
-def test_the_time_zone_counts_when_the_query_is_analysed(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_time_zone_counts_when_the_query_is_analyzed(spark: SparkSession, tmp_path: Path) -> None:
     text = """
 name: days
 timezone: Asia/Tokyo

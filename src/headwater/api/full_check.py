@@ -1,4 +1,4 @@
-"""The deep half of `headwater check`: Spark analyses and plans each sink without starting it."""
+"""The deep half of `headwater check`: Spark analyzes and plans each sink without starting it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def check_with_spark(
     spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None, say: Callable[[str], None]
 ) -> CheckOutcome:
     """Everything that Spark and the rules over its facts have to say."""
-    with _analysed(spec, master, conf) as (prepared, outcome):
+    with _analyzed(spec, master, conf) as (prepared, outcome):
         paths = stream_paths(prepared, spec, outcome.facts)
         return outcome.with_findings(unshared(prepared, paths, say, starts=False))
 
 
 @contextmanager
-def _analysed(
+def _analyzed(
     spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None
 ) -> Iterator[tuple[Prepared, CheckOutcome]]:
     """The pipeline on a Spark of its own, which leaves nothing behind."""
@@ -79,7 +79,7 @@ def explain(
     spec = loaded(pipeline)
     refuse_unknown_rates(spec, rates)
     emit(SparkStarting())
-    with _analysed(spec, master, conf) as (prepared, outcome):
+    with _analyzed(spec, master, conf) as (prepared, outcome):
         errors = [finding.problem for finding in outcome.findings if finding.is_error]
         if errors:
             raise PipelineError.of(errors)

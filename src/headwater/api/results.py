@@ -20,7 +20,7 @@ class SinkChecked:
 
     name: str
     outline: Outline | None = None
-    """What its query does, keeps and guarantees; None offline, and where Spark can't analyse it."""
+    """What its query does, keeps and guarantees; None offline, and where Spark can't analyze it."""
     without_spark: Guarantee | None = None
     """Its guarantee as far as it is known offline."""
 

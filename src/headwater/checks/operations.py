@@ -243,7 +243,7 @@ def set_operations(query: Query) -> Iterator[Match]:
 )
 def hidden_aggregation(query: Query) -> Iterator[Match]:
     """A subquery that aggregates for each row of a stream (LATERAL) is made into an aggregation of the stream
-    by Spark's optimiser. Its checker does not see that, and the query dies in its first batch."""
+    by Spark's optimizer. Its checker does not see that, and the query dies in its first batch."""
     aggregates = any(query.facts.steps(*AGGREGATING, Kind.SET_OPERATION))
     if query.facts.refused_for(_NO_WATERMARK) and not aggregates:
         yield query.match(query.at())

@@ -17,7 +17,7 @@ from headwater.engine.prepare import refusal_of, trigger_refusal_of
 from headwater.engine.session import FROZEN, TIMEZONE, cores_of
 from headwater.plan import QueryFacts, SourceFacts
 from headwater.plan.predicates import SinkFormat, name_for, place_of, sink_format, source_format
-from headwater.spark.plans import analysed, frame_of_plan, nodes_of
+from headwater.spark.plans import analyzed, frame_of_plan, nodes_of
 from headwater.spark.private import JavaObject, class_name, items_of, kind_of, pairs_of
 from headwater.spark.query import stream_write, writer_session
 from headwater.spark.session import table_provider
@@ -25,7 +25,7 @@ from headwater.spec import Mode
 from headwater.values import Duration
 from headwater.values.secrets import masked
 
-# What a plain query reads, found in its analysed plan.
+# What a plain query reads, found in its analyzed plan.
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PlainSources:
 
 def plain_sources(frame: DataFrame) -> PlainSources:
     """Everything that a query reads and that lies outside of the program."""
-    leaves = list(_distinct(_leaves(analysed(frame))))
+    leaves = list(_distinct(_leaves(analyzed(frame))))
     named: dict[str, list[Leaf]] = {}
     names: dict[tuple[object, ...], str] = {}
     for leaf in leaves:

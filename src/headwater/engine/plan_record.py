@@ -1,4 +1,4 @@
-"""Spark's analysed plan walked once, into plain data.
+"""Spark's analyzed plan walked once, into plain data.
 
 The plan's own JSON has the structure and the expressions in a single call, but neither watermarks nor what
 columns carry them; those are asked node by node.
@@ -21,12 +21,12 @@ from headwater.plan import Reference
 from headwater.plan.operators import Changing, Clash, Column, JoinReach, Node, PlanRecord, SideReach, Term
 from headwater.spark.plans import (
     JoinState,
-    analysed,
+    analyzed,
     delay_of,
     equal_in,
     is_command,
     nodes_of,
-    optimised,
+    optimized,
     parsed,
     read_by,
     stream_name,
@@ -36,7 +36,7 @@ from headwater.spark.plans import (
 from headwater.spark.private import JavaObject, identity_of, items_of, kind_of
 from headwater.spec import TableSpec
 
-# What Spark's optimised plan tells of joins and event times, and its parser of the tables in a SQL text.
+# What Spark's optimized plan tells of joins and event times, and its parser of the tables in a SQL text.
 
 # A watermark that py4j passes as a long; what comes back is told from it.
 _NOW = 1_000_000_000_000
@@ -52,7 +52,7 @@ _KEEPING = (
 
 
 def join_reaches(spark: SparkSession, plan: JavaObject, names: Mapping[int, str]) -> tuple[JoinReach, ...]:
-    """The joins of two streams in an optimised plan, from the top; `names` are those of the streams.
+    """The joins of two streams in an optimized plan, from the top; `names` are those of the streams.
 
     A range in a WHERE clause gets into the join's condition only there, and BETWEEN is taken apart.
     """
@@ -60,7 +60,7 @@ def join_reaches(spark: SparkSession, plan: JavaObject, names: Mapping[int, str]
 
 
 def clashes_in(plan: JavaObject) -> tuple[Clash, ...]:
-    """The operators of an optimised plan, from the top, to which several columns with a watermark come."""
+    """The operators of an optimized plan, from the top, to which several columns with a watermark come."""
     found = ((kind_of(node), _marked(node)) for node in nodes_of(plan) if node.isStreaming())
     return tuple(Clash(kind, columns) for kind, columns in found if len(columns) > 1)
 
@@ -196,7 +196,7 @@ class Owners:
         """From the DataFrames in the order in which they were built."""
         owners = cls(next(iter(frames.values())).sparkSession if frames else None)
         for name, frame in frames.items():
-            owners._add(name, analysed(frame), identity_of(frame.sparkSession))
+            owners._add(name, analyzed(frame), identity_of(frame.sparkSession))
         return owners
 
     def name_of(self, node: JavaObject) -> str:
@@ -214,17 +214,17 @@ class Owners:
 
 def record_of(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners) -> PlanRecord:
     """The plan of a streaming DataFrame; `sources` give the streams in it their names."""
-    plan = analysed(frame)
+    plan = analyzed(frame)
     flat = iter(json.loads(plan.toJSON()))
     walk = _Walk(frame.sparkSession, owners, stream_names(frame, sources))
     root = walk.node(plan, flat)
-    if not any(map(_tells_more_optimised, root.walk())):
+    if not any(map(_tells_more_optimized, root.walk())):
         return PlanRecord(root)
-    best = optimised(frame.sparkSession, plan)
+    best = optimized(frame.sparkSession, plan)
     return PlanRecord(root, join_reaches(frame.sparkSession, best, walk.streams), clashes_in(best))
 
 
-def _tells_more_optimised(node: Node) -> bool:
+def _tells_more_optimized(node: Node) -> bool:
     """Whether a node is a join, or gets several columns with a watermark."""
     marked = {each.id for child in node.children for each in child.columns if each.delay_ms >= 0}
     return node.kind == "Join" or len(marked) > 1

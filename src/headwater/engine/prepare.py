@@ -164,7 +164,7 @@ def as_refusal(error: Exception | None) -> Refusal | None:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A pipeline that Spark has analysed, and all that is against starting it."""
+    """A pipeline that Spark has analyzed, and all that is against starting it."""
 
     session: PipelineSession
     builder: Builder
@@ -230,7 +230,7 @@ def prepare(
 
 def assemble(session: PipelineSession, spec: PipelineSpec, **how: Any) -> tuple[Builder, list[Problem]]:
     """All that comes before the first DataFrame, and the functions that SQL will miss."""
-    # Spark binds the time zone and other settings while it analyses, not only while it runs.
+    # Spark binds the time zone and other settings while it analyzes, not only while it runs.
     session.apply(settings_of(session, spec))
     builder = Builder(session.spark, spec, ship_user_code(spec, session.spark.sparkContext), **how)
     return builder, list(register_functions(session.spark, spec, builder.load))

@@ -48,7 +48,7 @@ from headwater.events.kinds import ALL_ROWS, BAD, READ
 from headwater.plan.predicates import column_problem, condition_problem, unknown_column
 from headwater.plan.quarantine import quarantines_rows
 from headwater.spark.errors import condition_of, parameters_of, place_in_sql, sentence_of
-from headwater.spark.plans import analysed, empty_like
+from headwater.spark.plans import analyzed, empty_like
 from headwater.spark.private import items_of, kind_of
 from headwater.spec import Expectation, SourceSpec, TableSpec
 from headwater.values import BadRows, Otherwise
@@ -277,14 +277,14 @@ def _problem(empty: DataFrame, table: TableSpec, each: Expectation) -> Problem |
     except PySparkException as error:
         return _refused(error, empty, table, each)
     named = {"table": table.name, "expectation": each.name}
-    what = next(_looks_beyond(analysed(found)), None)
+    what = next(_looks_beyond(analyzed(found)), None)
     if what:
         return EXPECTATION_NOT_OF_A_ROW.at(each.at(), **named, what=what)
     types = [field.dataType.simpleString() for field in found.schema.fields]
     if types != ["boolean"]:
         shown = f"`{types[0]}`" if len(types) == 1 else "several columns"
         return EXPECTATION_NOT_BOOLEAN.at(each.at(), **named, type=shown)
-    part = next(_uncertain(analysed(found).expressions()), None)
+    part = next(_uncertain(analyzed(found).expressions()), None)
     return EXPECTATION_NOT_CERTAIN.at(each.at(), **named, part=part) if part else None
 
 

@@ -19,8 +19,8 @@ from headwater.engine.plan_record import inner_node
 from headwater.plan.operators import Column, Node, Term
 from headwater.plan.state_layout import REPLAYED
 from headwater.spark.plans import (
-    analysed,
     analysis_rule,
+    analyzed,
     inlined,
     leaf_like,
     optimizer_rule,
@@ -79,7 +79,7 @@ def state_plan(
     """
     spark = frame.sparkSession
     cut = _Cut.of(spark, sources, frozenset(stream_names(frame, replayed)))
-    plan = _reduced(spark, cut.without_sources(inlined(spark, analysed(frame))))
+    plan = _reduced(spark, cut.without_sources(inlined(spark, analyzed(frame))))
     flat: list[dict[str, Any]] = json.loads(plan.toJSON())
     return StatePlan(_with_types(plan, inner_node(iter(flat))), cut.columns)
 
@@ -109,7 +109,7 @@ class _Cut:
         cls, spark: SparkSession, sources: Iterable[tuple[str, DataFrame]], replayed: frozenset[int]
     ) -> _Cut:
         identity = identity_of(spark)
-        tops = [(name, _below_watermark(analysed(source))) for name, source in sources]
+        tops = [(name, _below_watermark(analyzed(source))) for name, source in sources]
         return cls(spark, [_Root(name, top, identity(top), kind_of(top)) for name, top in tops], replayed)
 
     def without_sources(self, plan: JavaObject) -> JavaObject:

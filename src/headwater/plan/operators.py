@@ -228,7 +228,7 @@ class PythonFunction:
     deterministic: bool = True
 
 
-# An analysed plan as plain data: what the engine has seen in Spark, to be read without it.
+# An analyzed plan as plain data: what the engine has seen in Spark, to be read without it.
 
 VERSION = 1
 
@@ -319,7 +319,7 @@ class SideReach:
 
 @dataclass(frozen=True)
 class JoinReach:
-    """What Spark works out for a join of two streams, in the order of its optimised plan."""
+    """What Spark works out for a join of two streams, in the order of its optimized plan."""
 
     left: SideReach
     right: SideReach
@@ -329,7 +329,7 @@ class JoinReach:
 
 @dataclass(frozen=True)
 class Clash:
-    """An operator of the optimised plan to which several columns with a watermark come."""
+    """An operator of the optimized plan to which several columns with a watermark come."""
 
     kind: str
     columns: tuple[str, ...]

@@ -161,7 +161,7 @@ def _with_clashes(operators: list[Operator], clashes: tuple[Clash, ...]) -> Iter
     waiting = [(_KINDS[each.kind][0], each.columns) for each in clashes]
     marked: dict[int, tuple[str, ...]] = {}
     for place, operator in reversed(list(enumerate(operators))):
-        # A SELECT DISTINCT is an aggregation in the optimised plan.
+        # A SELECT DISTINCT is an aggregation in the optimized plan.
         kind = Kind.AGGREGATION if operator.kind is Kind.DISTINCT else operator.kind
         several = len(operator.event_times) > 1
         mine = next((each for each in waiting if each[0] is kind), None) if several else None

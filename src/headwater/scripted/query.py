@@ -27,7 +27,7 @@ from headwater.scripted.values import plain
 from headwater.spark.callbacks import StepClock
 from headwater.spark.errors import sentence_of
 from headwater.spark.frames import arrow_schema
-from headwater.spark.plans import WATERMARK, analysed, delay_of, inputs_of, nodes_of
+from headwater.spark.plans import WATERMARK, analyzed, delay_of, inputs_of, nodes_of
 from headwater.spark.private import kind_of
 from headwater.spark.query import MemoryStream, Target, last_progress, latest_rows, moment, start_with_clock
 from headwater.spark.session import active
@@ -125,7 +125,7 @@ def _refuse_ambiguous(sink: str, words: Sequence[str], operators: Sequence[str])
     raise PipelineError(TEST_STATE_PART.at(None, name=sink, parts=listed, first=first))
 
 
-# What the analysed plan of a scripted query tells: its event times, and whether it looks at the clock.
+# What the analyzed plan of a scripted query tells: its event times, and whether it looks at the clock.
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,14 @@ def event_times(frame: DataFrame, inputs: QueryInputs) -> tuple[EventTime, ...]:
             delay_of(frame.sparkSession, node),
             inputs.watermarks[str(node.nodeId())],
         )
-        for node in nodes_of(analysed(frame))
+        for node in nodes_of(analyzed(frame))
         if kind_of(node) == WATERMARK
     )
 
 
 def looks_at_the_clock(frame: DataFrame) -> bool:
     """Whether state times out by processing time: Spark then makes a batch at every trigger."""
-    return any(_timing(node).startswith("ProcessingTime") for node in nodes_of(analysed(frame)))
+    return any(_timing(node).startswith("ProcessingTime") for node in nodes_of(analyzed(frame)))
 
 
 def _timing(node: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from headwater.spark.plans import analysed
+from headwater.spark.plans import analyzed
 from headwater.spark.private import (
     JavaObject,
     accept_calls,
@@ -210,7 +210,7 @@ class FileIndex:
 
 def relation_of(frame: DataFrame) -> JavaObject:
     """The `HadoopFsRelation` of a DataFrame that reads files: its columns, its format, its `location`."""
-    return analysed(frame).relation()
+    return analyzed(frame).relation()
 
 
 def frame_with_index(spark: SparkSession, of: JavaObject, index: FileIndex) -> DataFrame:

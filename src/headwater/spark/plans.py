@@ -36,12 +36,12 @@ WATERMARK = "EventTimeWatermark"
 _READ_BY: WeakKeyDictionary[DataFrame, tuple[int, ...]] = WeakKeyDictionary()
 
 
-def analysed(frame: DataFrame) -> JavaObject:
-    """The plan of a DataFrame, before Spark optimises it (`queryExecution.analyzed`)."""
+def analyzed(frame: DataFrame) -> JavaObject:
+    """The plan of a DataFrame, before Spark optimizes it (`queryExecution.analyzed`)."""
     return java_frame(frame).queryExecution().analyzed()
 
 
-def optimised(spark: SparkSession, plan: JavaObject) -> JavaObject:
+def optimized(spark: SparkSession, plan: JavaObject) -> JavaObject:
     """The plan as Spark will run it, but for the sources (`sessionState.optimizer`)."""
     return session_state(spark).optimizer().execute(plan)
 
@@ -82,8 +82,8 @@ def nodes_of(plan: JavaObject) -> Iterator[JavaObject]:
 
 
 def leaves_of(frame: DataFrame) -> list[JavaObject]:
-    """What the analysed plan reads, each once."""
-    return items_of(analysed(frame).collectLeaves().distinct())
+    """What the analyzed plan reads, each once."""
+    return items_of(analyzed(frame).collectLeaves().distinct())
 
 
 def streams_below(node: JavaObject) -> Iterator[JavaObject]:
@@ -97,7 +97,7 @@ def distinct_streams(frame: DataFrame) -> list[JavaObject]:
     What is equal shares one source when the query starts; what is joined with itself is not equal.
     """
     found: list[JavaObject] = []
-    for leaf in streams_below(analysed(frame)):
+    for leaf in streams_below(analyzed(frame)):
         if leaf not in found:
             found.append(leaf)
     return found
@@ -131,7 +131,7 @@ def stream_names(frame: DataFrame, sources: Mapping[str, DataFrame]) -> dict[int
     names: dict[int, str] = {}
     for name, source in sources.items():
         if source not in _READ_BY:
-            _READ_BY[source] = tuple(identity(read_by(leaf)) for leaf in streams_below(analysed(source)))
+            _READ_BY[source] = tuple(identity(read_by(leaf)) for leaf in streams_below(analyzed(source)))
         names |= dict.fromkeys(_READ_BY[source], name)
     return names
 
@@ -153,7 +153,7 @@ def inputs_of(frame: DataFrame, sources: Mapping[str, DataFrame]) -> QueryInputs
 
 @dataclass(frozen=True)
 class _Plan:
-    """An analysed plan, with what its parts refer to."""
+    """An analyzed plan, with what its parts refer to."""
 
     spark: SparkSession
     names: Mapping[int, str]
@@ -165,7 +165,7 @@ class _Plan:
 
     @classmethod
     def of(cls, frame: DataFrame, sources: Mapping[str, DataFrame]) -> _Plan:
-        nodes = [(kind_of(node), node) for node in nodes_of(analysed(frame))]
+        nodes = [(kind_of(node), node) for node in nodes_of(analyzed(frame))]
         marks = tuple(node for kind, node in nodes if kind == WATERMARK)
         parts = {int(node.id()): node for kind, node in nodes if kind == "CTERelationDef"}
         return cls(frame.sparkSession, stream_names(frame, sources), marks, parts)
@@ -242,7 +242,7 @@ def extend_processor_paths(frame: DataFrame, folders: Iterable[str]) -> None:
     Spark asks a processor for its state variables in a Python process on the driver, to which it hands none
     of the files that executors get. Its search path comes from the environment the function was made with.
     """
-    for node in nodes_of(analysed(frame)):
+    for node in nodes_of(analyzed(frame)):
         if kind_of(node) == _PROCESSOR:
             variables = node.functionExpr().func().envVars()
             known = str(variables.get("PYTHONPATH") or "").split(os.pathsep)
@@ -296,19 +296,19 @@ def optimizer_rule(spark: SparkSession, name: str) -> JavaObject:
 def check_streaming(spark: SparkSession, frame: DataFrame, mode: Mode) -> None:
     """Let `UnsupportedOperationChecker` and the planner judge a query; they raise what they have against it.
 
-    The checker looks at the analysed plan. Some of what dies later shows in the optimised one: a `WITH` is
+    The checker looks at the analyzed plan. Some of what dies later shows in the optimized one: a `WITH` is
     put in its place there, and EXCEPT becomes an aggregation. The rest the planner says.
     """
     checker, asked = _checker(spark), output_mode(spark, mode)
-    plan = analysed(frame)
+    plan = analyzed(frame)
     checker.checkForStreaming(plan, asked)
-    checker.checkForStreaming(optimised(spark, plan), asked)
+    checker.checkForStreaming(optimized(spark, plan), asked)
     physical_plan(spark, frame)
 
 
 def check_continuous(spark: SparkSession, frame: DataFrame, mode: Mode) -> None:
     """Let `UnsupportedOperationChecker` judge a query that is to run continuously."""
-    _checker(spark).checkForContinuous(analysed(frame), output_mode(spark, mode))
+    _checker(spark).checkForContinuous(analyzed(frame), output_mode(spark, mode))
 
 
 def check_batch(spark: SparkSession, frame: DataFrame) -> None:
@@ -322,7 +322,7 @@ def physical_plan(spark: SparkSession, frame: DataFrame) -> str:
     """Spark's plan as text (`ExplainMode`); a streaming query is planned as its first batch would be."""
     mode = jvm_of(spark).org.apache.spark.sql.execution.ExplainMode.fromString("simple")
     # A DataFrame made by `spark.sql` holds its unresolved text, which Spark does not see to be a stream; a
-    # filter that the optimizer takes out again makes it start from the analysed plan.
+    # filter that the optimizer takes out again makes it start from the analyzed plan.
     return str(java_frame(frame.filter(lit(True))).queryExecution().explainString(mode))
 
 

@@ -40,7 +40,7 @@ DEFAULT_DAY = "2026-01-01"
 
 @dataclass(frozen=True)
 class Known:
-    """A pipeline that was analysed already, and by what it can be told from another version of it."""
+    """A pipeline that was analyzed already, and by what it can be told from another version of it."""
 
     key: object
     subject: PipelineSubject
@@ -110,7 +110,7 @@ class TestRunner:
         return steps.result(result)
 
     def subject(self, pipeline: Path, env: Mapping[str, str]) -> PipelineSubject:
-        """The pipeline of a file; analysed again only if it says something else than before."""
+        """The pipeline of a file; analyzed again only if it says something else than before."""
         file = os.path.abspath(pipeline)
         spec = load(pipeline, reads=False)
         # A Python file makes other functions each time that it is loaded.

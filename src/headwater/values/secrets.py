@@ -34,7 +34,7 @@ class SecretName:
 class Secret:
     """A text with one or more `${secret:NAME}` in it; it holds names, never values.
 
-    A value is looked up only by `reveal`. Printing, formatting and serialising give `***`.
+    A value is looked up only by `reveal`. Printing, formatting and serializing give `***`.
     """
 
     parts: tuple[str | SecretName, ...]

@@ -186,7 +186,7 @@ class TestDistinctAggregate:
         assert "`distinct: [n]`" in remedy
 
 
-def test_an_aggregation_that_only_the_optimiser_makes() -> None:
+def test_an_aggregation_that_only_the_optimizer_makes() -> None:
     refused = Refusal("STREAMING_OUTPUT_MODE.X", "No streaming aggregations without watermark")
     assert codes(hidden_aggregation, facts(refusal=refused)) == ["HW-HIDDEN-AGGREGATION"]
     assert codes(hidden_aggregation, facts(COUNTS, refusal=refused)) == []

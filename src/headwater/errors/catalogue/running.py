@@ -1,4 +1,4 @@
-"""What can go wrong on Spark: when a pipeline is analysed, and while it runs."""
+"""What can go wrong on Spark: when a pipeline is analyzed, and while it runs."""
 
 from headwater.errors.problems import Entry
 
