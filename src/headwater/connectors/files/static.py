@@ -57,7 +57,9 @@ class Layout:
         known, bases = frozenset(roots), dict[Path, int]()
         found: dict[PurePath, Path] = {}
         for file in sorted(files):
-            base = self.base or _base(file, known)
+            # The root that it was found below; the base of a root that is a file is its folder.
+            root = (folder for folder in file.parents if folder in known and file not in known)
+            base = self.base or next(root, file.parent)
             below = file.relative_to(base)
             if self._belongs(below):
                 found[PurePath(str(bases.setdefault(base, len(bases)))) / below] = file
@@ -71,13 +73,6 @@ class Layout:
         if not {column.lower() for column in self.columns}.isdisjoint(set(keys) - set(expected)):
             raise Unreadable(f"{below} lies in folders of another kind than at the start of the run")
         return keys == expected if expected else len(below.parts) == 1
-
-
-def _base(file: Path, roots: frozenset[Path]) -> Path:
-    """The root that a file was found below; the base of a root that is a file is its folder."""
-    if file in roots:
-        return file.parent
-    return next((folder for folder in file.parents if folder in roots), file.parent)
 
 
 BATCH_ID, QUERY_ID = "streaming.sql.batchId", "sql.streaming.queryId"
@@ -194,20 +189,16 @@ class StaticFiles:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _version(self) -> Version | None:
-        key = self._key()
+        # Python answers on the thread that Spark asks on, so these are the query's own properties.
+        context = self._spark.sparkContext
+        query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        key = BatchKey(query, batch) if query and batch else None
         try:
-            found = self._listings.of(key)
+            return self._listings.of(key)
         except (Unreadable, *_SPARK_ERRORS) as error:
             if key is not None:
                 self._troubles[key.query] = str(error).partition("\n")[0].rstrip(". ")
             raise
-        return found
-
-    def _key(self) -> BatchKey | None:
-        # Python answers on the thread that Spark asks on, so these are the query's own properties.
-        context = self._spark.sparkContext
-        query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
-        return BatchKey(query, batch) if query and batch else None
 
     def _location(self) -> JavaObject:
         version = self._version()

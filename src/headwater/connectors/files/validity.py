@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from headwater.connectors.contract import DETAIL, REASON, ROW, ROW_TYPE, Reason
 from headwater.connectors.decoding.formats import more_follows
@@ -93,20 +93,12 @@ def element(tag: str) -> str:
 
 _READ = "__hw_read"
 _SHOWN = 100
-_NESTED = (ArrayType, MapType, StructType)
+Misfit = tuple[Column, Reason, Column]
+"""A condition by which a row is bad, and what is said of it then."""
 
 
 def no_text() -> Column:
     return f.lit(None).cast("string")
-
-
-def row_of(file: Column, value: Column) -> Column:
-    """Where a row stood, and its bytes."""
-    null = f.lit(None)
-    names = ("topic", "partition", "offset", "timestamp", "timestamp_type", "headers", "key")
-    return f.struct(file.alias("file"), *(null.alias(name) for name in names), value.alias("value")).cast(
-        ROW_TYPE
-    )
 
 
 @dataclass(frozen=True)
@@ -139,7 +131,10 @@ class Decoder:
         # A pattern would change bytes that are not UTF-8; as Latin-1 each byte is a letter of its own.
         letters = f.decode(text.cast("binary"), "ISO-8859-1")
         pattern = f.lit(element(tag.encode().decode("latin-1")))
-        by_bytes = f.transform(f.regexp_extract_all(letters, pattern, f.lit(0)), _from_latin_1)
+        by_bytes = f.transform(
+            f.regexp_extract_all(letters, pattern, f.lit(0)),
+            lambda each: f.encode(each, "ISO-8859-1").cast("string"),
+        )
         found = f.when(f.is_valid_utf8(text), found).otherwise(by_bytes)
         return f.filter(found, lambda each: ~each.startswith("<!--"))
 
@@ -163,9 +158,11 @@ class Decoder:
         """Whether a text that does not fit is none of the format at all, or has other fields."""
         if self.is_whole:
             return f.get_json_object(text, "$").isNull()
-        strings = StructType([StructField(each.name, StringType()) for each in self.inside])
-        parsed = self._parsed(text, strings)
+        parsed = self._as_strings(text)
         return parsed.isNull() | parsed[CORRUPT].isNotNull()
+
+    def _as_strings(self, text: Column) -> Column:
+        return self._parsed(text, StructType([StructField(each.name, StringType()) for each in self.inside]))
 
     def goes_on(self, text: Column) -> Column:
         """Whether more follows the first value of a text, which Spark would pass over in silence."""
@@ -173,21 +170,19 @@ class Decoder:
 
     def wrong(self, text: Column, typed: Mapping[str, Column]) -> Column:
         """Which column a text that is well formed does not fit, with the value; null where none is found."""
-        strings = StructType([StructField(each.name, StringType()) for each in self.inside])
-        told = self._parsed(text, strings)
-        found = []
+        strings, found = self._as_strings(text), []
+        if self.is_whole:
+            # Which row of many it was can't be told: Spark keeps the text of all.
+            found.append(f.when(text.rlike(r"^\s*\["), f.lit("a value does not fit its column")))
         for each in self.inside:
-            value = told[each.name]
+            value = strings[each.name]
             if self.format == "csv":
                 is_wrong = value.isNotNull() & typed[each.name].isNull()
             else:
                 is_wrong = self._parsed(text, StructType([each]))[CORRUPT].isNotNull()
-            found.append(f.when(is_wrong, _named(each, value)))
-        if self.is_whole:
-            # Which row of many it was can't be told: Spark keeps the text of all.
-            return f.when(text.rlike(r"^\s*\["), f.lit("a value does not fit its column")).otherwise(
-                f.coalesce(*found)
-            )
+            kind = f.lit(f"column {each.name} is {each.dataType.simpleString()}: ")
+            shown = f.substring(f.coalesce(value, f.lit("")), 1, _SHOWN)
+            found.append(f.when(is_wrong, f.concat(kind, shown)))
         return f.coalesce(*found)
 
     @property
@@ -223,16 +218,6 @@ class Decoder:
         return {key.lower(): value for key, value in self.settings.items()}
 
 
-def _from_latin_1(text: Column) -> Column:
-    return f.encode(text, "ISO-8859-1").cast("string")
-
-
-def _named(column: StructField, value: Column) -> Column:
-    shown = f.substring(f.coalesce(value, f.lit("")), 1, _SHOWN)
-    kind = column.dataType.simpleString()
-    return f.concat(f.lit(f"column {column.name} is {kind}: "), shown)
-
-
 @dataclass(frozen=True)
 class Validation:
     """Puts the validity beside each row that was read below one path."""
@@ -260,8 +245,7 @@ class Validation:
         rows = rows.select(*inside, corrupt.alias(CORRUPT), TEXT, ADDRESS, REJECTED, *self.carried)
         large = (~fits, Reason.TOO_LARGE, f.concat(f.octet_length(TEXT), f.lit(" bytes")))
         not_text = (~valid, Reason.MALFORMED, f.lit(NOT_TEXT))
-        more = "more follows in the same line"
-        longer = (self.decoder.goes_on(text), Reason.MALFORMED, f.lit(more))
+        longer = (self.decoder.goes_on(text), Reason.MALFORMED, f.lit("more follows in the same line"))
         return self._validated(rows, [large, not_text], [longer], f.col(TEXT).cast("binary"))
 
     def read(self, rows: DataFrame) -> DataFrame:
@@ -281,39 +265,38 @@ class Validation:
         return rows.where(f.col(REJECTED).isNotNull() | f.expr(self.folders.is_read))
 
     def _validated(
-        self,
-        rows: DataFrame,
-        first: list[tuple[Column, Reason, Column]],
-        last: list[tuple[Column, Reason, Column]],
-        value: Column,
+        self, rows: DataFrame, first: list[Misfit], last: list[Misfit], value: Column
     ) -> DataFrame:
         rejected = f.col(REJECTED).isNotNull()
         misplaced, wrong_value = f.expr(self.folders.misplaced), f.expr(self.folders.wrong_value)
+        values = dict(zip((each.name for each in self.folders.columns), self.folders.values, strict=True))
         found = [
             (misplaced, Reason.WRONG_FOLDER, f.lit("its key=value folders are not those of the source")),
             (wrong_value.isNotNull(), Reason.WRONG_FOLDER, f.concat(f.lit("column "), wrong_value)),
             *first,
             *self._misfits(),
             *last,
-            *self._missing(),
+            *(
+                (f.expr(values[name]).isNull(), Reason.MISSING, f.lit(f"column {name}"))
+                for name in self.required
+            ),
         ]
-        reason, detail = (
-            f.when(rejected, f.get_json_object(REJECTED, "$.reason")),
-            f.when(rejected, f.get_json_object(REJECTED, "$.detail")),
-        )
+        told = (f.get_json_object(REJECTED, f"$.{part}") for part in ("reason", "detail"))
+        reason, detail = (f.when(rejected, each) for each in told)
         for condition, why, says in found:
             reason, detail = reason.when(condition, f.lit(why.value)), detail.when(condition, says)
         file = f.when(rejected, f.get_json_object(REJECTED, "$.file")).otherwise(f.expr(plain(ADDRESS)))
-        row = row_of(file, f.when(~rejected, value))
+        names = ("topic", "partition", "offset", "timestamp", "timestamp_type", "headers", "key")
+        nulls, bytes_ = (f.lit(None).alias(name) for name in names), f.when(~rejected, value)
         return rows.select(
             *(f.expr(each) for each in self.folders.selected),
             reason.alias(REASON),
             detail.alias(DETAIL),
-            row.alias(ROW),
+            f.struct(file.alias("file"), *nulls, bytes_.alias("value")).cast(ROW_TYPE).alias(ROW),
             *self.carried,
         )
 
-    def _misfits(self) -> list[tuple[Column, Reason, Column]]:
+    def _misfits(self) -> list[Misfit]:
         """Whether Spark's parser has kept the text of a row, and which of the two reasons it had."""
         columns = {each.name: f.col(backticked(each.name)) for each in self.decoder.inside}
         if self.decoder.format == "text" or not columns:
@@ -327,12 +310,6 @@ class Validation:
         return [
             (corrupt & malformed, Reason.MALFORMED, says),
             (corrupt, Reason.WRONG_TYPE, self.decoder.wrong(text, columns)),
-        ]
-
-    def _missing(self) -> list[tuple[Column, Reason, Column]]:
-        values = dict(zip((each.name for each in self.folders.columns), self.folders.values, strict=True))
-        return [
-            (f.expr(values[name]).isNull(), Reason.MISSING, f.lit(f"column {name}")) for name in self.required
         ]
 
 
