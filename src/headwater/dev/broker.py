@@ -62,28 +62,6 @@ def _ports(answer: bytes) -> list[int]:
 HOST = "127.0.0.1"
 PLAIN = "PLAINTEXT"
 _CONTROLLER = "CONTROLLER"
-_ONE_NODE = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "inter.broker.listener.name": PLAIN,
-    "controller.listener.names": _CONTROLLER,
-    "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    "share.coordinator.state.topic.num.partitions": "1",
-    # After a kill it is let in again as soon as its former life counts as over.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    "group.initial.rebalance.delay.ms": "0",
-    # Sizes for a laptop.
-    "num.network.threads": "2",
-    "num.io.threads": "2",
-    "log.cleaner.dedupe.buffer.size": "4194304",
-}
 
 
 @dataclass(frozen=True)
@@ -110,7 +88,6 @@ def server_properties(
     ways = ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
     protocols = {PLAIN: PLAIN, _CONTROLLER: PLAIN, **{each.name: each.protocol for each in listeners}}
     settings = {
-        **_ONE_NODE,
         "log.dirs": str(data),
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         "listeners": f"{ways},{_CONTROLLER}://{HOST}:{controller_port}",
@@ -123,7 +100,9 @@ def server_properties(
         },
         **(extra or {}),
     }
-    return "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
+    one_node = (_DATA / "server.properties").read_text(encoding="utf-8")
+    # Of two lines for one setting, Java takes the last.
+    return one_node + "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
 
 
 def _escaped(value: str) -> str:
@@ -137,14 +116,7 @@ def _escaped(value: str) -> str:
 START_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
 _MEMORY = "512m"
-_LOGGING = """status = error
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%throwable
-rootLogger.level = info
-rootLogger.appenderRef.out.ref = out
-"""
+_DATA = Path(__file__).parent
 
 
 class Broker:
@@ -196,7 +168,7 @@ class Broker:
         self._claim_ports()
         settings = self._prepare(java, class_path)
         self._began = self.log.stat().st_size if self.log.exists() else 0
-        logging = f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}"
+        logging = f"-Dlog4j2.configurationFile={_DATA / 'log4j2.properties'}"
         options = [f"-Xmx{_MEMORY}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", logging]
         self._launch([java, *options, "-cp", class_path, "kafka.Kafka", str(settings)])
         self._wait_for_answer()
@@ -250,7 +222,6 @@ class Broker:
         text = server_properties(data, self._ports, self._controller_port, self._listeners, self._properties)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / "log4j2.properties").write_text(_LOGGING, encoding="utf-8")
             self.log.open("ab").close()
             # Passwords of listeners stand in it.
             settings.touch(mode=0o600)

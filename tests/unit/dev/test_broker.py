@@ -126,7 +126,8 @@ def test_a_broker_that_lists_itself_serves() -> None:
 
 
 def read(text: str) -> dict[str, str]:
-    return dict(line.split("=", 1) for line in text.splitlines())
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return dict(line.split("=", 1) for line in lines)
 
 
 def test_every_way_in_is_on_loopback_and_replication_is_one() -> None:

@@ -15,7 +15,7 @@ from headwater.spec import Schema
 from headwater.spec.schema import Column, quoted
 from headwater.values import nearest
 
-_AVRO_PLAIN = {
+AVRO_PLAIN = {
     "boolean": "boolean",
     "int": "int",
     "long": "bigint",
@@ -70,7 +70,7 @@ class _Types:
         if isinstance(declared, list):
             return self._union(declared)
         if isinstance(declared, str):
-            return _AVRO_PLAIN.get(declared) or self._again(declared)
+            return AVRO_PLAIN.get(declared) or self._again(declared)
         match declared["type"]:
             case "record":
                 return self._record(declared)
@@ -100,7 +100,7 @@ class _Types:
             return f"decimal({declared['precision']},{declared.get('scale', 0)})"
         if logical in ("time-millis", "time-micros"):
             raise ValueError(f"there are no columns of the type {logical}; leave `logicalType` out of it")
-        return _LOGICAL.get((plain, logical)) or _AVRO_PLAIN.get(plain) or self._again(plain)
+        return _LOGICAL.get((plain, logical)) or AVRO_PLAIN.get(plain) or self._again(plain)
 
     def _union(self, branches: list[Any]) -> str:
         types = {self.type(branch) for branch in branches if branch != "null"}

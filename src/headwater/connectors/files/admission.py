@@ -14,7 +14,7 @@ from threading import Lock
 from headwater.checkpoint import SINK_LOG, LocalStore
 from headwater.checkpoint.store import Note
 from headwater.connectors.contract import Pending, QueryCheckpoint, Reason, RunStart, RunTask, Tick
-from headwater.connectors.files.errors import FILES_NEVER_TAKEN, FILES_NOT_LOOKED_AT
+from headwater.connectors.files import errors
 from headwater.connectors.files.folders import files_at
 from headwater.connectors.files.validity import address_of
 from headwater.errors import CheckpointError, Problem
@@ -229,7 +229,7 @@ class Admission:
         failing = self._failing
         if failing and failing[0] <= long_ago:
             says = failing[1]
-        return FILES_NEVER_TAKEN.at(None, name=self.name, says=says) if says else None
+        return errors.FILES_NEVER_TAKEN.at(None, name=self.name, says=says) if says else None
 
     def tick(self, tick: Tick) -> None:
         begun = self.clock()
@@ -255,7 +255,7 @@ class Admission:
             step()
         except OSError as error:
             says = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
-            raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self.name, says=says)) from error
+            raise CheckpointError(errors.FILES_NOT_LOOKED_AT.at(None, name=self.name, says=says)) from error
 
     def _forget_changed(self) -> None:
         """Take files for new that were written again since, where some query has yet to read them."""

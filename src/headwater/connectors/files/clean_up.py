@@ -12,7 +12,7 @@ from re import Pattern
 
 from headwater.checkpoint import Checkpoint, LocalStore, SourceFile
 from headwater.connectors.contract import QueryCheckpoint, RunTask, Tick
-from headwater.connectors.files.errors import CLEAN_UP_CHANGED, CLEAN_UP_FAILED
+from headwater.connectors.files import errors
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.running import NOT_A_FILE_LOG
 from headwater.spec import CleanUp
@@ -157,7 +157,7 @@ class FinishedFiles(RunTask):
             # It must still be the file that the last of the queries read.
             read = max(query.read_at(file) for query in self._queries)
             if file.stat().st_mtime_ns // 1_000_000 != read:
-                yield CLEAN_UP_CHANGED.at(None, name=self._name, file=str(file))
+                yield errors.CLEAN_UP_CHANGED.at(None, name=self._name, file=str(file))
                 return
             self._put_away(file)
         except FileNotFoundError:
@@ -165,7 +165,7 @@ class FinishedFiles(RunTask):
             pass
         except OSError as error:
             says, done = error.strerror or str(error), self._clean_up.done
-            yield CLEAN_UP_FAILED.at(None, name=self._name, done=done, says=says, file=str(file))
+            yield errors.CLEAN_UP_FAILED.at(None, name=self._name, done=done, says=says, file=str(file))
             return
         for query in self._queries:
             query.forget(file)

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING
 from headwater.connectors.connector import Connector, Failure, LazyModule, Sink, Source
 from headwater.connectors.contract import Context, QueryCheckpoint, RunTask, StaticRows
 from headwater.connectors.files import bad_rows as bad
-from headwater.connectors.files.errors import (
-    ENTRIES,
-    FILES_CSV_COLUMN,
-    FILES_FOLDER,
-    FILES_FOLDER_VALUE,
-    FILES_NAME,
-    FILES_NO_COLUMNS,
-    FILES_PARTITION_COLUMN,
-    FILES_TEXT_COLUMN,
-)
+from headwater.connectors.files import errors
 from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
 from headwater.connectors.files.options import CHOOSING, VALIDITY_KEYS, FilesSink, FilesSource
 from headwater.connectors.files.sink_folder import named_outside
@@ -41,7 +32,8 @@ else:
 
 
 # What the guards of the source raise; their texts stand in the plan, too, which Spark quotes.
-_GUARDED = {entry.code: entry for entry in (FILES_FOLDER, FILES_FOLDER_VALUE, FILES_NAME)}
+_GUARDS = (errors.FILES_FOLDER, errors.FILES_FOLDER_VALUE, errors.FILES_NAME)
+_GUARDED = {entry.code: entry for entry in _GUARDS}
 _WRONG_FILE = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({'|'.join(_GUARDED)}) (\S+) (\S+)")
 
 
@@ -192,18 +184,18 @@ def column_problems(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Prob
     known = {name.lower() for name in columns}
     for column in options.partition_by:
         if column.lower() not in known:
-            yield FILES_PARTITION_COLUMN.at(
+            yield errors.FILES_PARTITION_COLUMN.at(
                 sink.at("partition_by"), name=sink.name, column=column, known=", ".join(columns)
             )
     rest = {name: type_ for name, type_ in columns.items() if name.lower() not in partitioned}
     if not rest:
-        yield FILES_NO_COLUMNS.at(sink.at("partition_by"), name=sink.name)
+        yield errors.FILES_NO_COLUMNS.at(sink.at("partition_by"), name=sink.name)
     if options.format == "text" and list(rest.values()) != ["string"]:
         shown = ", ".join(f"{name} {type_}" for name, type_ in rest.items())
-        yield FILES_TEXT_COLUMN.at(sink.at("format"), name=sink.name, columns=shown)
+        yield errors.FILES_TEXT_COLUMN.at(sink.at("format"), name=sink.name, columns=shown)
     for name, type_ in rest.items() if options.format == "csv" else ():
         if type_.startswith(("struct<", "array<", "map<")) or type_ == "binary":
-            yield FILES_CSV_COLUMN.at(sink.at("format"), name=sink.name, column=name, type=type_)
+            yield errors.FILES_CSV_COLUMN.at(sink.at("format"), name=sink.name, column=name, type=type_)
 
 
 CONNECTOR = Connector(
@@ -212,5 +204,5 @@ CONNECTOR = Connector(
     source=FilesReader(),
     sink=FilesWriter(),
     spark_formats=("avro", "csv", "json", "orc", "parquet", "text", "xml", "com.databricks.spark.csv"),
-    errors=ENTRIES,
+    errors=errors.ENTRIES,
 )

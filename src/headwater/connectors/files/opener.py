@@ -21,12 +21,8 @@ from headwater.checkpoint import LocalStore
 from headwater.checkpoint.editors import change_files, uncommitted
 from headwater.checkpoint.edits import edit_errors
 from headwater.connectors.contract import Context, QueryCheckpoint, RunTask
+from headwater.connectors.files import errors
 from headwater.connectors.files.admission import rejected_files
-from headwater.connectors.files.errors import (
-    FILES_NOT_LOOKED_AT,
-    FILES_PLANNED_REJECTED,
-    FILES_PLANNED_STAND_IN,
-)
 from headwater.connectors.files.validity import REJECTED, address_of
 from headwater.errors import CheckpointError, Problem
 from headwater.spec.paths import escaped, local_path
@@ -99,8 +95,8 @@ class FileOpener:
             found = _CONDITION.search(said)
             if found is None:
                 # The files are not to blame, or it is not known which: nothing is decided.
-                says = said.partition("\n")[0]
-                raise CheckpointError(FILES_NOT_LOOKED_AT.at(None, name=self.name, says=says)) from error
+                params = {"name": self.name, "says": said.partition("\n")[0]}
+                raise CheckpointError(errors.FILES_NOT_LOOKED_AT.at(None, **params)) from error
             return _told(said, found[1], found[2])
         return None
 
@@ -179,8 +175,9 @@ class PlannedFiles(RunTask):
         if not self.admitted:
             for file in planned.values():
                 if file is not None and any(folder in file.parents for folder in folders):
-                    params = {"sink": reader.query, "name": name, "bad_rows": self.context.bad_rows.value}
-                    raise CheckpointError(FILES_PLANNED_STAND_IN.at(self.context.at("bad_rows"), **params))
+                    place, bad_rows = self.context.at("bad_rows"), self.context.bad_rows.value
+                    params = {"sink": reader.query, "name": name, "bad_rows": bad_rows}
+                    raise CheckpointError(errors.FILES_PLANNED_STAND_IN.at(place, **params))
             return
         rejected = {path: file for folder in folders for path, file in rejected_files(folder).items()}
         changes = {
@@ -193,4 +190,4 @@ class PlannedFiles(RunTask):
                 change_files(store, number, changes).apply(store, LocalStore(backup))
             files = ", ".join(str(planned[address]) for address in changes)
             params = {"sink": reader.query, "name": name, "files": files, "backup": str(backup)}
-            yield FILES_PLANNED_REJECTED.at(None, **params)
+            yield errors.FILES_PLANNED_REJECTED.at(None, **params)

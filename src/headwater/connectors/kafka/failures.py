@@ -5,46 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from headwater.connectors.kafka.errors import (
-    KAFKA_DATA_LOSS,
-    KAFKA_NO_ANSWER,
-    KAFKA_NO_SUCH_TOPIC,
-    KAFKA_NOT_TAKEN,
-    KAFKA_NULL_TOPIC,
-    KAFKA_TOO_LARGE,
-    KAFKA_TOPIC_GONE,
-    KAFKA_WENT_BACK,
-)
+from headwater.connectors.kafka import errors
 from headwater.errors import Entry
 
 _WRITE_SENTENCES = (
     (
-        KAFKA_NOT_TAKEN,
+        errors.KAFKA_NOT_TAKEN,
         r"Expiring (?P<count>\d+) record\(s\) for (?P<topic>[\w.-]+)-(?P<partition>\d+):(?P<ms>\d+) ms",
         "no answer came for {ms} ms, with messages for partition {partition} of `{topic}` under way",
     ),
     (
-        KAFKA_NO_SUCH_TOPIC,
+        errors.KAFKA_NO_SUCH_TOPIC,
         r"Topic (?P<topic>[\w.-]+) not present in metadata after (?P<ms>\d+) ms",
         "no broker told of a topic `{topic}` for {ms} ms",
     ),
     (
-        KAFKA_NO_SUCH_TOPIC,
+        errors.KAFKA_NO_SUCH_TOPIC,
         r"Partition (?P<partition>\d+) of topic (?P<topic>[\w.-]+) with partition count (?P<count>\d+) "
         r"is not present in metadata",
         "`{topic}` has no partition {partition}: it has {count}, from 0 on",
     ),
     (
-        KAFKA_TOO_LARGE,
+        errors.KAFKA_TOO_LARGE,
         r"The message is (?P<bytes>\d+) bytes when serialized which is larger than (?P<most>\d+)",
         "it has {bytes} bytes, and the producer sends {most} at most",
     ),
     (
-        KAFKA_TOO_LARGE,
+        errors.KAFKA_TOO_LARGE,
         r"The request included a message larger than the max message size",
         "the broker takes none as large",
     ),
-    (KAFKA_NULL_TOPIC, r"null topic present in the data", "its column is null"),
+    (errors.KAFKA_NULL_TOPIC, r"null topic present in the data", "its column is null"),
 )
 
 # In the stack.
@@ -55,33 +46,33 @@ _SAID = re.compile(r"org\.apache\.kafka\.common\.(?:errors\.\w+|KafkaException):
 _PARTITION = r"(?P<topic>[\w.-]+)-(?P<partition>\d+)"
 _READ_SENTENCES = (
     (
-        KAFKA_DATA_LOSS,
+        errors.KAFKA_DATA_LOSS,
         rf"Could not read records in offset \[(?P<first>\d+), (?P<end>\d+)\) "
         rf"for topic partition {_PARTITION}",
         "offsets from {first} on of partition {partition} of `{topic}`, in a batch that goes up to {last}",
     ),
     (
-        KAFKA_DATA_LOSS,
+        errors.KAFKA_DATA_LOSS,
         rf"Starting offset for {_PARTITION} was (?P<first>\d+) but consumer reset to (?P<end>\d+)",
         "{range} of partition {partition} of `{topic}`",
     ),
     (
-        KAFKA_DATA_LOSS,
+        errors.KAFKA_DATA_LOSS,
         rf"Added partition {_PARTITION} starts from (?P<end>\d+) instead of 0",
         "offsets 0 to {last} of the new partition {partition} of `{topic}`",
     ),
     (
-        KAFKA_WENT_BACK,
+        errors.KAFKA_WENT_BACK,
         rf"Partition {_PARTITION} offset was changed from (?P<first>\d+) to (?P<end>\d+)",
         "partition {partition} of `{topic}` was read up to offset {first}, and ends at {end} now",
     ),
     (
-        KAFKA_TOPIC_GONE,
+        errors.KAFKA_TOPIC_GONE,
         r"Partitions (?:\w+\()?(?P<partitions>[\w.,: -]+?)\)? have been deleted",
         "Kafka has no {partitions} any more",
     ),
     (
-        KAFKA_TOPIC_GONE,
+        errors.KAFKA_TOPIC_GONE,
         r"Cannot find initial offsets for partitions (?:\w+\()?(?P<partitions>[\w.,: -]+?)\)?\. They may",
         "Kafka has no {partitions} any more",
     ),
@@ -96,7 +87,7 @@ def kafka_write_failure(text: str) -> tuple[Entry, str] | None:
     """The entry for what a failure says of messages that were not taken, and what it says in words."""
     said = _SAID.findall(text) if _WRITER.search(text) else []
     # The innermost cause stands last.
-    other = (KAFKA_NOT_TAKEN, said[-1].strip().rstrip(".")) if said else None
+    other = (errors.KAFKA_NOT_TAKEN, said[-1].strip().rstrip(".")) if said else None
     return _in_words(text, _WRITE_SENTENCES) or other
 
 
@@ -106,7 +97,7 @@ def kafka_failure(text: str) -> tuple[Entry, str] | None:
     # It may be Spark's writer that failed, not its reader; not every text comes with the stack.
     if lost or _WRITER.search(text) or _in_words(text, _WRITE_SENTENCES):
         return lost
-    for entry, pattern in ((KAFKA_TOPIC_GONE, _GONE), (KAFKA_NO_ANSWER, _NO_ANSWER)):
+    for entry, pattern in ((errors.KAFKA_TOPIC_GONE, _GONE), (errors.KAFKA_NO_ANSWER, _NO_ANSWER)):
         found = pattern.search(text)
         if found:
             return entry, found[1].strip()

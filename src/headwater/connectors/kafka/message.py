@@ -8,18 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from headwater.connectors.kafka.errors import (
-    KAFKA_AVRO_FIELD,
-    KAFKA_AVRO_NAME,
-    KAFKA_COLUMN_TYPE,
-    KAFKA_DEDUP_TRIGGER,
-    KAFKA_NO_TOPIC,
-    KAFKA_NO_VALUE,
-    KAFKA_UNKNOWN_COLUMN,
-)
+from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.sink_options import ENCODINGS, KafkaSink, as_avro_name, is_avro_name, misfits
 from headwater.connectors.options import TIMES
-from headwater.errors import Problem
+from headwater.errors import Entry, Problem
 from headwater.spec import SinkSpec
 from headwater.spec.schema import backticked
 from headwater.values import Continuous, RealTime, nearest
@@ -49,7 +41,7 @@ class Message:
         elif options.topic_column or made._has("topic"):
             made._plain_part("topic", options.topic_column, "text", _TEXT)
         else:
-            made._refuse("topic", KAFKA_NO_TOPIC.at(None, name=name))
+            made._refuse("topic", errors.KAFKA_NO_TOPIC)
         if isinstance(options.key, list):
             keys = [each for column in options.key if (each := made._found("key", column))]
             made.parts["key"] = _json(keys)
@@ -76,21 +68,19 @@ class Message:
         else:
             first = next(iter(self.columns), "name")
             cast = _cast(first, self.columns.get(first, ""), "text", "value")
-            self._refuse("value", KAFKA_NO_VALUE.at(None, name=self.name, column=first, cast=cast))
+            self._refuse("value", errors.KAFKA_NO_VALUE, column=first, cast=cast)
 
     def _avro(self, columns: list[str]) -> str:
         schema, registered = self.options.schema_file, self.options.schema_id
         for column in columns:
             if not is_avro_name(column):
                 meant = f"`{column}` AS {as_avro_name(column)}"
-                problem = KAFKA_AVRO_NAME.at(None, name=self.name, column=column, meant=meant)
-                self._refuse("value", problem)
+                self._refuse("value", errors.KAFKA_AVRO_NAME, column=column, meant=meant)
         rows = f"struct({', '.join(map(backticked, columns))})"
         if schema is None:
             return f"to_avro({rows})"
-        for each in misfits(schema, {column: self.columns[column] for column in columns}):
-            problem = KAFKA_AVRO_FIELD.at(None, name=self.name, says=each.says, hint=each.hint)
-            self._refuse("schema_file", problem)
+        for says, hint in misfits(schema, {column: self.columns[column] for column in columns}):
+            self._refuse("schema_file", errors.KAFKA_AVRO_FIELD, says=says, hint=hint)
         encoded = f"to_avro({rows}, {literal(schema.text)})"
         # The wire format of a registry: a zero, the id in four bytes, the record.
         return encoded if registered is None else f"concat(X'00{registered:08X}', {encoded})"
@@ -127,11 +117,8 @@ class Message:
         found = self.columns[column]
         if found.startswith(types) if wanted != "int" else found == "int":
             return
-        cast = _cast(column, found, wanted, column)
-        problem = KAFKA_COLUMN_TYPE.at(
-            None, name=self.name, part=part, wanted=wanted, column=column, type=found, cast=cast
-        )
-        self._refuse(key, problem)
+        params = {"part": part, "wanted": wanted, "column": column, "type": found}
+        self._refuse(key, errors.KAFKA_COLUMN_TYPE, cast=_cast(column, found, wanted, column), **params)
 
     def _has(self, column: str) -> bool:
         return self.options.value is None and column in {name.lower() for name in self.columns}
@@ -142,12 +129,11 @@ class Message:
         if spelt is None:
             meant = nearest(column, list(self.columns))
             hint = f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(self.columns)}."
-            problem = KAFKA_UNKNOWN_COLUMN.at(None, name=self.name, part=part, column=column, hint=hint)
-            self._refuse(key or part, problem)
+            self._refuse(key or part, errors.KAFKA_UNKNOWN_COLUMN, part=part, column=column, hint=hint)
         return spelt
 
-    def _refuse(self, key: str, problem: Problem) -> None:
-        self.wrong.append((key, problem))
+    def _refuse(self, key: str, entry: Entry, **params: object) -> None:
+        self.wrong.append((key, entry.at(None, name=self.name, **params)))
 
 
 def problems_of(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
@@ -157,7 +143,8 @@ def problems_of(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]
     for key, problem in Message.of(sink.name, options, columns).wrong:
         yield replace(problem, place=sink.at(key))
     if options.dedup_header and isinstance(sink.trigger, Continuous | RealTime):
-        yield KAFKA_DEDUP_TRIGGER.at(sink.at("dedup_header"), name=sink.name, trigger=str(sink.trigger))
+        place, trigger = sink.at("dedup_header"), str(sink.trigger)
+        yield errors.KAFKA_DEDUP_TRIGGER.at(place, name=sink.name, trigger=trigger)
 
 
 def literal(text: str) -> str:

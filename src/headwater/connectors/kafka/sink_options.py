@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from headwater.connectors.decoding.schemas import AVRO_PLAIN
 from headwater.connectors.kafka.servers import Servers, topic_name
 from headwater.connectors.options import file_text, option_texts
 from headwater.spec import SinkOptions
@@ -39,8 +40,6 @@ _TAKES = {
     "string": ("string",),
     "bytes": ("binary", "decimal"),
 }
-_CASTS = {"boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double",
-          "string": "string", "bytes": "binary"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,15 +50,6 @@ class AvroSchema:
     text: str
     fields: tuple[tuple[str, Any], ...]
     """Names and types, as the file has them."""
-
-
-@dataclass(frozen=True)
-class Misfit:
-    """One thing that a schema has against columns."""
-
-    says: str
-    hint: str
-    """What would mend it, as a sentence."""
 
 
 def read_schema(written: str, info: ValidationInfo) -> AvroSchema:
@@ -89,24 +79,24 @@ def as_avro_name(name: str) -> str:
     return cleaned if is_avro_name(cleaned) else f"_{cleaned}"
 
 
-def misfits(schema: AvroSchema, columns: Mapping[str, str]) -> Iterator[Misfit]:
-    """What stands between the columns and the schema, as far as names and plain types tell."""
+def misfits(schema: AvroSchema, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What stands between the columns and the schema, as far as names and plain types tell; what to do."""
     found = {name.lower(): name for name in columns}
     fields = {name.lower(): name for name, _ in schema.fields}
     for name, type_ in schema.fields:
         if name.lower() not in found:
             # Spark's serializer fills in nothing, a default neither.
-            yield Misfit(f"no column is there for its field `{name}`", _near(name, columns, "columns"))
+            yield f"no column is there for its field `{name}`", _near(name, columns, "columns")
             continue
         column = found[name.lower()]
         wanted = _primitive(type_)
         if wanted and not columns[column].startswith(_TAKES[wanted]):
-            cast = f"Select it as `CAST({column} AS {_CASTS[wanted]}) AS {column}`."
-            yield Misfit(f"the column `{column}` is {columns[column]}, and its field is {wanted}", cast)
+            cast = f"Select it as `CAST({column} AS {AVRO_PLAIN[wanted]}) AS {column}`."
+            yield f"the column `{column}` is {columns[column]}, and its field is {wanted}", cast
     for name in columns:
         if name.lower() not in fields:
             near = _near(name, [each for each, _ in schema.fields], "fields")
-            yield Misfit(f"it has no field for the column `{name}`", f"{near} Or leave it out by `columns`.")
+            yield f"it has no field for the column `{name}`", f"{near} Or leave it out by `columns`."
 
 
 def _near(name: str, known: Collection[str], what: str) -> str:
