@@ -22,7 +22,7 @@ from confluent_kafka import Producer
 from demo.kafka.ads import Day, Message, Revenue, day, totals
 from headwater.api.quarantine import show
 from headwater.api.results import RunResult
-from headwater.api.running import run
+from headwater.api.run import run
 from headwater.dev import Broker
 from headwater.dev.topics import create_topic
 from headwater.errors import HeadwaterError

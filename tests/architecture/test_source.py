@@ -119,7 +119,7 @@ OFFLINE = """
 import sys
 from pathlib import Path
 import headwater
-from headwater.api.checking import check
+from headwater.api.check import check
 for name in sys.argv[1:]:
     check(Path(name), offline=True)
 sys.exit(", ".join(sorted({"pyspark", "py4j"} & set(sys.modules))) or None)

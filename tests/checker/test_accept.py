@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.results import CheckResult
-from headwater.api.running import run
+from headwater.api.run import run
 from headwater.checks import Finding, Match, Situation, all_rules, pipeline_rule, rules, suppression
 from headwater.errors import PipelineError
 from headwater.events import Event, RunStarted

@@ -8,7 +8,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from tests.pipelines import write
 
 ACTIONS = {

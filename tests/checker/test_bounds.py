@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
-from headwater.api.full_check import explain
+from headwater.api.check import check
+from headwater.api.explain import explain
 from headwater.testing.report import report
 from headwater.testing.test_runner import TestRunner
 from scripts.contract import ROOT

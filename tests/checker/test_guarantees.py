@@ -11,7 +11,7 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.results import CheckResult
 from headwater.checks.guarantees import Guarantee, guarantee_offline
 from headwater.cli.render import show_check

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.programs import script
 from headwater.programs.sandbox.launcher import Kind
 from tests import short_lives

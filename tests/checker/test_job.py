@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.results import CheckResult
 from headwater.values import scrub
 from tests import short_lives

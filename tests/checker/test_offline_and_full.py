@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.results import CheckResult
 from headwater.checks import Finding
 from headwater.checks.guarantees import Level

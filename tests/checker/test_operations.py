@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.checks import Finding
 from tests.pipelines import write
 

@@ -13,7 +13,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 from ruamel.yaml import YAML
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.engine.plan_record import parsed_references
 from headwater.errors import PipelineError
 from headwater.plan.graph import NotAQuery, Reference, sql_references

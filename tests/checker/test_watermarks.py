@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.checks import Finding
 from headwater.events import Event
 from tests.pipelines import batches, feed, run_until_idle, write

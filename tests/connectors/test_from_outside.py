@@ -24,8 +24,8 @@ RUN = """
 import json
 from pathlib import Path
 from headwater.api.batch import run_batch
-from headwater.api.checking import check
-from headwater.api.running import run
+from headwater.api.check import check
+from headwater.api.run import run
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
 from headwater.runtime import RunOptions

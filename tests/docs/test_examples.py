@@ -17,7 +17,7 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.api.batch import run_batch
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.engine.loading import load
 from headwater.errors import PipelineError
 from headwater.runtime import RunOptions

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.events import Event
 from headwater.runtime import Run
 from tests.docs.test_examples import EXAMPLES, LAST_LINES_SECONDS, Rows, expected, multiset, tables

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from tests.pipelines import write
 from tests.processes import headwater
 

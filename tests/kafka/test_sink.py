@@ -12,7 +12,7 @@ from string import Template
 import pytest
 
 from headwater.api.batch import run_batch
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.dev import Broker
 from headwater.dev.topics import create_topic
 from headwater.errors import PipelineError

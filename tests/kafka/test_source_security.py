@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
-from headwater.api.full_check import explain
+from headwater.api.check import check
+from headwater.api.explain import explain
 from headwater.dev import Broker
 from headwater.events import Event
 from headwater.runtime import Run

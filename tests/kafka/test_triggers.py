@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.dev import Broker
 from headwater.dev.topics import add_partitions
 from headwater.errors import QueryFailed

@@ -10,7 +10,7 @@ import pyspark
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.spark.probes import reads_state_schemas
 from headwater.testing.report import report
 from headwater.testing.results import TestResult

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.testing.test_runner import TestRunner
 from tests.pipelines import write
 from tests.scripted.plays import play_file

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.errors import PipelineError, Problem
 from tests.pipelines import run_until_idle, write
 

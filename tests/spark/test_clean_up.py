@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.events import Event, Said
 from headwater.runtime import Run
 from tests.pipelines import batches, capture, captured, feed, run_until_idle, run_while, wait_for, write

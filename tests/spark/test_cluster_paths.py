@@ -64,7 +64,7 @@ import sys
 from pathlib import Path
 
 from headwater.api.batch import run_batch
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
 from headwater.errors import HeadwaterError

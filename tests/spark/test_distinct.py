@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from tests.pipelines import write
 
 

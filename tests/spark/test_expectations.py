@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.api.batch import run_batch
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.quarantine import replay
 from headwater.checks import Severity
 from headwater.events import Event, Said

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.checkpoint import LocalStore, SinkLog
 from headwater.checks import Severity
 from tests.pipelines import feed, run_until_idle, with_avro, write

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headwater as hw
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.errors import PipelineError
 from headwater.events import Event
 from tests.pipelines import batches, feed, run_as_batch, run_until_idle, write

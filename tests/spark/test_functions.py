@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from tests.java_classes import LENGTH, make_jar
 from tests.pipelines import capture, captured, feed, run_until_idle, write
 

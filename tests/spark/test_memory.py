@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import headwater as hw
 from headwater.api.batch import run_batch
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.errors import HeadwaterError, PipelineError
 from headwater.events import Event, Said
 from headwater.runtime import RunOptions

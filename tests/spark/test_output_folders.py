@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.checkpoint import STATE_FORMAT
 from headwater.checks import Severity
 from headwater.errors import PipelineError

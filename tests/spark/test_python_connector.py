@@ -11,8 +11,8 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.api.batch import run_batch
-from headwater.api.checking import check
-from headwater.api.full_check import explain
+from headwater.api.check import check
+from headwater.api.explain import explain
 from headwater.errors import PipelineError
 from headwater.runtime import RunOptions
 from tests.pipelines import run_until_idle, write

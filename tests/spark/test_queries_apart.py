@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.quarantine import ls, replay
 from tests.pipelines import feed, run_until_idle, write
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
-from headwater.api.full_check import explain
+from headwater.api.check import check
+from headwater.api.explain import explain
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checks import Severity
 from headwater.errors import EnvironmentProblem

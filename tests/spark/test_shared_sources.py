@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.events import Event
 from tests.pipelines import batches, capture, captured, feed, run_until_idle, write
 

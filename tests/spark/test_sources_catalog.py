@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from tests.pipelines import rows_of, run_as_batch, run_until_idle, write
 
 PIPELINE = """

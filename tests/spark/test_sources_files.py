@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from headwater.api.full_check import explain
+from headwater.api.explain import explain
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.engine.loading import load
 from headwater.errors import PipelineError

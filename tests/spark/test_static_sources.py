@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headwater.api.full_check import explain
+from headwater.api.explain import explain
 from headwater.cli.render import show_explained
 from headwater.connectors.files import static as static_spark
 from headwater.errors import QueryFailed

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.full_check import explain
+from headwater.api.explain import explain
 from headwater.cli.render import show_explained
 from headwater.engine.loading import load
 from headwater.plan import Graph

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.results import BatchResult, ExplainResult
 from headwater.checks import Finding
 from headwater.engine.loading import declared, judged
@@ -73,7 +73,7 @@ class Pipeline(Declarations):
         rates: Mapping[str, float] | None = None,
     ) -> ExplainResult:
         """What Spark will do; `rates` are rows per second by source, and tell how many rows are kept."""
-        from headwater.api.full_check import explain
+        from headwater.api.explain import explain
 
         return explain(self.spec(), master=master, conf=conf, rates=rates)
 

@@ -53,7 +53,7 @@ def check(
     verbose: Verbose = False,
 ) -> None:
     """Say what is wrong with a pipeline, or with the queries of a plain script, before they start."""
-    from headwater.api.checking import check as run_check
+    from headwater.api.check import check as run_check
     from headwater.cli.check_views import sarif_of, waiting
     from headwater.cli.render import print_json, show_check
 
@@ -93,7 +93,7 @@ def explain(
     verbose: Verbose = False,
 ) -> None:
     """Show the graph, schemas, settings, what each query keeps, and Spark's plans."""
-    from headwater.api.full_check import explain as run_explain
+    from headwater.api.explain import explain as run_explain
     from headwater.cli.check_views import waiting
     from headwater.cli.render import print_json, show_explained
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO, TypeVar
 
 from headwater.api.batch import run_batch as batch_command
-from headwater.api.running import run as run_command
+from headwater.api.run import run as run_command
 from headwater.cli.render import show_problems
 from headwater.cli.views import view_of
 from headwater.runtime import RunOptions

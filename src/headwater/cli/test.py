@@ -59,7 +59,7 @@ def play(
     verbose: Verbose = False,
 ) -> None:
     """Play tests of pipelines on scripted streams, batch by batch."""
-    from headwater.api.testing import run_tests
+    from headwater.api.test import run_tests
     from headwater.cli.test_views import view_of_tests, write_junit
 
     longest = duration("--limit", limit)

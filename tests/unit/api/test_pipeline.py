@@ -8,7 +8,7 @@ import pytest
 
 import headwater as hw
 from headwater import runtime
-from headwater.api import batch, full_check
+from headwater.api import analysis, batch, explain
 from headwater.api import pipeline as api_pipeline
 from headwater.runtime import RunOptions
 
@@ -30,8 +30,8 @@ def pipeline(monkeypatch: pytest.MonkeyPatch) -> hw.Pipeline:
     for module, name in (
         (runtime, "start"),
         (batch, "run_batch"),
-        (full_check, "explain"),
-        (full_check, "check_with_spark"),
+        (explain, "explain"),
+        (analysis, "check_with_spark"),
     ):
         monkeypatch.setattr(module, name, ask)
     p = api_pipeline.Pipeline("p")

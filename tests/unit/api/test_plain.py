@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.api import plain
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.plain import QueryChecked
 from headwater.checks import Finding, Severity
 from headwater.checks.outline import Outline

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.api.project import KAFKA, KINDS, TEMPLATES, WORD_COUNT, InitResult, Template, init
 from headwater.errors import EnvironmentProblem, UsageProblem
 from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE

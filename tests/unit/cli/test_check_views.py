@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from headwater.api import checking
+from headwater.api import check
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity
 from headwater.checks.changes import facts_gone, setting_kept
@@ -258,10 +258,10 @@ def test_a_full_check_says_that_spark_starts_and_an_offline_one_does_not(
 ) -> None:
     file = tmp_path / "good.yml"
     file.write_text(GOOD, encoding="utf-8")
-    monkeypatch.setattr("headwater.api.full_check.check_with_spark", lambda *_: CheckOutcome([], {}, {}))
+    monkeypatch.setattr("headwater.api.analysis.check_with_spark", lambda *_: CheckOutcome([], {}, {}))
     assert headwater("check", file).err == "Starting Spark …\n"
     assert headwater("check", file, "--json").err == ""
     assert headwater("check", file, "--offline").err == ""
     file.write_text("name: p\n", encoding="utf-8")
     assert "Starting Spark" not in headwater("check", file).err
-    assert checking.check(file).errors
+    assert check.check(file).errors

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.api import batch, checking, running
+from headwater.api import batch, check, run
 from headwater.errors import CheckpointError, EnvironmentProblem, Interrupted, QueryFailed
 from headwater.errors.catalogue.running import FORCED
 from tests.unit.cli.conftest import Headwater
@@ -196,7 +196,7 @@ def test_every_kind_of_error_has_its_exit_code(
     def fail(*_: object, **__: object) -> None:
         raise error(FORCED.at(None))
 
-    monkeypatch.setattr(checking, "load", fail)
+    monkeypatch.setattr(check, "load", fail)
     answer = headwater("check", "--offline", good)
     assert (answer.code, "error HW-FORCED" in answer.err, "Traceback" in answer.err) == (code, True, False)
 
@@ -208,7 +208,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("first line\nsecond line")
 
-    for module in (checking, running, batch):
+    for module in (check, run, batch):
         monkeypatch.setattr(module, "load", fail)
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.api.checking import check
+from headwater.api.check import check
 from headwater.checks import Severity
 from headwater.errors import PipelineError, Problem
 from headwater.loaders.judge import judge

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from headwater.api.testing import run_tests
+from headwater.api.test import run_tests
 from headwater.errors import UsageProblem
 from headwater.testing.results import (
     Noted,

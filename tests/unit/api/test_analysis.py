@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.api import full_check
+from headwater.api import analysis
 from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.environment import SPARK_NOT_STARTED
@@ -25,9 +25,9 @@ def test_spark_leaves_no_warehouse_where_there_was_none(
     file = tmp_path / "p.yml"
     file.write_text("name: p\nsources: {s: {connector: rate}}\nsinks: {s: {reads: s, connector: noop}}\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(full_check, "open_session", open_session)
+    monkeypatch.setattr(analysis, "open_session", open_session)
     if existed:
         (tmp_path / "spark-warehouse").mkdir()
     with pytest.raises(EnvironmentProblem):
-        full_check.check_with_spark(load(file), None, None, lambda text: None)
+        analysis.check_with_spark(load(file), None, None, lambda text: None)
     assert (tmp_path / "spark-warehouse").exists() is existed

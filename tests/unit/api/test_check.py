@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headwater.api import checking, full_check
-from headwater.api.checking import check
+from headwater.api import analysis
+from headwater.api.check import check
 from headwater.api.pipeline import Pipeline
 from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError
@@ -77,8 +77,8 @@ def test_without_spark_a_full_check_says_what_is_known(
     def no_spark(*_: object) -> None:
         raise EnvironmentProblem(PLATFORM_UNSUPPORTED.at(None, platform="x"))
 
-    monkeypatch.setattr(full_check, "check_with_spark", no_spark)
-    findings = checking.check(pipeline(tmp_path, BROKEN)).findings
+    monkeypatch.setattr(analysis, "check_with_spark", no_spark)
+    findings = check(pipeline(tmp_path, BROKEN)).findings
     assert [finding.problem.code for finding in findings] == [
         "HW-PLATFORM-UNSUPPORTED",
         "HW-UNKNOWN-TABLE",
@@ -88,7 +88,7 @@ def test_without_spark_a_full_check_says_what_is_known(
     ]
     right = "name: p\nsources: {a: {connector: rate}}\nsinks: {out: {reads: a, connector: noop}}\n"
     with pytest.raises(EnvironmentProblem):
-        checking.check(pipeline(tmp_path, right))
+        check(pipeline(tmp_path, right))
 
 
 def test_the_same_in_python(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.api.running import _wait
+from headwater.api.run import _wait
 from headwater.connectors.files.errors import FILES_NEVER_TAKEN
 from headwater.errors import CheckpointError
 from headwater.events import QueryEnded, QueryIdle, QueryStatus, Said

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from headwater.api.plain import DEADLINE_SECONDS, check_script, is_script
 from headwater.api.results import CheckResult, SinkChecked
@@ -45,21 +43,23 @@ def check(
     A Python file that makes no pipeline is run as a script: with `arguments`, within the `deadline`, without
     a network unless `network` is set. `accept` holds codes of findings that are all right there.
     """
-    at_hand = isinstance(pipeline, PipelineSpec)
     file = pipeline.declared_in if isinstance(pipeline, PipelineSpec) else str(pipeline)
-    about: dict[str, Any] = {
-        "strict": strict,
-        "master": master,
-        "conf": conf,
-        "rates": rates,
-        "accept": accept,
-    }
     try:
-        if not at_hand and is_script(file):
+        if not isinstance(pipeline, PipelineSpec) and is_script(file):
             if offline:
                 raise UsageProblem(SCRIPT_OFFLINE.at(None, file=file))
             emit(SparkStarting())
-            of_script = check_script(file, arguments, seconds=deadline, network=network, **about)
+            of_script = check_script(
+                file,
+                arguments,
+                seconds=deadline,
+                network=network,
+                strict=strict,
+                master=master,
+                conf=conf,
+                rates=rates,
+                accept=accept,
+            )
             if of_script is not None:
                 return of_script
         elif arguments:
@@ -71,11 +71,15 @@ def check(
         rejected = tuple(together(map(Finding, error.problems)))
         return CheckResult(file, None, offline, rejected, strict=strict)
     refuse_unknown_rates(spec, rates)
-    checked = _checked(spec, offline=offline, master=master, conf=conf, emit=emit)
-    outlines = {name: Outline.of(facts, rates) for name, facts in checked.facts.items()}
-    known = {s.name: guarantee_offline(spec, checked.graph, s) for s in spec.sinks if offline}
+    graph = Graph.of(spec)
+    found = together(accepted([*map(Finding, graph.problems), *examine(Situation(spec, graph))], spec))
+    facts = dict[str, QueryFacts]()
+    if not offline:
+        found, facts = _with_spark(spec, found, master, conf, emit)
+    outlines = {name: Outline.of(each, rates) for name, each in facts.items()}
+    known = {s.name: guarantee_offline(spec, graph, s) for s in spec.sinks if offline}
     sinks = tuple(SinkChecked(s.name, outlines.get(s.name), known.get(s.name)) for s in spec.sinks)
-    return CheckResult(file, spec.name, offline, tuple(checked.findings), sinks, strict)
+    return CheckResult(file, spec.name, offline, tuple(found), sinks, strict)
 
 
 def refuse_unknown_rates(spec: PipelineSpec, rates: Mapping[str, float] | None) -> None:
@@ -85,38 +89,23 @@ def refuse_unknown_rates(spec: PipelineSpec, rates: Mapping[str, float] | None) 
         raise UsageProblem.of(problems)
 
 
-@dataclass(frozen=True)
-class Checked:
-    """What a check found, and what Spark would do for each sink that it has nothing against."""
-
-    findings: list[Finding]
-    graph: Graph
-    """As it is seen without Spark."""
-    facts: Mapping[str, QueryFacts] = field(default_factory=dict)
-    """None offline."""
-
-
-def _checked(
+def _with_spark(
     spec: PipelineSpec,
-    *,
-    offline: bool,
+    found: list[Finding],
     master: str | None,
     conf: Mapping[str, str] | None,
     emit: Callable[[Event], None],
-) -> Checked:
-    graph = Graph.of(spec)
-    found = together(accepted([*map(Finding, graph.problems), *examine(Situation(spec, graph))], spec))
-    if offline:
-        return Checked(found, graph)
+) -> tuple[list[Finding], dict[str, QueryFacts]]:
+    """The findings, and what Spark would do for each sink that it has nothing against."""
     # Loaded only here, so that an offline check stays free of PySpark.
-    from headwater.api.full_check import check_with_spark
+    from headwater.api.analysis import check_with_spark
 
     emit(SparkStarting())
     try:
-        heard = check_with_spark(spec, master, conf, lambda text: emit(Said(text=text)))
-        return Checked(heard.findings, graph, heard.facts)
+        outcome = check_with_spark(spec, master, conf, lambda text: emit(Said(text=text)))
+        return outcome.findings, dict(outcome.facts)
     except EnvironmentProblem as error:
         # What is known without Spark is told all the same, if the pipeline would not start anyway.
         if not any(finding.is_error for finding in found):
             raise
-        return Checked(together(map(Finding, error.problems), found), graph)
+        return together(map(Finding, error.problems), found), {}
