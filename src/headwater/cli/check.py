@@ -26,13 +26,6 @@ from headwater.errors import UsageProblem
 from headwater.errors.catalogue.programs import ONE_FORM
 
 
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    app.command("check")(check)
-    app.command("explain")(explain)
-    app.command("schema")(schema)
-
-
 def check(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A pipeline (.yml, .yaml, .py), or a plain PySpark script.")

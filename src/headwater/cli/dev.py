@@ -42,17 +42,12 @@ Servers = Annotated[
 commands = typer.Typer(no_args_is_help=True, help="Local servers for development.")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    commands.callback()(group)
-    commands.command("kafka")(kafka)
-    app.add_typer(commands, name="dev")
-
-
+@commands.callback()
 def group() -> None:
     """Local servers for development."""
 
 
+@commands.command()
 def kafka(
     port: Port = None,
     folder: Folder = None,

@@ -23,8 +23,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (project, check, run, test, quarantine, dev):
-    module.add_to(app)
+for command in (project.init, project.doctor, check.check, check.explain, check.schema, run.run):
+    app.command()(command)
+app.command("test")(test.play)
+app.add_typer(quarantine.commands, name="quarantine")
+app.add_typer(dev.commands, name="dev")
 
 
 def _show_versions(wanted: bool) -> None:

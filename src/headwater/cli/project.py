@@ -10,12 +10,6 @@ import typer
 from headwater.cli.options import Json, Verbose
 
 
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    app.command("init")(init)
-    app.command("doctor")(doctor)
-
-
 def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")],
     template: Annotated[

@@ -21,15 +21,7 @@ All = Annotated[bool, typer.Option("--all", help="Also rows that were fed again.
 commands = typer.Typer(no_args_is_help=True, help="Look at rows that were set aside, and feed them again.")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
-    commands.command("ls")(ls)
-    commands.command("show")(show)
-    commands.command("export")(export)
-    commands.command("replay")(replay)
-    app.add_typer(commands, name="quarantine")
-
-
+@commands.command()
 def ls(file: File, as_json: Json = False, verbose: Verbose = False) -> None:
     """List the quarantines of a pipeline: how many rows, how many wait, and why."""
     from headwater.api.quarantine import ls as listed
@@ -43,6 +35,7 @@ def ls(file: File, as_json: Json = False, verbose: Verbose = False) -> None:
         show_list(held)
 
 
+@commands.command()
 def show(
     file: File,
     name: Source,
@@ -65,6 +58,7 @@ def show(
         show_rows(rows, limit)
 
 
+@commands.command()
 def export(
     file: File,
     name: Source,
@@ -101,6 +95,7 @@ def _write(to: Path, lines: Iterable[str]) -> None:
         raise UsageProblem(EXPORT_UNWRITABLE.at(None, file=str(to), reason=reason)) from error
 
 
+@commands.command()
 def replay(
     file: File,
     name: Source,

@@ -12,11 +12,6 @@ from headwater.errors import UsageProblem
 from headwater.errors.catalogue.programs import APPEND_WITHOUT_BATCH, BATCH_HAS_AN_END, INTO_WITHOUT_BATCH
 
 
-def add_to(app: typer.Typer) -> None:
-    """Put the command on the command line."""
-    app.command("run")(run)
-
-
 def run(
     file: File,
     until_idle: Annotated[

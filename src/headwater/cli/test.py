@@ -40,11 +40,6 @@ Limit = Annotated[
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show every step with its batches.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Put the command on the command line."""
-    app.command("test")(play)
-
-
 def play(
     paths: Paths = None,
     k: Names = None,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from abc import ABC, abstractmethod
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from itertools import groupby
 from pathlib import Path
-from typing import Self
 from xml.etree import ElementTree
 
 from rich.console import Console
@@ -46,31 +46,15 @@ class TestsView(ABC):
     def end(self, result: TestsResult) -> None:
         """All tests are over."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
 
 class JsonTests(TestsView):
-    """One JSON document at the end; what the user's own code prints goes beside it."""
-
-    def __init__(self) -> None:
-        self._beside = redirect_stdout(sys.stderr)
+    """One JSON document at the end."""
 
     def event(self, event: TestEvent) -> None:
         return None
 
     def end(self, result: TestsResult) -> None:
         print_json(result.to_json())
-
-    def __enter__(self) -> Self:
-        self._beside.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._beside.__exit__(None, None, None)
 
 
 class LineTests(TestsView):
@@ -127,7 +111,7 @@ class LiveTests(LineTests):
             markup=False,
             table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"),
         )
-        self._bar = Progress(
+        self.bar = Progress(
             SpinnerColumn(),
             now,
             BarColumn(bar_width=20),
@@ -136,25 +120,25 @@ class LiveTests(LineTests):
             transient=True,
             expand=True,
         )
-        self._task = self._bar.add_task("", total=None)
+        self._task = self.bar.add_task("", total=None)
         self._test = ""
         self._steps = 0
 
     def event(self, event: TestEvent) -> None:
         super().event(event)
         if isinstance(event, TestPlayed):
-            self._bar.advance(self._task)
+            self.bar.advance(self._task)
 
     def progress(self, event: TestEvent) -> None:
         match event:
             case TestsChosen(total=total):
-                self._bar.update(self._task, total=total)
+                self.bar.update(self._task, total=total)
             case TestBegun(name=name, steps=steps):
                 self._test, self._steps = name, steps
-                self._bar.update(self._task, description=scrub(name))
+                self.bar.update(self._task, description=scrub(name))
             case StepPlayed(step=step):
                 text = f"{self._test} · step {step.number} of {self._steps}, {step.text}"
-                self._bar.update(self._task, description=scrub(text))
+                self.bar.update(self._task, description=scrub(text))
 
     def line(self, text: str, outcome: str | None = None) -> None:
         shown = Text(text)
@@ -163,21 +147,22 @@ class LiveTests(LineTests):
         self._console.print(shown)
 
     def beside(self, text: str) -> None:
-        self._bar.update(self._task, description=scrub(text))
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self.bar.update(self._task, description=scrub(text))
 
 
-def view_of_tests(*, as_json: bool, verbose: bool) -> TestsView:
+@contextmanager
+def view_of_tests(*, as_json: bool, verbose: bool) -> Iterator[TestsView]:
     """JSON by wish, a progress bar on a terminal, lines elsewhere."""
     if as_json:
-        return JsonTests()
-    return LiveTests(verbose) if sys.stdout.isatty() else LineTests(verbose)
+        # What the user's own code prints would stand before the document.
+        with redirect_stdout(sys.stderr):
+            yield JsonTests()
+    elif sys.stdout.isatty():
+        live = LiveTests(verbose)
+        with live.bar:
+            yield live
+    else:
+        yield LineTests(verbose)
 
 
 # Results of tests as JUnit XML, which build servers read.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
-from typing import Any, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, Literal
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -74,12 +74,6 @@ class View(ABC):
         if advice and not any(finding.is_error for finding in findings):
             sys.stderr.write(f"{len(advice)} piece(s) of advice: headwater check {file}\n")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
 
 class JsonView(View):
     """One JSON object per line on stdout, with every field that Spark reports; nothing else goes there."""
@@ -88,8 +82,6 @@ class JsonView(View):
         super().__init__()
         self._stdout = sys.stdout
         self._idle: set[str] = set()
-        # What the user's own code prints would stand between the objects.
-        self._beside = redirect_stdout(sys.stderr)
 
     def show(self, event: Event) -> None:
         name = getattr(event, "query", "")
@@ -108,13 +100,6 @@ class JsonView(View):
     def findings(self, findings: list[Finding], file: str) -> None:
         for finding in findings:
             self._write(Found(finding=finding.to_json()).to_json())
-
-    def __enter__(self) -> Self:
-        self._beside.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._beside.__exit__(None, None, None)
 
     def _write(self, value: object) -> None:
         self._stdout.write(json_line(value))
@@ -180,11 +165,12 @@ class LiveView(View):
     def line(self, line: str) -> None:
         self._console.print(line, markup=False)
 
-    def __enter__(self) -> Self:
+    def start(self) -> None:
+        """Show the table from now on."""
         self._live.start()
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Leave the table as it is."""
         self._doing = None
         self._live.stop()
 
@@ -215,11 +201,23 @@ class LiveView(View):
         return table
 
 
-def view_of(*, as_json: bool) -> View:
+@contextmanager
+def view_of(*, as_json: bool) -> Iterator[View]:
     """JSON by wish, a live table on a terminal, lines elsewhere."""
     if as_json:
-        return JsonView()
-    return LiveView() if sys.stdout.isatty() else LineView()
+        view = JsonView()
+        # What the user's own code prints would stand between the objects.
+        with redirect_stdout(sys.stderr):
+            yield view
+    elif sys.stdout.isatty():
+        live = LiveView()
+        live.start()
+        try:
+            yield live
+        finally:
+            live.stop()
+    else:
+        yield LineView()
 
 
 def progress_cells(event: QueryProgress) -> dict[str, str]:

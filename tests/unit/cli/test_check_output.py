@@ -14,7 +14,7 @@ from headwater.checks.determinism import not_replayable
 from headwater.checks.outline import Outline
 from headwater.checks.sources import clean_up_new_sink
 from headwater.cli.render import show_check
-from headwater.cli.views import JsonView, LineView
+from headwater.cli.views import LineView, view_of
 from headwater.errors.catalogue.running import SINK_MODE
 from headwater.plan import SourceFacts
 from headwater.values import Position
@@ -176,7 +176,7 @@ def test_a_run_that_is_refused_leaves_errors_to_the_refusal(capsys: pytest.Captu
 
 
 def test_as_json_a_run_tells_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    with JsonView() as view:
+    with view_of(as_json=True) as view:
         view.findings(FINDINGS, "p.yml")
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(each["severity"], each["accepted"]) for each in told] == [

@@ -76,10 +76,10 @@ def test_a_closed_terminal_leaves_the_process_to_end_in_good_order() -> None:
     program = """
 import os, sys, time
 from headwater.cli.foreground import while_read
-from headwater.cli.views import LiveView
+from headwater.cli.views import view_of
 from headwater.events import Said
 from headwater.runtime.signals import Signals
-with Signals() as signals, LiveView() as view:
+with Signals() as signals, view_of(as_json=False) as view:
     os.write(int(sys.argv[1]), b"ready")
     while not signals.stop:
         time.sleep(0.01)

@@ -192,7 +192,7 @@ def test_on_a_terminal_the_test_and_step_that_are_played(monkeypatch: pytest.Mon
             StepPlayed(step(1)),
         ):
             view.event(event)
-            view._bar.refresh()  # type: ignore[attr-defined]
+            view.bar.refresh()  # type: ignore[attr-defined]
         view.event(TestPlayed(passed))
         view.event(TestPlayed(failed()))
     view.end(played)

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 
 from headwater.checks import Finding, Severity
 from headwater.checks.changes import setting_kept
-from headwater.cli.views import JsonView, LineView, LiveView
+from headwater.cli.views import LineView, LiveView, view_of
 from headwater.events import (
     BatchEnded,
     Event,
@@ -154,7 +154,7 @@ def test_a_terminal_shows_which_sink_is_written() -> None:
 
 
 def test_a_batch_run_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with LineView() as view:
+    with view_of(as_json=False) as view:
         for event in BATCH:
             view.event(event)
     assert capsys.readouterr().out.splitlines() == [
@@ -167,7 +167,7 @@ def test_a_batch_run_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_batch_run_as_json_leaves_what_others_print_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with JsonView() as view:
+    with view_of(as_json=True) as view:
         for event in BATCH:
             view.event(event)
         sys.stdout.write("printed by the user's function\n")
@@ -190,7 +190,7 @@ def test_a_secret_that_is_a_number_leaves_json_whole(
     revealed.add("5530", 'a"b')
     monkeypatch.setattr("headwater.values.secrets._REVEALED", revealed)
     told = {"numInputRows": 5530, "ok": True, "none": None, "texts": ("key 5530", {'a"b': ['say a"b']})}
-    with JsonView() as view:
+    with view_of(as_json=True) as view:
         view.event(QueryProgress(query="out", rows_out=5530, progress=told))
     event = json.loads(capsys.readouterr().out)
     assert (event["rows_out"], event["progress"]) == (
@@ -203,7 +203,7 @@ def test_a_finding_is_an_event_with_version_and_time(capsys: pytest.CaptureFixtu
     finding = Finding(
         setting_kept.entry.at(sink="out", key="k", kept="1", wanted="2"), Severity.WARNING, "out"
     )
-    with JsonView() as view:
+    with view_of(as_json=True) as view:
         view.findings([finding], "p.yml")
         view.event(BATCH[0])
     told, event = map(json.loads, capsys.readouterr().out.splitlines())
