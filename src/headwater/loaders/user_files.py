@@ -6,7 +6,7 @@ import ast
 import importlib.util
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -41,30 +41,6 @@ class PythonFile:
     tree: ast.Module
 
 
-@dataclass(frozen=True)
-class DeclaredFunction:
-    """A `def` of a user's file: its name there, its parameters, its line."""
-
-    name: str
-    parameters: tuple[str, ...]
-    position: Position
-    optional: frozenset[str] = frozenset()
-    """The parameters that have a default."""
-    unnamed: str | None = None
-    """The first parameter that can't be passed by its name, in words."""
-
-
-def declared_function(file: Path, name: str, place: Position | None = None) -> DeclaredFunction:
-    """The function with this (dotted) name; `place` is where the user refers to it."""
-    found = _found(file, name, place)
-    if isinstance(found, ast.FunctionDef):
-        named = tuple(arg.arg for arg in (*found.args.args, *found.args.kwonlyargs))
-        position, optional, unnamed = _position(file, found), _optional(found.args), _unnamed(found.args)
-        return DeclaredFunction(name, named, position, optional, unnamed)
-    at = place or Position(str(file), found.lineno)
-    raise PipelineError(pipelines.FUNCTION_NOT_DEFINED_HERE.at(at, function=name, file=str(file)))
-
-
 def called_function(
     file: Path, name: str, passed: tuple[str, ...], place: Position | None = None
 ) -> Position | None:
@@ -75,15 +51,10 @@ def called_function(
     found = _found(file, name, place)
     if not isinstance(found, ast.FunctionDef):
         return None
-    position, given = _position(file, found), found.args
-    places = [*given.posonlyargs, *given.args]
-    needed = len(places) - len(given.defaults)
-    named = any(default is None for default in given.kw_defaults)
-    decorated = bool(found.decorator_list) or "." in name
-    fits = needed <= len(passed) and (given.vararg is not None or len(places) >= len(passed)) and not named
+    position = _position(file, found)
     # What a decorator makes of a function can take something else.
-    if not fits and not decorated:
-        raise PipelineError(arguments_problem(position, name, ast.unparse(given), passed))
+    if not found.decorator_list and "." not in name and not _takes(signature_of(found.args), passed):
+        raise PipelineError(arguments_problem(position, name, ast.unparse(found.args), passed))
     return position
 
 
@@ -110,8 +81,37 @@ def _found(file: Path, name: str, place: Position | None) -> ast.stmt:
     return found
 
 
-def _position(file: Path, found: ast.FunctionDef) -> Position:
+def _position(file: Path | str, found: ast.FunctionDef | ast.ClassDef) -> Position:
     return Position(str(file), found.lineno, found.col_offset + 1)
+
+
+def signature_of(given: ast.arguments) -> inspect.Signature:
+    """The parameters of a `def`; a default is told from none, but not worked out."""
+    made, empty = inspect.Parameter, inspect.Parameter.empty
+    places = [*given.posonlyargs, *given.args]
+    required = len(places) - len(given.defaults)
+    parameters = [
+        made(
+            arg.arg,
+            made.POSITIONAL_ONLY if index < len(given.posonlyargs) else made.POSITIONAL_OR_KEYWORD,
+            default=empty if index < required else None,
+        )
+        for index, arg in enumerate(places)
+    ]
+    parameters += [made(given.vararg.arg, made.VAR_POSITIONAL)] if given.vararg else []
+    for arg, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        parameters.append(made(arg.arg, made.KEYWORD_ONLY, default=empty if default is None else None))
+    parameters += [made(given.kwarg.arg, made.VAR_KEYWORD)] if given.kwarg else []
+    return inspect.Signature(parameters)
+
+
+def _takes(signature: inspect.Signature, passed: Sequence[object]) -> bool:
+    """Whether these arguments can be given by place."""
+    try:
+        signature.bind(*passed)
+        return True
+    except TypeError:
+        return False
 
 
 def function_missing(place: Position, file: Path, name: str, known: Iterable[str]) -> Problem:
@@ -132,8 +132,22 @@ def nearest_first(name: str, known: Iterable[str]) -> str:
 
 def read_source(file: Path, place: Position | None = None) -> PythonFile:
     """Read and parse one file; `place` is where the user refers to it."""
-    content = _read(file, place)
-    _decode(file, content)
+    at = Position(str(file), 1)
+    try:
+        content = file.read_bytes()
+        importlib.util.decode_source(content)
+    except FileNotFoundError:
+        known = nearest_first(file.name, (other.name for other in file.parent.glob("*.py")))
+        raise PipelineError(pipelines.CODE_FILE_MISSING.at(place, file=str(file), known=known)) from None
+    except OSError as error:
+        problem = pipelines.CODE_FILE_UNREADABLE.at(place, file=str(file), reason=error.strerror or error)
+        raise PipelineError(problem) from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        problem = pipelines.CODE_ENCODING.at(replace(at, line=line), reason=str(error))
+        raise PipelineError(problem) from None
+    except SyntaxError as error:
+        raise PipelineError(pipelines.CODE_ENCODING.at(at, reason=error.msg)) from None
     with warnings.catch_warnings():
         # A file is read more than once, and its style is a matter for a linter.
         warnings.simplefilter("ignore")
@@ -141,39 +155,12 @@ def read_source(file: Path, place: Position | None = None) -> PythonFile:
             tree = ast.parse(content, str(file))
             # The parser alone does not see a `return` outside a function and its like.
             compile(tree, str(file), "exec", dont_inherit=True)
-        except (SyntaxError, ValueError) as error:
-            raise PipelineError(_syntax_problem(file, error)) from None
+        except SyntaxError as error:
+            at = Position(str(file), error.lineno or 1, error.offset or 1)
+            raise PipelineError(pipelines.CODE_SYNTAX.at(at, file=str(file), reason=error.msg)) from None
+        except ValueError as error:
+            raise PipelineError(pipelines.CODE_SYNTAX.at(at, file=str(file), reason=str(error))) from None
     return PythonFile(file, content, tree)
-
-
-def _read(file: Path, place: Position | None) -> bytes:
-    try:
-        return file.read_bytes()
-    except FileNotFoundError:
-        names = (other.name for other in file.parent.glob("*.py"))
-        known = nearest_first(file.name, names)
-        raise PipelineError(pipelines.CODE_FILE_MISSING.at(place, file=str(file), known=known)) from None
-    except OSError as error:
-        problem = pipelines.CODE_FILE_UNREADABLE.at(place, file=str(file), reason=error.strerror or error)
-        raise PipelineError(problem) from None
-
-
-def _decode(file: Path, content: bytes) -> str:
-    try:
-        return importlib.util.decode_source(content)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        problem = pipelines.CODE_ENCODING.at(Position(str(file), line), reason=str(error))
-        raise PipelineError(problem) from None
-    except SyntaxError as error:
-        raise PipelineError(pipelines.CODE_ENCODING.at(Position(str(file), 1), reason=error.msg)) from None
-
-
-def _syntax_problem(file: Path, error: SyntaxError | ValueError) -> Problem:
-    if not isinstance(error, SyntaxError):
-        return pipelines.CODE_SYNTAX.at(Position(str(file), 1), file=str(file), reason=str(error))
-    position = Position(str(file), error.lineno or 1, error.offset or 1)
-    return pipelines.CODE_SYNTAX.at(position, file=str(file), reason=error.msg)
 
 
 def find_statement(tree: ast.Module, name: str) -> ast.stmt | None:
@@ -211,20 +198,6 @@ def _bound_names(node: ast.stmt) -> list[str]:
     return []
 
 
-def _optional(given: ast.arguments) -> frozenset[str]:
-    places = [*given.posonlyargs, *given.args]
-    defaulted = places[len(places) - len(given.defaults) :]
-    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
-    return frozenset(arg.arg for arg in (*defaulted, *(arg for arg, default in named if default is not None)))
-
-
-def _unnamed(given: ast.arguments) -> str | None:
-    unnamed = [f"`{arg.arg}` by its place only" for arg in given.posonlyargs]
-    unnamed += [f"`*{given.vararg.arg}`"] if given.vararg else []
-    unnamed += [f"`**{given.kwarg.arg}`"] if given.kwarg else []
-    return unnamed[0] if unnamed else None
-
-
 # What a class in a user's Python file has, read from its text without running it.
 
 
@@ -258,8 +231,7 @@ def declared_class(file: Path, name: str, place: Position | None = None) -> Decl
     methods = {node.name: node for node in statements(found.body) if isinstance(node, ast.FunctionDef)}
     bases = [base for base in found.bases if ast.unparse(base) != "object"]
     whole = not bases and not found.keywords and not found.decorator_list
-    position = Position(str(file), found.lineno, found.col_offset + 1)
-    return DeclaredClass(name, position, methods, whole)
+    return DeclaredClass(name, _position(file, found), methods, whole)
 
 
 def class_ref_problems(ref: ClassRef, methods: Sequence[Method], place: Position | None) -> Iterator[Problem]:
@@ -276,20 +248,16 @@ def class_ref_problems(ref: ClassRef, methods: Sequence[Method], place: Position
         return
     # Whoever calls no methods makes no object, either: Spark makes it, in its own way.
     made = found.methods.get("__init__") if methods else None
-    needs = _needed(made.args)[1:] if made else []
-    if needs and made and not made.decorator_list:
-        yield CLASS_NEEDS_ARGUMENTS.at(_at(ref, made), name=ref.name, needs=", ".join(needs))
+    if made and not made.decorator_list and (needs := _needed(made.args)[1:]):
+        yield CLASS_NEEDS_ARGUMENTS.at(_position(ref.file, made), name=ref.name, needs=", ".join(needs))
     for method in methods:
-        yield from _method_problems(ref, found, method)
-
-
-def _method_problems(ref: ClassRef, found: DeclaredClass, method: Method) -> Iterator[Problem]:
-    node = found.methods.get(method.name)
-    if node is None:
-        if found.whole and method.required and not _is_assigned(found, method):
-            yield method_missing(ref.name, method, found.position)
-    elif not node.decorator_list and not _fits(node.args, len(method.passes) + 1):
-        yield method_arguments_problem(ref.name, method, ast.unparse(node.args), _at(ref, node))
+        node = found.methods.get(method.name)
+        if node is None:
+            if found.whole and method.required and not _is_assigned(found, method):
+                yield method_missing(ref.name, method, found.position)
+        elif not node.decorator_list and not _takes(signature_of(node.args), ("self", *method.passes)):
+            place = _position(ref.file, node)
+            yield method_arguments_problem(ref.name, method, ast.unparse(node.args), place)
 
 
 def _is_assigned(found: DeclaredClass, method: Method) -> bool:
@@ -300,29 +268,33 @@ def _is_assigned(found: DeclaredClass, method: Method) -> bool:
 
 def _needed(given: ast.arguments) -> list[str]:
     """The parameters without a default."""
-    places = [*given.posonlyargs, *given.args]
-    named = zip(given.kwonlyargs, given.kw_defaults, strict=True)
-    needed = places[: len(places) - len(given.defaults)]
-    return [arg.arg for arg in needed] + [arg.arg for arg, default in named if default is None]
-
-
-def _fits(given: ast.arguments, count: int) -> bool:
-    """Whether so many arguments can be given by place."""
-    places = len(given.posonlyargs) + len(given.args)
-    named = any(default is None for default in given.kw_defaults)
-    least = places - len(given.defaults)
-    return least <= count and (given.vararg is not None or count <= places) and not named
-
-
-def _at(ref: ClassRef, node: ast.FunctionDef) -> Position:
-    return Position(ref.file, node.lineno, node.col_offset + 1)
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = signature_of(given).parameters.values()
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in several]
 
 
 def with_parameters(ref: FunctionRef, place: Position | None) -> FunctionRef:
     """The reference with the function's parameters; PipelineError where file or function is missing."""
+    return _with_signature(ref, place)[0]
+
+
+def _with_signature(ref: FunctionRef, place: Position | None) -> tuple[FunctionRef, inspect.Signature]:
     if ref.function is not None:
-        return ref
-    return _declared(ref, declared_function(Path(ref.file), ref.name, place), place)
+        return ref, inspect.signature(inspect.unwrap(ref.function))
+    found = _found(Path(ref.file), ref.name, place)
+    if not isinstance(found, ast.FunctionDef):
+        at = place or Position(ref.file, found.lineno)
+        raise PipelineError(pipelines.FUNCTION_NOT_DEFINED_HERE.at(at, function=ref.name, file=ref.file))
+    signature = signature_of(found.args)
+    named = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    told = replace(
+        ref,
+        parameters=tuple(each.name for each in named),
+        place=place,
+        defined=_position(ref.file, found),
+        optional=frozenset(each.name for each in named if each.default is not each.empty),
+    )
+    return told, signature
 
 
 def table_function(ref: FunctionRef, place: Position | None, names: Iterable[str]) -> FunctionRef:
@@ -330,33 +302,19 @@ def table_function(ref: FunctionRef, place: Position | None, names: Iterable[str
 
     PipelineError where it is missing, or has parameters that can't be passed by name.
     """
-    if ref.function is None:
-        declared = declared_function(Path(ref.file), ref.name, place)
-        ref, unnamed = _declared(ref, declared, place), declared.unnamed
-    else:
-        unnamed = _unnamed_function(ref.function)
-    if unnamed:
-        problem = FUNCTION_PARAMETER_KINDS.at(ref.defined, function=ref.name, parameter=unnamed)
-        raise PipelineError(problem)
+    ref, signature = _with_signature(ref, place)
+    for each in signature.parameters.values():
+        unnamed = (
+            f"`{str(each).partition(':')[0]}`" if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) else ""
+        )
+        if each.kind is each.POSITIONAL_ONLY:
+            unnamed = f"`{each.name}` by its place only"
+        if unnamed:
+            problem = FUNCTION_PARAMETER_KINDS.at(ref.defined, function=ref.name, parameter=unnamed)
+            raise PipelineError(problem)
     known = {name.lower() for name in names}
     passed = [each for each in ref.parameters if each not in ref.optional or each.lower() in known]
     return replace(ref, parameters=tuple(passed))
-
-
-def _declared(ref: FunctionRef, found: DeclaredFunction, place: Position | None) -> FunctionRef:
-    return replace(
-        ref, parameters=found.parameters, place=place, defined=found.position, optional=found.optional
-    )
-
-
-def _unnamed_function(function: Callable[..., Any]) -> str | None:
-    """The first parameter of a function at hand that can't be passed by its name, in words."""
-    for each in inspect.signature(inspect.unwrap(function)).parameters.values():
-        if each.kind is each.POSITIONAL_ONLY:
-            return f"`{each.name}` by its place only"
-        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD):
-            return f"`{str(each).partition(':')[0]}`"
-    return None
 
 
 def key_of(options: BaseModel, ref: FunctionRef) -> str:
@@ -387,11 +345,9 @@ def refuse_call(ref: FunctionRef, passed: tuple[str, ...], place: Position | Non
         return
     # Not the function inside a wrapper: the wrapper is what gets called.
     signature = inspect.signature(ref.function, follow_wrapped=False)
-    try:
-        signature.bind(*passed)
-    except TypeError:
+    if not _takes(signature, passed):
         takes = str(signature.replace(return_annotation=inspect.Signature.empty))[1:-1]
-        raise PipelineError(arguments_problem(ref.defined or place, ref.name, takes, passed)) from None
+        raise PipelineError(arguments_problem(ref.defined or place, ref.name, takes, passed))
 
 
 # Telling a file that declares a pipeline from a plain program, without running either.
@@ -416,25 +372,24 @@ def _declares(file: Path, seen: set[Path]) -> bool:
 
 def makes_pipeline(tree: ast.Module) -> bool:
     """Whether Headwater's `Pipeline` is called, under whichever name the file has for it."""
-    packages, classes = set[str](), set[str]()
+    names = set[str]()
     for node in ast.walk(tree):
         match node:
             case ast.Import():
                 named = (alias for alias in node.names if alias.name.partition(".")[0] == _HEADWATER)
-                packages |= {alias.asname or _HEADWATER for alias in named}
+                names |= {f"{alias.asname or _HEADWATER}.{_PIPELINE}" for alias in named}
             case ast.ImportFrom(module=str() as module) if module.partition(".")[0] == _HEADWATER:
-                classes |= {alias.asname or alias.name for alias in node.names if alias.name == _PIPELINE}
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return any(_is_pipeline(node.func, packages, classes) for node in calls)
+                names |= {alias.asname or alias.name for alias in node.names if alias.name == _PIPELINE}
+    return any(isinstance(node, ast.Call) and _dotted(node.func) in names for node in ast.walk(tree))
 
 
-def _is_pipeline(called: ast.expr, packages: set[str], classes: set[str]) -> bool:
+def _dotted(called: ast.expr) -> str:
     match called:
         case ast.Name(id=name):
-            return name in classes
-        case ast.Attribute(attr="Pipeline", value=ast.Name(id=name)):
-            return name in packages
-    return False
+            return name
+        case ast.Attribute(attr=attribute, value=ast.Name(id=name)):
+            return f"{name}.{attribute}"
+    return ""
 
 
 def _imported(tree: ast.Module, folder: Path) -> Iterator[Path]:

@@ -10,7 +10,6 @@ import pytest
 from headwater.errors import PipelineError, Problem
 from headwater.loaders.user_files import (
     called_function,
-    declared_function,
     refuse_call,
     table_function,
     with_parameters,
@@ -30,7 +29,7 @@ def file_with(folder: Path, text: str) -> Path:
 
 def problem(file: Path, name: str) -> Problem:
     with pytest.raises(PipelineError) as error:
-        declared_function(file, name, PLACE)
+        with_parameters(FunctionRef(str(file), name), PLACE)
     (only,) = error.value.problems
     return only
 
@@ -54,9 +53,9 @@ def test_parameters_and_line(
     tmp_path: Path, text: str, name: str, parameters: tuple[str, ...], line: int
 ) -> None:
     file = file_with(tmp_path, text)
-    found = declared_function(file, name)
-    assert (found.parameters, found.position.line) == (parameters, line)
-    assert declared_function(file, name).parameters == parameters
+    found = with_parameters(FunctionRef(str(file), name), None)
+    assert found.defined is not None
+    assert (found.parameters, found.defined.line) == (parameters, line)
 
 
 @pytest.mark.parametrize(
