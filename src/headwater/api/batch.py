@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from headwater.api.results import BatchResult
 from headwater.checkpoint import SINK_LOG
@@ -32,7 +30,7 @@ from headwater.plan.predicates import secret_problems
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
 from headwater.spark.session import active
-from headwater.spec import PipelineSpec, SinkOptions, SinkSpec, SourceSpec, TableSpec
+from headwater.spec import PipelineSpec, SinkOptions, SinkSpec
 from headwater.spec.paths import fixed_folder, lies_in
 from headwater.values import BadRows, Otherwise
 
@@ -45,14 +43,6 @@ _BECOMES = {
 }
 
 
-@dataclass(frozen=True)
-class BatchCounts:
-    """The counts by source and by table, of those that Spark told of."""
-
-    sources: dict[str, SourceCounts] = field(default_factory=dict)
-    tables: dict[str, TableCounts] = field(default_factory=dict)
-
-
 def in_order(prepared: Prepared, sinks: tuple[SinkSpec, ...]) -> list[SinkSpec]:
     """The sinks as they are to be written: rows are counted once, by whoever asks for them first.
 
@@ -62,48 +52,44 @@ def in_order(prepared: Prepared, sinks: tuple[SinkSpec, ...]) -> list[SinkSpec]:
     return sorted(sinks, key=lambda sink: not sink_side(sink.connector).stores) if counts else list(sinks)
 
 
-def batch_counts(prepared: Prepared, written: list[SinkSpec], emit: Callable[[Event], None]) -> BatchCounts:
-    """What was counted while the sinks were written in this order; what it means for the rows is said."""
-    builder, first = prepared.builder, _first(prepared, written)
-    told = {name: observed_counts(each) for name, each in builder.observed_sources.items()}
-    read = {name: SourceCounts(each[READ], each[BAD]) for name, each in told.items() if each}
-    told = {name: observed_counts(each) for name, each in builder.observed.items()}
-    judged = {name: counts_of(each) for name, each in told.items() if each}
-    said = [text for source in builder.spec.sources for text in _bad(source, read.get(source.name))]
-    said += [text for table in builder.spec.tables for text in _failed(table, judged.get(table.name))]
-    # A sink that stores no rows may have asked for some of them only.
-    short = {name: sink for name, sink in first.items() if not sink_side(sink.connector).stores}
-    said += [
-        f"{name}: counted are the rows that the sink `{short[name].name}` asked for, which may not be all"
-        for name in (*read, *judged)
-        if name in short
-    ]
-    for text in said:
-        emit(Said(text=text))
-    return BatchCounts(read, judged)
+def _counts(prepared: Prepared) -> tuple[dict[str, SourceCounts], dict[str, TableCounts]]:
+    """What was counted by source and by table, of those that Spark told of."""
+    builder = prepared.builder
+    read = {name: observed_counts(each) for name, each in builder.observed_sources.items()}
+    judged = {name: observed_counts(each) for name, each in builder.observed.items()}
+    return (
+        {name: SourceCounts(each[READ], each[BAD]) for name, each in read.items() if each},
+        {name: counts_of(each) for name, each in judged.items() if each},
+    )
 
 
-def _first(prepared: Prepared, written: list[SinkSpec]) -> dict[str, SinkSpec]:
-    """The sink that was the first to read each source and table."""
-    found: dict[str, SinkSpec] = {}
+def _said(
+    prepared: Prepared,
+    written: list[SinkSpec],
+    read: Mapping[str, SourceCounts],
+    judged: Mapping[str, TableCounts],
+) -> Iterator[str]:
+    """What the counts mean for the rows, when the sinks were written in this order."""
+    spec = prepared.builder.spec
+    for source in spec.sources:
+        if source.name in read and (bad := read[source.name].bad):
+            becomes = _BECOMES.get(source.bad_rows, "")
+            yield f"{source.name}: {bad} of {read[source.name].read} rows can't be read{becomes}"
+    for table in spec.tables:
+        for each in table.expect if table.name in judged else ():
+            if rows := judged[table.name].failed[each.name]:
+                aside = each.otherwise is Otherwise.QUARANTINE
+                what = "; only a stream sets rows aside, here they are dropped" if aside else ""
+                yield f"{table.name}: {rows} of {judged[table.name].rows} rows fail {each.name}{what}"
+    first: dict[str, SinkSpec] = {}
     for sink in written:
-        for name in prepared.graph.upstream(canonical(prepared.builder.spec, sink.reads)):
-            found.setdefault(name, sink)
-    return found
-
-
-def _bad(source: SourceSpec, counts: SourceCounts | None) -> Iterator[str]:
-    if counts and counts.bad:
-        becomes = _BECOMES.get(source.bad_rows, "")
-        yield f"{source.name}: {counts.bad} of {counts.read} rows can't be read{becomes}"
-
-
-def _failed(table: TableSpec, counts: TableCounts | None) -> Iterator[str]:
-    for each in table.expect if counts else ():
-        if counts and (rows := counts.failed[each.name]):
-            by_quarantine = each.otherwise is Otherwise.QUARANTINE
-            what = "; only a stream sets rows aside, here they are dropped" if by_quarantine else ""
-            yield f"{table.name}: {rows} of {counts.rows} rows fail {each.name}{what}"
+        for name in prepared.graph.upstream(canonical(spec, sink.reads)):
+            first.setdefault(name, sink)
+    for name in (*read, *judged):
+        # A sink that stores no rows may have asked for some of them only.
+        if name in first and not sink_side(first[name].connector).stores:
+            asked = f"counted are the rows that the sink `{first[name].name}` asked for"
+            yield f"{name}: {asked}, which may not be all"
 
 
 def run_batch(
@@ -123,34 +109,35 @@ def run_batch(
     problems = list(_problems(spec, into, append=append))
     if problems:
         raise PipelineError.of(problems)
+
+    def say(text: str) -> None:
+        emit(Said(text=text))
+
     emit(SparkStarting())
+    ui = options.spark_ui
     session = open_session(
-        spec,
-        master=options.master,
-        conf=options.conf,
-        spark_ui=options.spark_ui,
-        stdout=stdout,
-        say=lambda text: emit(Said(text=text)),
+        spec, master=options.master, conf=options.conf, spark_ui=ui, stdout=stdout, say=say
     )
     try:
         prepared = prepare(session, spec, batch=True)
         if prepared.problems:
             raise PipelineError.of(problem for _, problem in prepared.problems)
         paths = batch_paths(prepared, spec, {sink.name: _options(sink, into) for sink in spec.sinks})
-        not_shared = unshared(prepared, paths, lambda text: emit(Said(text=text)))
-        if not_shared:
+        if not_shared := unshared(prepared, paths, say):
             raise PipelineError.of(finding.problem for finding in not_shared)
         order = in_order(prepared, spec.sinks)
         written = {sink.name: _written(prepared, spec, sink, into, emit) for sink in order}
-        counts = batch_counts(prepared, order, emit)
+        read, judged = _counts(prepared)
+        for text in _said(prepared, order, read, judged):
+            say(text)
     finally:
         session.jvm.stop()
     places = {sink.name: written[sink.name].place for sink in spec.sinks}
     rows = {sink.name: written[sink.name].rows for sink in spec.sinks}
-    sources = {source: each.to_json() for source, each in counts.sources.items()}
-    failed = {table: each.to_json() for table, each in counts.tables.items()}
+    sources = {source: each.to_json() for source, each in read.items()}
+    failed = {table: each.to_json() for table, each in judged.items()}
     emit(BatchEnded(written=places, rows=rows, sources=sources, expectations=failed))
-    return BatchResult(places, rows, counts.tables, counts.sources)
+    return BatchResult(places, rows, judged, read)
 
 
 def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterator[Problem]:
@@ -176,7 +163,7 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
             place = ", ".join(side.places(sink.options))
             yield BATCH_NEEDS_INTO.at(sink.position, sink=sink.name, place=place)
         elif side.stores and into is not None:
-            yield from _place_problems(spec, sink, _place(into, sink))
+            yield from _place_problems(spec, sink, into.absolute() / sink.name)
 
 
 def _place_problems(spec: PipelineSpec, sink: SinkSpec, place: Path) -> Iterator[Problem]:
@@ -187,16 +174,13 @@ def _place_problems(spec: PipelineSpec, sink: SinkSpec, place: Path) -> Iterator
     declared = [p for each in spec.sources for p in source_side(each.connector).places(each.options)]
     declared += [p for each in spec.sinks for p in sink_side(each.connector).places(each.options)]
     # One of two places lies in the other; what is declared may be a glob.
-    touched = next(
-        (
-            other
-            for other in declared
-            if lies_in(str(place), other) or lies_in(fixed_folder(other, spec.root), str(place))
-        ),
-        None,
-    )
+    touched = [
+        other
+        for other in declared
+        if lies_in(str(place), other) or lies_in(fixed_folder(other, spec.root), str(place))
+    ]
     if touched:
-        yield INTO_DECLARED_PLACE.at(sink.position, place=str(place), other=touched)
+        yield INTO_DECLARED_PLACE.at(sink.position, place=str(place), other=touched[0])
     elif place.is_dir() and any(place.iterdir()) and not _marker(place).exists():
         yield INTO_NOT_EMPTY.at(sink.position, place=str(place))
 
@@ -206,16 +190,12 @@ def _marker(place: Path) -> Path:
     return place.parent / f".{place.name}.headwater-batch"
 
 
-def _place(into: Path, sink: SinkSpec) -> Path:
-    return into.absolute() / sink.name
-
-
 def _options(sink: SinkSpec, into: Path | None) -> SinkOptions:
     """The sink's options; what stores rows writes below `--into` in its declared form."""
     side = sink_side(sink.connector)
     if not side.stores or side.appends or into is None:
         return sink.options
-    return sink.options.model_copy(update={"path": str(_place(into, sink))})
+    return sink.options.model_copy(update={"path": str(into.absolute() / sink.name)})
 
 
 def _written(
@@ -227,21 +207,11 @@ def _written(
     # Only what stores every row once is counted: a console shows a few, and a function may do anything. Of
     # what is added elsewhere Spark does not tell.
     counts = side.stores and not side.appends
-    frame, rows = (
-        counted(prepared.frames[sink.name]) if counts else (prepared.frames[sink.name], lambda: None)
-    )
-    _write(prepared, spec, sink, options, frame)
-    if into is not None and side.stores and not side.appends:
-        _marker(_place(into, sink)).touch()
-    event = SinkWritten(sink=sink.name, place=", ".join(side.places(options)), rows=rows())
-    emit(event)
-    return event
-
-
-def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, options: Any, frame: Any) -> None:
+    frame = prepared.frames[sink.name]
+    frame, rows = counted(frame) if counts else (frame, lambda: None)
     try:
         with active(prepared.session.spark):
-            sink_side(sink.connector).write_batch(frame, options, prepared.builder.context(sink))
+            side.write_batch(frame, options, prepared.builder.context(sink))
     except HeadwaterError:
         raise
     except SPARK_ERRORS as error:
@@ -249,3 +219,8 @@ def _write(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, options: Any,
         raise QueryFailed(failure_problem(error, sink, spec.tables, spec.root, log)) from error
     except Exception as error:  # the user's own code: whatever it raises is told at the user's line
         raise QueryFailed(code_problem(error, sink, spec.root)) from error
+    if into is not None and counts:
+        _marker(into.absolute() / sink.name).touch()
+    event = SinkWritten(sink=sink.name, place=", ".join(side.places(options)), rows=rows())
+    emit(event)
+    return event

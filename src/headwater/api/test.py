@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import monotonic
-from typing import Protocol, Self
+from typing import Protocol
 
-from headwater.errors import HeadwaterError, Problem, UsageProblem, shown_file
+from headwater.errors import HeadwaterError, UsageProblem, shown_file
 from headwater.errors.catalogue.testing import TEST_NOT_CHOSEN, TEST_NOT_FOUND
 from headwater.testing.discovery import chosen, find_tests
 from headwater.testing.drawing.chart import Pictures
@@ -86,9 +88,17 @@ def run_tests(
     plan = [variant for each in plan for variant in _variants(each, shuffle, crash)]
     emit(TestsChosen(len(plan)))
     results: list[TestResult] = []
-    with _Stage(lambda: player(conf or {}, lambda text: emit(Noted(text)), limit)) as stage:
+    with ExitStack() as held:
+
+        @cache
+        def plays() -> Plays:
+            # Made for the first test that is played: files that are all refused need none.
+            made = player(conf or {}, lambda text: emit(Noted(text)), limit)
+            held.callback(made.close)
+            return made
+
         for each in plan:
-            results.append(_played(each, stage, emit))
+            results.append(_played(each, plays, emit))
             if pictures and not each.variant:
                 pictures.draw(results[-1])
             if stop_at_first and not results[-1].passed:
@@ -107,7 +117,11 @@ def planned(paths: Sequence[Path], k: str | None = None) -> list[Planned]:
     named = [(each, f"{each.file.name}::{each.name}") for each in every]
     plan = [each for each, name in named if choice is None or each.refusal or choice(name)]
     if not plan:
-        raise UsageProblem(_none_chosen(k or "", every))
+        names = [each.name for each in every]
+        meant, shown = nearest(k or "", names), ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        hint = f"Did you mean `-k '{meant}'`?" if meant else f"There are: {shown}{more}."
+        raise UsageProblem(TEST_NOT_CHOSEN.at(None, expression=k or "", count=len(names), hint=hint))
     return plan
 
 
@@ -116,29 +130,11 @@ def _of_file(file: Path) -> Iterator[Planned]:
     try:
         tests = load_tests(file)
     except HeadwaterError as error:
-        refusal = TestResult(
-            name=shown_file(str(file)),
-            file=file,
-            steps=(),
-            seconds=monotonic() - begun,
-            problems=error.problems,
-            place=Position(str(file), 1),
-        )
-        yield Planned(refusal.name, file, refusal=refusal)
+        name, took = shown_file(str(file)), monotonic() - begun
+        refusal = TestResult(name, file, (), took, problems=error.problems, place=Position(str(file), 1))
+        yield Planned(name, file, refusal=refusal)
     else:
         yield from (Planned(test.name, file, test) for test in tests)
-
-
-def _none_chosen(k: str, every: list[Planned]) -> Problem:
-    names = [each.name for each in every]
-    meant = nearest(k, names)
-    hint = f"Did you mean `-k '{meant}'`?" if meant else f"There are: {_few(names)}."
-    return TEST_NOT_CHOSEN.at(None, expression=k, count=len(names), hint=hint)
-
-
-def _few(names: list[str]) -> str:
-    shown = ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
-    return f"{shown} and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else shown
 
 
 def _variants(planned: Planned, shuffle: int, crash: bool) -> Iterator[Planned]:
@@ -150,30 +146,10 @@ def _variants(planned: Planned, shuffle: int, crash: bool) -> Iterator[Planned]:
     yield from (Planned(test.name, planned.file, test, variant=True) for test in harder)
 
 
-class _Stage:
-    """The player, made for the first test that is played: files that are all refused need none."""
-
-    def __init__(self, make: Callable[[], Plays]) -> None:
-        self._make = make
-        self._player: Plays | None = None
-
-    def play(self, test: Test, said: Callable[[StepTrace], None]) -> TestResult:
-        if self._player is None:
-            self._player = self._make()
-        return self._player.play(test, said)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._player is not None:
-            self._player.close()
-
-
-def _played(planned: Planned, stage: _Stage, emit: Callable[[TestEvent], None]) -> TestResult:
+def _played(planned: Planned, plays: Callable[[], Plays], emit: Callable[[TestEvent], None]) -> TestResult:
     emit(TestBegun(planned.name, planned.file, len(planned.test.steps) if planned.test else 0))
     if planned.test is not None:
-        result = stage.play(planned.test, lambda step: emit(StepPlayed(step)))
+        result = plays().play(planned.test, lambda step: emit(StepPlayed(step)))
     else:
         assert planned.refusal is not None, "what has no test was refused"
         result = planned.refusal
