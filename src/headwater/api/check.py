@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from headwater.api.plain import DEADLINE_SECONDS, check_script, is_script
@@ -49,17 +50,8 @@ def check(
             if offline:
                 raise UsageProblem(SCRIPT_OFFLINE.at(None, file=file))
             emit(SparkStarting())
-            of_script = check_script(
-                file,
-                arguments,
-                seconds=deadline,
-                network=network,
-                strict=strict,
-                master=master,
-                conf=conf,
-                rates=rates,
-                accept=accept,
-            )
+            run = partial(check_script, file, arguments, seconds=deadline, network=network, strict=strict)
+            of_script = run(master=master, conf=conf, rates=rates, accept=accept)
             if of_script is not None:
                 return of_script
         elif arguments:

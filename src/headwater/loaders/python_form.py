@@ -407,7 +407,7 @@ class Declarations:
 
     def _places(self, route: Route) -> Places | None:
         """The places of the file, for what it declares."""
-        return self._file.places if self._file and route[:2] not in self._positions else None
+        return self._file.tree if self._file and route[:2] not in self._positions else None
 
     def _decorated(self, function: Function, name: str, whole: Mapping[str, Any]) -> Function:
         self._table(name, **whole, python=function)

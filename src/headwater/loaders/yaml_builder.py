@@ -39,6 +39,7 @@ from headwater.loaders.yaml_syntax import (
     Source,
     explain,
     glued,
+    kind_of,
     resolve,
     shown,
 )
@@ -189,9 +190,8 @@ class TreeBuilder:
             if event.style is None and event.value == "<<":
                 self._add(YAML_UNSUPPORTED.at(place, what="Merge keys", found="<<"))
             elif not isinstance(meant, str):
-                kind = ScalarNode(place, meant, event.value, True, TextPosition(place)).kind
-                told = f"`{event.value}`, which is read as {kind}"
-                self._add(YAML_KEY_NOT_TEXT.at(place, kind=told))
+                kind = f"`{event.value}`, which is read as {kind_of(meant)}"
+                self._add(YAML_KEY_NOT_TEXT.at(place, kind=kind))
             return event.value, place
         kind = "a mapping" if isinstance(event, MappingStartEvent) else "a list"
         if isinstance(event, AliasEvent):

@@ -27,7 +27,7 @@ from headwater.errors.catalogue.pipelines import (
     YAML_UNSUPPORTED,
 )
 from headwater.loaders.judge import in_order, judge
-from headwater.loaders.keys import Declaration, Places, Refused, Route
+from headwater.loaders.keys import Declaration, Places, Refused
 from headwater.loaders.yaml_builder import TreeBuilder
 from headwater.loaders.yaml_syntax import (
     MappingNode,
@@ -41,7 +41,7 @@ from headwater.loaders.yaml_syntax import (
     shown,
 )
 from headwater.spec import PipelineSpec
-from headwater.values import Position, Secret, TextPosition, nearest
+from headwater.values import Position, Secret, nearest
 from headwater.values.secrets import NAME, SecretName
 
 # Reads one YAML 1.2 file into a tree with positions, safely: no tags, bounded size, depth and aliases.
@@ -60,42 +60,26 @@ def read_tree(path: Path) -> MappingNode:
 def parse_tree(text: str, file: str) -> MappingNode:
     """The tree of a text; `file` is the name that positions carry."""
     source = Source(file, text)
-    problem = _refused_unread(source)
-    if problem:
-        raise PipelineError(problem)
+    if len(source.text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise PipelineError(_too_large(file))
+    if directive := _DIRECTIVE.match(source.text):
+        place, found = source.at(directive.start(1)), shown(directive[1])
+        raise PipelineError(YAML_UNSUPPORTED.at(place, what="YAML directives", found=found))
     builder = TreeBuilder(source)
     root = builder.build()
     if builder.problems:
-        found = builder.problems
-        raise PipelineError.of(
-            sorted(found, key=lambda p: (p.place.line, p.place.column) if p.place else (0, 0))
-        )
-    return _top_level(root, source)
-
-
-def _refused_unread(source: Source) -> Problem | None:
-    if len(source.text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        return _too_large(source.file)
-    if directive := _DIRECTIVE.match(source.text):
-        found = shown(directive[1])
-        return YAML_UNSUPPORTED.at(source.at(directive.start(1)), what="YAML directives", found=found)
-    return None
+        raise PipelineError.of(in_order(builder.problems))
+    if isinstance(root, MappingNode):
+        return root
+    if root is None or (isinstance(root, ScalarNode) and root.plain and root.text == ""):
+        raise PipelineError(YAML_NOT_MAPPING.at(Position(file, 1), kind="nothing"))
+    if isinstance(root, ScalarNode) and root.plain and (pair := glued(root.text)):
+        raise PipelineError(YAML_NO_SPACE.at(root.position, found=pair[0], suggestion=pair[1]))
+    raise PipelineError(YAML_NOT_MAPPING.at(root.position, kind=root.kind))
 
 
 def _too_large(file: str) -> Problem:
     return YAML_TOO_LARGE.at(Position(file, 1), file=file, limit=f"{MAX_BYTES} bytes")
-
-
-def _top_level(root: Node | None, source: Source) -> MappingNode:
-    if isinstance(root, MappingNode):
-        return root
-    start = Position(source.file, 1)
-    if root is None or (isinstance(root, ScalarNode) and root.plain and root.text == ""):
-        raise PipelineError(YAML_NOT_MAPPING.at(start, kind="nothing"))
-    pair = glued(root.text) if isinstance(root, ScalarNode) and root.plain else None
-    if pair:
-        raise PipelineError(YAML_NO_SPACE.at(root.position, found=pair[0], suggestion=pair[1]))
-    raise PipelineError(YAML_NOT_MAPPING.at(root.position, kind=root.kind))
 
 
 def read_text(path: Path, suffixes: Collection[str], what: str, most: int | None = None) -> str:
@@ -169,15 +153,12 @@ class _Interpolation:
                 return self._scalar(node)
             case SequenceNode():
                 return replace(node, children=tuple(self.node(child) for child in node.children))
-            case MappingNode():
-                return replace(node, pairs=tuple(self._pair(pair) for pair in node.pairs))
+            case MappingNode(pairs=pairs):
+                wrong = [pair for pair in pairs if "${" in pair.key]
+                self.problems += [VARIABLE_IN_KEY.at(pair.key_position, key=pair.key) for pair in wrong]
+                return replace(node, pairs=tuple(replace(pair, node=self.node(pair.node)) for pair in pairs))
             case _:
                 return node
-
-    def _pair(self, pair: Pair) -> Pair:
-        if "${" in pair.key:
-            self.problems.append(VARIABLE_IN_KEY.at(pair.key_position, key=pair.key))
-        return replace(pair, node=self.node(pair.node))
 
     def _scalar(self, node: ScalarNode) -> ScalarNode:
         if not isinstance(node.resolved, str) or "${" not in node.text:
@@ -211,41 +192,19 @@ class _Interpolation:
             return ""
         if body["secret"]:
             return SecretName(body["secret"])
-        return self._variable(body["name"], body["default"], _place(node, token.start()))
-
-    def _variable(self, name: str, default: str | None, place: Position) -> str:
-        """As in a shell: a default stands in for a variable that is not set or empty."""
-        value = self.environ.get(name)
-        if default is not None:
-            return value or default
-        if value is None:
+        # As in a shell: a default stands in for a variable that is not set or empty.
+        name, value = body["name"], self.environ.get(body["name"])
+        if value is None and body["default"] is None:
             close = nearest(name, self.environ)
             hint = f"Did you mean {close}? " if close else ""
-            self.problems.append(VARIABLE_MISSING.at(place, name=name, hint=hint))
-        return value or ""
+            self.problems.append(VARIABLE_MISSING.at(_place(node, token.start()), name=name, hint=hint))
+        return value or body["default"] or ""
 
 
 def _place(node: ScalarNode, offset: int) -> Position:
     """Where the `${` at an offset of the text stands in the file."""
     index = node.text.count("${", 0, offset)
     return node.substitutions[index] if node.substitutions else node.position
-
-
-@dataclass(frozen=True)
-class TreePlaces:
-    """Places of keys and values in a YAML tree."""
-
-    tree: Node
-
-    def of_key(self, route: Route) -> Position:
-        return self.tree.key_position(route)
-
-    def of_value(self, route: Route) -> Position:
-        return self.tree.find(route).position
-
-    def of_text(self, route: Route) -> TextPosition:
-        node = self.tree.find(route)
-        return node.text_position if isinstance(node, ScalarNode) else TextPosition(node.position)
 
 
 @dataclass(frozen=True)
@@ -264,10 +223,6 @@ class YamlFile:
         tree, problems = interpolate(read_tree(file), environ)
         return cls(str(file), Path(os.path.abspath(file)).parent, tree, tuple(problems))
 
-    @property
-    def places(self) -> TreePlaces:
-        return TreePlaces(self.tree)
-
     def position_of(self, part: str, name: str) -> Position | None:
         """Where the file declares a thing; None where it does not."""
         declared = self.tree.get(part)
@@ -284,7 +239,7 @@ class YamlFile:
             if things:
                 values[part] = {**(values.get(part) or {}), **things}
         try:
-            spec = judge(Declaration(values, places or self.places, self.root, self.file))
+            spec = judge(Declaration(values, places or self.tree, self.root, self.file))
         except Refused as error:
             others = _not_following(problems, error.problems, tree)
             sound = _unspoilt(error.sound, problems, tree) if error.sound else None

@@ -55,9 +55,9 @@ class Node(ABC):
         """The value as plain Python; a secret stays a `Secret`."""
 
     @property
-    @abstractmethod
     def kind(self) -> str:
         """What it is, in words for a sentence: "a list"."""
+        return kind_of(self.value)
 
     @property
     def parts(self) -> tuple[Node, ...]:
@@ -73,17 +73,24 @@ class Node(ABC):
         found = self.step(key)
         return found[1] if found else None
 
-    def find(self, path: tuple[Step, ...]) -> Node:
-        """The value at a path, or the deepest one on the way that exists."""
-        return self._walk(path)[1]
+    def find(self, route: tuple[Step, ...]) -> Node:
+        """The value at the end of a route, or the deepest one on the way that exists."""
+        return self._walk(route)[1]
 
-    def key_position(self, path: tuple[Step, ...]) -> Position:
-        """Where the key at the end of a path stands, or the deepest one on the way that exists."""
-        return self._walk(path)[0]
+    def of_key(self, route: tuple[Step, ...]) -> Position:
+        """Where the key at the end of a route stands, or the deepest one on the way that exists."""
+        return self._walk(route)[0]
 
-    def _walk(self, path: tuple[Step, ...]) -> tuple[Position, Node]:
+    def of_value(self, route: tuple[Step, ...]) -> Position:
+        return self.find(route).position
+
+    def of_text(self, route: tuple[Step, ...]) -> TextPosition:
+        node = self.find(route)
+        return node.text_position if isinstance(node, ScalarNode) else TextPosition(node.position)
+
+    def _walk(self, route: tuple[Step, ...]) -> tuple[Position, Node]:
         place: tuple[Position, Node] = (self.position, self)
-        for step in path:
+        for step in route:
             found = place[1].step(step)
             if found is None:
                 break
@@ -110,18 +117,6 @@ class ScalarNode(Node):
     def value(self) -> Plain | Secret:
         return self.resolved
 
-    @property
-    def kind(self) -> str:
-        match self.resolved:
-            case None:
-                return "nothing"
-            case bool():
-                return "true or false"
-            case int() | float():
-                return "a number"
-            case _:
-                return "text"
-
 
 @dataclass(frozen=True)
 class SequenceNode(Node):
@@ -135,18 +130,13 @@ class SequenceNode(Node):
         return [child.value for child in self.children]
 
     @property
-    def kind(self) -> str:
-        return "a list"
-
-    @property
     def parts(self) -> tuple[Node, ...]:
         return self.children
 
     def step(self, step: Step) -> tuple[Position, Node] | None:
         if not isinstance(step, int) or not 0 <= step < len(self.children):
             return None
-        child = self.children[step]
-        return child.position, child
+        return self.children[step].position, self.children[step]
 
 
 @dataclass(frozen=True)
@@ -170,15 +160,28 @@ class MappingNode(Node):
         return {pair.key: pair.node.value for pair in self.pairs}
 
     @property
-    def kind(self) -> str:
-        return "keys with values"
-
-    @property
     def parts(self) -> tuple[Node, ...]:
         return tuple(pair.node for pair in self.pairs)
 
     def step(self, step: Step) -> tuple[Position, Node] | None:
         return next(((pair.key_position, pair.node) for pair in self.pairs if pair.key == step), None)
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in words for a sentence."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case list():
+            return "a list"
+        case dict():
+            return "keys with values"
+        case _:
+            return "text"
 
 
 def resolve(text: str) -> Plain:
@@ -188,10 +191,8 @@ def resolve(text: str) -> Plain:
     if text in _BOOLS:
         return _BOOLS[text]
     # No number that anyone writes is longer, and Python refuses to convert very long ones.
-    return text if len(text) > _LONGEST_NUMBER else _number(text)
-
-
-def _number(text: str) -> Plain:
+    if len(text) > _LONGEST_NUMBER:
+        return text
     if _INT.fullmatch(text):
         return int(text)
     if other := _OTHER_INT.fullmatch(text):
@@ -331,10 +332,8 @@ def _stray_colon(stumble: _Stumble) -> Problem:
     above = _line_above(source, place.line)
     if above is None:
         return _plain_words(stumble)
-    line = source.lines[above - 1]
-    if ": " in line:
-        return YAML_INDENT.at(replace(place, column=1))
-    return _no_key(source, above)
+    indented = ": " in source.lines[above - 1]
+    return YAML_INDENT.at(replace(place, column=1)) if indented else _no_key(source, above)
 
 
 def _line_above(source: Source, line: int) -> int | None:

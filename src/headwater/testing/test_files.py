@@ -26,7 +26,7 @@ from headwater.loaders.judge import in_order
 from headwater.loaders.keys import Declaration, Route
 from headwater.loaders.user_files import called_function
 from headwater.loaders.validation import read_keys
-from headwater.loaders.yaml_form import TreePlaces, read_tree
+from headwater.loaders.yaml_form import read_tree
 from headwater.loaders.yaml_syntax import MappingNode, ScalarNode
 from headwater.testing.file_keys import (
     ACTIONS,
@@ -100,7 +100,7 @@ class _FileReader:
     def __init__(self, file: Path, tree: MappingNode) -> None:
         self.file = file
         self.tree = tree
-        self.declaration = Declaration(tree.value, TreePlaces(tree), file.parent, str(file))
+        self.declaration = Declaration(tree.value, tree, file.parent, str(file))
         self.problems: list[Problem] = []
 
     def tests(self) -> tuple[Test, ...]:
@@ -128,7 +128,7 @@ class _FileReader:
         """Where a value stands; an empty one stands nowhere, so its key has to do."""
         node = self.tree.find(route)
         nothing = isinstance(node, ScalarNode) and node.resolved is None
-        return self.tree.key_position(route) if nothing else node.position
+        return self.tree.of_key(route) if nothing else node.position
 
     def _nothing(self, route: Route, key: str, example: str) -> None:
         self.problems.append(TEST_NONE.at(self._place(route), key=key, example=example))
@@ -189,7 +189,7 @@ class _FileReader:
             pipeline=pipeline,
             steps=tuple(step for step in steps if step),
             file=self.file,
-            place=self.tree.key_position(route),
+            place=self.tree.of_key(route),
         )
 
     def _step(self, route: Route, written: Any) -> Step | None:
@@ -200,7 +200,7 @@ class _FileReader:
         elif isinstance(written, Mapping):
             actions = [key for key in written if key in ACTIONS]
             for other in actions[1:]:
-                at = self.tree.key_position((*route, other))
+                at = self.tree.of_key((*route, other))
                 self.problems.append(TEST_TWO_ACTIONS.at(at, first=actions[0], second=other))
             keys = self._keys(StepKeys, written, route, "a step")
             return self._action(keys, actions[0] if actions else "", route, place) if keys else None

@@ -76,7 +76,7 @@ def test_reads_plain_values_in_order() -> None:
 def test_finds_places_or_the_deepest_that_exists(path: tuple[str | int, ...], value: str, key: str) -> None:
     tree = parse_tree(PIPELINE, "p.yml")
     assert str(tree.find(path).position) == f"p.yml:{value}"
-    assert str(tree.key_position(path)) == f"p.yml:{key}"
+    assert str(tree.of_key(path)) == f"p.yml:{key}"
 
 
 def test_nodes_say_what_they_are() -> None:
@@ -418,7 +418,7 @@ def test_reads_a_file(tmp_path: Path) -> None:
     file.write_bytes(b"\xef\xbb\xbfname: caf\xc3\xa9\r\nb: 2\r\n")
     tree = read_tree(file)
     assert tree.value == {"name": "café", "b": 2}
-    assert tree.key_position(("b",)) == Position(str(file), 2, 1)
+    assert tree.of_key(("b",)) == Position(str(file), 2, 1)
 
 
 def refused_file(path: Path) -> Problem:
