@@ -24,7 +24,7 @@ from headwater.errors.catalogue.running import (
     INTO_STREAM_FOLDER,
     NO_BATCH_FORM,
 )
-from headwater.events import BatchEnded, Event, Said, SinkBegun, SinkWritten, SparkStarting
+from headwater.events import BatchEnded, Emit, Said, SinkBegun, SinkWritten, SparkStarting
 from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_of
 from headwater.plan.predicates import secret_problems
 from headwater.run_directory import RunDirectory
@@ -99,7 +99,7 @@ def run_batch(
     into: Path | None = None,
     append: bool = False,
     stdout: Callable[[str], None],
-    emit: Callable[[Event], None] = lambda event: None,
+    emit: Emit = lambda event: None,
 ) -> BatchResult:
     """Run every sink's table once over finished data and hand the rows to the sink.
 
@@ -199,7 +199,7 @@ def _options(sink: SinkSpec, into: Path | None) -> SinkOptions:
 
 
 def _written(
-    prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, into: Path | None, emit: Callable[[Event], None]
+    prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, into: Path | None, emit: Emit
 ) -> SinkWritten:
     """Write one sink, and say so before and after."""
     emit(SinkBegun(sink=sink.name))

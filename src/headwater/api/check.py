@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from headwater.checks.outline import Outline, rate_problems
 from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
 from headwater.errors.catalogue.programs import SCRIPT_ACCEPT, SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
-from headwater.events import Event, Said, SparkStarting
+from headwater.events import Emit, Said, SparkStarting
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.quarantine import with_quarantine
 from headwater.spec import PipelineSpec
@@ -37,7 +37,7 @@ def check(
     deadline: float = DEADLINE_SECONDS,
     accept: Mapping[str, str] | None = None,
     network: bool = False,
-    emit: Callable[[Event], None] = lambda event: None,
+    emit: Emit = lambda event: None,
 ) -> CheckResult:
     """Check a pipeline or the file of one; offline no JVM is started. `rates` are rows per second by source.
 
@@ -86,7 +86,7 @@ def _with_spark(
     found: list[Finding],
     master: str | None,
     conf: Mapping[str, str] | None,
-    emit: Callable[[Event], None],
+    emit: Emit,
 ) -> tuple[list[Finding], dict[str, QueryFacts]]:
     """The findings, and what Spark would do for each sink that it has nothing against."""
     # Loaded only here, so that an offline check stays free of PySpark.

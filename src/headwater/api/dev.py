@@ -22,14 +22,12 @@ from headwater.dev.topics import (
     partitions,
     produce,
 )
-from headwater.events import Event, Said
+from headwater.events import Emit, Said
 
 _LOOK_SECONDS = 0.1
 _ANSWER_SECONDS = 8.0
 """How long a broker may take for its first answer: one that is not there is told soon."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-Emit = Callable[[Event], None]
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def kafka(options: KafkaOptions, emit: Emit) -> int:
         kafka_client()
     with _ends_by_signal(), ExitStack() as held:
         broker = None if options.servers else held.enter_context(_broker(options, emit))
-        look = broker.refuse_end if broker else _nothing
+        look = broker.refuse_end if broker else lambda: None
         _fill(options, broker.servers if broker else str(options.servers), emit, look)
         while broker:
             look()
@@ -62,20 +60,13 @@ def kafka(options: KafkaOptions, emit: Emit) -> int:
     return 0
 
 
-def _nothing() -> None:
-    """There is no broker of ours to look at."""
-
-
 @contextmanager
 def _broker(options: KafkaOptions, emit: Emit) -> Iterator[Broker]:
     broker = Broker(options.folder, port=options.port, say=lambda line: emit(Said(text=line)))
     try:
         broker.start()
-        emit(
-            BrokerStarted(
-                servers=broker.servers, folder=str(options.folder), log=str(broker.log), pid=broker.pid
-            )
-        )
+        folder, log = str(options.folder), str(broker.log)
+        emit(BrokerStarted(servers=broker.servers, folder=folder, log=log, pid=broker.pid))
         yield broker
     except _Asked:
         broker.stop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from headwater.api.analysis import analyzed
@@ -13,7 +13,7 @@ from headwater.connectors import sink_side
 from headwater.engine.outcome import CheckOutcome
 from headwater.engine.prepare import Prepared
 from headwater.errors import PipelineError
-from headwater.events import Event, SparkStarting
+from headwater.events import Emit, SparkStarting
 from headwater.runtime.records import RunRecords
 from headwater.spark.plans import physical_plan
 from headwater.spec import PipelineSpec
@@ -26,7 +26,7 @@ def explain(
     master: str | None = None,
     conf: Mapping[str, str] | None = None,
     rates: Mapping[str, float] | None = None,
-    emit: Callable[[Event], None] = lambda event: None,
+    emit: Emit = lambda event: None,
 ) -> ExplainResult:
     """Graph, schemas, settings, operators and plans; PipelineError if the pipeline would not start.
 

@@ -99,10 +99,11 @@ def check(
 
     place = caller()
     called, accepts = name or "query", _accepts(accept, place, "`accept={{{code!r}: …}}`")
+    if mode.lower() not in list(Mode):
+        raise UsageProblem(programs.UNKNOWN_MODE.at(place, mode=mode))
+    paced = _trigger(trigger, place)
     try:
-        found = check_frame(
-            df, sink=sink, mode=_mode(mode, place), trigger=_trigger(trigger, place), name=called, place=place
-        )
+        found = check_frame(df, sink=sink, mode=mode.lower(), trigger=paced, name=called, place=place)
     except PipelineError as error:
         refused = accepted_by(accepts, map(Finding, error.problems))
         return QueryChecked(called, tuple(together(refused)), None)
@@ -110,12 +111,6 @@ def check(
     whole = sink is not None and not found.problems
     told = accepted_by(accepts, _findings(found), complete=whole)
     return QueryChecked(called, tuple(together(told)), Outline.of(found.facts))
-
-
-def _mode(mode: str, place: Position) -> str:
-    if mode.lower() not in list(Mode):
-        raise UsageProblem(programs.UNKNOWN_MODE.at(place, mode=mode))
-    return mode.lower()
 
 
 def _trigger(trigger: str | None, place: Position) -> str:

@@ -58,31 +58,24 @@ class InitResult:
 
 def init(folder: Path, kind: str = "word-count") -> InitResult:
     """Make a project of a kind in a new or empty folder."""
-    template, shown = _template(kind), _shown(folder)
+    if kind not in KINDS:
+        hint = f"{did_you_mean(kind, KINDS)} ".lstrip()
+        raise UsageProblem(UNKNOWN_TEMPLATE.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
+    template, shown = KINDS[kind], _shown(folder)
     try:
         if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
             raise UsageProblem(FOLDER_NOT_EMPTY.at(None, path=shown or os.curdir))
         for name, source in template.files.items():
-            _write(folder / name, f"{template.folder}/{source}")
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # "x": what came to stand there in the meantime is not ours to overwrite.
+            with file.open("xb") as out:
+                out.write(TEMPLATES.joinpath(template.folder, *source.split("/")).read_bytes())
     except OSError as error:
         problem = FOLDER_NOT_WRITABLE.at(None, path=shown or os.curdir, reason=error.strerror or str(error))
         raise EnvironmentProblem(problem) from error
     files = tuple(os.path.join(shown, name) for name in template.files)
     return InitResult(files, _next_command(shown, template.first_command))
-
-
-def _template(kind: str) -> Template:
-    if kind not in KINDS:
-        hint = f"{did_you_mean(kind, KINDS)} ".lstrip()
-        raise UsageProblem(UNKNOWN_TEMPLATE.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
-    return KINDS[kind]
-
-
-def _write(file: Path, source: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    # "x": what came to stand there in the meantime is not ours to overwrite.
-    with file.open("xb") as out:
-        out.write(TEMPLATES.joinpath(*source.split("/")).read_bytes())
 
 
 def _shown(folder: Path) -> str:

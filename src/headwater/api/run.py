@@ -8,7 +8,6 @@ from pathlib import Path
 from headwater.api.results import RunResult
 from headwater.checks import Finding, unqueried
 from headwater.engine.loading import load
-from headwater.engine.session import PipelineSession
 from headwater.errors import Interrupted
 from headwater.errors.catalogue.running import FORCED, START_FORCED
 from headwater.events import Emit, Said
@@ -32,7 +31,11 @@ def run(
     """Run until every query has ended, a signal comes, the time is over, or nothing is left to read."""
     with Signals() as signals:
         try:
-            running, session = _started(file, options, emit, stdout, found, signals)
+            # Whatever hangs on the way is ended by a second interrupt.
+            with signals.interruptible():
+                spec = load(file)
+                # A check could not know that a command runs the pipeline.
+                running, session = start(spec, options, emit, stdout, found, signals, unqueried(spec))
         except StopAsked as asked:
             emit(Said(text=f"{asked}: no query had started."))
             return RunResult(0)
@@ -50,21 +53,6 @@ def run(
         if signals.forced and running.exit_code in (None, Interrupted.exit_code):
             raise Interrupted(FORCED.at(None))
         return RunResult(1 if running.exit_code is None else running.exit_code, running.summary)
-
-
-def _started(
-    file: str | Path,
-    options: RunOptions,
-    emit: Emit,
-    stdout: Callable[[str], None],
-    found: Callable[[list[Finding]], None],
-    signals: Signals,
-) -> tuple[Run, PipelineSession]:
-    """The queries of a file, at work; whatever hangs on the way is ended by a second interrupt."""
-    with signals.interruptible():
-        spec = load(file)
-        # A check could not know that a command runs the pipeline.
-        return start(spec, options, emit, stdout, found, signals, unqueried(spec))
 
 
 def _wait(running: Run, signals: Signals, options: RunOptions, limit: Duration | None, emit: Emit) -> None:

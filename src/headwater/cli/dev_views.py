@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import typer
 
 from headwater.checks.outline import per_second
 from headwater.cli.render import print_json_line
@@ -20,12 +21,9 @@ PIPELINE = Path("pipeline.yml")
 
 def view_of(*, as_json: bool) -> Callable[[Event], None]:
     """Shows each event as it comes."""
-    return (lambda event: print_json_line(event.to_json())) if as_json else _show
-
-
-def _show(event: Event) -> None:
-    sys.stdout.write(f"{text_of(event)}\n")
-    sys.stdout.flush()
+    if as_json:
+        return lambda event: print_json_line(event.to_json())
+    return lambda event: typer.echo(text_of(event))
 
 
 def text_of(event: Event) -> str:

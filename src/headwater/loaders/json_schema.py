@@ -114,7 +114,9 @@ class _Writer:
         own = self._properties(part.options, f"{side}.{name}")
         shared = {**common, "connector": {**common["connector"], "const": name}}
         if isinstance(part, Sink):
-            shared["mode"] = _or_variable(_among_modes(common["mode"], part.modes))
+            about = {word: common["mode"][word] for word in _ABOUT if word in common["mode"]}
+            modes = [mode.value for mode in Mode if mode.value in part.modes]
+            shared["mode"] = _or_variable({**about, "type": "string", "enum": modes})
         keys = _closed({**shared, **own}, (*_required(model), *_required(part.options)))
         return self._defined(
             f"{side}.{name}", {"description": (part.options.__doc__ or "").strip().partition("\n")[0], **keys}
@@ -205,11 +207,6 @@ def _or_variable(node: Node) -> Node:
     if not any(each.get("type") in single or "enum" in each for each in choices):
         return node
     return {**about, "anyOf": [*choices, VARIABLE]}
-
-
-def _among_modes(node: Node, modes: frozenset[str]) -> Node:
-    about = {word: node[word] for word in _ABOUT if word in node}
-    return {**about, "type": "string", "enum": [mode.value for mode in Mode if mode.value in modes]}
 
 
 def _with_default(node: Node, default: object) -> Node:

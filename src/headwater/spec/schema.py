@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from headwater.values import nearest
+
+T = TypeVar("T")
 
 # Spark's type names, read without Spark: DDL text to canonical types, with helpful refusals.
 
@@ -46,9 +48,7 @@ def backticked(name: str) -> str:
 def parse_columns(text: str) -> list[tuple[str, str, bool]]:
     """`a int, b struct<c: string> not null` as (name, canonical type, nullable); ValueError if it is not."""
     reader = _Reader(text)
-    columns = [reader.column(separator_wanted=False)]
-    while reader.take(","):
-        columns.append(reader.column(separator_wanted=False))
+    columns = reader.listed(reader.column)
     reader.end()
     return columns
 
@@ -102,27 +102,31 @@ class _Reader:
         if not self.take(symbol):
             raise ValueError(f"`{self.text.strip()}` lacks a `{symbol}`")
 
+    def listed(self, read: Callable[[], T]) -> list[T]:
+        """One or more of the same, with commas between them."""
+        found = [read()]
+        while self.take(","):
+            found.append(read())
+        return found
+
     def end(self) -> None:
         if self.next:
             raise ValueError(f"`{self.text.strip()}`: `{self.next}` does not belong here")
 
-    def column(self, *, separator_wanted: bool) -> tuple[str, str, bool]:
+    def column(self, *, of_struct: bool = False) -> tuple[str, str, bool]:
         name = self.word("a column name")
         if name.startswith("`"):
             name = name[1:-1].replace("``", "`")
-        if not self.take(":") and separator_wanted and not self.next:
+        if not self.take(":") and of_struct and not self.next:
             raise ValueError(f"`{self.text.strip()}`: the field `{name}` lacks a type")
         type_ = self.type()
         nullable = not self.take("not", "null")
-        self._pass_comment()
-        return name, type_, nullable
-
-    def _pass_comment(self) -> None:
-        """Step over a comment: it is for people, and says nothing about the rows."""
+        # A comment is for people, and says nothing about the rows.
         if self.take("comment"):
             if self.next[:1] not in ("'", '"'):
                 raise ValueError(f"`{self.text.strip()}` lacks a text in quotes after COMMENT")
             self.at += 1
+        return name, type_, nullable
 
     def type(self) -> str:
         word = self.word("a type").lower()
@@ -167,9 +171,7 @@ class _Reader:
             if default:
                 return [str(number) for number in default]
             raise ValueError(f"`{self.text.strip()}` lacks a length, such as varchar(10)")
-        numbers = [self._number()]
-        while self.take(","):
-            numbers.append(self._number())
+        numbers = self.listed(self._number)
         self.want(")")
         if default and len(numbers) == 1:
             numbers.append("0")
@@ -186,7 +188,7 @@ class _Reader:
     def _nested(self, word: str) -> str:
         self.want("<")
         if word == "struct":
-            inner = self._fields()
+            inner = ",".join(self.listed(self._field))
         elif word == "array":
             inner = self.type()
         else:
@@ -196,14 +198,8 @@ class _Reader:
         self.want(">")
         return f"{word}<{inner}>"
 
-    def _fields(self) -> str:
-        fields = [self._field()]
-        while self.take(","):
-            fields.append(self._field())
-        return ",".join(fields)
-
     def _field(self) -> str:
-        name, type_, nullable = self.column(separator_wanted=True)
+        name, type_, nullable = self.column(of_struct=True)
         return f"{quoted(name)}:{type_}{'' if nullable else ' not null'}"
 
 
@@ -241,7 +237,11 @@ class Schema:
     def of_spark_json(cls, text: str) -> Schema:
         """A schema from the JSON that Spark writes for a StructType."""
         try:
-            return cls._checked(_json_column(field) for field in json.loads(text)["fields"])
+            fields = json.loads(text)["fields"]
+            return cls._checked(
+                Column(field["name"], _json_type(field["type"]), field.get("nullable", True))
+                for field in fields
+            )
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise ValueError("this is not the JSON that Spark writes for a schema") from error
 
@@ -250,11 +250,10 @@ class Schema:
         columns = tuple(columns)
         if not columns:
             raise ValueError("a schema needs at least one column")
-        seen: set[str] = set()
-        for column in columns:
-            if column.name.lower() in seen:
+        names = [column.name.lower() for column in columns]
+        for index, column in enumerate(columns):
+            if names[index] in names[:index]:
                 raise ValueError(f"the column `{column.name}` stands twice in the schema")
-            seen.add(column.name.lower())
         return cls(columns)
 
     @property
@@ -268,17 +267,12 @@ class Schema:
 
 
 def _column(name: str, written: object) -> Column:
-    if isinstance(written, str):
-        ((_, type_, nullable),) = _one_column(name, written)
-        return Column(name, type_, nullable)
-    return Column(name, _nested(name, written))
-
-
-def _one_column(name: str, written: str) -> list[tuple[str, str, bool]]:
-    parsed = parse_columns(f"{quoted(name)} {written}")
-    if len(parsed) != 1:
+    if not isinstance(written, str):
+        return Column(name, _nested(name, written))
+    (_, type_, nullable), *more = parse_columns(f"{quoted(name)} {written}")
+    if more:
         raise ValueError(f"the type of `{name}` is `{written}`: one type is wanted here")
-    return parsed
+    return Column(name, type_, nullable)
 
 
 def _nested(name: str, written: object) -> str:
@@ -293,10 +287,6 @@ def _nested(name: str, written: object) -> str:
     raise ValueError(
         f"`{name}` has no type; write one such as string, a mapping (struct) or a list of one type (array)"
     )
-
-
-def _json_column(field: dict[str, Any]) -> Column:
-    return Column(field["name"], _json_type(field["type"]), field.get("nullable", True))
 
 
 def _json_type(written: Any) -> str:
