@@ -56,13 +56,14 @@ sinks: {orders: {reads: orders, connector: files, path: out, format: json}}
     (tmp_path / "other" / "orders").mkdir(parents=True)
     (tmp_path / "other" / "orders" / "precious.txt").write_text("mine")
 
-    def code(into: Path) -> list[str]:
+    def refused(into: Path) -> list[tuple[str, object]]:
         with pytest.raises(PipelineError) as caught:
             run_batch(file, RunOptions(), into=into, stdout=lambda line: None)
-        return [problem.code for problem in caught.value.problems]
+        return [(problem.code, problem.params["why"]) for problem in caught.value.problems]
 
-    assert code(tmp_path) == ["HW-INTO-DECLARED-PLACE"]
-    assert code(tmp_path / "other") == ["HW-INTO-NOT-EMPTY"]
+    assert refused(tmp_path) == [("HW-INTO-TAKEN", f"this pipeline reads or writes {tmp_path}/orders")]
+    wrote = "it holds files that no batch run of Headwater wrote"
+    assert refused(tmp_path / "other") == [("HW-INTO-TAKEN", wrote)]
     assert json.loads((tmp_path / "orders" / "1.json").read_text()) == {"a": 1}
     for _ in range(2):
         run_as_batch(file, tmp_path / "results")

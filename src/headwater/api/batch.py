@@ -19,9 +19,7 @@ from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
 from headwater.errors.catalogue.running import (
     BATCH_NEEDS_APPEND,
     BATCH_NEEDS_INTO,
-    INTO_DECLARED_PLACE,
-    INTO_NOT_EMPTY,
-    INTO_STREAM_FOLDER,
+    INTO_TAKEN,
     NO_BATCH_FORM,
 )
 from headwater.events import BatchEnded, Emit, Said, SinkBegun, SinkWritten, SparkStarting
@@ -146,9 +144,8 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
         yield from secret_problems(thing)
     for source in spec.sources:
         if not source_side(source.connector).batch:
-            yield NO_BATCH_FORM.at(
-                source.position, what="The source", name=source.name, connector=source.connector
-            )
+            told = {"name": source.name, "connector": source.connector}
+            yield NO_BATCH_FORM.at(source.position, what="The source", **told)
     for sink in spec.sinks:
         side = sink_side(sink.connector)
         if side.batch and side.appends:
@@ -163,26 +160,24 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
             place = ", ".join(side.places(sink.options))
             yield BATCH_NEEDS_INTO.at(sink.position, sink=sink.name, place=place)
         elif side.stores and into is not None:
-            yield from _place_problems(spec, sink, into.absolute() / sink.name)
+            folder = into.absolute() / sink.name
+            if why := _why_taken(spec, folder):
+                yield INTO_TAKEN.at(sink.position, place=str(folder), why=why)
 
 
-def _place_problems(spec: PipelineSpec, sink: SinkSpec, place: Path) -> Iterator[Problem]:
+def _why_taken(spec: PipelineSpec, place: Path) -> str:
     """Why a batch run must not replace what is in a folder: only its own results may go."""
     if (place / SINK_LOG).exists():
-        yield INTO_STREAM_FOLDER.at(sink.position, place=str(place))
-        return
+        return "it belongs to a streaming sink (_spark_metadata), and Spark readers would not see the rows"
     declared = [p for each in spec.sources for p in source_side(each.connector).places(each.options)]
     declared += [p for each in spec.sinks for p in sink_side(each.connector).places(each.options)]
-    # One of two places lies in the other; what is declared may be a glob.
-    touched = [
-        other
-        for other in declared
-        if lies_in(str(place), other) or lies_in(fixed_folder(other, spec.root), str(place))
-    ]
-    if touched:
-        yield INTO_DECLARED_PLACE.at(sink.position, place=str(place), other=touched[0])
-    elif place.is_dir() and any(place.iterdir()) and not _marker(place).exists():
-        yield INTO_NOT_EMPTY.at(sink.position, place=str(place))
+    for other in declared:
+        # One of two places lies in the other; what is declared may be a glob.
+        if lies_in(str(place), other) or lies_in(fixed_folder(other, spec.root), str(place)):
+            return f"this pipeline reads or writes {other}"
+    if place.is_dir() and any(place.iterdir()) and not _marker(place).exists():
+        return "it holds files that no batch run of Headwater wrote"
+    return ""
 
 
 def _marker(place: Path) -> Path:

@@ -6,7 +6,7 @@ PySpark is loaded when something is started or explained, not when something is 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from headwater.api.results import BatchResult, ExplainResult
 from headwater.checks import Finding
 from headwater.engine.loading import declared, judged
 from headwater.errors.catalogue.pipelines import NO_SINKS, NO_SUCH_PATH
-from headwater.events import Emit
+from headwater.events import Event
 from headwater.loaders.python_form import Declarations
 from headwater.loaders.yaml_form import YamlFile
 
@@ -35,7 +35,7 @@ class Pipeline(Declarations):
         until_idle: bool = False,
         spark_ui: bool = False,
         stop_timeout: float | None = None,
-        on_event: Emit = lambda event: None,
+        on_event: Callable[[Event], None] = lambda event: None,
     ) -> Run:
         """Start every sink after a full check, and return immediately.
 

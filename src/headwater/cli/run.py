@@ -9,7 +9,7 @@ import typer
 
 from headwater.cli.options import Conf, File, Json, Master, Verbose, duration, settings
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.programs import APPEND_WITHOUT_BATCH, BATCH_HAS_AN_END, INTO_WITHOUT_BATCH
+from headwater.errors.catalogue.programs import BATCH_HAS_AN_END, ONLY_WITH_BATCH
 
 
 def run(
@@ -39,8 +39,12 @@ def run(
     from headwater.cli.foreground import run_batch, run_stream
     from headwater.runtime import RunOptions
 
-    ends = limit is not None or stop_timeout is not None
-    _refuse_mixed(batch=batch, into=into, append=append, streaming=until_idle or fail_fast or ends)
+    # Options that would be passed over in silence; a forgotten `--batch` would start the real stream.
+    for option, given in (("--into", into is not None), ("--append", append)):
+        if given and not batch:
+            raise UsageProblem(ONLY_WITH_BATCH.at(None, option=option))
+    if batch and (until_idle or fail_fast or limit is not None or stop_timeout is not None):
+        raise UsageProblem(BATCH_HAS_AN_END.at(None))
     wait = duration("--stop-timeout", stop_timeout)
     options = RunOptions(
         master=master,
@@ -53,13 +57,3 @@ def run(
     if batch:
         raise typer.Exit(run_batch(file, options, into, append=append, as_json=as_json))
     raise typer.Exit(run_stream(file, options, duration("--for", limit), as_json=as_json, verbose=verbose))
-
-
-def _refuse_mixed(*, batch: bool, into: Path | None, append: bool, streaming: bool) -> None:
-    """Options that would be passed over in silence; a forgotten `--batch` would start the real stream."""
-    if into is not None and not batch:
-        raise UsageProblem(INTO_WITHOUT_BATCH.at(None))
-    if append and not batch:
-        raise UsageProblem(APPEND_WITHOUT_BATCH.at(None))
-    if batch and streaming:
-        raise UsageProblem(BATCH_HAS_AN_END.at(None))

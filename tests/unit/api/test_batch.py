@@ -40,14 +40,14 @@ def refused(spec: PipelineSpec, into: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "into", "codes"),
     [
-        ("data/*/*.json", "data", ["HW-INTO-DECLARED-PLACE"]),
+        ("data/*/*.json", "data", ["HW-INTO-TAKEN"]),
         ("data/*/*.json", "data/2026", []),
-        ("data/*/*/*.json", "data/2026", ["HW-INTO-DECLARED-PLACE"]),
-        ("data/*", "data/2026", ["HW-INTO-DECLARED-PLACE"]),
-        ("kept/data/*.json", ".", ["HW-INTO-DECLARED-PLACE"]),
+        ("data/*/*/*.json", "data/2026", ["HW-INTO-TAKEN"]),
+        ("data/*", "data/2026", ["HW-INTO-TAKEN"]),
+        ("kept/data/*.json", ".", ["HW-INTO-TAKEN"]),
         ("*.json", "results", []),
         ("data/*/*.json", "results", []),
-        ("data", "linked", ["HW-INTO-DECLARED-PLACE"]),
+        ("data", "linked", ["HW-INTO-TAKEN"]),
     ],
 )
 def test_results_may_not_lie_where_a_source_reads(

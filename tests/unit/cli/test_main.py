@@ -147,6 +147,8 @@ def test_what_is_no_pipeline_file(headwater: Headwater, tmp_path: Path) -> None:
         (("--conf", "spark.scheduler.mode=FIFO"), "HW-SPARK-SETTING-FIXED"),
         (("--for", "3"), "HW-BAD-DURATION"),
         (("--stop-timeout", "soon"), "HW-BAD-DURATION"),
+        (("--into", "results"), "HW-ONLY-WITH-BATCH"),
+        (("--append",), "HW-ONLY-WITH-BATCH"),
         (("--batch", "--stop-timeout", "5s"), "HW-BATCH-HAS-AN-END"),
         (("--batch", "--fail-fast"), "HW-BATCH-HAS-AN-END"),
     ],

@@ -155,12 +155,9 @@ UNKNOWN_TEMPLATE = Entry(
     "There is no template `{name}`.", "{hint}Write one of these after `--template`: {known}."
 )
 UNKNOWN_QUERY = Entry("This run has no query `{name}`.", "{hint} Its queries are: {known}.")
-APPEND_WITHOUT_BATCH = Entry(
-    "`--append` says what a batch run may do, and this is none.", "Add `--batch`, or leave `--append` out."
-)
-INTO_WITHOUT_BATCH = Entry(
-    "`--into` is for batch runs, and `--batch` is not there.",
-    "Add `--batch`, or take `--into` out to start the stream.",
+ONLY_WITH_BATCH = Entry(
+    "`{option}` is for batch runs, and `--batch` is not there.",
+    "Add `--batch`, or take `{option}` out to start the stream.",
 )
 BATCH_HAS_AN_END = Entry(
     "`--until-idle`, `--for`, `--fail-fast` and `--stop-timeout` mean nothing with `--batch`.",

@@ -77,17 +77,8 @@ BATCH_NEEDS_APPEND = Entry(
     "A batch run would add its rows to {place}, where the stream of the sink `{sink}` writes, too.",
     "If that is what you want: `headwater run --batch --append`.",
 )
-INTO_STREAM_FOLDER = Entry(
-    "{place} belongs to a streaming sink (it has _spark_metadata): Spark readers would not see the rows.",
-    "Name another folder with `--into`.",
-)
-INTO_DECLARED_PLACE = Entry(
-    "{place} would be replaced, and this pipeline reads or writes {other}.",
-    "Name another folder with `--into`.",
-)
-INTO_NOT_EMPTY = Entry(
-    "{place} holds files that no batch run of Headwater wrote, and they would be replaced.",
-    "Name another folder with `--into`, or empty this one.",
+INTO_TAKEN = Entry(
+    "A batch run must not replace {place}: {why}.", "Name another folder with `--into`, or an empty one."
 )
 QUERY_CODE_FAILED = Entry(
     "The query `{sink}` failed in your code: {error}.",
