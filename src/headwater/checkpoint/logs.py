@@ -264,12 +264,6 @@ class Read:
     """As Spark stores them, but for those of files."""
     files: frozenset[str] = frozenset()
 
-    def has_message(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether it has read a message of Kafka."""
-        found = (each.get(topic) for each in self.offsets if isinstance(each, dict))
-        ends = [each.get(str(partition)) for each in found if isinstance(each, dict)]
-        return bool(ends) and all(isinstance(end, int) and end > offset for end in ends)
-
     def as_far(self, other: Read) -> bool:
         """Whether it has read all that the other one has; only what is certain counts."""
         if not other.offsets:

@@ -8,9 +8,8 @@ from headwater.checks.guarantees import known_sink
 from headwater.checks.rules import Match, Severity, Situation, pipeline_rule, query_of
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import ForgetsBatches
-from headwater.connectors.files.errors import FILE_OUTSIDE_FOLDER
 from headwater.errors import Entry
-from headwater.errors.catalogue.connectors import SINK_KIND_CHANGED
+from headwater.errors.catalogue.connectors import FILE_OUTSIDE_FOLDER, SINK_KIND_CHANGED
 from headwater.plan import QueryFacts
 
 Places = tuple[str, ...]

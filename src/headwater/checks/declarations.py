@@ -5,22 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline_rule
-from headwater.connectors import sink_side, source_side
-from headwater.connectors.files.errors import (
-    FILES_CSV_COLUMN,
-    FILES_NO_COLUMNS,
-    FILES_PARTITION_COLUMN,
-    FILES_TEXT_COLUMN,
-)
-from headwater.connectors.kafka.errors import (
-    KAFKA_AVRO_FIELD,
-    KAFKA_AVRO_NAME,
-    KAFKA_COLUMN_TYPE,
-    KAFKA_DEDUP_TRIGGER,
-    KAFKA_NO_TOPIC,
-    KAFKA_NO_VALUE,
-    KAFKA_UNKNOWN_COLUMN,
-)
+from headwater.connectors import all_connectors, sink_side, source_side
 from headwater.errors import Entry
 from headwater.errors.catalogue.running import (
     SINK_MODE,
@@ -217,19 +202,7 @@ def within_no_watermark(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    entries=[
-        FILES_PARTITION_COLUMN,
-        FILES_NO_COLUMNS,
-        FILES_TEXT_COLUMN,
-        FILES_CSV_COLUMN,
-        KAFKA_AVRO_FIELD,
-        KAFKA_AVRO_NAME,
-        KAFKA_COLUMN_TYPE,
-        KAFKA_DEDUP_TRIGGER,
-        KAFKA_NO_TOPIC,
-        KAFKA_NO_VALUE,
-        KAFKA_UNKNOWN_COLUMN,
-    ],
+    entries=[entry for each in all_connectors().values() if each.sink for entry in each.sink.rejections],
     example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, shop: string}}

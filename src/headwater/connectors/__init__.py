@@ -2,7 +2,14 @@
 
 from headwater.connectors.connector import ALL_MODES, Connector, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, StaticRows, Unreadable
-from headwater.connectors.registry import GROUP, all_connectors, sink_side, source_side, validates
+from headwater.connectors.registry import (
+    GROUP,
+    all_connectors,
+    quarantine_sink,
+    sink_side,
+    source_side,
+    validates,
+)
 
 __all__ = [
     "ALL_MODES",
@@ -15,6 +22,7 @@ __all__ = [
     "StaticRows",
     "Unreadable",
     "all_connectors",
+    "quarantine_sink",
     "sink_side",
     "source_side",
     "validates",

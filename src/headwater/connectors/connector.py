@@ -10,12 +10,14 @@ more of it than the session that it is given imports that in a module of its own
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from headwater.connectors.contract import Context, QueryCheckpoint, RunTask, StaticRows
+from headwater.checkpoint import Read
+from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask, StaticRows
 from headwater.errors import Entry, Problem
 from headwater.spec import (
     CleanUp,
@@ -172,6 +174,8 @@ class Sink(Generic[W]):
     """It takes rows one by one from tasks that don't end (`trigger: continuous …`)."""
     real_time: bool = False
     """The same for `trigger: real time …`."""
+    rejections: tuple[Entry, ...] = ()
+    """What `problems` may say, for the reference of rules."""
     in_process: bool = False
     """Its rows live in this process alone: each start begins anew, and only this process can query them."""
 
@@ -251,6 +255,9 @@ class ValidatesRows(Protocol):
         `replayed` reads rows of the quarantine that are replayed, at each call as a stream of its own.
         """
 
+    def has_read(self, read: Read, row: RowPlace) -> bool:
+        """Whether a query that has committed `read` of the source has met the row at its place."""
+
 
 @runtime_checkable
 class CleansUp(Protocol):
@@ -306,6 +313,17 @@ class HasRunTasks(Protocol):
         self, spark: SparkSession, options: Any, context: Context, queries: Sequence[QueryCheckpoint]
     ) -> Iterable[RunTask]:
         """The tasks, for a run of these queries; a sink finds its own by its name."""
+
+
+@runtime_checkable
+class KeepsQuarantine(Protocol):
+    """A sink of Headwater's own that quarantines are written with, into the run directory."""
+
+    def quarantine_options(self, folder: Path) -> SinkOptions:
+        """The options of a sink that writes the rows of a quarantine into a folder, as parquet files."""
+
+    def quarantine_files(self, folder: Path) -> Iterator[Path]:
+        """The files of the folder that are committed, oldest first, told without Spark."""
 
 
 @runtime_checkable

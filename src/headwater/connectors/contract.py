@@ -239,7 +239,34 @@ ROW_TYPE = (
     "struct<file: string, topic: string, partition: int, offset: bigint, timestamp: timestamp, "
     "timestamp_type: int, headers: array<struct<key: string, value: binary>>, key: binary, value: binary>"
 )
-"""Where a row stood (a file, or a place in a topic) and its bytes; a file that can't be opened has none."""
+"""Where a row stood (a file, or an offset in a partition of a topic or another log) and its bytes; a file
+that can't be opened has none."""
+
+ROW_PLACE = (
+    f"coalesce({ROW}.file, concat_ws(' ', {ROW}.topic, 'partition', {ROW}.partition, 'offset', {ROW}.offset))"
+)
+"""The place of a row in words, as SQL."""
+
+
+class RowPlace(Protocol):
+    """Where a row stood, as ROW has it."""
+
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def topic(self) -> str | None: ...
+    @property
+    def partition(self) -> int | None: ...
+    @property
+    def offset(self) -> int | None: ...
+
+
+def place_in_words(row: RowPlace) -> str:
+    """The same as ROW_PLACE; empty for a row of a table."""
+    if row.topic is not None:
+        return f"{row.topic} partition {row.partition} offset {row.offset}"
+    return row.file or ""
+
 
 QUARANTINE_COLUMNS = f"source string, reason string, detail string, set_aside_at timestamp, row {ROW_TYPE}"
 """The columns of a quarantine; of a table's, `row.value` is the row as JSON."""

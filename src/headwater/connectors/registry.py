@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from headwater.connectors.connector import Connector, Sink, Source, ValidatesRows
+from headwater.connectors.connector import Connector, KeepsQuarantine, Sink, Source, ValidatesRows
 from headwater.connectors.contract import KEPT_REASON, KEPT_TEXT
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.connectors import CONNECTOR_BROKEN, CONNECTOR_TWICE
@@ -42,6 +42,15 @@ def sink_side(name: str) -> Sink[Any]:
     if side is None:
         raise KeyError(name)
     return side
+
+
+def quarantine_sink() -> tuple[str, KeepsQuarantine]:
+    """The connector that quarantines are written with: its name, and what it can do."""
+    for each in all_connectors().values():
+        sink: object = each.sink
+        if each.built_in and isinstance(sink, KeepsQuarantine):
+            return each.name, sink
+    raise LookupError("no connector keeps quarantines")
 
 
 def validates(source: SourceSpec, bad_rows: BadRows) -> bool:

@@ -31,7 +31,17 @@ from pyspark.sql.functions import (
 )
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
-from headwater.connectors.contract import DETAIL, KEPT_REASON, KEPT_TEXT, OWN, REASON, ROW, ROW_TYPE, Reason
+from headwater.connectors.contract import (
+    DETAIL,
+    KEPT_REASON,
+    KEPT_TEXT,
+    OWN,
+    REASON,
+    ROW,
+    ROW_PLACE,
+    ROW_TYPE,
+    Reason,
+)
 from headwater.connectors.decoding.formats import more_follows
 from headwater.connectors.options import TIMES
 from headwater.errors import Entry, Problem
@@ -85,12 +95,9 @@ def quarantined_bad_rows(validated: DataFrame, source: SourceSpec) -> DataFrame:
 
 def _bad_row_failure(source: SourceSpec) -> Column:
     """Ends the query; the parts of the text stand apart by tabs, for who translates it."""
-    row = col(ROW)
-    offset = concat_ws(" ", row["topic"], lit("partition"), row["partition"], lit("offset"), row["offset"])
-    place = coalesce(row["file"], offset)
     # A value of the user's stands in the detail, which may hold what the parts stand apart by.
     why = concat_ws(", ", col(REASON), regexp_replace(col(DETAIL), r"[\t\r\n]+", " "))
-    place = regexp_replace(place, r"[\t\r\n]+", " ")
+    place = regexp_replace(expr(ROW_PLACE), r"[\t\r\n]+", " ")
     return raise_error(concat_ws("\t", lit(BAD_ROW.code), lit(source.name), why, place)).cast("boolean")
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from headwater.connectors import source_side, validates
+from headwater.connectors import quarantine_sink, source_side, validates
 from headwater.connectors.connector import ValidatesRows
-from headwater.connectors.files import FilesSink
 from headwater.plan.graph import Graph
 from headwater.run_directory import RunDirectory
 from headwater.spec import PipelineSpec, Schema, SinkSpec, SourceSpec, TableSpec
@@ -71,13 +70,12 @@ def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
 
 def _sink(spec: PipelineSpec, declared: SourceSpec | TableSpec, readers: list[SinkSpec]) -> SinkSpec:
     key = "bad_rows" if isinstance(declared, SourceSpec) else "expect"
+    connector, side = quarantine_sink()
     return SinkSpec(
         name=quarantine_of(declared.name),
         reads=declared.name,
-        connector="files",
-        options=FilesSink(
-            path=str(RunDirectory(spec.folder).quarantine(declared.name).rows), format="parquet"
-        ),
+        connector=connector,
+        options=side.quarantine_options(RunDirectory(spec.folder).quarantine(declared.name).rows),
         trigger=_trigger(readers),
         is_quarantine=True,
         position=declared.at(key),

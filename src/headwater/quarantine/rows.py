@@ -18,9 +18,10 @@ from typing import Any
 import pyarrow  # type: ignore[import-untyped]
 import pyarrow.parquet  # type: ignore[import-untyped]
 
-from headwater.checkpoint import LocalStore, Read, SinkLog
-from headwater.connectors.contract import Reason
-from headwater.connectors.files.sink_folder import name_in
+from headwater.checkpoint import Read
+from headwater.connectors import quarantine_sink
+from headwater.connectors.connector import ValidatesRows
+from headwater.connectors.contract import Reason, place_in_words
 from headwater.errors import CheckpointError, UsageProblem
 from headwater.errors.catalogue.running import MENDED_NO_FILE, MENDED_UNREADABLE, QUARANTINE_UNREADABLE
 from headwater.plan.quarantine import replay_stream
@@ -76,9 +77,7 @@ class QuarantinedRow:
     @property
     def where(self) -> str:
         """Its place in a few words; empty for the row of a table."""
-        if self.topic is not None:
-            return f"{self.topic} partition {self.partition} offset {self.offset}"
-        return self.file or ""
+        return place_in_words(self)
 
     @property
     def text(self) -> str | None:
@@ -217,10 +216,9 @@ class Quarantine:
 
     def rows(self) -> Iterator[QuarantinedRow]:
         """Every row that was ever quarantined, oldest first; one that came back bad stands here again."""
-        rows = self.directory.rows
-        for file in SinkLog(LocalStore(rows)).files():
-            if file.size:
-                yield from _rows_in(rows / name_in(rows, file))
+        _, sink = quarantine_sink()
+        for file in sink.quarantine_files(self.directory.rows):
+            yield from _rows_in(file)
 
     def replayed(self) -> Iterator[QuarantinedRow]:
         """The rows that were replayed."""
@@ -265,6 +263,8 @@ class Unread:
     """How far the queries have read a source or table that has quarantined rows."""
 
     name: str
+    side: ValidatesRows | None
+    """What tells whether a row of the source was read; None for a table."""
     readers: Mapping[str, Mapping[str, Read]]
     """What each query has committed, by the names of its sources."""
     quarantined: Mapping[str, Read]
@@ -278,6 +278,7 @@ class Unread:
     def of(
         cls,
         quarantine: Quarantine,
+        side: ValidatesRows | None,
         readers: Mapping[str, Mapping[str, Read]],
         quarantined: Mapping[str, Read],
     ) -> Unread:
@@ -285,7 +286,7 @@ class Unread:
             file.name: frozenset(replace(row, replayed_as="").id for row in rows)
             for file, rows in quarantine.replayed_files()
         }
-        return cls(quarantine.name, readers, quarantined, replayed)
+        return cls(quarantine.name, side, readers, quarantined, replayed)
 
     def __call__(self, row: QuarantinedRow) -> frozenset[str]:
         """The queries that have yet to read a row."""
@@ -306,11 +307,8 @@ class Unread:
         return self._has_at_place(read, row) and self._has_replay(read, row)
 
     def _has_at_place(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
-        source = read.get(self.name, Read())
-        if row.topic is not None and row.partition is not None and row.offset is not None:
-            return source.has_message(row.topic, row.partition, row.offset)
-        if row.file is not None:
-            return row.file in source.files
+        if self.side is not None:
+            return self.side.has_read(read.get(self.name, Read()), row)
         return all(read.get(name, Read()).as_far(other) for name, other in self.quarantined.items())
 
     def _has_replay(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
@@ -370,7 +368,7 @@ class Replay:
 
 
 def _no_queries() -> Unread:
-    return Unread("", {}, {}, {})
+    return Unread("", None, {}, {}, {})
 
 
 def replay_rows(

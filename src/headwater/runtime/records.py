@@ -12,7 +12,8 @@ from pathlib import Path
 from headwater.checkpoint import Checkpoint, CheckpointState, LocalStore, Read, committed, planned
 from headwater.checkpoint.store import Note, NoteError
 from headwater.checks import Finding, Reached
-from headwater.connectors import sink_side
+from headwater.connectors import sink_side, source_side
+from headwater.connectors.connector import ValidatesRows
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue import running
 from headwater.errors.catalogue.running import REPLAY_PLACE_UNKNOWN
@@ -180,7 +181,9 @@ def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine,
         problems.append(REPLAY_PLACE_UNKNOWN.at(None, sink=sink_name, name=name, file=file))
     if problems:
         raise CheckpointError.of(problems)
-    return Unread.of(quarantine, readers, quarantined or {})
+    sides = (source_side(source.connector) for source in spec.sources if source.name == name)
+    side = next((each for each in sides if isinstance(each, ValidatesRows)), None)
+    return Unread.of(quarantine, side, readers, quarantined or {})
 
 
 def redefined(spec: PipelineSpec, directory: RunRecords, name: str, sinks: tuple[str, ...]) -> bool:

@@ -105,4 +105,4 @@ def test_rows_are_fed_where_only_spark_knows_what_a_table_reads(tmp_path: Path) 
 def test_queries_are_level_where_all_have_read_the_same(
     query: dict[str, Read], quarantine: dict[str, Read], level: bool
 ) -> None:
-    assert Unread("orders", {"out": query, "quarantine.orders": quarantine}, {}, {}).level is level
+    assert Unread("orders", None, {"out": query, "quarantine.orders": quarantine}, {}, {}).level is level

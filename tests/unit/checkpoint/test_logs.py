@@ -332,14 +332,6 @@ def test_what_can_t_be_told(tmp_path: Path) -> None:
     assert (folder.committed("out"), folder.state("out").has_started) == (None, True)
 
 
-@pytest.mark.parametrize(("offset", "read"), [(10, True), (11, False), (12, False)])
-def test_messages(offset: int, read: bool) -> None:
-    assert Read(({"t": {"0": 11}},)).has_message("t", 0, offset) is read
-    assert not Read(({"t": {"0": 11}},)).has_message("t", 1, 0)
-    assert not Read(({"t": {"0": 11}},)).has_message("u", 0, 0)
-    assert not Read().has_message("t", 0, 0)
-
-
 @pytest.mark.parametrize(
     ("mine", "theirs", "far"),
     [

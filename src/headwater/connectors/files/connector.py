@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater.checkpoint import LocalStore, Read, SinkLog
 from headwater.connectors.connector import Connector, Failure, LazyModule, Sink, Source
-from headwater.connectors.contract import Context, QueryCheckpoint, RunTask, StaticRows
+from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask, StaticRows
 from headwater.connectors.files import bad_rows as bad
 from headwater.connectors.files import errors
 from headwater.connectors.files.folders import KEYS, ignored_at, is_left_to_spark, may_add_columns, waiting_at
 from headwater.connectors.files.options import CHOOSING, VALIDITY_KEYS, FilesSink, FilesSource
-from headwater.connectors.files.sink_folder import named_outside
+from headwater.connectors.files.sink_folder import listed, named_outside
 from headwater.errors import Problem
 from headwater.spec import CleanUp, Delivery, Schema, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import is_uri
@@ -124,6 +125,9 @@ class FilesReader(Source[FilesSource]):
     ) -> Iterable[RunTask]:
         return rows.run_tasks(spark, options, context, queries)
 
+    def has_read(self, read: Read, row: RowPlace) -> bool:
+        return row.file in read.files
+
 
 class FilesWriter(Sink[FilesSink]):
     """Spark's file sink, which lists the committed files in `_spark_metadata`."""
@@ -133,6 +137,12 @@ class FilesWriter(Sink[FilesSink]):
     delivery = Delivery.IDEMPOTENT
     stores = True
     fixed_keys = ("path", "format", "partition_by")
+    rejections = (
+        errors.FILES_PARTITION_COLUMN,
+        errors.FILES_NO_COLUMNS,
+        errors.FILES_TEXT_COLUMN,
+        errors.FILES_CSV_COLUMN,
+    )
 
     def places(self, options: FilesSink) -> tuple[str, ...]:
         return (options.path,)
@@ -171,6 +181,13 @@ class FilesWriter(Sink[FilesSink]):
 
     def stored_elsewhere(self, options: FilesSink) -> str | None:
         return None if is_uri(options.path) else named_outside(Path(options.path))
+
+    def quarantine_options(self, folder: Path) -> FilesSink:
+        return FilesSink(path=str(folder), format="parquet")
+
+    def quarantine_files(self, folder: Path) -> Iterator[Path]:
+        files = SinkLog(LocalStore(folder)).files()
+        return (folder / name for name, _ in listed(folder, files))
 
     def forget_batch(self, spark: SparkSession, options: FilesSink, batch: int) -> None:
         sink.forget_batch(spark, options, batch)

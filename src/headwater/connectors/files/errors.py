@@ -36,11 +36,6 @@ FILES_PLANNED_STAND_IN = Entry(
 
 # What can go wrong with what a files sink has written, with its manifest and its compaction.
 
-FILE_OUTSIDE_FOLDER = Entry(
-    "The log of the folder {folder} names a file outside of it: {file}.",
-    "Move the folder back (Spark's log contains absolute paths), or give the sink a new name and a new "
-    "output path; it then starts from scratch.",
-)
 MANIFEST_NOT_WRITTEN = Entry(
     "The manifest of the sink `{sink}` can't be written: {says}.",
     "Readers see the list of an earlier batch meanwhile; it is tried again after the next batch.",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headwater.checkpoint import LocalStore, SinkFile, SinkLog
-from headwater.connectors.files.errors import FILE_OUTSIDE_FOLDER
 from headwater.errors import CheckpointError
+from headwater.errors.catalogue.connectors import FILE_OUTSIDE_FOLDER
 from headwater.spec.paths import local_path
 
 # The folder of a files sink as it lies on the disk: its log's entries by their names there.

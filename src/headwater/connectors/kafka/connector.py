@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from headwater.checkpoint import Read
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, LongTasks, Sink, Source
-from headwater.connectors.contract import Context, QueryCheckpoint, RunTask
+from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask
 from headwater.connectors.decoding.options import VALIDITY_KEYS, registry_failure
 from headwater.connectors.kafka.errors import ENTRIES
 from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
-from headwater.connectors.kafka.message import problems_of
+from headwater.connectors.kafka.message import REJECTIONS, problems_of
 from headwater.connectors.kafka.sink_options import KafkaSink
 from headwater.connectors.kafka.source_options import ALWAYS_SAID, BATCH_KEYS, PER_BATCH, KafkaSource, places
 from headwater.errors import Problem
@@ -80,6 +81,11 @@ class KafkaReader(Source[KafkaSource]):
     ) -> Iterable[RunTask]:
         return [source.watch(spark, options, context, queries)]
 
+    def has_read(self, read: Read, row: RowPlace) -> bool:
+        topics = (each.get(row.topic) for each in read.offsets if isinstance(each, dict))
+        ends = [each.get(str(row.partition)) for each in topics if isinstance(each, dict)]
+        return bool(ends) and all(isinstance(end, int) and end > (row.offset or 0) for end in ends)
+
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
         of_registry = registry_failure(failure.message, sink)
         lost = None if of_registry else kafka_failure(failure.text)
@@ -100,6 +106,7 @@ class KafkaWriter(Sink[KafkaSink]):
     appends = True
     continuous = True
     real_time = True
+    rejections = REJECTIONS
 
     def places(self, options: KafkaSink) -> tuple[str, ...]:
         """The topic; which ones a column names is not known before the rows come."""

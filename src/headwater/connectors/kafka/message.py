@@ -16,6 +16,15 @@ from headwater.spec import SinkSpec
 from headwater.spec.schema import backticked
 from headwater.values import Continuous, RealTime, nearest
 
+REJECTIONS = (
+    errors.KAFKA_AVRO_FIELD,
+    errors.KAFKA_AVRO_NAME,
+    errors.KAFKA_COLUMN_TYPE,
+    errors.KAFKA_DEDUP_TRIGGER,
+    errors.KAFKA_NO_TOPIC,
+    errors.KAFKA_NO_VALUE,
+    errors.KAFKA_UNKNOWN_COLUMN,
+)
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 _TEXT = ("string", "char(", "varchar(")
 _NESTED = ("struct<", "array<", "map<", "variant")

@@ -12,6 +12,11 @@ CONNECTOR_BROKEN = Entry(
 CONNECTOR_TWICE = Entry(
     "Two installed packages bring a connector `{name}` (one is {other}).", "Uninstall one of them."
 )
+FILE_OUTSIDE_FOLDER = Entry(
+    "The log of the folder {folder} names a file outside of it: {file}.",
+    "Move the folder back (Spark's log contains absolute paths), or give the sink a new name and a new "
+    "output path; it then starts from scratch.",
+)
 
 
 # What can go wrong when bytes become columns.
