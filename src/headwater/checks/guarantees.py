@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -33,14 +33,11 @@ _CLOCK = frozenset({"now", "current_time"})
 _TASKS = frozenset({"spark_partition_id", "monotonically_increasing_id"})
 _JAVA = frozenset({"reflect", "java_method", "try_reflect"})
 _RANDOM = frozenset({"rand", "random", "randn", "randstr", "uniform", "shuffle", "uuid"})
-_ORDERED = {
-    "first": "min_by",
-    "firstvalue": "min_by",
-    "last": "max_by",
-    "lastvalue": "max_by",
-    "anyvalue": "min",
-    "listagg": "",
-    "stringagg": "",
+_INSTEAD_OF_ORDER = {
+    **dict.fromkeys(("first", "firstvalue"), "Say which row by a column: `min_by(x, at)`."),
+    **dict.fromkeys(("last", "lastvalue"), "Say which row by a column: `max_by(x, at)`."),
+    "anyvalue": "Take one that is always the same, such as `min(x)`.",
+    **dict.fromkeys(("listagg", "stringagg"), "Say the order: `listagg(x) WITHIN GROUP (ORDER BY at)`."),
 }
 
 
@@ -70,9 +67,18 @@ class Differs:
 def differing(facts: QueryFacts) -> tuple[Differs, ...]:
     """All such parts of a query, from the sources up as far as that is known."""
     marked = {each.name for each in facts.python_functions if not each.deterministic}
-    expressions = [_expression(each, marked) for each in facts.non_deterministic]
-    steps = [each for operator in facts.operators if operator.streams for each in _step(facts, operator)]
-    found = [*(each for each in expressions if each), *steps]
+    expressions = (_expression(each, marked) for each in facts.non_deterministic)
+    found = [each for each in expressions if each]
+    for step in facts.steps(Kind.LIMIT, Kind.AGGREGATION):
+        if step.kind is Kind.LIMIT and not any(each.kind is Kind.SORT for each in facts.inputs_of(step)):
+            why = "which rows come first depends on which task is faster"
+            found.append(Differs(Sort.ORDER, f"`{step.name}`", why, "Filter by a column instead.", step))
+        for each in step.aggregates if step.kind is Kind.AGGREGATION else ():
+            plain = each.function.replace("_", "").lower()
+            # Of a list only the order of its items depends on that of the rows.
+            if plain in _INSTEAD_OF_ORDER and "WITHIN GROUP" not in each.sql.upper():
+                why, instead = "the order of rows is not fixed", _INSTEAD_OF_ORDER[plain]
+                found.append(Differs(Sort.ORDER, f"`{call_of(each)}`", why, instead, step))
     shown = {_name(each.what) for each in found}
     found += [_own(Expression(f"{name}(…)")) for name in sorted(marked) if name.lower() not in shown]
     return tuple(found)
@@ -83,87 +89,40 @@ def _expression(expression: Expression, marked: set[str]) -> Differs | None:
     if name in _SAME:
         return None
     if name in _CLOCK:
-        return Differs(
-            Sort.CLOCK,
-            f"`{name}()`",
-            "it looks at the clock anew",
-            "Write `current_timestamp()`, which is noted with the batch and stays the same.",
-            expression,
-        )
+        why = "it looks at the clock anew"
+        instead = "Write `current_timestamp()`, which is noted with the batch and stays the same."
+        return Differs(Sort.CLOCK, f"`{name}()`", why, instead, expression)
     if name in _TASKS:
-        return Differs(
-            Sort.TASKS,
-            f"`{name}()`",
-            "it tells how rows are divided among tasks, which changes with cores and settings",
-            "Use a column that tells rows apart, or a hash of several: `xxhash64(id, at)`.",
-            expression,
-        )
-    if name in _JAVA or name not in _RANDOM or name in {each.lower() for each in marked}:
+        why = "it tells how rows are divided among tasks, which changes with cores and settings"
+        instead = "Use a column that tells rows apart, or a hash of several: `xxhash64(id, at)`."
+        return Differs(Sort.TASKS, f"`{name}()`", why, instead, expression)
+    if name not in _RANDOM or name in {each.lower() for each in marked}:
         return _own(expression)
-    return Differs(
-        Sort.RANDOM,
-        f"`{_as_written(expression.sql)}`",
-        "Spark draws anew in each attempt, with a given seed, too",
-        _instead_of_chance(name),
-        expression,
+    why = "Spark draws anew in each attempt, with a given seed, too"
+    instead = (
+        "Compute it from the row, which gives the same each time: `pmod(xxhash64(id), 100)` is in 0 … 99."
     )
-
-
-def _as_written(sql: str) -> str:
-    """A call of chance without the seed that PySpark drew for it."""
-    return _DRAWN_SEED.sub(r"\1)", sql)
-
-
-def _instead_of_chance(name: str) -> str:
     if name == "uuid":
-        return "Make the id from columns that tell rows apart: `sha2(concat_ws('|', a, b), 256)`."
-    return "Compute it from the row, which gives the same each time: `pmod(xxhash64(id), 100)` is in 0 … 99."
+        instead = "Make the id from columns that tell rows apart: `sha2(concat_ws('|', a, b), 256)`."
+    written = _DRAWN_SEED.sub(r"\1)", expression.sql)
+    return Differs(Sort.RANDOM, f"`{written}`", why, instead, expression)
 
 
 def _own(expression: Expression) -> Differs:
-    name = _name(expression.sql)
-    if name in _JAVA:
+    why = "it is marked as non-deterministic"
+    instead = (
+        "If it gives the same for the same row, leave `asNondeterministic()` out or accept this; if not, "
+        "let it compute from the row alone."
+    )
+    if _name(expression.sql) in _JAVA:
         why = "Spark can't know what a method of Java gives"
         instead = "Use a function of Spark's; or accept this, if the method always gives the same."
-    else:
-        why = "it is marked as non-deterministic"
-        instead = (
-            "If it gives the same for the same row, leave `asNondeterministic()` out or accept this; if not, "
-            "let it compute from the row alone."
-        )
     return Differs(Sort.OWN, f"`{expression.sql}`", why, instead, expression)
-
-
-def _step(facts: QueryFacts, operator: Operator) -> Iterator[Differs]:
-    ordered = any(facts.operators[each].kind is Kind.SORT for each in operator.inputs)
-    if operator.kind is Kind.LIMIT and not ordered:
-        why = "which rows come first depends on which task is faster"
-        yield Differs(Sort.ORDER, f"`{operator.name}`", why, "Filter by a column instead.", operator)
-    if operator.kind is Kind.AGGREGATION:
-        yield from (_ordered(operator, each) for each in operator.aggregates if depends_on_order(each))
-
-
-def depends_on_order(aggregate: Aggregate) -> bool:
-    """Whether another order of the rows gives another value; of lists only the order of their items."""
-    plain = aggregate.function.replace("_", "").lower()
-    return plain in _ORDERED and "WITHIN GROUP" not in aggregate.sql.upper()
 
 
 def call_of(aggregate: Aggregate) -> str:
     """The call alone, without the name that its value gets."""
     return _ALIAS.sub("", aggregate.sql)
-
-
-def _ordered(operator: Operator, aggregate: Aggregate) -> Differs:
-    plain = aggregate.function.replace("_", "").lower()
-    better = _ORDERED[plain]
-    if not better:
-        instead = "Say the order: `listagg(x) WITHIN GROUP (ORDER BY at)`."
-    elif better == "min":
-        instead = "Take one that is always the same, such as `min(x)`."
-    else:
-        instead = f"Say which row by a column: `{better}(x, at)`."
-    return Differs(Sort.ORDER, f"`{call_of(aggregate)}`", "the order of rows is not fixed", instead, operator)
 
 
 def _name(sql: str) -> str:
@@ -200,12 +159,7 @@ class Reason:
     """Empty where nothing is to be raised."""
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "part": self.part.value,
-            "level": self.level.value,
-            "why": self.why,
-            "raised_by": self.raised_by or None,
-        }
+        return {**asdict(self), "raised_by": self.raised_by or None}
 
 
 @dataclass(frozen=True)
@@ -218,8 +172,22 @@ class Guarantee:
     @classmethod
     def of(cls, reasons: Iterable[Reason]) -> Guarantee:
         """The weakest of all parts."""
-        told = tuple(reasons)
-        return cls(_weakest(told), told)
+        every = tuple(reasons)
+        levels = {each.level for each in every}
+        # An unknown source or sink may lose rows; an unknown query can only repeat them.
+        may_lose = any(each.level is Level.UNKNOWN and each.part is not Part.QUERY for each in every)
+        weakest = (
+            Level.AT_MOST_ONCE
+            if Level.AT_MOST_ONCE in levels
+            else Level.UNKNOWN
+            if may_lose
+            else Level.AT_LEAST_ONCE
+            if Level.AT_LEAST_ONCE in levels
+            else Level.UNKNOWN
+            if Level.UNKNOWN in levels
+            else Level.EXACTLY_ONCE
+        )
+        return cls(weakest, every)
 
     @property
     def lowering(self) -> tuple[Reason, ...]:
@@ -231,17 +199,17 @@ class Guarantee:
 
     def line(self) -> str:
         """For people, in a line: the level, and what lowers it or else what it stands on."""
-        told = "; ".join(f"{each.part.value}: {each.why}" for each in self.lowering or self.reasons)
-        return f"{self.level.value} ({told})"
+        why = "; ".join(f"{each.part.value}: {each.why}" for each in self.lowering or self.reasons)
+        return f"{self.level.value} ({why})"
 
     def lines(self) -> list[str]:
         """For people: the level, then what lowers it and what would raise it, or all that it stands on."""
-        told = [self.level.value]
+        lines = [self.level.value]
         for each in self.lowering or self.reasons:
-            told.append(f"  {each.part.value}: {each.why}")
+            lines.append(f"  {each.part.value}: {each.why}")
             if each.raised_by:
-                told.append(f"    to raise it: {each.raised_by}")
-        return told
+                lines.append(f"    to raise it: {each.raised_by}")
+        return lines
 
 
 def guarantee_of(facts: QueryFacts) -> Guarantee:
@@ -252,24 +220,28 @@ def guarantee_of(facts: QueryFacts) -> Guarantee:
 
 def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guarantee:
     """What is known without Spark; the query is unknown, so this says exactly once never."""
-    side = known_sink(sink.connector)
-    paced = list(_paced(str(sink.trigger)))
+    names = {name.lower(): name for name in spec.names}
+    needed = graph.upstream(names[sink.reads.lower()]) if sink.reads.lower() in names else ()
+    declared = {each.name: _declared(each) for each in spec.sources}
+    reasons = [each for name, each in declared.items() if name in needed]
+    known = needed and all(graph.reads.get(each) is not None for each in needed)
+    possible = [each.level for name, each in declared.items() if name not in needed]
+    if not known and not (needed and all(level is Level.EXACTLY_ONCE for level in possible)):
+        why = "which sources it reads, only Spark can tell"
+        reasons.append(Reason(Part.SOURCE, Level.UNKNOWN, why, "a check with Spark"))
     unknown = Reason(Part.QUERY, Level.UNKNOWN, "only Spark can tell what it computes", "a check with Spark")
+    side = known_sink(sink.connector)
+    delivery = side.delivers(sink.options).name if side else ""
     return Guarantee.of(
-        [
-            *_sources_offline(spec, graph, sink),
-            *(paced or [unknown]),
-            _sink(sink.connector, side.delivers(sink.options).name if side else ""),
-        ]
+        [*reasons, *(_paced(str(sink.trigger)) or [unknown]), _sink(sink.connector, delivery)]
     )
 
 
 def is_kept(facts: QueryFacts) -> bool:
     """Whether what a sink got outlives a crash, and each row would count once, but for the query and sink."""
     side = known_sink(facts.connector)
-    if side is None:
-        keeps = bool(facts.connector)
-    else:
+    keeps = bool(facts.connector)
+    if side:
         # Where the user's own code puts the rows nobody knows; most keep them.
         keeps = (side.stores or side.delivery is Delivery.USER) and not side.in_process
     others = [*map(_source, facts.sources), *_paced(facts.trigger)]
@@ -282,144 +254,103 @@ def is_kept_once(facts: QueryFacts) -> bool:
     return is_kept(facts) and facts.delivery in (Delivery.IDEMPOTENT.name, Delivery.MARKED.name)
 
 
-def _weakest(reasons: tuple[Reason, ...]) -> Level:
-    levels = {each.level for each in reasons}
-    if Level.AT_MOST_ONCE in levels:
-        return Level.AT_MOST_ONCE
-    # An unknown source or sink may lose rows; an unknown query can only repeat them.
-    if any(each.level is Level.UNKNOWN and each.part is not Part.QUERY for each in reasons):
-        return Level.UNKNOWN
-    if Level.AT_LEAST_ONCE in levels:
-        return Level.AT_LEAST_ONCE
-    return Level.UNKNOWN if Level.UNKNOWN in levels else Level.EXACTLY_ONCE
-
-
 def _source(source: SourceFacts) -> Reason:
     name = f"`{source.name}` ({source.connector})"
-    if not source.streaming:
-        return _static(name, source.options.get("refresh", str(Never())) != str(Never()))
-    if not source.known:
-        why = f"whether a batch of {name} can be read again is not known"
-        return Reason(Part.SOURCE, Level.UNKNOWN, why, "the word of whoever wrote that source")
-    if source.own_code:
-        return _by_own_class(name)
-    return _streaming(name, source.replayable)
-
-
-def _streaming(name: str, replayable: bool) -> Reason:
-    if replayable:
-        return Reason(Part.SOURCE, Level.EXACTLY_ONCE, f"a batch of {name} can be read again")
-    return Reason(
-        Part.SOURCE,
-        Level.AT_MOST_ONCE,
-        f"{name} can't be read again: what a failing batch had taken is lost",
-        "a source that keeps its rows, such as `files`",
-    )
-
-
-def _by_own_class(name: str) -> Reason:
-    return Reason(
-        Part.SOURCE,
-        Level.UNKNOWN,
-        f"your class decides for {name}: the same offsets must give the same rows, also in a new process",
-        "a class that reads them from where they are kept; Headwater can't see that it does",
-    )
-
-
-def _static(name: str, refreshes: bool) -> Reason:
-    if not refreshes:
+    if not source.streaming and source.options.get("refresh", str(Never())) != str(Never()):
+        level, raised_by = Level.AT_LEAST_ONCE, "`refresh: never`, and static rows that do not change"
+        why = f"{name} refreshes: a batch that runs again may meet other static rows and give other results"
+    elif not source.streaming:
+        level, raised_by = Level.EXACTLY_ONCE, ""
         why = f"{name} is read anew at each start: exactly once as long as its rows stay the same"
-        return Reason(Part.SOURCE, Level.EXACTLY_ONCE, why)
-    return Reason(
-        Part.SOURCE,
-        Level.AT_LEAST_ONCE,
-        f"{name} refreshes: a batch that runs again may meet other static rows and give other results",
-        "`refresh: never`, and static rows that do not change",
+    elif not source.known:
+        level, raised_by = Level.UNKNOWN, "the word of whoever wrote that source"
+        why = f"whether a batch of {name} can be read again is not known"
+    elif source.own_code:
+        level = Level.UNKNOWN
+        why = (
+            f"your class decides for {name}: the same offsets must give the same rows, also in a new process"
+        )
+        raised_by = "a class that reads them from where they are kept; Headwater can't see that it does"
+    elif source.replayable:
+        level, why, raised_by = Level.EXACTLY_ONCE, f"a batch of {name} can be read again", ""
+    else:
+        level, raised_by = Level.AT_MOST_ONCE, "a source that keeps its rows, such as `files`"
+        why = f"{name} can't be read again: what a failing batch had taken is lost"
+    return Reason(Part.SOURCE, level, why, raised_by)
+
+
+def _declared(source: SourceSpec) -> Reason:
+    """The same of a source as it was declared."""
+    side = source_side(source.connector)
+    return _source(
+        SourceFacts(
+            source.name,
+            source.connector,
+            streaming=not source.static,
+            replayable=side.replayable,
+            options={"refresh": str(source.refresh)},
+            own_code=bool(side.functions(source.options)),
+        )
     )
 
 
-def _query(facts: QueryFacts) -> Iterator[Reason]:
-    paced = list(_paced(facts.trigger))
-    yield from paced
-    found = differing(facts)
-    for each in found:
+def _query(facts: QueryFacts) -> list[Reason]:
+    reasons = _paced(facts.trigger)
+    for each in differing(facts):
         why = f"{each.what} may give another value when a batch runs again: {each.why}"
-        yield Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, each.instead)
-    if not paced and not found:
-        yield Reason(Part.QUERY, Level.EXACTLY_ONCE, "it gives the same rows for the same input")
+        reasons.append(Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, each.instead))
+    same = Reason(Part.QUERY, Level.EXACTLY_ONCE, "it gives the same rows for the same input")
+    return reasons or [same]
 
 
-def _paced(trigger: str) -> Iterator[Reason]:
+def _paced(trigger: str) -> list[Reason]:
     """What the trigger takes away; batches take nothing."""
-    why = ""
-    if trigger.startswith("continuous"):
-        why = "continuous processing hands rows on before it notes how far it has come"
-    if trigger.startswith("real time"):
-        why = "in real time rows go out while their batch still runs"
-    if why:
-        yield Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, "a trigger of batches, such as `every 1 second`")
+    reasons = {
+        "continuous": "continuous processing hands rows on before it notes how far it has come",
+        "real time": "in real time rows go out while their batch still runs",
+    }
+    raised_by = "a trigger of batches, such as `every 1 second`"
+    found = (why for start, why in reasons.items() if trigger.startswith(start))
+    return [Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, raised_by) for why in found]
 
 
 def _sink(connector: str, delivery: str) -> Reason:
-    if delivery not in Delivery.__members__:
-        why = f"what {connector or 'the sink'} does with a batch that comes again is not known"
-        return Reason(Part.SINK, Level.UNKNOWN, why, "the word of whoever wrote that sink")
-    kind, side = Delivery[delivery], known_sink(connector)
-    if kind is Delivery.IDEMPOTENT:
-        return Reason(Part.SINK, Level.EXACTLY_ONCE, _kept_how(connector, side))
-    if kind is not Delivery.USER:
-        return _repeating(connector, kind, side)
-    return Reason(
-        Part.SINK,
-        Level.AT_LEAST_ONCE,
-        "your code gets a batch that runs again a second time, with the same number and rows",
-        "code that a second call does not change: replace what that number wrote, note the number in the "
-        "transaction that writes the rows, or write by key",
-    )
-
-
-def _repeating(connector: str, kind: Delivery, side: Sink[Any] | None) -> Reason:
+    side, level = known_sink(connector), Level.AT_LEAST_ONCE
+    has_log = isinstance(side, ForgetsBatches)
     again = f"{connector} writes a batch that runs again a second time"
-    if kind is Delivery.UNCONFIRMED:
-        why = f"{connector} is not asked whether it has a row for good, so rows may be lost; {again}"
-        return Reason(Part.SINK, Level.UNKNOWN, why, "`acks: all`")
-    if kind is Delivery.MARKED:
-        why = f"{again}, with marks by which readers tell it"
-        return Reason(Part.SINK, Level.AT_LEAST_ONCE, why, "readers that drop what they have by these marks")
-    passes_over = "a sink that passes over what it has, such as `files`"
-    raised = side.raised_by if side and side.raised_by else passes_over
-    return Reason(Part.SINK, Level.AT_LEAST_ONCE, again, raised)
-
-
-def _kept_how(connector: str, side: Sink[Any] | None) -> str:
-    if side and side.in_process:
-        return f"{connector} lives as long as the process, and begins anew with its query"
-    if side and isinstance(side, ForgetsBatches):
-        return f"{connector} holds a batch that runs again once: who reads by its log sees each row once"
-    return f"a batch that runs again changes nothing in {connector}"
+    match Delivery.__members__.get(delivery):
+        case None:
+            level, raised_by = Level.UNKNOWN, "the word of whoever wrote that sink"
+            why = f"what {connector or 'the sink'} does with a batch that comes again is not known"
+        case Delivery.IDEMPOTENT:
+            level, raised_by = Level.EXACTLY_ONCE, ""
+            why = f"a batch that runs again changes nothing in {connector}"
+            if side and side.in_process:
+                why = f"{connector} lives as long as the process, and begins anew with its query"
+            elif has_log:
+                why = (
+                    f"{connector} holds a batch that runs again once: who reads by its log sees each row once"
+                )
+        case Delivery.UNCONFIRMED:
+            level, raised_by = Level.UNKNOWN, "`acks: all`"
+            why = f"{connector} is not asked whether it has a row for good, so rows may be lost; {again}"
+        case Delivery.MARKED:
+            why = f"{again}, with marks by which readers tell it"
+            raised_by = "readers that drop what they have by these marks"
+        case Delivery.USER:
+            why = "your code gets a batch that runs again a second time, with the same number and rows"
+            raised_by = (
+                "code that a second call does not change: replace what that number wrote, note the number in "
+                "the transaction that writes the rows, or write by key"
+            )
+        case _:
+            why, raised_by = again, "a sink that passes over what it has, such as `files`"
+            if side and side.raised_by:
+                raised_by = side.raised_by
+    return Reason(Part.SINK, level, why, raised_by)
 
 
 def known_sink(connector: str) -> Sink[Any] | None:
     """What a connector says of itself; what a plain program writes to may be none of ours."""
     known = all_connectors().get(connector)
     return known.sink if known else None
-
-
-def _sources_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> list[Reason]:
-    names = {name.lower(): name for name in spec.names}
-    needed = graph.upstream(names[sink.reads.lower()]) if sink.reads.lower() in names else ()
-    certain = [_declared(each) for each in spec.sources if each.name in needed]
-    if needed and all(graph.reads.get(each) is not None for each in needed):
-        return certain
-    possible = [_declared(each) for each in spec.sources if each.name not in needed]
-    if needed and all(each.level is Level.EXACTLY_ONCE for each in possible):
-        return certain
-    why = "which sources it reads, only Spark can tell"
-    return [*certain, Reason(Part.SOURCE, Level.UNKNOWN, why, "a check with Spark")]
-
-
-def _declared(source: SourceSpec) -> Reason:
-    side, name = source_side(source.connector), f"`{source.name}` ({source.connector})"
-    if source.static:
-        return _static(name, not isinstance(source.refresh, Never))
-    return _by_own_class(name) if side.functions(source.options) else _streaming(name, side.replayable)

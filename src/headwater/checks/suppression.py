@@ -31,11 +31,8 @@ class Accept:
 
     @property
     def where(self) -> str:
-        if self.by:
-            return self.by
-        if self.sink:
-            return f"the sink `{self.sink}`"
-        return f"the table `{self.table}`" if self.table else "the pipeline"
+        named = f"the sink `{self.sink}`" if self.sink else f"the table `{self.table}`" if self.table else ""
+        return self.by or named or "the pipeline"
 
     def fits(self, finding: Finding) -> bool:
         return (
@@ -81,10 +78,8 @@ def accepts_of(spec: PipelineSpec) -> Iterator[Accept]:
 
 
 def _taken(finding: Finding, accepts: tuple[Accept, ...]) -> Finding:
-    if not _may_be_accepted(finding):
-        return finding
-    reason = next((accept.reason for accept in accepts if accept.fits(finding)), "")
-    return replace(finding, accepted=reason) if reason else finding
+    reasons = (accept.reason for accept in accepts if accept.fits(finding))
+    return replace(finding, accepted=next(reasons, "")) if _may_be_accepted(finding) else finding
 
 
 def _may_be_accepted(finding: Finding) -> bool:
@@ -93,36 +88,25 @@ def _may_be_accepted(finding: Finding) -> bool:
 
 def _mistakes(accept: Accept, found: list[Finding], complete: bool) -> Iterator[Finding]:
     """What is wrong with one accepted code, if anything is."""
-    said = {"where": accept.where, "code": accept.code}
-    upper = {**said, "where": capitalized(accept.where)}
+
+    def mistake(problem: Problem, severity: Severity = Severity.ERROR) -> Finding:
+        return Finding(problem, severity, accept.sink, accept.table)
+
+    where, code = accept.where, accept.code
     fitting = [finding for finding in found if accept.fits(finding)]
-    if not fitting and accept.code not in _codes():
-        yield _mistake(accept, ACCEPT_UNKNOWN.at(accept.place, **said, hint=_hint(accept.code)))
+    rules = [rule for rule in all_rules().values() if code in {entry.code for entry in rule.entries}]
+    if not fitting and code not in _codes():
+        hint = did_you_mean(code, _codes(), "Take it out of `accept`.")
+        hint = did_you_mean(code, _codes_of_rules(), hint)
+        yield mistake(ACCEPT_UNKNOWN.at(accept.place, where=where, code=code, hint=hint))
     elif not all(map(_may_be_accepted, fitting)):
-        by_rule = accept.code in _codes_of_rules()
-        says = "rows would be lost or wrong, or Spark would refuse the query" if by_rule else _NO_START
-        yield _mistake(accept, ACCEPT_REFUSED.at(accept.place, **upper, says=says))
-    elif not fitting and complete and _is_lasting(accept.code):
-        yield _mistake(accept, ACCEPT_UNMATCHED.at(accept.place, **upper), Severity.WARNING)
-
-
-_NO_START = "Spark would refuse the query"
-
-
-def _mistake(accept: Accept, problem: Problem, severity: Severity = Severity.ERROR) -> Finding:
-    return Finding(problem, severity, accept.sink, accept.table)
-
-
-def _hint(code: str) -> str:
-    otherwise = did_you_mean(code, _codes(), "Take it out of `accept`.")
-    return did_you_mean(code, _codes_of_rules(), otherwise)
-
-
-def _is_lasting(code: str) -> bool:
-    """Whether what is not found now will not be found tomorrow, or on another machine."""
-    return all(
-        rule.lasting for rule in all_rules().values() if code in {entry.code for entry in rule.entries}
-    )
+        says = "rows would be lost or wrong, or Spark would refuse the query"
+        says = says if rules else "Spark would refuse the query"
+        yield mistake(ACCEPT_REFUSED.at(accept.place, where=capitalized(where), code=code, says=says))
+    # What may come and go is accepted in advance: it may be found tomorrow, or on another machine.
+    elif not fitting and complete and all(rule.lasting for rule in rules):
+        problem = ACCEPT_UNMATCHED.at(accept.place, where=capitalized(where), code=code)
+        yield mistake(problem, Severity.WARNING)
 
 
 def _codes_of_rules() -> frozenset[str]:
@@ -151,25 +135,19 @@ def check_query(query: Query) -> list[Finding]:
 
 def unexplained(query: Query, found: Iterable[Finding]) -> Iterator[Finding]:
     """What Spark refuses, in its own words, where no rule has an error for the sink."""
-    sink = query.facts.sink
-    explained = any(each.severity is Severity.ERROR and each.sink == sink for each in found)
-    if query.facts.refusal is not None and not explained:
-        yield Finding(_in_sparks_words(query), sink=sink)
-
-
-def _in_sparks_words(query: Query) -> Problem:
     facts, place = query.facts, query.at()
-    assert facts.refusal is not None, "Spark has refused"
+    explained = any(each.severity is Severity.ERROR and each.sink == facts.sink for each in found)
+    if facts.refusal is None or explained:
+        return
     says, where = facts.refusal.says, f"the query of the sink `{facts.sink}`"
+    problem = SPARK_REFUSES.at(place, where=where, says=says)
     if facts.refusal.condition.startswith(_MODE):
         reason = says.split(". ", 1)[-1]
-        reason = reason[:1].lower() + reason[1:]
-        return MODE_NOT_SUPPORTED.at(
-            place, sink=facts.sink, mode=facts.mode, says=reason, hint=use_mode(facts, "change the query")
-        )
-    if facts.refusal.condition == _CHECKER:
-        return NOT_ON_A_STREAM.at(place, where=f"T{where[1:]}", says=says, hint=use_mode(facts))
-    return SPARK_REFUSES.at(place, where=where, says=says)
+        reason, hint = reason[:1].lower() + reason[1:], use_mode(facts, "change the query")
+        problem = MODE_NOT_SUPPORTED.at(place, sink=facts.sink, mode=facts.mode, says=reason, hint=hint)
+    elif facts.refusal.condition == _CHECKER:
+        problem = NOT_ON_A_STREAM.at(place, where=capitalized(where), says=says, hint=use_mode(facts))
+    yield Finding(problem, sink=facts.sink)
 
 
 # Queries of plain programs, checked by every rule that looks at one query.
@@ -177,10 +155,6 @@ def _in_sparks_words(query: Query) -> Problem:
 
 def about_query(facts: QueryFacts, place: Position | None) -> list[Finding]:
     """What is said of a query; all of it stands at the line that starts it."""
-    query = Query(
-        facts,
-        at=lambda *key: place,
-        source_at=lambda name, *key: place,
-        where=lambda step: place,
+    return check_query(
+        Query(facts, at=lambda *key: place, source_at=lambda name, *key: place, where=lambda step: place)
     )
-    return check_query(query)
