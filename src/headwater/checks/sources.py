@@ -14,7 +14,7 @@ from headwater.errors import Entry, Problem
 from headwater.run_directory import RunDirectory
 from headwater.spec import CleanUp, PipelineSpec, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import fixed_folder, is_uri, overlap
-from headwater.values import Duration, Every
+from headwater.values import Duration, Every, quoted
 
 MANY_FILES = 1_000
 MANY_BYTES = 1 << 30
@@ -64,12 +64,9 @@ def full_folder(situation: Situation) -> Iterator[Match]:
     for source, waiting, sinks in _first_starts(situation):
         full = waiting.files >= MANY_FILES or waiting.bytes > MANY_BYTES
         if full and not waiting.limit:
+            readers, keys = quoted(sink.name for sink in sinks), quoted(waiting.keys, " or ")
             yield Match.at(
-                source.position,
-                name=source.name,
-                waiting=shown(waiting),
-                sinks=", ".join(f"`{sink.name}`" for sink in sinks),
-                keys=" or ".join(f"`{key}`" for key in waiting.keys),
+                source.position, name=source.name, waiting=shown(waiting), sinks=readers, keys=keys
             )
 
 
@@ -91,16 +88,15 @@ def directories_ignored(situation: Situation) -> Iterator[Match]:
     subdirectories silently, even one with the name `orders.json`."""
     for source in situation.spec.sources:
         ignored = source_side(source.connector).ignored(source.options)
-        if not ignored:
-            continue
-        more = len(ignored) - NAMED
-        yield Match.at(
-            source.at("path"),
-            name=source.name,
-            count=f"{len(ignored):,} subdirectories" if len(ignored) > 1 else "a subdirectory",
-            directories=", ".join(ignored[:NAMED]) + (f" and {more:,} more" if more > 0 else ""),
-            glob=f"{os.path.basename(os.path.dirname(ignored[0]))}/*/",
-        )
+        if ignored:
+            more = len(ignored) - NAMED
+            yield Match.at(
+                source.at("path"),
+                name=source.name,
+                count=f"{len(ignored):,} subdirectories" if len(ignored) > 1 else "a subdirectory",
+                directories=", ".join(ignored[:NAMED]) + (f" and {more:,} more" if more > 0 else ""),
+                glob=f"{os.path.basename(os.path.dirname(ignored[0]))}/*/",
+            )
 
 
 @pipeline_rule(
@@ -124,20 +120,24 @@ def limit_too_low(situation: Situation) -> Iterator[Match]:
     through it in silence; the newest rows come out when it is done."""
     for source, waiting, sinks in _first_starts(situation):
         for sink in sinks if waiting.limit and waiting.batches > MANY_BATCHES else ():
+            pace = sink.trigger.interval.milliseconds if isinstance(sink.trigger, Every) else 0
             # The first batch does not wait.
-            time = _pace(sink) * (waiting.batches - 1)
-            if time > LONG.milliseconds:
-                yield Match.at(
-                    source.at(waiting.limit),
-                    sink=sink.name,
-                    name=source.name,
-                    time=_about(time),
-                    waiting=shown(waiting),
-                    key=waiting.limit,
-                    batches=f"{waiting.batches:,}",
-                    trigger=str(sink.trigger),
-                    enough=_enough(waiting, _pace(sink)),
-                )
+            time = pace * (waiting.batches - 1)
+            if time <= LONG.milliseconds:
+                continue
+            # A limit under which the batches of an hour do.
+            enough = -(-waiting.at_most * waiting.batches // max(1, LONG.milliseconds // pace))
+            yield Match.at(
+                source.at(waiting.limit),
+                sink=sink.name,
+                name=source.name,
+                time=_about(time),
+                waiting=shown(waiting),
+                key=waiting.limit,
+                batches=f"{waiting.batches:,}",
+                trigger=str(sink.trigger),
+                enough=f"{enough:,}" if waiting.limit == "max_files_per_batch" else _size(enough),
+            )
 
 
 def shown(waiting: Waiting) -> str:
@@ -149,34 +149,19 @@ def shown(waiting: Waiting) -> str:
 
 def _first_starts(situation: Situation) -> Iterator[tuple[SourceSpec, Waiting, list[SinkSpec]]]:
     """The sources from whose beginning some sinks will read, with what waits there."""
-    for source in situation.spec.sources:
-        sinks = [
-            sink
-            for sink in ([] if source.static else situation.graph.readers(source.name))
-            if not _has_begun(situation, sink)
-        ]
+
+    def has_begun(sink: SinkSpec) -> bool:
+        """Whether a checkpoint says how far the sink has read; offline there is only what it says itself."""
+        if sink_side(sink.connector).in_process:
+            return False
+        known = sink.name in situation.reached or sink.name in situation.stored
+        return known or RunDirectory(situation.spec.folder).state(sink.name).has_started
+
+    for source in (each for each in situation.spec.sources if not each.static):
+        sinks = [sink for sink in situation.graph.readers(source.name) if not has_begun(sink)]
         waiting = source_side(source.connector).waiting(source.options) if sinks else None
         if waiting:
             yield source, waiting, sinks
-
-
-def _has_begun(situation: Situation, sink: SinkSpec) -> bool:
-    """Whether a checkpoint says how far the sink has read; offline there is only what it says itself."""
-    if sink_side(sink.connector).in_process:
-        return False
-    held = sink.name in situation.reached or sink.name in situation.stored
-    return held or RunDirectory(situation.spec.folder).state(sink.name).has_started
-
-
-def _pace(sink: SinkSpec) -> int:
-    return sink.trigger.interval.milliseconds if isinstance(sink.trigger, Every) else 0
-
-
-def _enough(waiting: Waiting, pace: int) -> str:
-    """A limit under which the batches of an hour do."""
-    batches = max(1, LONG.milliseconds // pace)
-    value = -(-waiting.at_most * waiting.batches // batches)
-    return f"{value:,}" if waiting.limit == "max_files_per_batch" else _size(value)
 
 
 def _about(milliseconds: int) -> str:
@@ -254,14 +239,11 @@ def clean_up_unsafe(situation: Situation) -> Iterator[Finding]:
     for source in situation.spec.sources:
         clean_up = clean_up_of(source)
         if clean_up:
-            for problem in _objections(situation.spec, source, clean_up):
-                yield Finding(problem)
+            yield from map(Finding, _objections(situation.spec, source, clean_up))
             for sink in situation.graph.readers(source.name):
                 if sink_side(sink.connector).in_process:
-                    problem = CLEAN_UP_IN_PROCESS.at(
-                        sink.position, sink=sink.name, name=source.name, done=clean_up.done
-                    )
-                    yield Finding(problem)
+                    params = {"sink": sink.name, "name": source.name, "done": clean_up.done}
+                    yield Finding(CLEAN_UP_IN_PROCESS.at(sink.position, **params))
 
 
 @pipeline_rule(
@@ -283,12 +265,10 @@ def clean_up_waits(situation: Situation) -> Iterator[Match]:
         mine = _folders(spec, source)
         for other in (each for each in streams if each is not source):
             shared = [f for f in _folders(spec, other) if any(overlap(f, each) for each in mine)]
-            keys = source_side(other.connector).skipping_keys(other.options)
+            keys = quoted(source_side(other.connector).skipping_keys(other.options))
             if keys and shared:
-                named = ", ".join(f"`{key}`" for key in keys)
-                yield Match.at(
-                    other.position, name=source.name, other=other.name, keys=named, place=shared[0]
-                )
+                place = shared[0]
+                yield Match.at(other.position, name=source.name, other=other.name, keys=keys, place=place)
 
 
 @pipeline_rule(
@@ -308,45 +288,37 @@ def clean_up_waits(situation: Situation) -> Iterator[Match]:
 )
 def clean_up_new_sink(situation: Situation) -> Iterator[Match]:
     """A sink that starts anew does not see the files that were taken away before it came."""
-    spec, graph = situation.spec, situation.graph
-    names = {name.lower(): name for name in spec.names}
-    for source in spec.sources:
-        clean_up = clean_up_of(source)
-        readers = [s for s in spec.sinks if source.name in graph.upstream(names[s.reads.lower()])]
-        if clean_up is None or not any(sink.name in situation.stored for sink in readers):
-            continue
-        for sink in readers:
-            if sink.name not in situation.stored:
+    for source in situation.spec.sources:
+        clean_up, readers = clean_up_of(source), situation.graph.readers(source.name)
+        new = [sink for sink in readers if sink.name not in situation.stored]
+        for sink in new if clean_up and len(new) < len(readers) else ():
+            if clean_up:
                 yield Match.at(sink.position, sink=sink.name, name=source.name, done=clean_up.done)
 
 
 def _objections(spec: PipelineSpec, source: SourceSpec, clean_up: CleanUp) -> Iterator[Problem]:
-    place = source.at("clean_up")
+    place, name, archive = source.at("clean_up"), source.name, clean_up.archive_to
     if source.static:
-        yield CLEAN_UP_STATIC.at(place, name=source.name)
+        yield CLEAN_UP_STATIC.at(place, name=name)
         return
-    for folder in _folders(spec, source):
-        for other in spec.sources:
-            if other.static and any(overlap(folder, each) for each in _folders(spec, other)):
-                yield CLEAN_UP_SHARED.at(place, name=source.name, other=other.name, place=folder)
-        written = [each for sink in spec.sinks for each in sink_side(sink.connector).places(sink.options)]
+    folders = {other.name: _folders(spec, other) for other in spec.sources}
+    static = [other.name for other in spec.sources if other.static]
+    written = [each for sink in spec.sinks for each in sink_side(sink.connector).places(sink.options)]
+    for folder in folders[name]:
+        for other in static:
+            if any(overlap(folder, each) for each in folders[other]):
+                yield CLEAN_UP_SHARED.at(place, name=name, other=other, place=folder)
         if (Path(folder) / SINK_LOG).exists() or any(overlap(folder, each) for each in written):
-            yield CLEAN_UP_SINK.at(place, name=source.name, place=folder)
-    if clean_up.archive_to:
-        yield from _archive_objections(spec, source, clean_up.archive_to)
-
-
-def _archive_objections(spec: PipelineSpec, source: SourceSpec, archive: str) -> Iterator[Problem]:
+            yield CLEAN_UP_SINK.at(place, name=name, place=folder)
+    if not archive:
+        return
     place = source.at("archive_to")
-    for other in spec.sources:
-        for folder in _folders(spec, other):
-            if overlap(archive, folder):
-                yield CLEAN_UP_ARCHIVE.at(
-                    place, name=source.name, archive=archive, other=other.name, place=folder
-                )
-    for folder in _folders(spec, source):
+    for other, theirs in folders.items():
+        for folder in (each for each in theirs if overlap(archive, each)):
+            yield CLEAN_UP_ARCHIVE.at(place, name=name, archive=archive, other=other, place=folder)
+    for folder in folders[name]:
         if _disk(folder) != _disk(archive):
-            yield CLEAN_UP_DISK.at(place, name=source.name, archive=archive, place=folder)
+            yield CLEAN_UP_DISK.at(place, name=name, archive=archive, place=folder)
 
 
 def _folders(spec: PipelineSpec, source: SourceSpec) -> list[str]:
@@ -357,6 +329,4 @@ def _folders(spec: PipelineSpec, source: SourceSpec) -> list[str]:
 def _disk(folder: str) -> int:
     """The file system that a folder is on, or will be."""
     path = Path(folder)
-    while not path.exists():
-        path = path.parent
-    return os.stat(path).st_dev
+    return os.stat(next(each for each in (path, *path.parents) if each.exists())).st_dev

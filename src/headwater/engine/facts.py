@@ -16,7 +16,7 @@ from headwater.engine.prepare import Prepared, canonical, trigger_refusal_of
 from headwater.engine.session import FROZEN, PipelineSession, Setting
 from headwater.engine.state_plan import state_plan
 from headwater.plan import QueryFacts, Refusal, SourceFacts
-from headwater.plan.quarantine import replay_stream, verdicts_of
+from headwater.plan.quarantine import quarantine_fingerprints, replay_stream
 from headwater.plan.reading import Steps, steps_of
 from headwater.plan.state_layout import state_layouts
 from headwater.spark.errors import sentence_of
@@ -100,7 +100,7 @@ def facts_of(
         cores=prepared.session.cores,
         **of_steps(steps),
         inputs=_inputs(prepared, spec, frame),
-        verdicts=verdicts_of(spec, prepared.graph, canonical(spec, sink.reads)),
+        verdicts=quarantine_fingerprints(spec, prepared.graph, canonical(spec, sink.reads)),
         sink_continuous=side.continuous,
         sink_real_time=side.real_time,
         refusal=prepared.refusals.get(sink.name),

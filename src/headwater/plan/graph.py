@@ -16,9 +16,9 @@ from sqlglot.tokenizer_core import TokenType
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import CYCLE, SQL_NOT_A_QUERY, UNKNOWN_TABLE
 from headwater.errors.catalogue.running import SQL_SYNTAX
-from headwater.plan.sql_syntax import Fault, syntax_fault
+from headwater.plan.sql_syntax import Fault, place_in, syntax_fault
 from headwater.spec import PipelineSpec, SinkSpec, TableSpec
-from headwater.values import Position, nearest
+from headwater.values import Position, did_you_mean
 
 # Which tables a SQL text reads, found without Spark; what sqlglot can't read is not known offline.
 
@@ -73,18 +73,13 @@ def sql_references(sql: str) -> tuple[Reference, ...] | None:
         if fault:
             raise NotSql(fault) from None
         return None
-    if _overlooks(tables, query) or _means_something_else(query):
-        return None
     read = [table for table, is_named_before in tables if not is_named_before]
-    if any(map(_reads_more_than_it_says, read)):
+    if _is_unclear(query, {id(table) for table, _ in tables}, read):
         return None
-    found: dict[str, Reference] = {}
-    for table in read:
-        if table.name and not table.db:
-            reference = _reference(table.this, sql)
-            known = found.setdefault(reference.name.lower(), reference)
-            found[reference.name.lower()] = min(known, reference, key=Reference.place)
-    return tuple(sorted(found.values(), key=Reference.place))
+    names = (table.this for table in read if table.name and not table.db)
+    found = (Reference(name.name, *place_in(sql, name.meta.get("start", 0))) for name in names)
+    first = {each.name.lower(): each for each in sorted(found, key=Reference.place, reverse=True)}
+    return tuple(sorted(first.values(), key=Reference.place))
 
 
 def parsed_query(sql: str) -> exp.Query:
@@ -136,22 +131,11 @@ def _tables(scopes: list[Scope], small: set[str]) -> Iterator[tuple[exp.Table, b
                 yield table, False
                 continue
             source = scope.sources.get(table.alias_or_name)
-            if source is not table and not _is_named(source, table.name):
+            inner = source.expression if isinstance(source, Scope) and source.is_cte else None
+            around = inner.find_ancestor(exp.CTE) if inner else None
+            if source is not table and (around is None or around.alias != table.name):
                 raise ValueError("two tables have one name here")
             yield table, source is not table or _is_recursive(table)
-
-
-def _is_named(source: exp.Expr | Scope | None, name: str) -> bool:
-    """Whether a source is the query that a WITH gives this name."""
-    around = source.expression.find_ancestor(exp.CTE) if isinstance(source, Scope) and source.is_cte else None
-    return around is not None and around.alias == name
-
-
-def _overlooks(tables: list[tuple[exp.Table, bool]], query: exp.Query) -> bool:
-    """Whether a table stands where sqlglot looks for none, as in the argument of a function in FROM."""
-    seen = {id(table) for table, _ in tables}
-    hidden = (table for table in query.find_all(exp.Table) if id(table) not in seen)
-    return any(not isinstance(table.parent, exp.JoinHint) for table in hidden)
 
 
 def _is_recursive(table: exp.Table) -> bool:
@@ -165,28 +149,31 @@ def _is_recursive(table: exp.Table) -> bool:
     return False
 
 
-def _reads_more_than_it_says(table: exp.Table) -> bool:
-    """Whether a function hides what is read; sqlglot also takes `STREAM t` for a table with another name."""
-    if isinstance(table.this, exp.Anonymous):
-        return str(table.this.this).lower() != "range"
-    if isinstance(table.this, exp.Identifier):
-        return table.name.upper() == "STREAM" and bool(table.alias) and not table.this.quoted
-    return not isinstance(table.this, exp.Func)
-
-
-def _means_something_else(query: exp.Query) -> bool:
-    """Whether the text holds what other dialects know: Spark refuses it, or takes the words for names."""
-    return any(
-        not isinstance(node, exp.Distinct) or node.args.get("on")
-        for node in query.find_all(exp.Distinct, exp.Fetch, exp.Into, exp.Lock, exp.Qualify)
-    )
-
-
-def _reference(name: exp.Identifier, sql: str) -> Reference:
-    start = name.meta.get("start")
-    if start is None:
-        return Reference(name.name)
-    return Reference(name.name, sql.count("\n", 0, start) + 1, start - sql.rfind("\n", 0, start))
+def _is_unclear(query: exp.Query, seen: set[int], read: list[exp.Table]) -> bool:
+    """Whether sqlglot may take the text for something else than Spark does."""
+    # A table stands where sqlglot looks for none, as in the argument of a function in FROM.
+    hidden = (table for table in query.find_all(exp.Table) if id(table) not in seen)
+    if any(not isinstance(table.parent, exp.JoinHint) for table in hidden):
+        return True
+    # What other dialects know Spark refuses, or it takes the words for names.
+    for node in query.find_all(exp.Distinct, exp.Fetch, exp.Into, exp.Lock, exp.Qualify):
+        if not isinstance(node, exp.Distinct) or node.args.get("on"):
+            return True
+    for table in read:
+        match table.this:
+            case exp.Anonymous() as function if str(function.this).lower() != "range":
+                # A function hides what is read.
+                return True
+            case exp.Identifier() as name if (
+                table.name.upper() == "STREAM" and table.alias and not name.quoted
+            ):
+                # sqlglot takes `STREAM t` for a table with another name.
+                return True
+            case exp.Identifier() | exp.Func():
+                continue
+            case _:
+                return True
+    return False
 
 
 References = Callable[[TableSpec], "tuple[Reference, ...] | None"]
@@ -223,24 +210,43 @@ class Graph:
 
     @classmethod
     def of(
-        cls,
-        spec: PipelineSpec,
-        references: References = offline_references,
-        besides: Iterable[str] = (),
+        cls, spec: PipelineSpec, references: References = offline_references, besides: Iterable[str] = ()
     ) -> Graph:
         """The graph, with every problem found on the way: no queries, unknown tables, circles.
 
         `besides` are names that were declared, too, and are not in the spec because they are wrong.
         """
-        found = _Found(spec, {name.lower(): name for name in (*besides, *spec.names)})
+        names = {name.lower(): name for name in (*besides, *spec.names)}
+        built = {name.lower() for name in spec.names}
+        reads: dict[str, tuple[str, ...] | None] = {source.name: () for source in spec.sources}
+        problems: list[Problem] = []
+        faulty: set[str] = set()
         for table in spec.tables:
-            found.table(table, references)
+            try:
+                found = references(table)
+            except PipelineError as error:
+                problems += error.problems
+                faulty.add(table.name)
+                found = ()
+            if found is None:
+                reads[table.name] = None
+                continue
+            lowered = [reference.name.lower() for reference in found]
+            reads[table.name] = tuple(names[name] for name in lowered if name in built)
+            if not built.issuperset(lowered):
+                faulty.add(table.name)
+            for reference in (each for each in found if each.name.lower() not in names):
+                place, where = _place_of(table, reference), f"the table `{table.name}`"
+                problems.append(_unknown(place, where, reference.name, names))
         for sink in spec.sinks:
-            found.sink(sink)
-        graph = cls(spec, found.reads)
+            if sink.reads.lower() not in names:
+                place, where = sink.reads_position or sink.position, f"the sink `{sink.name}`"
+                problems.append(_unknown(place, where, sink.reads, names))
+        graph = cls(spec, reads)
         circles = dict(graph._circles())
-        faulty = found.faulty.union(*circles)
-        return replace(graph, problems=(*found.problems, *circles.values()), faulty=faulty)
+        return replace(
+            graph, problems=(*problems, *circles.values()), faulty=frozenset(faulty.union(*circles))
+        )
 
     def upstream(self, *names: str) -> tuple[str, ...]:
         """The sources and tables that `names` need, themselves too, each after all that it reads."""
@@ -282,7 +288,9 @@ class Graph:
         answers: dict[str, bool | None] = {source.name: not source.static for source in self.spec.sources}
         for each in self.upstream(name):
             if each not in answers:
-                answers[each] = _any(self.reads.get(each), answers)
+                reads = self.reads.get(each)
+                found = [None] if reads is None else [answers.get(other) for other in reads]
+                answers[each] = True if True in found else None if None in found else False
         return answers[name]
 
     def _circles(self) -> Iterator[tuple[frozenset[str], Problem]]:
@@ -309,70 +317,15 @@ class Graph:
         return None
 
 
-class _Found:
-    """What is read while a graph is made, and what is wrong with it."""
-
-    def __init__(self, spec: PipelineSpec, names: Mapping[str, str]) -> None:
-        self.names = names
-        self.built = {name.lower() for name in spec.names}
-        self.reads: dict[str, tuple[str, ...] | None] = {source.name: () for source in spec.sources}
-        self.problems: list[Problem] = []
-        self.faulty: frozenset[str] = frozenset()
-
-    def table(self, table: TableSpec, references: References) -> None:
-        try:
-            found = references(table)
-        except PipelineError as error:
-            self.problems += error.problems
-            self.faulty |= {table.name}
-            found = ()
-        if found is None:
-            self.reads[table.name] = None
-            return
-        lowered = [reference.name.lower() for reference in found]
-        self.reads[table.name] = tuple(self.names[name] for name in lowered if name in self.built)
-        self.problems += [_unknown(self.names, table, r) for r in found if r.name.lower() not in self.names]
-        if not self.built.issuperset(lowered):
-            self.faulty |= {table.name}
-
-    def sink(self, sink: SinkSpec) -> None:
-        if sink.reads.lower() not in self.names:
-            self.problems.append(_unknown_sink(self.names, sink))
-
-
-def _any(read: tuple[str, ...] | None, answers: Mapping[str, bool | None]) -> bool | None:
-    if read is None:
-        return None
-    found = [answers.get(name) for name in read]
-    if True in found:
-        return True
-    return None if None in found else False
-
-
-def _unknown(names: Mapping[str, str], table: TableSpec, reference: Reference) -> Problem:
-    place: Position | None = table.position
+def _place_of(table: TableSpec, reference: Reference) -> Position | None:
     if table.sql is not None and table.text is not None:
-        place = table.text.at(reference.line, reference.column)
-    elif table.function is not None:
-        place = table.function.defined or place
-    elif table.distinct is not None:
-        place = table.distinct.reads_position or place
-    return UNKNOWN_TABLE.at(
-        place, where=f"the table `{table.name}`", name=reference.name, hint=_hint(names, reference.name)
-    )
+        return table.text.at(reference.line, reference.column)
+    if table.function is not None:
+        return table.function.defined or table.position
+    return (table.distinct and table.distinct.reads_position) or table.position
 
 
-def _unknown_sink(names: Mapping[str, str], sink: SinkSpec) -> Problem:
-    return UNKNOWN_TABLE.at(
-        sink.reads_position or sink.position,
-        where=f"the sink `{sink.name}`",
-        name=sink.reads,
-        hint=_hint(names, sink.reads),
-    )
-
-
-def _hint(names: Mapping[str, str], name: str) -> str:
-    meant = nearest(name, names.values())
-    if meant:
-        return f"Did you mean `{meant}`?"
-    return f"Declared are: {', '.join(sorted(names.values())) or 'none'}."
+def _unknown(place: Position | None, where: str, name: str, names: Mapping[str, str]) -> Problem:
+    declared = f"Declared are: {', '.join(sorted(names.values())) or 'none'}."
+    hint = did_you_mean(name, names.values(), declared)
+    return UNKNOWN_TABLE.at(place, where=where, name=name, hint=hint)

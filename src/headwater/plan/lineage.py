@@ -28,6 +28,7 @@ _CYCLIC = frozenset(
     }
 )  # fmt: skip
 """Parts of a time that come again; the year does not, but alone it is slow."""
+_OUTPUTS = ("projectList", "aggregateExpressions", "output", "outputAttrs", "outAttributes", "outAttrs")
 # Nodes that give no more rows than they get.
 _SAME_ROWS = frozenset(
     {
@@ -50,11 +51,24 @@ class Lineage:
         ctes = {node.details["id"]: node for node in nodes if node.kind == "CTERelationDef"}
         made: dict[int, Term] = {}
         for node in nodes:
-            for terms in node.terms.values():
-                for term in (each for top in terms for each in top.walk()):
-                    if term.kind == "Alias" and term.id >= 0:
-                        made[term.id] = term.children[0]
-            made |= _renamed(node, ctes)
+            made |= {
+                term.id: term.children[0]
+                for term in node.all_terms()
+                if term.kind == "Alias" and term.id >= 0
+            }
+            # New numbers that a node gives to columns without an alias.
+            given = node.terms.get("output", ())
+            if node.kind == "Expand":
+                # All its projections are alike but for the window (or the key) that differs.
+                projections = node.terms.get("projections", ())
+                made |= {new.id: old for new, old in zip(given, projections, strict=False)}
+            if node.kind == "CTERelationRef" and node.details.get("cteId") in ctes:
+                below = zip(given, outputs_of(ctes[node.details["cteId"]]), strict=False)
+                renamed = ((new.id, old) for new, old in below if new.id != old.id)
+                made |= {
+                    new: Term(_PASSING, old.name, old.id) if old.kind == "Alias" else old
+                    for new, old in renamed
+                }
         return cls(made, ctes)
 
     def columns_behind(self, term: Term) -> set[int]:
@@ -69,9 +83,9 @@ class Lineage:
                         waiting.append(self.made[each.id])
         return found
 
-    def source_of(self, term: Term) -> Term:
-        """What a mere name stands for, after all renamings."""
-        seen: set[int] = set()
+    def source_of(self, term: Term, marked: Collection[int] = ()) -> Term:
+        """What a mere name stands for, after all renamings, or as far as the marked columns."""
+        seen = set(marked)
         while term.kind == _PASSING and term.id in self.made and term.id not in seen:
             seen.add(term.id)
             term = self.made[term.id]
@@ -95,50 +109,35 @@ class Lineage:
 
     def grows(self, term: Term, marked: Collection[int]) -> bool:
         """Whether an expression goes on for ever as one of the marked columns does."""
-        term = self._known(term, marked)
+        term = self.source_of(term, marked)
         if term.kind == _PASSING:
             return term.id in marked
-        if term.kind == "DateFormatClass" and not _has_year(term):
-            return False
-        return (
-            not _is_slow(term)
-            and term.kind in _GOING_ON
-            and any(self.grows(each, marked) for each in term.children)
-        )
+        without_year = term.kind == "DateFormatClass" and not set(term.children[1].value) & set("yu")
+        goes_on = term.kind in _GOING_ON and not without_year and not _is_slow(term)
+        return goes_on and self._of_growing(term, marked)
 
     def is_slow(self, term: Term, marked: Collection[int]) -> bool:
         """Whether an expression cuts a marked time to its month or its year."""
-        term = self._known(term, marked)
-        return _is_slow(term) and any(self.grows(each, marked) for each in term.children)
+        term = self.source_of(term, marked)
+        return _is_slow(term) and self._of_growing(term, marked)
 
     def is_cyclic(self, term: Term, marked: Collection[int]) -> bool:
         """Whether an expression is a part of a marked time that comes again, or its year."""
-        term = self._known(term, marked)
-        return term.kind in _CYCLIC and any(self.grows(each, marked) for each in term.children)
+        term = self.source_of(term, marked)
+        return term.kind in _CYCLIC and self._of_growing(term, marked)
 
-    def _known(self, term: Term, marked: Collection[int]) -> Term:
-        """What a name stands for, as far as the marked columns."""
-        seen: set[int] = set()
-        while (
-            term.kind == _PASSING and term.id not in marked and term.id in self.made and term.id not in seen
-        ):
-            seen.add(term.id)
-            term = self.made[term.id]
-        return term
+    def _of_growing(self, term: Term, marked: Collection[int]) -> bool:
+
+        return any(self.grows(each, marked) for each in term.children)
 
 
 def _all_nodes(root: Node) -> Iterator[Node]:
     """Every node, those of subqueries as well."""
     for node in root.walk():
         yield node
-        for terms in node.terms.values():
-            for term in (each for top in terms for each in top.walk()):
-                if term.plan:
-                    yield from _all_nodes(term.plan)
-
-
-def _has_year(formatted: Term) -> bool:
-    return any(letter in formatted.children[1].value for letter in "yu")
+        for term in node.all_terms():
+            if term.plan:
+                yield from _all_nodes(term.plan)
 
 
 def _is_slow(term: Term) -> bool:
@@ -146,33 +145,21 @@ def _is_slow(term: Term) -> bool:
     units = [each.value for each in term.children if each.kind == "Literal"]
     if term.kind in ("TruncDate", "TruncTimestamp"):
         return any(unit.lower() in _SLOW for unit in units)
-    return term.kind == "DateFormatClass" and _has_year(term) and not set(units[0]) & set("dDHhKkmsSEeFaA")
-
-
-def _renamed(node: Node, ctes: Mapping[str, Node]) -> dict[int, Term]:
-    """New numbers that a node gives to columns without an alias."""
-    given = node.terms.get("output", ())
-    if node.kind == "Expand":
-        # All its projections are alike but for the window (or the key) that differs.
-        return {new.id: old for new, old in zip(given, node.terms.get("projections", ()), strict=False)}
-    if node.kind == "CTERelationRef" and node.details.get("cteId") in ctes:
-        below = outputs_of(ctes[node.details["cteId"]])
-        return {new.id: old for new, old in zip(given, below, strict=False) if new.id != old.id}
-    return {}
+    letters = set(term.children[1].value if term.kind == "DateFormatClass" else "")
+    return bool(letters & set("yu")) and not letters & set("dDHhKkmsSEeFaA")
 
 
 def outputs_of(node: Node) -> tuple[Term, ...]:
-    """The columns that a node hands on, as far as its expressions tell."""
-    for name in ("projectList", "aggregateExpressions", "output", "outputAttrs"):
+    """The columns that a node hands on, in their order."""
+    if node.kind == "Generate":
+        return (*outputs_of(node.children[0]), *node.terms.get("generatorOutput", ()))
+    for name in _OUTPUTS:
         if name in node.terms:
-            return tuple(_as_reference(term) for term in node.terms[name])
+            return node.terms[name]
     if node.kind == "Join":
-        return tuple(term for child in node.children for term in outputs_of(child))
+        semi = node.details.get("joinType", "").endswith(("Semi", "Anti"))
+        return tuple(each for child in node.children[: 1 if semi else 2] for each in outputs_of(child))
     return outputs_of(node.children[0]) if node.children else ()
-
-
-def _as_reference(term: Term) -> Term:
-    return Term(_PASSING, term.name, term.id) if term.kind == "Alias" else term
 
 
 def window_in(made: Term) -> Window | None:
@@ -183,33 +170,25 @@ def window_in(made: Term) -> Window | None:
     times = [each for each in start.walk() if each.kind == "PreciseTimestampConversion"]
     if not times:
         return None
+
+    def micros(text: str) -> int:
+        return int(text) // 1_000 if text.lstrip("-").isdigit() else 0
+
     time = next((each.name for each in times[-1].walk() if each.kind == _PASSING), "")
     slides = [each.children[1].value for each in start.walk() if each.kind == "Remainder"]
-    if not slides:
-        return Window(True, time, _gap_ms(end), 0)
-    sizes = [each.children[1].value for each in end.walk() if each.kind == "Add"]
-    return Window(False, time, _micros(sizes[0]), _micros(slides[0]))
-
-
-def _micros(text: str) -> int:
-    """Microseconds as milliseconds."""
-    return int(text) // 1_000 if text.lstrip("-").isdigit() else 0
-
-
-def _gap_ms(end: Term) -> int:
-    """The gap of a session; 0 where each row has its own."""
-    added = next((each for each in end.walk() if each.kind == "TimestampAddInterval"), None)
-    if added is None:
-        return 0
-    gap = added.children[1]
+    if slides:
+        sizes = [each.children[1].value for each in end.walk() if each.kind == "Add"]
+        return Window(False, time, micros(sizes[0]), micros(slides[0]))
+    # The gap of a session; 0 where each row has its own.
+    gaps = [each.children[1] for each in end.walk() if each.kind == "TimestampAddInterval"]
+    gap = gaps[0] if gaps else Term("")
     while gap.kind == "Cast":
         gap = gap.children[0]
-    if gap.kind != "Literal":
-        return 0
     try:
-        return int(Duration.parse(gap.value).seconds * 1_000)
+        size = int(Duration.parse(gap.value).seconds * 1_000) if gap.kind == "Literal" else 0
     except ValueError:
-        return 0
+        size = 0
+    return Window(True, time, size, 0)
 
 
 # Which steps of a recorded plan take each row by itself, as queries without batches need it.
@@ -275,8 +254,13 @@ _CLOCK = {
 
 def beyond_rows(root: Node) -> tuple[Expression, ...]:
     """The steps on the way of a stream that do more than that, from the sources up, each once."""
+
+    def name_of(node: Node) -> str:
+        sliding = any(each.kind == "CreateNamedStruct" for each in node.terms.get("projections", ()))
+        return _SLIDING if node.kind == "Expand" and sliding else _NAMES.get(node.kind, node.kind)
+
     found = (
-        Expression(_name_of(node), node.table, node.line, node.column)
+        Expression(name_of(node), node.table, node.line, node.column)
         for node in _upwards(root)
         if node.kind not in _ROW_BY_ROW | _PARTS and not node.stream and _reads_stream(node)
     )
@@ -295,20 +279,10 @@ def clock_reads(root: Node) -> tuple[Expression, ...]:
         Expression(_CLOCK[term.kind], node.table, node.line, node.column)
         for node in _upwards(root)
         if _reads_stream(node)
-        for terms in node.terms.values()
-        for top in terms
-        for term in top.walk()
+        for term in node.all_terms()
         if term.kind in _CLOCK
     )
     return tuple(dict.fromkeys(found))
-
-
-def _name_of(node: Node) -> str:
-    """A step as users call it."""
-    made = node.terms.get("projections", ())
-    if node.kind == "Expand" and any(each.kind == "CreateNamedStruct" for each in made):
-        return _SLIDING
-    return _NAMES.get(node.kind, node.kind)
 
 
 def _upwards(node: Node) -> Iterator[Node]:

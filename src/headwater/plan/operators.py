@@ -38,17 +38,10 @@ class Kind(StrEnum):
 
 STATEFUL = frozenset(
     {
-        Kind.AGGREGATION,
-        Kind.DEDUP,
-        Kind.DEDUP_WITHIN_WATERMARK,
-        Kind.DISTINCT,
-        Kind.JOIN,
+        Kind.AGGREGATION, Kind.DEDUP, Kind.DEDUP_WITHIN_WATERMARK, Kind.DISTINCT, Kind.JOIN, Kind.LIMIT,
         Kind.STATE,
-        Kind.LIMIT,
     }
-)
-
-
+)  # fmt: skip
 TIME_TYPES = frozenset({"timestamp", "timestamp_ntz", "timestamp_ltz", "date"})
 """The types of which new values come as long as time goes on."""
 
@@ -306,6 +299,10 @@ class Node:
         for child in self.children:
             yield from child.walk()
 
+    def all_terms(self) -> Iterator[Term]:
+        """Every expression of its own, with everything in it."""
+        return (each for terms in self.terms.values() for top in terms for each in top.walk())
+
 
 @dataclass(frozen=True)
 class SideReach:
@@ -354,16 +351,17 @@ class PlanRecord:
 
 def _slim(value: object) -> object:
     """Without what is empty, which is how it is read again."""
-    if isinstance(value, dict):
-        held = {key: _slim(each) for key, each in value.items()}
-        return {key: each for key, each in held.items() if not _is_empty(key, each)}
     if isinstance(value, list | tuple):
         return [_slim(each) for each in value]
-    return value
-
-
-def _is_empty(key: str, value: object) -> bool:
-    return value in ("", {}, [], (), None) or (value == -1 and key in ("id", "delay_ms"))
+    if not isinstance(value, dict):
+        return value
+    unset = {"id": -1, "delay_ms": -1}
+    held = {key: _slim(each) for key, each in value.items()}
+    return {
+        key: each
+        for key, each in held.items()
+        if each not in ("", {}, [], (), None) and each != unset.get(key, ...)
+    }
 
 
 _STORED = TypeAdapter(PlanRecord)
@@ -376,8 +374,7 @@ _WORDS = re.compile(r"(?<!^)(?=[A-Z])")
 
 def over(node: Node) -> str:
     """The functions with `OVER` of a node, as users call them: `row_number(…)`."""
-    found = (each for terms in node.terms.values() for top in terms for each in top.walk())
-    called = [each.children[0] for each in found if each.kind == "WindowExpression"]
+    called = [each.children[0] for each in node.all_terms() if each.kind == "WindowExpression"]
     inner = [each.children[0] if each.kind == "AggregateExpression" else each for each in called]
     return ", ".join(dict.fromkeys(f"{'_'.join(words_of(each.kind))}(…)" for each in inner))
 

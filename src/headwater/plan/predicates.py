@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
-from headwater.connectors import Connector, Sink, all_connectors, sink_side, source_side
+from headwater.connectors import all_connectors, sink_side, source_side
 from headwater.connectors.registry import source_columns
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN, EXPECTATION_SYNTAX
@@ -55,13 +54,10 @@ def secret_problems(
             yield from (replace(problem, place=place) for problem in error.problems)
 
 
-def passing_sources(spec: PipelineSpec) -> tuple[SourceSpec, ...]:
+def passing_sources(spec: PipelineSpec) -> list[SourceSpec]:
     """The streaming sources that can't be read again."""
-    return tuple(
-        source
-        for source in spec.sources
-        if not source.static and not source_side(source.connector).replayable
-    )
+    streams = [source for source in spec.sources if not source.static]
+    return [source for source in streams if not source_side(source.connector).replayable]
 
 
 # Columns that a declaration names, told from columns and types that are known.
@@ -77,16 +73,12 @@ def watermark_problem(thing: SourceSpec | TableSpec, columns: Mapping[str, str])
     column, place = thing.watermark.column, thing.at("watermark", "column")
     where = f"the {'source' if isinstance(thing, SourceSpec) else 'table'} `{thing.name}`"
     found = {name.lower(): type_ for name, type_ in columns.items()}.get(column.lower())
+    # A dot or a backtick leads into a struct, or quotes a name; Spark knows the way.
+    if found is None and ("." in column or "`" in column):
+        return None
     if found is None:
-        # A dot or a backtick leads into a struct, or quotes a name; Spark knows the way.
-        if "." in column or "`" in column:
-            return None
-        return WATERMARK_COLUMN.at(
-            place,
-            where=where,
-            column=column,
-            hint=did_you_mean(column, columns, f"Its columns are: {', '.join(columns)}."),
-        )
+        hint = did_you_mean(column, columns, f"Its columns are: {', '.join(columns)}.")
+        return WATERMARK_COLUMN.at(place, where=where, column=column, hint=hint)
     # The struct that a window makes can carry a watermark, too.
     if found.startswith(("timestamp", "struct")):
         return None
@@ -99,9 +91,8 @@ def columns_of(source: SourceSpec) -> dict[str, str] | None:
     if schema is None:
         return None
     # Spark reads texts of a given length as texts of any.
-    return {
-        column.name: "string" if column.type.startswith(_TEXT) else column.type for column in schema.columns
-    }
+    columns = {column.name: column.type for column in schema.columns}
+    return {name: "string" if type_.startswith(_TEXT) else type_ for name, type_ in columns.items()}
 
 
 def condition_problem(table: TableSpec, each: Expectation) -> Problem | None:
@@ -109,8 +100,8 @@ def condition_problem(table: TableSpec, each: Expectation) -> Problem | None:
     fault = fault_in(each.check)
     if fault is None:
         return None
-    params = {"table": table.name, "expectation": each.name, "says": fault.says}
-    return EXPECTATION_SYNTAX.at(each.at((fault.line, fault.column)), **params)
+    place = each.at((fault.line, fault.column))
+    return EXPECTATION_SYNTAX.at(place, table=table.name, expectation=each.name, says=fault.says)
 
 
 def column_problem(table: TableSpec, each: Expectation, columns: Iterable[str]) -> Problem | None:
@@ -128,13 +119,10 @@ def unknown_column(
     table: TableSpec, each: Expectation, column: str, known: Iterable[str], spot: tuple[int, int] | None
 ) -> Problem:
     """A condition asks for what the table does not have."""
-    params = {
-        "table": table.name,
-        "expectation": each.name,
-        "column": column,
-        "hint": did_you_mean(column, known, f"Its columns are: {', '.join(known)}."),
-    }
-    return EXPECTATION_COLUMN.at(each.at(spot), **params)
+    hint = did_you_mean(column, known, f"Its columns are: {', '.join(known)}.")
+    return EXPECTATION_COLUMN.at(
+        each.at(spot), table=table.name, expectation=each.name, column=column, hint=hint
+    )
 
 
 # What a query does while it runs: its trigger, its streams, the cores it keeps.
@@ -175,7 +163,6 @@ def most_partitions(query: QueryFacts, source: str, together: Sequence[QueryFact
 # What is known of Spark's own formats: a plain program names these, where a pipeline names connectors.
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
-_ALL = ("append", "update", "complete")
 
 
 @dataclass(frozen=True)
@@ -206,65 +193,46 @@ class SinkFormat:
     real_time: bool = False
 
 
-# Formats that Headwater has no connector for, and whose ways are known all the same.
-_SOURCES = {
-    "delta": SourceFormat("delta"),
-    "iceberg": SourceFormat("iceberg"),
-}
-_SINKS = {
-    "delta": SinkFormat("delta", ("append", "complete"), Delivery.IDEMPOTENT.name),
-    "iceberg": SinkFormat("iceberg", ("append", "complete"), Delivery.IDEMPOTENT.name),
-}
-
-
-def _with_format(name: str) -> Connector | None:
-    """The connector that reads or writes in the same way as one of Spark's formats."""
-    known = all_connectors().values()
-    return next((each for each in known if name.lower() in each.spark_formats), None)
+_TABLES = ("delta", "iceberg")
+"""Formats that Headwater has no connector for, and whose ways are known all the same."""
 
 
 def source_format(name: str) -> SourceFormat:
     """What is known of a format as a source."""
-    connector = _with_format(name)
-    side = connector.source if connector else None
-    if connector and side:
-        return SourceFormat(
-            connector.name,
-            replayable=side.replayable,
-            continuous=side.continuous is not None,
-            real_time=side.real_time is not None,
-            made_while_running=side.made_while_running,
-            idle_options=side.continuous.without if side.continuous else (),
-        )
+    for connector in all_connectors().values():
+        side = connector.source
+        if side and name.lower() in connector.spark_formats:
+            return SourceFormat(
+                connector.name,
+                replayable=side.replayable,
+                continuous=side.continuous is not None,
+                real_time=side.real_time is not None,
+                made_while_running=side.made_while_running,
+                idle_options=side.continuous.without if side.continuous else (),
+            )
     unknown = SourceFormat(name, known=False, continuous=True, real_time=True)
-    return _SOURCES.get(name.lower(), unknown)
+    return SourceFormat(name.lower()) if name.lower() in _TABLES else unknown
 
 
 def sink_format(name: str) -> SinkFormat:
     """What is known of a format as a sink."""
-    connector = _with_format(name)
-    if connector and connector.sink:
-        return _declared(connector.name, connector.sink)
-    return _SINKS.get(name.lower(), SinkFormat(name, known=False, continuous=True, real_time=True))
+    for connector in all_connectors().values():
+        if connector.sink and name.lower() in connector.spark_formats:
+            return connector_format(connector.name)
+    if name.lower() in _TABLES:
+        return SinkFormat(name.lower(), ("append", "complete"), Delivery.IDEMPOTENT.name)
+    return SinkFormat(name, known=False, continuous=True, real_time=True)
 
 
 def connector_format(connector: str) -> SinkFormat:
     """What a connector of Headwater says of itself as a sink; of one that is no sink nothing is known."""
-    side = all_connectors()[connector].sink if connector in all_connectors() else None
-    return (
-        _declared(connector, side)
-        if side
-        else SinkFormat(connector, known=False, continuous=True, real_time=True)
-    )
-
-
-def _declared(connector: str, side: Sink[Any]) -> SinkFormat:
+    known = all_connectors().get(connector)
+    if known is None or known.sink is None:
+        return SinkFormat(connector, known=False, continuous=True, real_time=True)
+    modes = tuple(mode for mode in ("append", "update", "complete") if mode in known.sink.modes)
+    delivery = known.sink.delivery.name
     return SinkFormat(
-        connector,
-        tuple(mode for mode in _ALL if mode in side.modes),
-        side.delivery.name,
-        continuous=side.continuous,
-        real_time=side.real_time,
+        connector, modes, delivery, continuous=known.sink.continuous, real_time=known.sink.real_time
     )
 
 

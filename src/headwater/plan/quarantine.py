@@ -52,16 +52,19 @@ def quarantines_rows(declared: SourceSpec | TableSpec) -> bool:
     return any(each.otherwise is Otherwise.QUARANTINE for each in declared.expect)
 
 
+def _quarantining(spec: PipelineSpec) -> list[SourceSpec | TableSpec]:
+    return [*filter(quarantines_rows, spec.sources), *filter(quarantines_rows, spec.tables)]
+
+
 def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
     """The pipeline with a sink for every source or table that quarantines rows and that a sink may read."""
-    declared: tuple[SourceSpec | TableSpec, ...] = (*spec.sources, *spec.tables)
-    quarantined = [each for each in declared if quarantines_rows(each)]
-    if not quarantined:
+    quarantining = _quarantining(spec)
+    if not quarantining:
         return spec
     graph = Graph.of(spec)
     more = [
         _sink(spec, each, readers)
-        for each in quarantined
+        for each in quarantining
         # A table that reads no stream can't quarantine rows, and a rule says so.
         if graph.streaming(each.name) is not False and (readers := graph.possible_readers(each.name))
     ]
@@ -93,41 +96,34 @@ def _trigger(readers: list[SinkSpec]) -> Trigger:
 
 # By what it is decided which rows are quarantined, as a short text that a later start is compared with.
 
-Declared = SourceSpec | TableSpec
 
-_DIGITS = 16
-
-
-def verdicts_of(spec: PipelineSpec, graph: Graph, name: str) -> dict[str, str]:
+def quarantine_fingerprints(spec: PipelineSpec, graph: Graph, name: str) -> dict[str, str]:
     """For each source and table that `name` needs, itself too, and that quarantines rows: by what it does.
 
     The code of Python functions is no part of it, and secrets never get here.
     """
-    named: dict[str, Declared] = {each.name: each for each in spec.sources}
-    named |= {each.name: each for each in spec.tables}
-    needed = [named[each] for each in graph.upstream(name) if each in named]
-    return {
-        each.name: _short(_decides(graph, named, each), spec) for each in needed if quarantines_rows(each)
-    }
-
-
-def _decides(graph: Graph, named: Mapping[str, Declared], declared: Declared) -> Any:
-    if isinstance(declared, SourceSpec):
-        return _of_source(declared)
-    # Whether a row passes depends on how it was worked out as well.
-    below = [named[each] for each in graph.upstream(declared.name) if each in named]
-    return [_of_source(each) if isinstance(each, SourceSpec) else _of_table(each) for each in below]
+    parts = {each.name: _of_source(each) for each in spec.sources}
+    parts |= {each.name: _of_table(each) for each in spec.tables}
+    quarantining = {each.name for each in _quarantining(spec)}
+    sources = {each.name for each in spec.sources}
+    found = {}
+    for each in (each for each in graph.upstream(name) if each in quarantining):
+        # Whether a row of a table passes depends on how it was worked out as well.
+        below = [parts[other] for other in graph.upstream(each) if other in parts]
+        text = json.dumps(parts[each] if each in sources else below, sort_keys=True, ensure_ascii=False)
+        # A project that was moved is the same project.
+        found[each] = hashlib.sha256(text.replace(str(spec.root), "").encode()).hexdigest()[:16]
+    return found
 
 
 def _of_source(source: SourceSpec) -> dict[str, Any]:
-    side, options = source_side(source.connector), source.options
+    side = source_side(source.connector)
     keys = side.validity_keys if isinstance(side, ValidatesRows) else ()
-    decides = {key: getattr(options, key) for key in keys}
     return {
         "connector": source.connector,
         "bad_rows": source.bad_rows.value,
         "max_row_bytes": source.max_row_bytes,
-        "options": _plain("options", decides),
+        "options": _plain("options", {key: getattr(source.options, key) for key in keys}),
     }
 
 
@@ -158,9 +154,3 @@ def _plain(key: str, value: Any) -> Any:
         case None | bool() | int() | float():
             return value
     return masked(key, str(value))
-
-
-def _short(decides: Any, spec: PipelineSpec) -> str:
-    # A project that was moved is the same project.
-    text = json.dumps(decides, sort_keys=True, ensure_ascii=False).replace(str(spec.root), "")
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

@@ -23,7 +23,6 @@ from headwater.plan.operators import (
     PlanRecord,
     PythonFunction,
     Side,
-    SideReach,
     Term,
     Window,
     over,
@@ -53,7 +52,7 @@ _PANDAS_PROCESSORS = (211, 212)
 
 def functions_in(node: Node) -> Iterator[PythonFunction]:
     """The Python functions in the expressions of a node."""
-    for term in (each for terms in node.terms.values() for top in terms for each in top.walk()):
+    for term in node.all_terms():
         if term.kind.startswith("Python"):
             deterministic = term.details.get("udfDeterministic", "True") == "True"
             yield PythonFunction(term.name, form_of(term), deterministic)
@@ -61,17 +60,8 @@ def functions_in(node: Node) -> Iterator[PythonFunction]:
 
 def form_of(function: Term) -> str:
     """How a Python function gets its rows: `row`, `pandas`, `arrow`, `map`, `state` …"""
-    number = _number(function)
+    number = int(function.details.get("evalType", -1))
     return next((form for numbers, form in _EVALUATIONS if number in numbers), "row")
-
-
-def is_pandas_processor(function: Term) -> bool:
-    """Whether a StatefulProcessor gets pandas DataFrames instead of rows."""
-    return _number(function) in _PANDAS_PROCESSORS
-
-
-def _number(function: Term) -> int:
-    return int(function.details.get("evalType", -1))
 
 
 _KINDS = {
@@ -156,20 +146,23 @@ def steps_of(record: PlanRecord) -> Steps:
     )
 
 
-def _with_clashes(operators: list[Operator], clashes: tuple[Clash, ...]) -> Iterator[Operator]:
+def _with_clashes(operators: list[Operator], clashes: tuple[Clash, ...]) -> list[Operator]:
     """The operators, those with several event times marked: by their kind, each clash once, from the top."""
-    waiting = [(_KINDS[each.kind][0], each.columns) for each in clashes]
-    marked: dict[int, tuple[str, ...]] = {}
-    for place, operator in reversed(list(enumerate(operators))):
+    waiting = [_KINDS[each.kind][0] for each in clashes]
+    found = []
+    for operator in reversed(operators):
         # A SELECT DISTINCT is an aggregation in the optimized plan.
         kind = Kind.AGGREGATION if operator.kind is Kind.DISTINCT else operator.kind
-        several = len(operator.event_times) > 1
-        mine = next((each for each in waiting if each[0] is kind), None) if several else None
-        if mine:
-            waiting.remove(mine)
-            marked[place] = tuple(dict.fromkeys(each.column for each in operator.event_times))
-    for place, operator in enumerate(operators):
-        yield replace(operator, clashing=marked.get(place, ()))
+        clashing: tuple[str, ...] = ()
+        if len(operator.event_times) > 1 and kind in waiting:
+            waiting.remove(kind)
+            clashing = tuple(dict.fromkeys(each.column for each in operator.event_times))
+        found.append(replace(operator, clashing=clashing))
+    return found[::-1]
+
+
+Below = list[tuple[tuple[int, ...], tuple[str, ...]]]
+"""What comes out of each child of a node: operators by their places, and streams."""
 
 
 @dataclass
@@ -203,42 +196,32 @@ class _Reader:
         if node.stream:
             self.read[node.stream, node.details.get("place", "")] += 1
             return (), (node.stream,)
-        # Spark numbers joins from the top, so its place is taken before what is below is read.
-        place, before = self._join_place(node), len(self.changing)
+        place, before = -1, len(self.changing)
+        if node.kind in _JOINS and all(_reads_stream(self.lineage, each) for each in node.children):
+            # Spark numbers joins from the top, so its place is taken before what is below is read.
+            place = self.joins
+            self.joins += 1
         below = [self.visit(child) for child in node.children]
         inputs = tuple(dict.fromkeys(each for tops, _ in below for each in tops))
         streams = tuple(dict.fromkeys(each for _, names in below for each in names))
-        self._note(node, streams)
-        step = self._operator(node, below, place) if streams else None
-        if step is None:
-            return inputs, streams
-        self.operators.append(_placed(replace(step, inputs=inputs, streams=streams), node))
-        if self.operators[-1].is_stateful:
-            self.fed |= set(range(before, len(self.changing)))
-        return (len(self.operators) - 1,), streams
-
-    def _join_place(self, node: Node) -> int:
-        if node.kind not in _JOINS or not all(_reads_stream(self.lineage, each) for each in node.children):
-            return -1
-        self.joins += 1
-        return self.joins - 1
-
-    def _note(self, node: Node, streams: tuple[str, ...]) -> None:
-        """What a node holds by itself: expressions that change, Python functions, watermarks."""
-        for each in node.changing if streams else ():
-            self.changing.append((Expression(each.sql, node.table, each.line, each.column), each.makes))
-        for top, clock in _clocks(node) if streams else ():
-            expression = Expression(f"{clock}()", node.table, node.line, node.column)
-            self.changing.append((expression, (top.id,)))
         self.functions += functions_in(node)
         if node.kind == "EventTimeWatermark":
             self.marked |= {term.id: term.name for term in node.terms["eventTime"]}
             for term in node.terms["eventTime"]:
                 self.behind_marks |= self.lineage.columns_behind(term)
+        if not streams:
+            return inputs, streams
+        self.changing += _changing(node)
+        step = self._operator(node, below, place)
+        if step is None:
+            return inputs, streams
+        step = replace(step, table=node.table, line=node.line, column=node.column)
+        self.operators.append(replace(step, inputs=inputs, streams=streams))
+        if self.operators[-1].is_stateful:
+            self.fed |= set(range(before, len(self.changing)))
+        return (len(self.operators) - 1,), streams
 
-    def _operator(
-        self, node: Node, below: list[tuple[tuple[int, ...], tuple[str, ...]]], place: int
-    ) -> Operator | None:
+    def _operator(self, node: Node, below: Below, place: int) -> Operator | None:
         if node.kind in _JOINS:
             return self._join(node, below, place)
         if node.kind not in _KINDS:
@@ -249,8 +232,8 @@ class _Reader:
         match kind:
             case Kind.WATERMARK:
                 (term,) = node.terms["eventTime"]
-                declared = EventTime(term.name, node.delay_ms)
-                return replace(step, event_times=(declared,), details=_type_of(term, columns))
+                type_ = next((each.type for each in columns if each.id == term.id), term.type)
+                return replace(step, event_times=(EventTime(term.name, node.delay_ms),), details=type_)
             case Kind.AGGREGATION:
                 grouped = node.terms.get("groupingExpressions", ())
                 expanded = any(each.name == "spark_grouping_id" for each in grouped)
@@ -260,21 +243,18 @@ class _Reader:
             case Kind.SORT:
                 return replace(step, details="" if node.details.get("global") == "True" else "in partitions")
             case Kind.LIMIT:
-                return replace(step, details=_limit(node))
+                terms = (each for terms in node.terms.values() for each in terms)
+                return replace(step, details=next((each.value for each in terms), ""))
             case Kind.UNION:
-                return replace(step, details=self._mixed(below))
+                aggregated = {any(map(self._aggregated, tops)) for tops, _ in below}
+                mixed = "in part aggregated" if len(aggregated) > 1 else ""
+                static = not all(streams for _, streams in below)
+                return replace(step, details="with static rows" if static else mixed)
             case Kind.SET_OPERATION:
                 return replace(step, details="" if below[-1][1] else "static rows after it")
             case Kind.WINDOW_FUNCTION:
                 return replace(step, details=over(node))
         return step
-
-    def _mixed(self, below: list[tuple[tuple[int, ...], tuple[str, ...]]]) -> str:
-        """How the inputs of a step differ that takes them for alike."""
-        if not all(streams for _, streams in below):
-            return "with static rows"
-        aggregated = {any(map(self._aggregated, tops)) for tops, _ in below}
-        return "in part aggregated" if len(aggregated) > 1 else ""
 
     def _aggregated(self, place: int) -> bool:
         """Whether the rows that come out of an operator are those of an aggregation."""
@@ -299,27 +279,24 @@ class _Reader:
                     yield self._key(term, texts[place] if texts else term.name, type_, known)
 
     def _key(self, term: Term, text: str, type_: str, known: Mapping[int, Column]) -> Key:
+        lineage, marked = self.lineage, self.marked
         column = known.get(term.id)
         if column and column.delay_ms >= 0:
-            window = self.lineage.window_of(term)
-            return Key(text, term.name, column.type, True, column.delay_ms, window)
+            return Key(text, term.name, column.type, True, column.delay_ms, lineage.window_of(term))
         parts = list(self._taken(term))
-        behind = self.lineage.columns_behind(term)
-        made_from = tuple(dict.fromkeys(self.marked[each] for each in behind if each in self.marked))
-        named = (
-            each.name for each in self.lineage.source_of(term).walk() if each.kind == "AttributeReference"
-        )
+        behind = lineage.columns_behind(term)
+        named = (each.name for each in lineage.source_of(term).walk() if each.kind == "AttributeReference")
         return Key(
             text.replace(_UNNAMED, ""),
             term.name or text,
             column.type if column else type_,
-            window=parts[0] if parts else self.lineage.window_of(term),
+            window=parts[0] if parts else lineage.window_of(term),
             taken_apart=bool(parts),
-            made_from=made_from,
+            made_from=tuple(dict.fromkeys(marked[each] for each in behind if each in marked)),
             reads=tuple(dict.fromkeys(each for each in named if each != term.name)),
-            grows=self.lineage.grows(term, self.marked),
-            slow=self.lineage.is_slow(term, self.marked),
-            cyclic=self.lineage.is_cyclic(term, self.marked),
+            grows=lineage.grows(term, marked),
+            slow=lineage.is_slow(term, marked),
+            cyclic=lineage.is_cyclic(term, marked),
         )
 
     def _taken(self, term: Term) -> Iterator[Window]:
@@ -330,7 +307,7 @@ class _Reader:
             if window:
                 yield window
 
-    def _join(self, node: Node, below: list[tuple[tuple[int, ...], tuple[str, ...]]], place: int) -> Operator:
+    def _join(self, node: Node, below: Below, place: int) -> Operator:
         type_ = " ".join(words_of(node.details.get("joinType", "Inner")))
         sides = [
             Side(
@@ -341,24 +318,29 @@ class _Reader:
             )
             for child, (_, names) in zip(node.children, below, strict=False)
         ]
-        if len(sides) < 2:
-            sides.append(Side((), (), streaming=False))
-        left, right = sides[:2]
+        left, right = (*sides, Side((), (), streaming=False))[:2]
         reach = self._reach(place, left, right)
         if reach:
-            left, right = _with_reach(left, reach.left), _with_reach(right, reach.right)
-        join = Join(
-            type_,
-            left,
-            right,
-            "".join(node.sql.get("condition", ())),
-            node.sql.get("keys", ()),
-            bool(reach and reach.in_keys),
+            left, right = (
+                replace(side, bounded=own.bounded, reach_ms=own.reach_ms)
+                for side, own in ((left, reach.left), (right, reach.right))
+            )
+        in_keys = bool(reach and reach.in_keys)
+        condition, equal = "".join(node.sql.get("condition", ())), node.sql.get("keys", ())
+        # The columns with a watermark of both sides: event times, or windows of them.
+        columns = [each for child in node.children for each in child.columns if each.delay_ms >= 0]
+        terms = [Term("AttributeReference", each.name, each.id) for each in columns]
+        keys = [
+            replace(_plain_key(column), window=self.lineage.window_of(term))
+            for column, term in zip(columns, terms, strict=True)
+        ]
+        return Operator(
+            Kind.JOIN if left.streaming and right.streaming else Kind.STATIC_JOIN,
+            f"{type_.upper()} JOIN",
+            event_times=tuple(dict.fromkeys((*left.event_times, *right.event_times))),
+            keys=tuple(keys) if in_keys else (),
+            join=Join(type_, left, right, condition, equal, in_keys),
         )
-        kind = Kind.JOIN if left.streaming and right.streaming else Kind.STATIC_JOIN
-        times = tuple(dict.fromkeys((*left.event_times, *right.event_times)))
-        keys = tuple(self._time_keys(node)) if join.watermark_in_keys else ()
-        return Operator(kind, f"{type_.upper()} JOIN", event_times=times, keys=keys, join=join)
 
     def _reach(self, place: int, left: Side, right: Side) -> JoinReach | None:
         """What Spark says of a join: at the same place from the top, unless Spark has put joins in order."""
@@ -372,25 +354,15 @@ class _Reader:
             return None
         return self.reaches[place if place in same else same[0]]
 
-    def _time_keys(self, node: Node) -> Iterator[Key]:
-        """The columns with a watermark of both sides of a join: event times, or windows of them."""
-        for column in (each for child in node.children for each in child.columns if each.delay_ms >= 0):
-            window = self.lineage.window_of(Term("AttributeReference", column.name, column.id))
-            yield replace(_plain_key(column), window=window)
 
-
-def _placed(step: Operator, node: Node) -> Operator:
-    return replace(step, table=node.table, line=node.line, column=node.column)
-
-
-def _clocks(node: Node) -> Iterator[tuple[Term, str]]:
-    """Looks at the machine's clock, which Spark holds for deterministic and takes anew in each attempt."""
+def _changing(node: Node) -> Iterator[tuple[Expression, tuple[int, ...]]]:
+    """The expressions of a node that may give another value each time, with the columns that they make."""
+    for each in node.changing:
+        yield Expression(each.sql, node.table, each.line, each.column), each.makes
+    # Spark holds a look at the machine's clock for deterministic, and takes it anew in each attempt.
     for top in (each for terms in node.terms.values() for each in terms):
-        yield from ((top, _CLOCKS[term.kind]) for term in top.walk() if term.kind in _CLOCKS)
-
-
-def _with_reach(side: Side, reach: SideReach) -> Side:
-    return replace(side, bounded=reach.bounded, reach_ms=reach.reach_ms)
+        for term in (each for each in top.walk() if each.kind in _CLOCKS):
+            yield Expression(f"{_CLOCKS[term.kind]}()", node.table, node.line, node.column), (top.id,)
 
 
 def _reads_stream(lineage: Lineage, node: Node) -> bool:
@@ -406,10 +378,6 @@ def _event_times(columns: Iterable[Column]) -> tuple[EventTime, ...]:
 
 def _plain_key(column: Column) -> Key:
     return Key(column.name, column.name, column.type, column.delay_ms >= 0, max(column.delay_ms, 0))
-
-
-def _type_of(term: Term, columns: Iterable[Column]) -> str:
-    return next((each.type for each in columns if each.id == term.id), term.type)
 
 
 def _aggregates(node: Node) -> Iterator[Aggregate]:
@@ -428,8 +396,10 @@ def _aggregates(node: Node) -> Iterator[Aggregate]:
 
 def _state(node: Node) -> ArbitraryState:
     call = _KINDS[node.kind][1]
-    if call == "transformWithState" and is_pandas_processor(node.terms["functionExpr"][0]):
-        call = "transformWithStateInPandas"
+    if call == "transformWithState":
+        (function, *_) = node.terms["functionExpr"]
+        if int(function.details.get("evalType", -1)) in _PANDAS_PROCESSORS:
+            call = "transformWithStateInPandas"
     known = not any(each.form == "unknown" for each in node.variables)
     return ArbitraryState(
         call,
@@ -439,7 +409,3 @@ def _state(node: Node) -> ArbitraryState:
         known,
         node.details.get("initialState") == "true",
     )
-
-
-def _limit(node: Node) -> str:
-    return next((each.value for terms in node.terms.values() for each in terms), "")

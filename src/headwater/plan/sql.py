@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeGuard
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sqlglot import exp
@@ -12,6 +13,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 
 from headwater.plan.graph import NotAQuery, parsed_query
+from headwater.plan.sql_syntax import Fault, place_in
 
 # sqlglot takes these for names where no parentheses follow, and Spark for functions.
 _FUNCTIONS = frozenset(
@@ -21,15 +23,6 @@ _FUNCTIONS = frozenset(
         "user",
     }
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is certainly wrong with a condition, and where in its text (from 1)."""
-
-    says: str
-    line: int = 1
-    column: int = 1
 
 
 @dataclass(frozen=True)
@@ -52,12 +45,18 @@ def fault_in(check: str) -> Fault | None:
     except TokenError:
         return Fault("a quote in it is not closed")
     except ParseError as error:
-        return _certain(error)
+        # An operator without an operand, or what is opened and not closed; the rest Spark may well know.
+        first = error.errors[0] if error.errors else {}
+        description = str(first.get("description", ""))
+        place = int(first.get("line") or 1), int(first.get("col") or 1)
+        if description.startswith("Required keyword"):
+            return Fault("something is missing beside an operator", *place)
+        return Fault("a `)` is missing", *place) if description == "Expecting )" else None
     except (SqlglotError, RecursionError, ValueError):
         return None
-    if len(trees) != 1:
-        return Fault("it holds several statements" if trees else "it holds nothing")
-    return None
+    if len(trees) == 1:
+        return None
+    return Fault("it holds several statements" if trees else "it holds nothing")
 
 
 def columns_asked(check: str) -> tuple[Asked, ...]:
@@ -69,34 +68,21 @@ def columns_asked(check: str) -> tuple[Asked, ...]:
     # The names of a lambda's arguments and the columns of a subquery are not those of the table.
     if len(trees) != 1 or trees[0].find(exp.Lambda, exp.Query):
         return ()
-    return tuple(_asked(trees[0], check))
-
-
-def _asked(tree: exp.Expr, check: str) -> Iterator[Asked]:
-    for column in tree.find_all(exp.Column):
-        parts = tuple(part.name for part in column.parts)
-        if isinstance(column.this, exp.Star) or (len(parts) == 1 and parts[0].lower() in _FUNCTIONS):
-            continue
-        start = column.parts[0].meta.get("start", 0)
-        yield Asked(parts, check.count("\n", 0, start) + 1, start - check.rfind("\n", 0, start))
+    columns = [column for column in trees[0].find_all(exp.Column) if not isinstance(column.this, exp.Star)]
+    asked = (
+        Asked(
+            tuple(part.name for part in column.parts),
+            *place_in(check, column.parts[0].meta.get("start", 0)),
+        )
+        for column in columns
+    )
+    return tuple(each for each in asked if len(each.parts) > 1 or each.name.lower() not in _FUNCTIONS)
 
 
 def _trees(check: str) -> list[exp.Expr]:
     dialect = Spark()
     parsed = dialect.parser().parse(dialect.tokenize(check), check)
     return [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
-
-
-def _certain(error: ParseError) -> Fault | None:
-    """An operator without an operand, or what is opened and not closed; the rest Spark may well know."""
-    said = error.errors[0] if error.errors else {}
-    description = str(said.get("description", ""))
-    place = int(said.get("line") or 1), int(said.get("col") or 1)
-    if description.startswith("Required keyword"):
-        return Fault("something is missing beside an operator", *place)
-    if description == "Expecting )":
-        return Fault("a `)` is missing", *place)
-    return None
 
 
 # A query written anew so that Spark sees the watermark: grouped by whole windows instead of their parts.
@@ -128,42 +114,30 @@ def _changed(select: exp.Select, longest: int) -> bool:
     group = select.args.get("group")
     if group is None:
         return False
-    tables = {name.lower() for name in _sources(select)}
+    # The names by which the columns of the SELECT may be qualified.
+    origin = select.args.get("from") or select.args.get("from_")
+    sources = [each.this for each in (origin, *(select.args.get("joins") or ())) if each]
+    tables = {each.alias_or_name.lower() for each in sources}
     meant = [_meant(select, written) for written in group.expressions]
-    if _several([_whole(key, tables) or _window_of(key, longest) or key for key in meant]):
+    windows = [_whole(key, tables) or _window_of(key, longest) or key for key in meant]
+    # Spark takes no more than one window in a GROUP BY.
+    if len({each.sql("spark") for each in windows if _is_window(each)}) > 1:
         return False
-    keys: list[exp.Expression] = []
-    changed = False
-    for written, key in zip(group.expressions, meant, strict=True):
-        whole = _whole(key, tables) or _window_of_time(select, key, longest)
-        changed = changed or whole is not None
-        keys.append(whole or written)
-    if changed:
-        group.set("expressions", list({key.sql("spark"): key for key in keys}.values()))
-        _name_windows(select)
-    return changed
-
-
-def _several(keys: list[exp.Expression]) -> bool:
-    """Whether a GROUP BY would have more than one window, which Spark does not take."""
-    calls = [key for key in keys if isinstance(key, exp.Anonymous) and str(key.this).lower() in _WINDOWS]
-    return len({call.sql("spark") for call in calls}) > 1
-
-
-def _name_windows(select: exp.Select) -> None:
-    """After a GROUP BY its columns are gone: HAVING and ORDER BY know a window by its name alone."""
+    wholes = [_whole(key, tables) or _window_of_time(select, key, longest) for key in meant]
+    if not any(wholes):
+        return False
+    keys = [whole or written for whole, written in zip(wholes, group.expressions, strict=True)]
+    group.set("expressions", list({key.sql("spark"): key for key in keys}.values()))
+    # After a GROUP BY its columns are gone: HAVING and ORDER BY know a window by its name alone.
     for clause in filter(None, (select.args.get(name) for name in _AFTER)):
         for part in list(clause.find_all(exp.Dot)):
-            function = part.this
-            if isinstance(function, exp.Anonymous) and str(function.this).lower() in _WINDOWS:
-                part.replace(exp.column(part.expression.copy(), table=str(function.this).lower()))
+            if _is_window(part.this):
+                part.replace(exp.column(part.expression.copy(), table=str(part.this.this).lower()))
+    return True
 
 
-def _sources(select: exp.Select) -> list[str]:
-    """The names by which the columns of a SELECT may be qualified."""
-    joins = [join.this for join in select.args.get("joins") or ()]
-    origin = select.args.get("from") or select.args.get("from_")
-    return [each.alias_or_name for each in ([origin.this] if origin else []) + joins]
+def _is_window(call: object) -> TypeGuard[exp.Anonymous]:
+    return isinstance(call, exp.Anonymous) and str(call.this).lower() in _WINDOWS
 
 
 def _meant(select: exp.Select, key: exp.Expression) -> exp.Expression:
@@ -173,18 +147,15 @@ def _meant(select: exp.Select, key: exp.Expression) -> exp.Expression:
         chosen = listed[int(key.this) - 1]
         return chosen.this if isinstance(chosen, exp.Alias) else chosen
     if isinstance(key, exp.Column) and not key.table:
-        named = [each for each in listed if isinstance(each, exp.Alias) and each.alias == key.name]
-        meant: exp.Expression = named[0].this if named else key
-        return meant
+        named = (each.this for each in listed if isinstance(each, exp.Alias) and each.alias == key.name)
+        return next(named, key)
     return key
 
 
 def _whole(key: exp.Expression, tables: set[str]) -> exp.Expression | None:
     """The window of which a key is a part: `window(…).start`, or `w.start` of a column `w`."""
-    if isinstance(key, exp.Dot) and key.expression.name.lower() in _PARTS:
-        function = key.this
-        if isinstance(function, exp.Anonymous) and str(function.this).lower() in _WINDOWS:
-            return function.copy()
+    if isinstance(key, exp.Dot) and key.expression.name.lower() in _PARTS and _is_window(key.this):
+        return key.this.copy()
     if isinstance(key, exp.Column) and key.name.lower() in _PARTS and key.table:
         return exp.column(key.args["table"].copy()) if key.table.lower() not in tables else None
     return None
@@ -198,10 +169,11 @@ def _window_of_time(select: exp.Select, key: exp.Expression, longest: int) -> ex
     shown = found[2]
     start = exp.Dot(this=window.copy(), expression=exp.to_identifier("start"))
     same = key.sql("spark")
-    clauses = [select.args.get(name) for name in _AFTER]
-    for clause in [*select.expressions, *filter(None, clauses)]:
+    for clause in [*select.expressions, *filter(None, (select.args.get(name) for name in _AFTER))]:
         for part in [each for each in clause.walk() if each.sql("spark") == same]:
-            _put(select, part, shown(start.copy()))
+            new = shown(start.copy())
+            # A column that had a name by itself keeps none of its own.
+            part.replace(new if part.parent is not select else exp.alias_(new, "start"))
     return window
 
 
@@ -211,11 +183,6 @@ def _window_of(key: exp.Expression, longest: int) -> exp.Expression | None:
     if found is None:
         return None
     return exp.Anonymous(this="window", expressions=[found[0].copy(), exp.Literal.string(found[1])])
-
-
-def _put(select: exp.Select, part: exp.Expression, start: exp.Expression) -> None:
-    """Replace a part of the select list; a column that had a name by itself keeps none of its own."""
-    part.replace(start if part.parent is not select else exp.alias_(start, "start"))
 
 
 def _cut(

@@ -27,18 +27,8 @@ _STATEMENTS = (
     "SET", "SHOW", "START", "TRUNCATE", "UNCACHE", "UNLOCK", "UPDATE", "USE",
 )  # fmt: skip
 _CLAUSES = (
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "GROUP BY",
-    "HAVING",
-    "ORDER BY",
-    "LIMIT",
-    "JOIN",
-    "ON",
-    "USING",
-    "UNION",
-)
+    "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "JOIN", "ON", "USING", "UNION",
+)  # fmt: skip
 _BEFORE_BY = ("GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "PARTITION")
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER, TokenType.DATE, TokenType.TIMESTAMP)
 _OPERAND_ENDS = (*_NAMES, TokenType.NUMBER, TokenType.STRING, TokenType.R_PAREN, TokenType.R_BRACKET)
@@ -56,9 +46,14 @@ class Fault:
     """Something that is wrong, and where in the text (from 1)."""
 
     says: str
-    hint: str
-    line: int
-    column: int
+    line: int = 1
+    column: int = 1
+    hint: str = ""
+
+
+def place_in(sql: str, start: int) -> tuple[int, int]:
+    """The line and column (from 1) of a place in a text (from 0)."""
+    return sql.count("\n", 0, start) + 1, start - sql.rfind("\n", 0, start)
 
 
 def syntax_fault(sql: str) -> Fault | None:
@@ -70,9 +65,8 @@ def syntax_fault(sql: str) -> Fault | None:
         missing = _MISSING.match(str(error.__cause__))
         if missing is None:
             return None
-        mark, start = missing[1], int(missing[2])
-        line, column = sql.count("\n", 0, start) + 1, start - sql.rfind("\n", 0, start)
-        return Fault(f"the quote {mark} is not closed", f"Add the closing {mark}.", line, column)
+        mark, place = missing[1], place_in(sql, int(missing[2]))
+        return Fault(f"the quote {mark} is not closed", *place, f"Add the closing {mark}.")
     except SqlglotError:
         return None
     return next(_faults(tokens), None)
@@ -132,4 +126,4 @@ def _meant(word: str, words: tuple[str, ...]) -> str:
 
 
 def _at(token: Token, says: str, hint: str) -> Fault:
-    return Fault(says, hint, token.line, token.col - len(token.text) + 1)
+    return Fault(says, token.line, token.col - len(token.text) + 1, hint)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import starmap
 
-from headwater.plan.lineage import window_in
+from headwater.plan.lineage import outputs_of, window_in
 from headwater.plan.operators import TIME_TYPES, ArbitraryState, Node, Term, words_of
 from headwater.values import Duration
 
@@ -64,21 +65,36 @@ class ExpressionText:
         window = window_text(term, self.of)
         if window:
             return window
+        inner = term.children[0] if term.children else term
         if term.kind in _TRANSPARENT or "replacement" in term.details:
-            return self.of(term.children[0])
-        write: Mapping[str, Callable[[Term], str]] = {
-            "AttributeReference": lambda each: self._column(each.id, each.name),
-            "AggregateExpression": self._aggregate,
-            "Cast": lambda each: f"CAST({self.of(each.children[0])} AS {each.details.get('to', each.type)})",
-            "CommonExpressionRef": lambda each: self._common,
-            "Count": self._count,
-            "GetStructField": self._field,
-            "Literal": _literal,
-            "UnaryMinus": lambda each: f"-{self.of(each.children[0])}",
-            "NamedLambdaVariable": self._variable,
-            "With": self._with,
-        }
-        return write.get(term.kind, self._call)(term)
+            return self.of(inner)
+        match term.kind:
+            case "AttributeReference":
+                return self._column(term.id, term.name)
+            case "AggregateExpression":
+                return self._aggregate(term)
+            case "Cast":
+                return f"CAST({self.of(inner)} AS {term.details.get('to', term.type)})"
+            case "CommonExpressionRef":
+                return self._common
+            case "Count" if [each.kind for each in term.children] == ["Literal"] and inner.value:
+                return "count(*)"
+            case "GetStructField":
+                return f"{self.of(inner)}.{term.name or term.details.get('ordinal', '')}"
+            case "Literal":
+                return _literal(term)
+            case "UnaryMinus":
+                return f"-{self.of(inner)}"
+            case "NamedLambdaVariable":
+                # PySpark numbers the variables of lambdas through a whole process.
+                return self._variables.setdefault(term.id, f"x{len(self._variables) + 1}")
+            case "With":
+                return self._with(term)
+        return self._call(term)
+
+    def all_of(self, node: Node) -> str:
+        """The expressions of a node."""
+        return ", ".join(self.of(term) for terms in node.terms.values() for term in terms)
 
     def _aggregate(self, term: Term) -> str:
         function, *filtered = term.children
@@ -86,13 +102,6 @@ class ExpressionText:
         if term.details.get("isDistinct") == "True":
             text = text.replace("(", "(DISTINCT ", 1)
         return f"{text} FILTER (WHERE {self.of(filtered[0])})" if filtered else text
-
-    def _count(self, term: Term) -> str:
-        everything = [each.kind for each in term.children] == ["Literal"] and term.children[0].value
-        return "count(*)" if everything else self._call(term)
-
-    def _field(self, term: Term) -> str:
-        return f"{self.of(term.children[0])}.{term.name or term.details.get('ordinal', '')}"
 
     def _with(self, term: Term) -> str:
         """An expression that uses another one several times, as BETWEEN does."""
@@ -102,10 +111,6 @@ class ExpressionText:
         self._common = outer
         return text
 
-    def _variable(self, term: Term) -> str:
-        # PySpark numbers the variables of lambdas through a whole process.
-        return self._variables.setdefault(term.id, f"x{len(self._variables) + 1}")
-
     def _call(self, term: Term) -> str:
         given = [] if term.details.get("hideSeed") == "True" else [self.of(each) for each in term.children]
         if term.kind in _COMMUTATIVE:
@@ -114,7 +119,8 @@ class ExpressionText:
             return f"({given[0]} {_INFIX[term.kind]} {given[1]})"
         given += [f"{key}: {value}" for key, value in sorted(_meaning(term).items())]
         if term.plan:
-            given.append(_plan(term.plan, ExpressionText(lambda _, name: name).of))
+            inner = ExpressionText(lambda _, name: name)
+            given.append(" ".join(f"{node.kind}[{inner.all_of(node)}]" for node in term.plan.walk()))
         name = term.name if term.kind.startswith("Python") else ""
         return f"{name or _FUNCTIONS.get(term.kind) or '_'.join(words_of(term.kind))}({', '.join(given)})"
 
@@ -125,35 +131,31 @@ def window_text(term: Term, text: Callable[[Term], str]) -> str:
     if window is None:
         return ""
     start = list(term.children[1].walk())
-    times = [each.children[0] for each in start if _reads_time(each)]
+    conversions = [each for each in start if each.kind == "PreciseTimestampConversion"]
+    times = [each.children[0] for each in conversions if each.details.get("fromType") != "long"]
     time = text(times[0])
     if window.session:
         # The gap may differ from row to row: it is what the end of a session adds to its time.
         gaps = [each.children[1] for each in term.walk() if each.kind == "TimestampAddInterval"]
         return f"session_window({', '.join([time, *map(text, gaps[:1])])})"
-    shift = next((_micros_moved(each) for each in start if each.kind == "Remainder"), 0)
-    slide = [] if window.slide_ms == window.size_ms else [str(Duration(window.slide_ms))]
-    whole = shift > 0 and shift % 1_000 == 0
-    moved = [f"moved by {Duration(shift // 1_000) if whole else f'{shift} microseconds'}"] if shift else []
-    return f"window({', '.join([time, str(Duration(window.size_ms)), *slide, *moved])})"
-
-
-def _reads_time(term: Term) -> bool:
-    return term.kind == "PreciseTimestampConversion" and term.details.get("fromType") != "long"
-
-
-def _micros_moved(remainder: Term) -> int:
-    """How far windows are moved from the full hour: `window(t, '1 hour', '1 hour', '15 minutes')`."""
-    moved = remainder.children[0]
-    shift = moved.children[1].value if moved.kind == "Subtract" else "0"
-    return int(shift) if _DIGITS.fullmatch(shift) else 0
+    # How far windows are moved from the full hour: `window(t, '1 hour', '1 hour', '15 minutes')`.
+    moved = [each.children[0] for each in start if each.kind == "Remainder"][:1]
+    micros = [each.children[1].value for each in moved if each.kind == "Subtract"]
+    shift = int(micros[0]) if micros and _DIGITS.fullmatch(micros[0]) else 0
+    parts = [time, str(Duration(window.size_ms))]
+    if window.slide_ms != window.size_ms:
+        parts.append(str(Duration(window.slide_ms)))
+    if shift:
+        whole = shift > 0 and shift % 1_000 == 0
+        parts.append(f"moved by {Duration(shift // 1_000) if whole else f'{shift} microseconds'}")
+    return f"window({', '.join(parts)})"
 
 
 def _literal(term: Term) -> str:
-    micros = term.type.startswith("interval") and "month" not in term.type and "year" not in term.type
-    if micros and term.value.isdigit() and int(term.value) % 1_000 == 0:
-        return f"INTERVAL '{Duration(int(term.value) // 1_000)}'"
     if term.type.startswith("interval"):
+        micros = "month" not in term.type and "year" not in term.type and term.value.isdigit()
+        if micros and int(term.value) % 1_000 == 0:
+            return f"INTERVAL '{Duration(int(term.value) // 1_000)}'"
         return f"{term.value} ({term.type})"
     if term.type in _UNREADABLE:
         return f"({term.type})"
@@ -164,19 +166,13 @@ def _literal(term: Term) -> str:
 
 def _meaning(term: Term) -> dict[str, str]:
     """What a function holds besides its arguments; small numbers are the places of arguments."""
-    found = {key: value for key, value in term.details.items() if key not in _NO_MEANING}
     return {
         key: value
-        for key, value in found.items()
-        if not (value in ("True", "False") and key != "ignoreNulls")
+        for key, value in term.details.items()
+        if key not in _NO_MEANING
+        and (value not in ("True", "False") or key == "ignoreNulls")
         and not (_DIGITS.fullmatch(value) and int(value) < max(len(term.children), 1))
     }
-
-
-def _plan(node: Node, text: Callable[[Term], str]) -> str:
-    """The query inside a subquery expression."""
-    terms = ", ".join(text(term) for terms in node.terms.values() for term in terms)
-    return f"{node.kind}[{terms}]" + "".join(f" {_plan(child, text)}" for child in node.children)
 
 
 LIMIT = "LIMIT"
@@ -193,7 +189,6 @@ _NAMES = {
     "GlobalLimit": LIMIT,
     "TransformWithStateInPySpark": "transformWithState",
 }
-_OUTPUTS = ("projectList", "aggregateExpressions", "output", "outputAttrs", "outAttributes", "outAttrs")
 
 
 @dataclass(frozen=True)
@@ -267,26 +262,22 @@ class _Reader:
         return any(map(self._streams, node.children))
 
     def _parts(self, node: Node) -> dict[str, tuple[Stored, ...]]:
+        terms = node.terms
         match node.kind:
             case "Aggregate":
-                aggregates = dict.fromkeys(self._aggregates(node))
-                keys = node.terms.get("groupingExpressions", ())
-                return {"keys": self._keys(node, keys), "aggregates": tuple(aggregates)}
+                keys = self._keys(node, terms.get("groupingExpressions", ()))
+                return {"keys": keys, "aggregates": tuple(dict.fromkeys(self._aggregates(node)))}
             case "GlobalLimit":
                 return {"rows": tuple(map(Stored, self._texts(node, "limitExpr")))}
-            case "Deduplicate" | "DeduplicateWithinWatermark":
-                within = {EVENT_TIME: self._event_times()} if "Within" in node.kind else {}
-                return {"keys": self._keys(node, node.terms.get("keys", ())), **within}
+            case "Deduplicate":
+                return {"keys": self._keys(node, terms.get("keys", ()))}
+            case "DeduplicateWithinWatermark":
+                return {"keys": self._keys(node, terms.get("keys", ())), EVENT_TIME: self._marks()}
             case "TransformWithStateInPySpark":
                 # Spark puts the columns of the key before all others.
                 number = int(node.details.get("groupingAttributesLen", "0"))
-                keys = _outputs(node.children[0])[:number]
-                return {"keys": self._keys(node, keys), **self._state(node)}
-        return {"keys": self._keys(node, node.terms.get("groupingAttributes", ())), **self._state(node)}
-
-    def _event_times(self) -> tuple[Stored, ...]:
-        """The columns that decide how long rows are kept."""
-        return tuple(map(Stored, sorted(self.marked)))
+                return {"keys": self._keys(node, outputs_of(node.children[0])[:number]), **self._state(node)}
+        return {"keys": self._keys(node, terms.get("groupingAttributes", ())), **self._state(node)}
 
     def _keys(self, node: Node, keys: tuple[Term, ...]) -> tuple[Stored, ...]:
         write = self._writer(node)
@@ -296,9 +287,8 @@ class _Reader:
         """In the order in which Spark stores them: that of what is selected, each once."""
         write = self._writer(node)
         found = (each for top in node.terms.get("aggregateExpressions", ()) for each in top.walk())
-        called = [each for each in found if each.kind == "AggregateExpression"]
-        for each, types in zip(called, node.sql.get("bufferTypes", ()), strict=True):
-            yield Stored(write.of(each), types)
+        called = [write.of(each) for each in found if each.kind == "AggregateExpression"]
+        return starmap(Stored, zip(called, node.sql.get("bufferTypes", ()), strict=True))
 
     def _state(self, node: Node) -> dict[str, tuple[Stored, ...]]:
         known = self.states.pop(0) if self.states else None
@@ -314,47 +304,48 @@ class _Reader:
         }
 
     def _join(self, node: Node) -> StateLayout:
-        type_ = _join_type(node)
         keys, others = self._conditions(node)
-        return StateLayout(
-            f"{type_.upper()} JOIN",
-            {
-                "keys": tuple(map(Stored, keys)),
-                "conditions": tuple(map(Stored, sorted(others))),
-                EVENT_TIME: self._event_times(),
-                "left columns": self._side(node, 0),
-                "right columns": self._side(node, 1),
-            },
+        left, right = (
+            tuple(Stored(self._column(child, each.id, each.name), each.type) for each in child.columns)
+            for child in node.children
         )
+        parts = {
+            "keys": tuple(map(Stored, keys)),
+            "conditions": tuple(map(Stored, sorted(others))),
+            EVENT_TIME: self._marks(),
+            "left columns": left,
+            "right columns": right,
+        }
+        return StateLayout(f"{' '.join(_join_words(node)).upper()} JOIN", parts)
 
     def _conditions(self, join: Node) -> tuple[list[str], list[str]]:
         """What a join has equal on both sides, in its order, and its other conditions."""
-        write, left = self._sides(join), {each.id for each in _outputs(join.children[0])}
+        write, left = self._condition_writer(join), {each.id for each in outputs_of(join.children[0])}
         keys: list[str] = []
         others: list[str] = []
         for term in _conjuncts(join.terms.get("condition", ())):
-            sides = [_reads_of(part, left) for part in term.children]
+            sides = [{each.id in left for each in _columns_in(part)} for part in term.children]
             if term.kind in ("EqualTo", "EqualNullSafe") and sides in ([{True}, {False}], [{False}, {True}]):
                 first, second = term.children if sides[0] == {True} else reversed(term.children)
-                sign = "=" if term.kind == "EqualTo" else "<=>"
-                keys.append(f"{write.of(first)} {sign} {write.of(second)}")
-            elif _join_type(join) != "inner" or _is_about_time(term):
+                keys.append(f"{write.of(first)} {_INFIX[term.kind]} {write.of(second)}")
+            # What else an inner join compares is a filter over what it finds, unless it is about times: that
+            # can decide how long rows are kept.
+            elif _join_words(join) != ["inner"] or any(each.type in TIME_TYPES for each in _columns_in(term)):
                 others.append(write.of(term))
-            # Any other condition of an inner join is a filter over what it finds.
         return keys, others
 
-    def _sides(self, join: Node) -> ExpressionText:
+    def _condition_writer(self, join: Node) -> ExpressionText:
         """Writes the condition of a join, without how its static rows are found: it says that."""
 
         def column(id_: int, name: str) -> str:
-            inside = [each for each in join.children if id_ in {column.id for column in _outputs(each)}]
+            inside = [each for each in join.children if id_ in {column.id for column in outputs_of(each)}]
             return self._column(inside[0], id_, name) if inside else self._named(id_, name, join)
 
         return ExpressionText(column)
 
-    def _side(self, node: Node, number: int) -> tuple[Stored, ...]:
-        child = node.children[number]
-        return tuple(Stored(self._column(child, each.id, each.name), each.type) for each in child.columns)
+    def _marks(self) -> tuple[Stored, ...]:
+        """The columns that decide how long rows are kept."""
+        return tuple(map(Stored, sorted(self.marked)))
 
     def _texts(self, node: Node, name: str) -> tuple[str, ...]:
         write = self._writer(node)
@@ -367,7 +358,7 @@ class _Reader:
     def _below(self, node: Node, id_: int, name: str) -> str:
         """A column that a node gets from what is below it."""
         for child in node.children:
-            if any(each.id == id_ for each in _outputs(child)):
+            if any(each.id == id_ for each in outputs_of(child)):
                 text = self._column(child, id_, name)
                 return text + self._looked_up(node, child) if node.kind == "Join" else text
         return self._named(id_, name, node)
@@ -376,7 +367,7 @@ class _Reader:
         """How a stream finds a static row, which decides what a column of that row means."""
         if self._streams(side) or not self._streams(join):
             return ""
-        write = self._sides(join)
+        write = self._condition_writer(join)
         # Where nothing is equal, any condition may decide which row is found.
         any_ = (write.of(term) for term in _conjuncts(join.terms.get("condition", ())))
         found = self._conditions(join)[0] or sorted(any_)
@@ -387,11 +378,12 @@ class _Reader:
         if not node.children:
             return self._named(id_, name, node)
         if node.kind == "Union":
-            place = [each.id for each in _outputs(node)].index(id_)
-            each_branch = ((child, _outputs(child)[place]) for child in node.children)
+            place = [each.id for each in outputs_of(node)].index(id_)
+            each_branch = ((child, outputs_of(child)[place]) for child in node.children)
             texts = [self._column(child, column.id, column.name) for child, column in each_branch]
             return " | ".join(dict.fromkeys(text for text in texts if REPLAYED not in text))
-        made = [each for each in self._made(node) if each.id == id_ and each.kind != "AttributeReference"]
+        named = [*node.terms.get("projectList", ()), *node.terms.get("aggregateExpressions", ())]
+        made = [each for each in named if each.id == id_ and each.kind != "AttributeReference"]
         if made:
             return self._writer(node).of(made[0])
         if node.kind == "Expand":
@@ -401,11 +393,6 @@ class _Reader:
             number = f"[{made_here.index(id_)}]" if len(made_here) > 1 else ""
             return f"{self._texts(node, 'generator')[0]}{number}"
         return self._below(node, id_, name)
-
-    def _made(self, node: Node) -> tuple[Term, ...]:
-        return tuple(
-            term for name in ("projectList", "aggregateExpressions") for term in node.terms.get(name, ())
-        )
 
     def _expanded(self, node: Node, id_: int) -> str:
         """A column that stands for several: windows that overlap, or the sets of CUBE and ROLLUP."""
@@ -426,7 +413,7 @@ class _Reader:
         """A function with those of its inputs that are more than a column of a source."""
         terms = (each for terms in node.terms.values() for each in terms)
         called = [each.name for each in terms if each.kind.startswith("Python")]
-        given = ((child, each) for child in node.children for each in _outputs(child))
+        given = ((child, each) for child in node.children for each in outputs_of(child))
         texts = {column.name: self._column(child, column.id, column.name) for child, column in given}
         plain = set(self.columns.values())
         computed = [
@@ -437,18 +424,12 @@ class _Reader:
         return node.stream or f"{_NAMES.get(node.kind) or node.kind}({', '.join([*called, *computed])})"
 
 
-def _join_type(join: Node) -> str:
-    return " ".join(words_of(join.details.get("joinType", "Inner")))
+def _join_words(join: Node) -> list[str]:
+    return words_of(join.details.get("joinType", "Inner"))
 
 
-def _reads_of(term: Term, left: set[int]) -> set[bool]:
-    """Whether an expression reads the left side of a join, the right one, or both."""
-    return {each.id in left for each in term.walk() if each.kind == "AttributeReference"}
-
-
-def _is_about_time(term: Term) -> bool:
-    """Whether a condition can decide how long rows are kept."""
-    return any(each.type in TIME_TYPES for each in term.walk() if each.kind == "AttributeReference")
+def _columns_in(term: Term) -> Iterator[Term]:
+    return (each for each in term.walk() if each.kind == "AttributeReference")
 
 
 def _conjuncts(terms: tuple[Term, ...]) -> Iterator[Term]:
@@ -457,16 +438,3 @@ def _conjuncts(terms: tuple[Term, ...]) -> Iterator[Term]:
             yield from _conjuncts(term.children)
         else:
             yield term
-
-
-def _outputs(node: Node) -> tuple[Term, ...]:
-    """The columns that a node hands on, in their order."""
-    if node.kind == "Generate":
-        return (*_outputs(node.children[0]), *node.terms.get("generatorOutput", ()))
-    for name in _OUTPUTS:
-        if name in node.terms:
-            return node.terms[name]
-    if node.kind == "Join":
-        semi = node.details.get("joinType", "").endswith(("Semi", "Anti"))
-        return tuple(each for child in node.children[: 1 if semi else 2] for each in _outputs(child))
-    return _outputs(node.children[0]) if node.children else ()

@@ -18,7 +18,7 @@ from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue import running
 from headwater.errors.catalogue.running import REPLAY_PLACE_UNKNOWN
 from headwater.plan import Graph, QueryFacts
-from headwater.plan.quarantine import quarantine_of, verdicts_of, with_quarantine
+from headwater.plan.quarantine import quarantine_fingerprints, quarantine_of, with_quarantine
 from headwater.quarantine import Quarantine
 from headwater.quarantine.rows import Unread
 from headwater.run_directory import RunDirectory
@@ -188,7 +188,7 @@ def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine,
 
 def redefined(spec: PipelineSpec, directory: RunRecords, name: str, sinks: tuple[str, ...]) -> bool:
     """Whether rows are quarantined by something else than when one of these queries was last started."""
-    now = verdicts_of(spec, Graph.of(spec), name).get(name)
+    now = quarantine_fingerprints(spec, Graph.of(spec), name).get(name)
     stored = (directory.stored_facts(sink) for sink in sinks)
     before = {facts.verdicts[name] for facts in stored if facts and name in facts.verdicts}
     return bool(before - {now})

@@ -12,7 +12,7 @@ import pytest
 from headwater.api.quarantine import Replayed, replay
 from headwater.errors import CheckpointError
 from headwater.plan import Graph
-from headwater.plan.quarantine import verdicts_of
+from headwater.plan.quarantine import quarantine_fingerprints
 from headwater.quarantine import Quarantine, QuarantinedRow
 from headwater.run_directory import RunDirectory
 from tests.checkpoints import handed_out, stopped
@@ -198,7 +198,7 @@ def test_a_table_whose_quarantine_left_no_facts_is_refused(folder: Path, replaye
 
 def test_another_definition_is_told_of(folder: Path, replayed: Replay) -> None:
     spec = spec_of(PIPELINE)
-    now = verdicts_of(spec, Graph.of(spec), "orders")
+    now = quarantine_fingerprints(spec, Graph.of(spec), "orders")
     quarantined(folder, row(10))
     stopped(folder, "out", kafka(5), verdicts=now)
     assert replayed().redefined is False

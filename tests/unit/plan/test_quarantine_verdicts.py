@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.plan import Graph
-from headwater.plan.quarantine import verdicts_of
+from headwater.plan.quarantine import quarantine_fingerprints
 from tests.unit.specs import spec_of
 
 PIPELINE = """
@@ -33,7 +33,7 @@ sinks:
 
 def verdicts(text: str, name: str = "paid", root: Path = Path("/project")) -> dict[str, str]:
     spec = spec_of(text, root)
-    return verdicts_of(spec, Graph.of(spec), name)
+    return quarantine_fingerprints(spec, Graph.of(spec), name)
 
 
 def test_what_sets_rows_aside_is_named() -> None:

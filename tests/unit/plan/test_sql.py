@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.plan.sql import Asked, Fault, columns_asked, fault_in, grouped_by_windows
+from headwater.plan.sql import Asked, columns_asked, fault_in, grouped_by_windows
+from headwater.plan.sql_syntax import Fault
 
 
 @pytest.mark.parametrize(
