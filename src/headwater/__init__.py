@@ -9,35 +9,35 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwater.api.pipeline import Pipeline, load
     from headwater.api.plain import check
+    from headwater.connectors.call import connector
+    from headwater.connectors.catalog import catalog
+    from headwater.connectors.files.call import files
+    from headwater.connectors.foreach.options import foreach, foreach_batch
+    from headwater.connectors.kafka.call import kafka
+    from headwater.connectors.python.options import python
+    from headwater.connectors.trial import console, memory, noop, rate, rate_per_batch, socket
     from headwater.errors import HeadwaterError
-    from headwater.loaders.python_form import (
-        catalog,
-        connector,
-        console,
-        expect,
-        files,
-        foreach,
-        foreach_batch,
-        kafka,
-        memory,
-        noop,
-        python,
-        rate,
-        rate_per_batch,
-        socket,
-    )
+    from headwater.loaders.python_form import expect
     from headwater.runtime import Run
     from headwater.values import secret
 
-# Where public names are that are not in `headwater.loaders.python_form`.
-_ELSEWHERE = {
-    "HeadwaterError": "headwater.errors",
-    "Pipeline": "headwater.api.pipeline",
-    "Run": "headwater.runtime",
-    "check": "headwater.api.plain",
-    "load": "headwater.api.pipeline",
-    "secret": "headwater.values",
+_MODULES = {
+    "HeadwaterError": "errors",
+    "Pipeline": "api.pipeline",
+    "Run": "runtime",
+    "catalog": "connectors.catalog",
+    "check": "api.plain",
+    "connector": "connectors.call",
+    "expect": "loaders.python_form",
+    "files": "connectors.files.call",
+    "foreach": "connectors.foreach.options",
+    "foreach_batch": "connectors.foreach.options",
+    "kafka": "connectors.kafka.call",
+    "load": "api.pipeline",
+    "python": "connectors.python.options",
+    "secret": "values",
 }
+"""Where public names are; the others are connectors for trying things out."""
 
 __all__ = [
     "HeadwaterError",
@@ -66,7 +66,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'headwater' has no attribute {name!r}")
-    return getattr(import_module(_ELSEWHERE.get(name, "headwater.loaders.python_form")), name)
+    return getattr(import_module(f"headwater.{_MODULES.get(name, 'connectors.trial')}"), name)
 
 
 def __dir__() -> list[str]:

@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame
 
 import headwater as hw
 from headwater.checks import Finding
+from headwater.connectors.call import ConnectorCall
 from headwater.engine.builder import Builder
 from headwater.engine.outcome import check_outcome
 from headwater.engine.prepare import prepare, settings_of
 from headwater.engine.session import FILE_MANAGER, PARTITIONS, PipelineSession, open_session
 from headwater.errors import PipelineError
-from headwater.loaders.python_form import ConnectorCall
 from headwater.spark.session import FASTER_FILE_MANAGER
 from headwater.spec import PipelineSpec
 from tests.checker import cases

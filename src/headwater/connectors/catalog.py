@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
+from headwater.connectors.call import ConnectorCall, Options, connector
 from headwater.connectors.connector import Connector, Source
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
@@ -105,3 +106,8 @@ def _hint(spark: SparkSession, table: str) -> str:
 CONNECTOR = Connector(
     "catalog", "A table of a Spark catalog.", source=CatalogReader(), errors=name_entries(globals())
 )
+
+
+def catalog(*, table: str, options: Options | None = None) -> ConnectorCall:
+    """A table of a Spark catalog."""
+    return connector("catalog", **locals())

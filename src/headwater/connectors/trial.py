@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
+from headwater.connectors.call import ConnectorCall, Options, connector
 from headwater.connectors.connector import ALL_MODES, Connector, LongTasks, Sink, Source
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
@@ -274,3 +275,50 @@ MEMORY = Connector(
 NOOP = Connector(
     "noop", "Computes every row and keeps none; for measuring.", sink=NoopWriter(), spark_formats=("noop",)
 )
+
+
+def rate(
+    *,
+    rows_per_second: int | None = None,
+    ramp_up: str | Duration | None = None,
+    partitions: int | None = None,
+    options: Options | None = None,
+) -> ConnectorCall:
+    """So many rows per second, made by a clock."""
+    return connector("rate", **locals())
+
+
+def rate_per_batch(
+    *,
+    rows_per_batch: int,
+    partitions: int | None = None,
+    start: str | datetime | None = None,
+    step: str | Duration | None = None,
+    options: Options | None = None,
+) -> ConnectorCall:
+    """A fixed number of rows in each batch."""
+    return connector("rate_per_batch", **locals())
+
+
+def socket(
+    *, host: str, port: int, arrival_time: bool | None = None, options: Options | None = None
+) -> ConnectorCall:
+    """Lines of text from a socket; for trying things out."""
+    return connector("socket", **locals())
+
+
+def console(
+    *, rows: int | None = None, truncate: bool | None = None, options: Options | None = None
+) -> ConnectorCall:
+    """The rows of each batch, printed on the terminal."""
+    return connector("console", **locals())
+
+
+def noop(*, options: Options | None = None) -> ConnectorCall:
+    """Compute every row and keep none."""
+    return connector("noop", **locals())
+
+
+def memory() -> ConnectorCall:
+    """A table in the memory of this process, queried with `run.sql`."""
+    return connector("memory", **locals())

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.connectors import sink_side
+from headwater.connectors.call import ConnectorCall
 from headwater.connectors.files import FilesSink
 from headwater.engine.builder import SPARK_ERRORS, columns_in
 from headwater.engine.plain_facts import Written, plain_facts
@@ -23,7 +24,6 @@ from headwater.errors import HeadwaterError, PipelineError, Problem, UsageProble
 from headwater.errors.catalogue import programs
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.errors.catalogue.running import SINK_MODE, UNKNOWN_COLUMN
-from headwater.loaders.python_form import ConnectorCall
 from headwater.plan.predicates import FILES, SinkFormat, connector_format, sink_format
 from headwater.programs.capture import CaughtQuery
 from headwater.programs.script import Caught

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from headwater import console, files, foreach_batch, rate
 from headwater.api import analysis
 from headwater.api.check import check
 from headwater.api.pipeline import Pipeline
 from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.environment import PLATFORM_UNSUPPORTED
-from headwater.loaders.python_form import console, files, foreach_batch, rate
 
 BROKEN = """
 name: shop

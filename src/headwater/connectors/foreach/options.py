@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from headwater.connectors.call import ConnectorCall, connector
 from headwater.spec import Method, SinkOptions
 from headwater.spec.pipeline import ClassField, FunctionField
 
@@ -51,3 +53,17 @@ class ForeachBatchSink(SinkOptions):
     function: FunctionField = Field(
         description='The function, as `"out.py:write"`, relative to the pipeline file.'
     )
+
+
+def foreach(
+    *,
+    function: str | Callable[[Any], Any] | None = None,
+    object: str | type | None = None,
+) -> ConnectorCall:
+    """A function or an object of yours, called with each row on the executors."""
+    return connector("foreach", **locals())
+
+
+def foreach_batch(*, function: str | Callable[[Any, int], Any]) -> ConnectorCall:
+    """A function of yours, called with each batch and its id."""
+    return connector("foreach_batch", **locals())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from headwater.connectors.call import ConnectorCall, Options, connector
 from headwater.connectors.options import SchemaField, read_schema
 from headwater.spec import Schema, SinkOptions, SourceOptions
 from headwater.spec.pipeline import ClassField
@@ -35,3 +37,13 @@ class PythonSink(SinkOptions):
     python_class: ClassField = Field(
         alias="class", description='The DataSource, as `"out.py:Post"`, relative to the pipeline file.'
     )
+
+
+def python(
+    *,
+    class_: str | type,
+    schema: str | Mapping[str, Any] | None = None,
+    options: Options | None = None,
+) -> ConnectorCall:
+    """A class of yours, written for Spark's Python Data Source API, as a source or as a sink."""
+    return connector("python", **{"class": class_, "schema": schema, "options": options})
