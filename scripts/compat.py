@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TESTS = ("tests/unit", "tests/scripted", "tests/spark")
+TESTS = ("tests/unit", "tests/scripted", "tests/spark", "tests/files")
 _SUMMARY = re.compile(r"^=*\s*((?:\d+ \w+(?:, )?)+) in [\d.]+s")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) \S+")
 

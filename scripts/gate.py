@@ -1,6 +1,6 @@
 """The gate: every check and test folder in its own process, then the slowest tests and a table of the steps.
 
-Two steps run side by side; what a step prints is kept in build/gate/ and shown whole when the step ends. A
+Three steps run side by side; what a step prints is kept in build/gate/ and shown whole when the step ends. A
 step that fails does not stop the later ones. With CI=true a skipped test counts against the gate.
 """
 
@@ -24,8 +24,9 @@ from scripts.contract import RECORDS, ROOT
 REPORTS = ROOT / "build" / "gate"
 QUICK_FOLDERS = ("unit", "architecture")
 # The longest come first, so that the short ones fill what is left of the time.
-SPARK_FOLDERS = ("spark", "kafka", "scripted", "faults", "checker", "docs", "connectors")
-LANES = 2
+SPARK_FOLDERS = ("spark", "kafka", "files", "scripted", "faults", "checker", "docs", "connectors")
+# A test waits a quarter of its time, for a broker or for a process to end: two cores carry three lanes.
+LANES = 3
 SLOWEST = 30
 
 
@@ -51,14 +52,14 @@ class Outcome:
     """The seconds that each test took, with its fixtures, and its name."""
 
 
-def steps(quick: bool) -> list[Step]:
+def phases(quick: bool) -> list[list[Step]]:
     """What to do, in the order in which it begins; `quick` leaves out whatever needs a JVM."""
-    without_jvm = [*tool_steps(), *test_steps(QUICK_FOLDERS)]
     if quick:
-        return without_jvm
-    # The archive is ready when the first JVM starts, since the checks beside it take longer.
+        return [[*tool_steps(), *test_steps(QUICK_FOLDERS)]]
+    # Every JVM of a test starts faster with the archive, so tests that start one wait for it.
     archive = Step("class archive", (sys.executable, "-m", "tests.short_lives"))
-    return [archive, *without_jvm, *test_steps(SPARK_FOLDERS)]
+    first = [archive, *tool_steps(), *test_steps(("architecture",))]
+    return [first, test_steps((*SPARK_FOLDERS[:-1], "unit", SPARK_FOLDERS[-1]))]
 
 
 def tool_steps() -> list[Step]:
@@ -90,27 +91,29 @@ class Lanes:
     """Runs steps side by side: each as soon as a lane is free, in the order given."""
 
     def __init__(self, count: int) -> None:
-        self._pool = ThreadPoolExecutor(count)
+        self._count = count
         self._printing = threading.Lock()
         self._running: list[subprocess.Popen[bytes]] = []
         self.interrupted = False
 
     def run(self, steps: Sequence[Step]) -> list[Outcome]:
         """The outcomes in the order of the steps; after Ctrl-C, of those that had begun."""
+        if self.interrupted:
+            return []
         REPORTS.mkdir(parents=True, exist_ok=True)
-        began = [self._pool.submit(self._step, step) for step in steps]
-        try:
-            for future in began:
-                future.result()
-        except KeyboardInterrupt:
-            self._interrupt()
-        self._pool.shutdown()
+        with ThreadPoolExecutor(self._count) as pool:
+            began = [pool.submit(self._step, step) for step in steps]
+            try:
+                for future in began:
+                    future.result()
+            except KeyboardInterrupt:
+                self._interrupt(pool)
         return [future.result() for future in began if not future.cancelled()]
 
-    def _interrupt(self) -> None:
+    def _interrupt(self, pool: ThreadPoolExecutor) -> None:
         """Begin nothing more, and pass Ctrl-C on: steps have sessions of their own, so they got none yet."""
         self.interrupted = True
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
         for process in list(self._running):
             process.send_signal(signal.SIGINT)
 
@@ -197,7 +200,7 @@ def main(arguments: Sequence[str]) -> int:
         # Results of a step that no longer exists must not speak for the contract.
         shutil.rmtree(RECORDS, ignore_errors=True)
     began, lanes = time.monotonic(), Lanes(LANES)
-    outcomes = lanes.run(steps(quick))
+    outcomes = [outcome for phase in phases(quick) for outcome in lanes.run(phase)]
     for line in summary(outcomes, strict, time.monotonic() - began):
         print(line)
     return 130 if lanes.interrupted else int(not good(outcomes, strict))

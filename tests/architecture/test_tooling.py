@@ -13,7 +13,7 @@ import pytest
 
 from scripts.contract import ROOT, Result, Row, read_results, read_rows, state_of, write_results
 from scripts.features import report
-from scripts.gate import Outcome, good, judge_tests, steps, summary
+from scripts.gate import Outcome, good, judge_tests, phases, summary
 from scripts.soak import runs
 from tests.conftest import pytest_collection_modifyitems
 
@@ -206,7 +206,7 @@ def test_a_soak_runs_every_folder_that_has_something_for_it() -> None:
 
 def test_the_gate_builds_the_docs_also_without_a_jvm() -> None:
     for quick in (True, False):
-        (command,) = [step.command for step in steps(quick) if step.name == "docs build"]
+        (command,) = [step.command for phase in phases(quick) for step in phase if step.name == "docs build"]
         assert command[1:] == ("-m", "zensical", "build", "--clean", "--strict")
 
 

@@ -16,8 +16,8 @@ from headwater.connectors.files.rows import ValidatedFiles
 from headwater.events import BatchEnded, Event, Said
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
+from tests.files.test_bad_rows_files import old, quarantined
 from tests.pipelines import put, run_until_idle, write
-from tests.spark.test_bad_rows_files import old, quarantined
 
 CHOICES = """
 name: choices

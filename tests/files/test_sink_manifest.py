@@ -16,8 +16,8 @@ import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.files.test_files_sink import SCHEMA, written
 from tests.pipelines import feed, run_until_idle, with_avro, write
-from tests.spark.test_files_sink import SCHEMA, written
 
 KEYS = {
     "avro": "format: avro",
