@@ -326,7 +326,7 @@ sinks:
     [
         ("topic: TOPICC", "HW-KAFKA-UNKNOWN-TOPIC", {"hint": "Did you mean `TOPIC`?"}),
         ("partitions: {TOPIC: [1]}", "HW-KAFKA-UNKNOWN-PARTITION", {"partition": 1, "partitions": 1}),
-        ("pattern: 'nothing-fits-.*'", "HW-KAFKA-NO-TOPIC-FITS", {}),
+        ("pattern: 'nothing-fits-.*'", "HW-KAFKA-UNKNOWN-TOPIC", {}),
         ("pattern: '['", "HW-KAFKA-PATTERN", {}),
         ("topic: TOPIC, start: {offsets: {other: {'0': 1}}}", "HW-KAFKA-NOT-READ", {"topic": "other"}),
         ("topic: TOPIC, start: {offsets: {TOPIC: {'7': 1}}}", "HW-KAFKA-UNKNOWN-PARTITION", {"partition": 7}),

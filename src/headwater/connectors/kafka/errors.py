@@ -32,7 +32,7 @@ KAFKA_REFUSED = Entry(
     "Ask whoever runs the cluster for the right to describe and to read the topics.",
 )
 KAFKA_UNKNOWN_TOPIC = Entry(
-    "The Kafka cluster at {servers} has no topic `{topic}`, which the source `{name}` reads.", "{hint}"
+    "The Kafka cluster at {servers} has no topic {topic}, which the source `{name}` reads.", "{hint}"
 )
 KAFKA_UNKNOWN_PARTITION = Entry(
     "The source `{name}` names partition {partition} of `{topic}`, which has {partitions} (from 0 on).",
@@ -46,18 +46,14 @@ KAFKA_PATTERN = Entry(
     "The `pattern` of the source `{name}` is no regular expression of Java: {says}.",
     "Mend it; it has to match the whole name of a topic, so write `clicks-.*`, not `clicks-*`.",
 )
-KAFKA_NO_TOPIC_FITS = Entry(
-    "No topic of the Kafka cluster at {servers} fits the pattern `{pattern}` of the source `{name}`.",
-    "{hint}",
-)
 KAFKA_NOTHING_AFTER = Entry(
     "The source `{name}` starts at {time}, and partition {partition} of `{topic}` has no message since.",
     "Write an earlier time, or `none_after: latest` to start such a partition with its next message.",
 )
-KAFKA_START_UNREADABLE = Entry(
-    "The note of where the queries of the source `{name}` begin, {file}, can't be read: {says}.",
+KAFKA_NOTE_UNREADABLE = Entry(
+    "The note of {what}, {file}, can't be read: {says}.",
     "It was written by another version of Headwater or damaged; put it back from a backup, or move it away: "
-    "queries that have not begun yet then begin with what is latest now.",
+    "{then}.",
 )
 KAFKA_OFFSET_BEYOND = Entry(
     "`{key}` of the source `{name}` names offset {offset} of partition {partition} of `{topic}`, which has "
@@ -118,11 +114,6 @@ KAFKA_OUTGROWN = Entry(
     "there are cores for {most}: it would wait for ever and give nothing.",
     "Start it again with more cores; the check before the start says how many. Nothing is lost. Or use a "
     "trigger with batches, such as `every 1 second`.",
-)
-KAFKA_IDS_UNREADABLE = Entry(
-    "The record of the topics that the query `{sink}` has read, {file}, can't be read: {says}.",
-    "It was written by another version of Headwater or cut short; put it back from a backup, or move it "
-    "away: the topics that there are now are then taken for those of the checkpoint.",
 )
 KAFKA_READ_ANEW = Entry(
     "The topic `{topic}` was deleted and made again: the query `{sink}` reads the new one from its start.",

@@ -82,8 +82,10 @@ class TopicIds:
         try:
             noted = Note.at(self.file, _Noted).read()
         except NoteError as error:
-            params = {"file": str(self.file), "sink": self.query, "says": error.reason}
-            raise CheckpointError(errors.KAFKA_IDS_UNREADABLE.at(None, **params)) from error
+            what = f"the topics that the query `{self.query}` has read"
+            then = "the topics that there are now are then taken for those of the checkpoint"
+            params = {"what": what, "file": str(self.file), "says": error.reason, "then": then}
+            raise CheckpointError(errors.KAFKA_NOTE_UNREADABLE.at(None, **params)) from error
         # Without a record nothing is known of the topics, as before the first start.
         return noted.sources if noted else {}
 

@@ -52,20 +52,15 @@ def _refuse(problems: Iterable[Problem]) -> None:
 
 def _topics(broker: Broker, options: KafkaSource, context: Context) -> dict[str, Topic]:
     found = topics_read(broker, options)
+    unknown, place = errors.KAFKA_UNKNOWN_TOPIC, context.at("partitions" if options.partitions else "topic")
     told = {"name": context.name, "servers": options.servers}
     missing = [name for name, topic in found.items() if topic is None]
-    if missing:
-        known, place = broker.names(), context.at("partitions" if options.partitions else "topic")
-        raise PipelineError.of(
-            errors.KAFKA_UNKNOWN_TOPIC.at(place, topic=each, hint=_meant(each, known), **told)
-            for each in missing
-        )
+    known = broker.names() if missing else []
+    _refuse(unknown.at(place, topic=f"`{each}`", hint=_meant(each, known), **told) for each in missing)
     if not found:
         hint = "It has to match the whole name, and at each start there has to be one such topic."
-        pattern = context.at("pattern")
-        raise PipelineError(
-            errors.KAFKA_NO_TOPIC_FITS.at(pattern, pattern=options.pattern, hint=hint, **told)
-        )
+        fits = f"that fits the pattern `{options.pattern}`"
+        raise PipelineError(unknown.at(context.at("pattern"), topic=fits, hint=hint, **told))
     return {name: topic for name, topic in found.items() if topic is not None}
 
 
@@ -223,8 +218,10 @@ def read_start(context: Context, start: str) -> dict[Partition, int]:
     try:
         noted = Note.at(file, _Start).read()
     except NoteError as error:
-        params = {"file": str(file), "name": context.name, "says": error.reason}
-        raise PipelineError(errors.KAFKA_START_UNREADABLE.at(context.at("start"), **params)) from error
+        what = f"where the queries of the source `{context.name}` begin"
+        then = "queries that have not begun yet then begin with what is latest now"
+        params = {"what": what, "file": str(file), "says": error.reason, "then": then}
+        raise PipelineError(errors.KAFKA_NOTE_UNREADABLE.at(context.at("start"), **params)) from error
     offsets = noted.offsets if noted and noted.start == start else {}
     return {(topic, part): offset for topic, found in offsets.items() for part, offset in found.items()}
 

@@ -287,7 +287,7 @@ def test_a_record_that_can_not_be_read_is_told(tmp_path: Path, text: str) -> Non
     with pytest.raises(CheckpointError) as told:
         World(tmp_path).begin()
     (problem,) = told.value.problems
-    assert (problem.code, problem.params["file"]) == ("HW-KAFKA-IDS-UNREADABLE", str(file))
+    assert (problem.code, problem.params["file"]) == ("HW-KAFKA-NOTE-UNREADABLE", str(file))
     assert file.read_text() == text
 
 

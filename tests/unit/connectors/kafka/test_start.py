@@ -102,7 +102,7 @@ def test_a_note_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as told:
         settled("latest", of={**CONTEXT, "directory": RunDirectory(tmp_path).source("clicks")})
     (problem,) = told.value.problems
-    assert (problem.code, problem.params["file"]) == ("HW-KAFKA-START-UNREADABLE", str(file))
+    assert (problem.code, problem.params["file"]) == ("HW-KAFKA-NOTE-UNREADABLE", str(file))
 
 
 def test_the_beginning_stays_a_word() -> None:
