@@ -67,7 +67,7 @@ class FileStamp:
 
 
 @dataclass(frozen=True)
-class Looked:
+class FileRecord:
     """What was found of a file; `stands_in` is the path of the small file in its place."""
 
     stamp: FileStamp
@@ -78,7 +78,7 @@ class Looked:
 class _Noted:
     """What `files.json` holds."""
 
-    files: dict[str, Looked]
+    files: dict[str, FileRecord]
     stand_ins: dict[str, FileStamp]
 
 
@@ -90,7 +90,7 @@ class Record:
         self.place = place
         self._store = LocalStore(folder)
         self._note = Note(self._store, "files.json", _Noted)
-        self.files: dict[str, Looked] = {}
+        self.files: dict[str, FileRecord] = {}
         self.stand_ins: dict[str, FileStamp] = {}
         """Every small file that was ever written; one stays in the list when its file was mended or went."""
 
@@ -323,11 +323,11 @@ class Admission:
 
     def _note(self, path: str, stamp: FileStamp, wrong: str | None) -> None:
         if wrong is None:
-            self.record.files[path] = Looked(stamp)
+            self.record.files[path] = FileRecord(stamp)
             return
         says = {"file": path, "reason": Reason.UNREADABLE_FILE.value, "detail": wrong}
         file = self.stand_in(self.record.rejected / self.record.name_for(path, stamp), says)
-        self.record.files[path] = Looked(stamp, str(file))
+        self.record.files[path] = FileRecord(stamp, str(file))
         self.record.stand_ins[str(file)] = FileStamp(file.stat().st_size, stamp.modified_ms)
 
 

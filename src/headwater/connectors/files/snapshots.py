@@ -26,7 +26,7 @@ class BatchKey:
     batch: str
 
 
-class Listings(Generic[Listing]):
+class SnapshotPolicy(Generic[Listing]):
     """Gives every batch one listing, taken at its start.
 
     - `start` takes the first listing, before any query starts.
@@ -106,16 +106,12 @@ class Listings(Generic[Listing]):
         newest = self._alive[-1]
         if self._distrusted or not self._holds(newest):
             return self._look(None)
-        return self._look(newest) if self._is_due() else newest
-
-    def _is_due(self) -> bool:
         match self._refresh:
             case EveryBatch():
-                return True
-            case Every(interval):
-                return self._clock() - self._taken_at >= interval.seconds
-            case _:
-                return False
+                return self._look(newest)
+            case Every(interval) if self._clock() - self._taken_at >= interval.seconds:
+                return self._look(newest)
+        return newest
 
     def _look(self, known: Listing | None) -> Listing:
         # The age of a listing counts from before it was taken: what changes meanwhile may be missing in it.
@@ -163,7 +159,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Pinned:
+class Snapshot:
     """A folder with the copies, and what they are copies of, by their places inside the folder."""
 
     folder: Path
@@ -183,14 +179,14 @@ class Pinned:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def pin(
+def take_snapshot(
     listed: Callable[[], Mapping[PurePath, Path]],
     folder: Path,
-    known: Pinned | None,
+    known: Snapshot | None,
     wait: Callable[[float], None] = time.sleep,
     *,
     link: bool = False,
-) -> Pinned:
+) -> Snapshot:
     """Copy what is listed into a new `folder`; `known` itself, where nothing has changed since.
 
     Each file is looked at before the first copy and after the last one. When all are as they were, there was
@@ -207,7 +203,7 @@ def pin(
             if known and dict(known.files) == seen:
                 return known
             if _copied(seen, folder, known, link):
-                return Pinned(folder, seen)
+                return Snapshot(folder, seen)
         except FileNotFoundError:
             wait(_WAIT_SECONDS)
         except OSError as error:
@@ -217,7 +213,7 @@ def pin(
     raise Unreadable("its files are missing, or change faster than they can be copied")
 
 
-def _copied(seen: Mapping[PurePath, Seen], folder: Path, known: Pinned | None, link: bool) -> bool:
+def _copied(seen: Mapping[PurePath, Seen], folder: Path, known: Snapshot | None, link: bool) -> bool:
     """Copy every file; whether all of them are still the same after that."""
     folder.mkdir(parents=True)
     before = {each: known.folder / place for place, each in known.files.items()} if known else {}
@@ -225,14 +221,10 @@ def _copied(seen: Mapping[PurePath, Seen], folder: Path, known: Pinned | None, l
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
         there = each.path if link else before.get(each)
-        if there is None or not _linked(there, target):
+        if there is not None:
+            # What is there already serves again, if the file system has links.
+            with suppress(OSError):
+                os.link(there, target)
+        if not target.exists():
             shutil.copy2(each.path, target)
     return all(Seen.now(each.path) == each for each in seen.values())
-
-
-def _linked(there: Path, target: Path) -> bool:
-    """What is there already serves again; False where the file system has no links."""
-    with suppress(OSError):
-        os.link(there, target)
-        return True
-    return False

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from headwater.connectors.contract import Unreadable
-from headwater.connectors.files.snapshots import BatchKey, Listings, Pinned, pin
+from headwater.connectors.files.snapshots import BatchKey, Snapshot, SnapshotPolicy, take_snapshot
 from headwater.spark.callbacks import (
     FileIndex,
     files_of,
@@ -92,29 +92,30 @@ class Version:
     """Spark's own index of its files."""
     files: tuple[tuple[str, int, int], ...] = ()
     """What was listed in place and is kept: path, size and time of each file."""
-    pinned: Pinned | None = None
+    snapshot: Snapshot | None = None
     rows: DataFrame | None = None
     """Its rows, where Spark keeps them."""
     name: str = field(default_factory=lambda: f"listing {uuid.uuid4().hex}")
 
     def written_over(self) -> Path | None:
-        return self.pinned.written_over() if self.pinned else None
+        return self.snapshot.written_over() if self.snapshot else None
 
     def drop(self) -> None:
         if self.rows is not None:
             # A JVM that is gone keeps nothing.
             with suppress(*_SPARK_ERRORS, OSError):
                 self.rows.unpersist()
-        if self.pinned is not None:
-            self.pinned.drop()
+        if self.snapshot is not None:
+            self.snapshot.drop()
 
 
 class StaticFiles:
     """One path of a static source: a table whose columns are fixed, and whose files change between batches.
 
     `rows` is the DataFrame that queries are made of. Its relation has an index of ours, which answers every
-    batch with the one listing that `Listings` gives it. Local files are pinned: the batch reads copies in the
-    run folder, so that a file may be removed or replaced at any time. Elsewhere files are read in place.
+    batch with the one listing that `SnapshotPolicy` gives it. Of local files a snapshot is taken: the batch
+    reads copies in the run folder, so that a file may be removed or replaced at any time. Elsewhere files are
+    read in place.
 
     With `cache`, each listing has a relation of its own, whose rows Spark keeps once they were read. Our
     index says that it equals the relation of the listing that its batch is bound to, and no other, so Spark
@@ -150,8 +151,15 @@ class StaticFiles:
         self._relation = relation_of(first)
         self._first = self._relation.location()
         self._in_place = not all(root.startswith("file:") for root in roots_of(self._first))
-        self._layout = self._laid_out(settings)
-        self._listings: Listings[Version] = Listings(
+        given = {key.lower(): value for key, value in settings.items()}
+        base = None if self._in_place else given.get("basepath")
+        self._layout = Layout(
+            tuple(self._relation.partitionSchema().fieldNames()),
+            tuple(self._columns.names),
+            _local(base) if base else None,
+            recursive=given.get("recursivefilelookup", "").lower() == "true",
+        )
+        self._listings: SnapshotPolicy[Version] = SnapshotPolicy(
             refresh, self._take, Version.drop, lambda: CLOCK(), self._holds
         )
         index = FileIndex(f"static {uuid.uuid4().hex}", self._first, self._location, self._is_bound_to)
@@ -215,18 +223,19 @@ class StaticFiles:
         return file is None
 
     def _take(self, known: Version | None) -> Version:
-        version = self._listed_in_place(known) if self._in_place else self._pinned(known)
+        version = self._listed_in_place(known) if self._in_place else self._copied(known)
         if version is known or not self._cache:
             return version
         fixed = FileIndex(version.name, version.location, lambda: version.location, version.name.__eq__)
         return replace(version, rows=frame_with_index(self._spark, self._relation, fixed).persist())
 
-    def _pinned(self, known: Version | None) -> Version:
-        before = known.pinned if known else None
-        pinned = pin(self._listed, self._folder / str(next(self._numbers)), before, link=self._once)
-        if known and pinned is before:
+    def _copied(self, known: Version | None) -> Version:
+        before = known.snapshot if known else None
+        folder = self._folder / str(next(self._numbers))
+        snapshot = take_snapshot(self._listed, folder, before, link=self._once)
+        if known and snapshot is before:
             return known
-        return Version(self._index_of(pinned), pinned=pinned)
+        return Version(self._index_of(snapshot), snapshot=snapshot)
 
     def _listed(self) -> Mapping[PurePath, Path]:
         """Every file below the paths; which of them belong to the table is for the layout to say."""
@@ -247,11 +256,11 @@ class StaticFiles:
         paths = (local_path(file) for file in paths_in(self._spark, location))
         return self._layout.places(roots, [path for path in paths if path])
 
-    def _index_of(self, pinned: Pinned) -> JavaObject:
+    def _index_of(self, snapshot: Snapshot) -> JavaObject:
         """Spark's index of the copies, with the columns that the table has."""
-        bases = {place.parts[0] for place in pinned.files} or {"0"}
-        (pinned.folder / "0").mkdir(exist_ok=True)
-        folders = [(pinned.folder / base).as_uri() for base in sorted(bases)]
+        bases = {place.parts[0] for place in snapshot.files} or {"0"}
+        (snapshot.folder / "0").mkdir(exist_ok=True)
+        folders = [(snapshot.folder / base).as_uri() for base in sorted(bases)]
         index = index_of_folders(self._spark, folders, self._settings, self._relation.schema())
         # Looked at now, so that a folder whose value does not fit its column is told as that.
         index.partitionSchema()
@@ -264,16 +273,6 @@ class StaticFiles:
         # Whether anything has changed matters only where rows are kept: a listing itself costs nothing more.
         files = files_of(location) if self._cache else ()
         return known if known and self._cache and known.files == files else Version(location, files)
-
-    def _laid_out(self, settings: Mapping[str, str]) -> Layout:
-        given = {key.lower(): value for key, value in settings.items()}
-        base = given.get("basepath")
-        return Layout(
-            tuple(self._relation.partitionSchema().fieldNames()),
-            tuple(self._columns.names),
-            _local(base) if base and not self._in_place else None,
-            recursive=given.get("recursivefilelookup", "").lower() == "true",
-        )
 
 
 def _local(path: str) -> Path:

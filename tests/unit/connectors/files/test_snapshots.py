@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.connectors.files.snapshots import BatchKey, Listings
+from headwater.connectors.files.snapshots import BatchKey, SnapshotPolicy
 from headwater.values import Duration, Every, EveryBatch, Never, Refresh
 
 
@@ -18,7 +18,7 @@ class Folder:
         self.afresh = 0
         self.dropped: list[str] = []
         self.broken: list[str] = []
-        self.listings = Listings(refresh, self.take, self.drop, lambda: self.now, self.holds)
+        self.listings = SnapshotPolicy(refresh, self.take, self.drop, lambda: self.now, self.holds)
 
     def holds(self, listing: list[str]) -> bool:
         return listing != self.broken

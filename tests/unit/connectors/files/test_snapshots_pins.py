@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from headwater.connectors.contract import Unreadable
-from headwater.connectors.files.snapshots import Pinned, pin
+from headwater.connectors.files.snapshots import Snapshot, take_snapshot
 
 
 def old(file: Path, text: str, seconds: int = 1_700_000_000) -> Path:
@@ -38,9 +38,9 @@ class Table:
     def wait(self, seconds: float) -> None:
         self.waited += 1
 
-    def pin(self, known: Pinned | None = None) -> Pinned:
+    def take_snapshot(self, known: Snapshot | None = None) -> Snapshot:
         self.number += 1
-        return pin(self.list, self.root / f"pins{self.number}", known, self.wait)
+        return take_snapshot(self.list, self.root / f"pins{self.number}", known, self.wait)
 
 
 @pytest.fixture
@@ -48,14 +48,14 @@ def table(tmp_path: Path) -> Table:
     return Table(tmp_path)
 
 
-def texts(pinned: Pinned) -> dict[str, str]:
+def texts(pinned: Snapshot) -> dict[str, str]:
     files = [file for file in pinned.folder.rglob("*") if file.is_file()]
     return {str(file.relative_to(pinned.folder)): file.read_text() for file in files}
 
 
 def test_copies_keep_their_folders_and_times(table: Table) -> None:
     old(table.files / "day=1" / "a", "one")
-    pinned = table.pin()
+    pinned = table.take_snapshot()
     assert texts(pinned) == {"0/day=1/a": "one"}
     assert (pinned.folder / "0/day=1/a").stat().st_mtime == 1_700_000_000
     shutil.rmtree(table.files)
@@ -67,10 +67,10 @@ def test_copies_keep_their_folders_and_times(table: Table) -> None:
 def test_what_has_not_changed_is_not_copied_again(table: Table) -> None:
     old(table.files / "a", "one")
     old(table.files / "b", "two")
-    first = table.pin()
-    assert table.pin(first) is first
+    first = table.take_snapshot()
+    assert table.take_snapshot(first) is first
     old(table.files / "b", "changed")
-    second = table.pin(first)
+    second = table.take_snapshot(first)
     assert texts(second) == {"0/a": "one", "0/b": "changed"}
     assert os.path.samefile(first.folder / "0/a", second.folder / "0/a")
     first.drop()
@@ -80,10 +80,10 @@ def test_what_has_not_changed_is_not_copied_again(table: Table) -> None:
 def test_a_copy_that_is_gone_is_made_anew(table: Table) -> None:
     old(table.files / "a", "one")
     old(table.files / "b", "two")
-    first = table.pin()
+    first = table.take_snapshot()
     shutil.rmtree(first.folder)
     old(table.files / "b", "changed")
-    assert texts(table.pin(first)) == {"0/a": "one", "0/b": "changed"}
+    assert texts(table.take_snapshot(first)) == {"0/a": "one", "0/b": "changed"}
 
 
 def test_a_file_that_changes_while_it_is_copied_is_listed_again(
@@ -101,7 +101,7 @@ def test_a_file_that_changes_while_it_is_copied_is_listed_again(
             old(table.files / "a", "longer")
 
     monkeypatch.setattr(shutil, "copy2", copy)
-    assert texts(table.pin()) == {"0/a": "longer", "0/b": "one"}
+    assert texts(table.take_snapshot()) == {"0/a": "longer", "0/b": "one"}
     assert (table.listed, len(copied)) == (2, 4)
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_goes_between_the_listing_and_the_copy_is_listed_again(table
         found = table.list()
         return {**found, PurePath("0/b"): gone} if table.listed == 1 else found
 
-    assert texts(pin(listed, table.root / "pins", None, table.wait)) == {"0/a": "one"}
+    assert texts(take_snapshot(listed, table.root / "pins", None, table.wait)) == {"0/a": "one"}
     assert (table.listed, table.waited) == (2, 1)
 
 
@@ -125,7 +125,7 @@ def test_a_file_that_was_written_this_moment_is_given_time(table: Table) -> None
             old(table.files / "a", "whole")
 
     table.at_listing = finish
-    assert texts(table.pin()) == {"0/a": "whole"}
+    assert texts(table.take_snapshot()) == {"0/a": "whole"}
     assert (table.listed, table.waited) == (3, 2)
 
 
@@ -134,14 +134,14 @@ def test_a_table_that_is_missing_is_waited_for_but_not_for_ever(table: Table) ->
         raise FileNotFoundError("table")
 
     with pytest.raises(Unreadable):
-        pin(missing, table.root / "pins", None, table.wait)
+        take_snapshot(missing, table.root / "pins", None, table.wait)
     assert table.waited == 100
     assert not (table.root / "pins").exists()
 
 
 def test_linked_files_take_no_room_and_outlive_their_replacement(table: Table) -> None:
     file = old(table.files / "a", "one")
-    pinned = pin(table.list, table.root / "pins", None, table.wait, link=True)
+    pinned = take_snapshot(table.list, table.root / "pins", None, table.wait, link=True)
     copy = pinned.folder / "0" / "a"
     assert os.path.samefile(copy, file)
 
@@ -151,7 +151,7 @@ def test_linked_files_take_no_room_and_outlive_their_replacement(table: Table) -
 
 def test_a_linked_file_that_is_written_over_is_found(table: Table) -> None:
     file, other = old(table.files / "a", "one"), old(table.files / "b", "one")
-    pinned = pin(table.list, table.root / "pins", None, table.wait, link=True)
+    pinned = take_snapshot(table.list, table.root / "pins", None, table.wait, link=True)
     assert pinned.written_over() is None
     old(table.root / "new", "another").rename(other)
     (pinned.folder / "0" / "b").unlink()
@@ -162,6 +162,6 @@ def test_a_linked_file_that_is_written_over_is_found(table: Table) -> None:
 
 def test_a_copy_does_not_care_what_is_written_over(table: Table) -> None:
     file = old(table.files / "a", "one")
-    pinned = table.pin()
+    pinned = table.take_snapshot()
     old(file, "longer", 1_700_000_001)
     assert pinned.written_over() is None
