@@ -6,8 +6,8 @@ nobody answers, where Spark's readers would try for minutes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,16 +81,15 @@ class Broker:
     def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
         """The topics of these names; None for one that is not there."""
         futures = _asked(lambda: self._admin.describeTopics(list(names)).topicNameValues())
-        found: dict[str, Topic | None] = {}
-        for name in sorted(str(each) for each in futures.keySet()):
-            try:
-                described = self._answer(lambda name=name: futures.get(name))  # type: ignore[misc]
-            except NoSuchTopic:
-                found[name] = None
-            else:
-                topic_id = str(described.topicId()).replace(_NO_ID, "")
-                found[name] = Topic(name, topic_id, int(described.partitions().size()))
-        return found
+        return {name: self._topic(name, futures) for name in sorted(map(str, futures.keySet()))}
+
+    def _topic(self, name: str, futures: Any) -> Topic | None:
+        try:
+            described = self._answer(lambda: futures.get(name))
+        except NoSuchTopic:
+            return None
+        topic_id = str(described.topicId()).replace(_NO_ID, "")
+        return Topic(name, topic_id, int(described.partitions().size()))
 
     def offsets(self, wanted: Mapping[Partition, int | str]) -> dict[Partition, int]:
         """The offset of each partition at its `earliest`, its `latest`, or of the first message at or after a
@@ -115,16 +114,6 @@ class Broker:
         return _asked(lambda: ask().get(self._seconds + 1, unit))
 
 
-@contextmanager
-def connected(spark: Any, options: Servers) -> Iterator[Broker]:
-    """A connection to the cluster of a source or sink, for a while."""
-    broker = connect(spark, options)
-    try:
-        yield broker
-    finally:
-        broker.close()
-
-
 def connect(spark: Any, options: Servers, seconds: int = SECONDS) -> Broker:
     """A connection to the cluster of a source or sink; each answer is waited for so long."""
     return Broker(spark, {**options.connection(), **plain(options)}, seconds)
@@ -140,7 +129,7 @@ def slots(spark: Any, options: KafkaSource) -> int:
     """How many tasks read at once where each partition has one for good: all that a source reads now; 0 where
     the cluster does not tell."""
     try:
-        with connected(spark, options) as broker:
+        with closing(connect(spark, options)) as broker:
             found = topics_read(broker, options)
     except BrokerError:
         return 0  # what is wrong with the cluster is told of the source itself

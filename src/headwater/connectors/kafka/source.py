@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -28,7 +29,6 @@ from headwater.connectors.kafka.cluster import (
     Partition,
     Topic,
     connect,
-    connected,
     topics_read,
 )
 from headwater.connectors.kafka.source_options import GROUPS, PER_BATCH, PER_TASK, KafkaSource
@@ -376,7 +376,7 @@ def read_validated(
 def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) -> DataFrame:
     """The eight columns of Kafka's messages; the cluster is asked first whether it has what is to be read."""
     try:
-        with connected(spark, options) as broker:
+        with closing(connect(spark, options)) as broker:
             positions = resolve_positions(broker, options, context, str(spark.conf.get(_TIMEZONE)))
     except BrokerError as error:
         raise PipelineError(broker_problem(error, options, context)) from error
