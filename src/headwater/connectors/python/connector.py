@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headwater.connectors.connector import ALL_MODES, Connector, Sink, Source
+from headwater.connectors.connector import ALL_MODES, Connector, LazyModule, Sink, Source
 from headwater.connectors.contract import Context
 from headwater.connectors.python.errors import ENTRIES
 from headwater.connectors.python.options import PythonSink, PythonSource
@@ -14,6 +14,10 @@ from headwater.spec import ClassRef, Delivery, Schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from headwater.connectors.python import data_sources
+else:
+    data_sources = LazyModule("headwater.connectors.python.data_sources")
 
 
 class PythonReader(Source[PythonSource]):
@@ -29,14 +33,10 @@ class PythonReader(Source[PythonSource]):
         return options.columns
 
     def read_stream(self, spark: SparkSession, options: PythonSource, context: Context) -> DataFrame:
-        from headwater.connectors.python.data_sources import read_stream
-
-        return read_stream(spark, options, context)
+        return data_sources.read_stream(spark, options, context)
 
     def read_batch(self, spark: SparkSession, options: PythonSource, context: Context) -> DataFrame:
-        from headwater.connectors.python.data_sources import read_batch
-
-        return read_batch(spark, options, context)
+        return data_sources.read_batch(spark, options, context)
 
 
 class PythonWriter(Sink[PythonSink]):
@@ -52,19 +52,13 @@ class PythonWriter(Sink[PythonSink]):
     def write_stream(
         self, writer: DataStreamWriter, options: PythonSink, context: Context
     ) -> DataStreamWriter:
-        from headwater.connectors.python.data_sources import write_stream
-
-        return write_stream(writer, options, context)
+        return data_sources.write_stream(writer, options, context)
 
     def write_batch(self, rows: DataFrame, options: PythonSink, context: Context) -> None:
-        from headwater.connectors.python.data_sources import write_batch
-
-        write_batch(rows, options, context)
+        data_sources.write_batch(rows, options, context)
 
     def code_problems(self, options: PythonSink, context: Context) -> list[Problem]:
-        from headwater.connectors.python.data_sources import code_problems
-
-        return code_problems(options, context)
+        return data_sources.code_problems(options, context)
 
 
 CONNECTOR = Connector(
