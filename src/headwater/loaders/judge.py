@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 from headwater.connectors import Sink, Source, all_connectors
@@ -23,6 +24,7 @@ from headwater.loaders.keys import (
     NAME,
     Declaration,
     Model,
+    Part,
     PipelineKeys,
     Refused,
     Route,
@@ -75,7 +77,8 @@ class _Judge:
 
     def spec(self) -> PipelineSpec:
         written, root = self.declaration.values, self.declaration.root
-        keys, _ = self._read(PipelineKeys, written, (), "the pipeline", "a pipeline file")
+        whole = Part(written, self.declaration, (), "the pipeline")
+        keys, _ = self._read(PipelineKeys, whole, "a pipeline file")
         right = keys or PipelineKeys.model_validate({"name": "pipeline"}, context={"root": root})
         things = {
             "functions": self._things("functions", self._sql_function),
@@ -126,66 +129,63 @@ class _Judge:
             found.append(read(name, keys, route))
         return tuple(thing for thing in found if thing is not None)
 
-    def _where(self, written: Mapping[str, Any], route: Route) -> dict[str, Any]:
+    def _where(self, part: Part) -> dict[str, Any]:
         """Where a thing and the values of its keys stand."""
-        return {"position": self.places.of_key(route), "places": value_places(self.places, written, route)}
+        return {"position": part.of_key(), "places": value_places(self.places, part.values, part.route)}
 
     def _sql_function(self, name: str, written: Any, route: Route) -> FunctionSpec | None:
-        where = f"the function `{name}`"
-        if not self._is_mapping(written, route, where, "Write `python:` or `class:` below it."):
-            return None
-        keys, misspelt = self._read(FunctionKeys, written, route, where)
-        if keys is None:
+        part = self._part(written, route, f"the function `{name}`", "Write `python:` or `class:` below it.")
+        keys, misspelt = self._read(FunctionKeys, part) if part else (None, None)
+        if part is None or keys is None:
             return None
         has = [key for key, value in (("python", keys.function), ("class", keys.java_class)) if value]
-        if not has and misspelt & {"python", "class"}:
+        if not has and misspelt and misspelt & {"python", "class"}:
             return None
-        place = self.places.of_key(route)
         if len(has) != 1:
-            self.problems.append(FUNCTION_FORM.at(place, name=name, has=" and ".join(has) or "neither"))
+            told = " and ".join(has) or "neither"
+            self.problems.append(FUNCTION_FORM.at(part.of_key(), name=name, has=told))
             return None
         found = self._function(keys.function, (*route, "python")) if keys.function else None
-        return FunctionSpec(**{**keys.content(), "function": found}, name=name, position=place)
+        return FunctionSpec(**{**keys.content(), "function": found}, name=name, position=part.of_key())
 
     def _source(self, name: str, written: Any, route: Route) -> SourceSpec | None:
-        keys, options = self._connected(SourceKeys, "source", written, route, f"the source `{name}`")
-        if keys is None or not isinstance(options, SourceOptions):
+        part, keys, options = self._connected(SourceKeys, "source", written, route, f"the source `{name}`")
+        if part is None or keys is None or not isinstance(options, SourceOptions):
             return None
-        return SourceSpec(**keys.content(), name=name, options=options, **self._where(written, route))
+        return SourceSpec(**keys.content(), name=name, options=options, **self._where(part))
 
     def _sink(self, name: str, written: Any, route: Route) -> SinkSpec | None:
-        keys, options = self._connected(SinkKeys, "sink", written, route, f"the sink `{name}`")
-        if keys is None or not isinstance(options, SinkOptions):
+        part, keys, options = self._connected(SinkKeys, "sink", written, route, f"the sink `{name}`")
+        if part is None or keys is None or not isinstance(options, SinkOptions):
             return None
-        reads = self.places.of_value((*route, "reads"))
-        found = self._where(written, route)
+        reads, found = part.of_value("reads"), self._where(part)
         return SinkSpec(**keys.content(), name=name, options=options, reads_position=reads, **found)
 
     def _table(self, name: str, written: Any, route: Route) -> TableSpec | None:
-        where = f"the table `{name}`"
         text_route: Route = route if isinstance(written, str) else (*route, "sql")
         if isinstance(written, str):
             written = {"sql": written}
         hint = f"Write `{name}: SELECT …`, or keys such as `sql:` below it."
-        if not self._is_mapping(written, route, where, hint):
+        part = self._part(written, route, f"the table `{name}`", hint)
+        if part is None:
             return None
-        expected, expect = (*route, "expect"), written.get("expect")
+        expect = part.values.get("expect")
         for each in expect if isinstance(expect, Mapping) else ():
             if not re.fullmatch(NAME, each):
-                self._bad_name(each, self.places.of_key((*expected, each)), f"an expectation of {where}")
-        keys, misspelt = self._read(TableKeys, written, route, where)
-        if keys is None or not self._has_one_form(name, keys, misspelt, route):
+                self._bad_name(each, part.of_key("expect", each), f"an expectation of {part.where}")
+        keys, misspelt = self._read(TableKeys, part)
+        if keys is None or not self._has_one_form(name, keys, misspelt, part):
             return None
         return TableSpec(
             name=name,
             sql=keys.sql.rstrip() if keys.sql else None,
             function=self._function(keys.python, (*route, "python"), for_table=True) if keys.python else None,
-            distinct=self._distinct(keys, route) if keys.distinct else None,
+            distinct=self._distinct(keys, part) if keys.distinct else None,
             watermark=keys.watermark,
-            expect=tuple(self._expectations(keys, expect, expected)),
+            expect=tuple(self._expectations(keys, expect, (*route, "expect"))),
             accept=keys.accept,
             text=self.places.of_text(text_route) if keys.sql else None,
-            **self._where(written, route),
+            **self._where(part),
         )
 
     def _expectations(self, keys: TableKeys, written: Any, route: Route) -> Iterator[Expectation]:
@@ -194,34 +194,31 @@ class _Judge:
             position, text = self.places.of_key((*route, name)), self.places.of_text(way)
             yield Expectation(**each.content(), name=name, position=position, text=text)
 
-    def _has_one_form(self, name: str, keys: TableKeys, misspelt: frozenset[str], route: Route) -> bool:
+    def _has_one_form(self, name: str, keys: TableKeys, misspelt: frozenset[str], part: Part) -> bool:
         forms = ("sql", "python", "distinct")
         has = [key for key in forms if str(getattr(keys, key) or "").strip()]
         if not has and misspelt & set(forms):
             return False
-        place = self.places.of_key(route)
         if len(has) != 1:
             told = " and ".join(has) or "none of them"
-            self.problems.append(TABLE_FORM.at(place, name=name, has=told))
+            self.problems.append(TABLE_FORM.at(part.of_key(), name=name, has=told))
             return False
         if has != ["distinct"]:
             alone = [key for key in ("reads", "within") if getattr(keys, key)]
-            self.problems += [
-                ONLY_WITH_DISTINCT.at(self.places.of_key((*route, key)), name=name, key=key) for key in alone
-            ]
+            self.problems += [ONLY_WITH_DISTINCT.at(part.of_key(key), name=name, key=key) for key in alone]
             return not alone
         if not keys.reads:
-            where = f"the table `{name}`"
-            self.problems.append(MISSING_KEY.at(place, where=where, key="reads", example="`reads: a_table`"))
+            missing = {"where": part.where, "key": "reads", "example": "`reads: a_table`"}
+            self.problems.append(MISSING_KEY.at(part.of_key(), **missing))
         return bool(keys.reads)
 
-    def _distinct(self, keys: TableKeys, route: Route) -> Distinct:
+    def _distinct(self, keys: TableKeys, part: Part) -> Distinct:
         return Distinct(
             reads=str(keys.reads),
             columns=keys.distinct,
             within_watermark=keys.within is not None,
-            position=self.places.of_key((*route, "distinct")),
-            reads_position=self.places.of_value((*route, "reads")),
+            position=part.of_key("distinct"),
+            reads_position=part.of_value("reads"),
         )
 
     def _function(self, ref: FunctionRef, route: Route, *, for_table: bool = False) -> FunctionRef:
@@ -236,92 +233,76 @@ class _Judge:
 
     def _connected(
         self, model: type[Model], side: Literal["source", "sink"], written: Any, route: Route, where: str
-    ) -> tuple[Model | None, Any]:
-        """The common keys, and the connector's own."""
-        if not self._is_mapping(written, route, where, "Write keys such as `connector:` below it."):
-            return None, None
-        common = known_keys(model)
+    ) -> tuple[Part | None, Model | None, Any]:
+        """What was written, the common keys, and the connector's own."""
+        part = self._part(written, route, where, "Write keys such as `connector:` below it.")
+        if part is None:
+            return None, None, None
         sides = ((each.name, getattr(each, side)) for each in all_connectors().values())
-        fitting: dict[str, Source[Any] | Sink[Any]] = {name: part for name, part in sides if part is not None}
+        fitting: dict[str, Source[Any] | Sink[Any]] = {name: each for name, each in sides if each is not None}
         misspelt = frozenset[str]()
         if written.get("connector") not in list(all_connectors()):
             # The connector's own keys are not known, so that only what stands for a required key is told.
-            own = {key for part in fitting.values() for key in known_keys(part.options)}
-            typos = misspelt_required(model, written, own)
-            self.problems += unknown_keys(typos, common, self.declaration, route, where)
+            own = {key for each in fitting.values() for key in known_keys(each.options)}
+            typos = misspelt_required(model, part, own)
+            self.problems += unknown_keys(replace(part, values=typos), known_keys(model))
             misspelt = frozenset(typos.values())
-        connector = self._connector(side, written, fitting, route, where, misspelt)
+        connector = self._connector(side, part, fitting, misspelt)
         if connector is None:
             named = isinstance(written.get("connector", ""), str)
             # What is wrong with the connector has been told, unless it is no text at all.
             told = {**written, "connector": "?"} if named or written["connector"] is None else written
-            self._checked(model, told, route, where, misspelt)
-            return None, None
+            self._checked(model, replace(part, values=told), misspelt)
+            return None, None, None
         known = known_keys(model, connector.options)
-        self.problems += unknown_keys(written, known, self.declaration, route, where)
-        misspelt = meant_by_others(written, known)
-        shared = {key: value for key, value in written.items() if key in common}
-        own_keys = {key: value for key, value in written.items() if key not in common}
-        keys = self._checked(model, shared, route, where, misspelt)
-        options = self._checked(connector.options, own_keys, route, where, misspelt)
+        self.problems += unknown_keys(part, known)
+        misspelt = meant_by_others(part, known)
+        keys = self._checked(model, part, misspelt)
+        options = self._checked(connector.options, part, misspelt)
         if options is not None:
             for ref in connector.functions(options):
-                place = self.places.of_value((*route, key_of(options, ref)))
+                place = part.of_value(key_of(options, ref))
                 self.problems += reference_problems(ref, connector, place)
-        return keys, options
+        return part, keys, options
 
     def _connector(
-        self,
-        side: str,
-        written: Mapping[str, Any],
-        fitting: Mapping[str, Source[Any] | Sink[Any]],
-        route: Route,
-        where: str,
-        misspelt: frozenset[str],
-    ) -> Any:
-        name = written.get("connector")
+        self, side: str, part: Part, fitting: Mapping[str, Source[Any] | Sink[Any]], misspelt: frozenset[str]
+    ) -> Source[Any] | Sink[Any] | None:
+        name = part.values.get("connector")
         if name is None and "connector" not in misspelt:
             example = f"`connector: {'files' if side == 'source' else 'console'}`"
-            place = self.places.of_key(route)
-            self.problems.append(MISSING_KEY.at(place, where=where, key="connector", example=example))
+            missing = {"where": part.where, "key": "connector", "example": example}
+            self.problems.append(MISSING_KEY.at(part.of_key(), **missing))
         if isinstance(name, str) and name not in fitting:
-            hint = did_you_mean(name, fitting, "Is a package missing?")
-            place, known = self.places.of_value((*route, "connector")), ", ".join(sorted(fitting))
+            hint, place = did_you_mean(name, fitting, "Is a package missing?"), part.of_value("connector")
+            known = ", ".join(sorted(fitting))
             self.problems.append(UNKNOWN_CONNECTOR.at(place, side=side, name=name, hint=hint, known=known))
         return fitting.get(name) if isinstance(name, str) else None
 
-    def _read(
-        self, model: type[Model], written: Mapping[str, Any], route: Route, where: str, around: str = ""
-    ) -> tuple[Model | None, frozenset[str]]:
-        keys, problems, misspelt = read_keys(model, written, self.declaration, route, where, around)
+    def _read(self, model: type[Model], part: Part, around: str = "") -> tuple[Model | None, frozenset[str]]:
+        keys, problems, misspelt = read_keys(model, part, around)
         self.problems += problems
         return keys, misspelt
 
-    def _checked(
-        self,
-        model: type[Model],
-        written: Mapping[str, Any],
-        route: Route,
-        where: str,
-        misspelt: frozenset[str],
-    ) -> Model | None:
-        result = validated(model, written, self.declaration, route, where, misspelt)
+    def _checked(self, model: type[Model], part: Part, misspelt: frozenset[str]) -> Model | None:
+        result = validated(model, part, misspelt)
         if isinstance(result, list):
             self.problems += result
             return None
         return result
 
-    def _is_mapping(self, written: Any, route: Route, where: str, hint: str) -> bool:
+    def _part(self, written: Any, route: Route, where: str, hint: str) -> Part | None:
+        """The keys of a thing; None where it has none."""
+        part = Part(written, self.declaration, route, where)
         if isinstance(written, Mapping):
-            return True
+            return part
         if isinstance(written, Secret):
-            problem = SECRET_NOT_HERE.at(self.places.of_value(route), what=capitalized(where))
+            problem = SECRET_NOT_HERE.at(part.of_value(), what=capitalized(where))
         else:
             says = "it is empty" if written is None else "keys with values are wanted here"
-            place = self.places.of_key(route)
-            problem = WRONG_VALUE.at(place, what=capitalized(where), says=says, hint=hint)
+            problem = WRONG_VALUE.at(part.of_key(), what=capitalized(where), says=says, hint=hint)
         self.problems.append(problem)
-        return False
+        return None
 
     def _bad_name(self, name: str, place: Position, where: str) -> None:
         cleaned = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "name"

@@ -118,6 +118,25 @@ class Declaration:
     file: str
 
 
+@dataclass(frozen=True)
+class Part:
+    """The keys and values at one place of a declaration, such as those of a source."""
+
+    values: Mapping[str, Any]
+    declaration: Declaration
+    route: Route
+    where: str
+    """Whose keys they are, in words."""
+
+    def of_key(self, *way: str | int) -> Position:
+        """Where a key stands, or else the thing itself."""
+        return self.declaration.places.of_key((*self.route, *way))
+
+    def of_value(self, *way: str | int) -> Position:
+        """Where a value stands."""
+        return self.declaration.places.of_value((*self.route, *way))
+
+
 class Refused(PipelineError):
     """A declaration that is wrong somewhere, with what else can be said: the parts of it that are right."""
 

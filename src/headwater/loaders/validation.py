@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import MISSING_KEY, SECRET_NOT_HERE, UNKNOWN_KEY, WRONG_VALUE
-from headwater.loaders.keys import Declaration, KnownKeys, Model, Route, known_keys
+from headwater.loaders.keys import KnownKeys, Model, Part, Route, known_keys
 from headwater.values import Secret, capitalized, nearest
 
 PLACEHOLDERS = {
@@ -50,70 +50,56 @@ _ADVICE = re.compile(r"(.*)[;:] ((?:did you mean|give|leave|write) .*?[.?]?)$", 
 _QUOTED = re.compile(r"'([^']*)'")
 
 
-def unknown_keys(
-    written: Mapping[str, Any], known: KnownKeys, declaration: Declaration, route: Route, where: str
-) -> list[Problem]:
+def unknown_keys(part: Part, known: KnownKeys, around: str = "") -> list[Problem]:
     """A problem for each key that is not known here, with the nearest one that is."""
     return [
-        UNKNOWN_KEY.at(declaration.places.of_key((*route, key)), where=where, key=key, hint=known.hint(key))
-        for key in written
+        UNKNOWN_KEY.at(part.of_key(key), where=around or part.where, key=key, hint=known.hint(key))
+        for key in part.values
         if key not in known
     ]
 
 
-def meant_by_others(written: Mapping[str, Any], known: KnownKeys) -> frozenset[str]:
+def meant_by_others(part: Part, known: KnownKeys) -> frozenset[str]:
     """The known keys that are not there, and for which unknown ones most likely stand."""
-    meant = (known.meant(key) for key in written if key not in known)
-    return frozenset(key for key in meant if key and key not in written)
+    meant = (known.meant(key) for key in part.values if key not in known)
+    return frozenset(key for key in meant if key and key not in part.values)
 
 
-def misspelt_required(
-    model: type[BaseModel], written: Mapping[str, Any], others: Collection[str]
-) -> dict[str, str]:
+def misspelt_required(model: type[BaseModel], part: Part, others: Collection[str]) -> dict[str, str]:
     """Keys that stand for missing required ones; `others` may be right although the model lacks them."""
     known = known_keys(model)
-    wanted = {name for name, field in model.model_fields.items() if field.is_required()} - written.keys()
-    likely = {key: known.meant(key) for key in written if key not in others}
+    wanted = {name for name, field in model.model_fields.items() if field.is_required()} - part.values.keys()
+    likely = {key: known.meant(key) for key in part.values if key not in others}
     return {key: meant for key, meant in likely.items() if meant in wanted}
 
 
 def read_keys(
-    model: type[Model],
-    written: Mapping[str, Any],
-    declaration: Declaration,
-    route: Route,
-    where: str,
-    around: str = "",
+    model: type[Model], part: Part, around: str = ""
 ) -> tuple[Model | None, list[Problem], frozenset[str]]:
     """What was written as one model, all that is wrong with it, and the keys for which unknown ones stand.
 
-    `around` is what has the keys, in words, if that is not `where`.
+    `around` is what has the keys, in words, if that is not what they are keys of.
     """
     known = known_keys(model)
-    misspelt = meant_by_others(written, known)
-    problems = unknown_keys(written, known, declaration, route, around or where)
-    found = validated(model, written, declaration, route, where, misspelt)
+    misspelt = meant_by_others(part, known)
+    problems = unknown_keys(part, known, around)
+    found = validated(model, part, misspelt)
     return (None, problems + found, misspelt) if isinstance(found, list) else (found, problems, misspelt)
 
 
 def validated(
-    model: type[Model],
-    written: Mapping[str, Any],
-    declaration: Declaration,
-    route: Route,
-    where: str,
-    misspelt: frozenset[str] = frozenset(),
+    model: type[Model], part: Part, misspelt: frozenset[str] = frozenset()
 ) -> Model | list[Problem]:
     """The model, or all that is wrong with what was written for it.
 
     Keys that are `misspelt` have been told as unknown ones, and are not told again as missing.
     """
     known = known_keys(model)
-    values = {key: value for key, value in written.items() if key in known}
+    values = {key: value for key, value in part.values.items() if key in known}
     loose = [_loose(key, wanted, values[key]) for key, wanted in _strict_keys(model) if key in values]
     found = [details for details in loose if details]
     try:
-        made = model.model_validate(values, context={"root": declaration.root})
+        made = model.model_validate(values, context={"root": part.declaration.root})
     except ValidationError as error:
         found += error.errors(include_url=False)
     else:
@@ -122,7 +108,7 @@ def validated(
     # A value that fits no member of a union is reported once for each member: the first one will do.
     first: dict[Route, ErrorDetails] = {}
     for details in found:
-        first.setdefault(_real_location(details, written), details)
+        first.setdefault(_real_location(details, part.values), details)
     inner = {location: _known_at(model, location[:-1]) for location in first}
     told: set[Route] = {(key,) for key in misspelt} | {
         (*location[:-1], meant)
@@ -130,7 +116,7 @@ def validated(
         if details["type"] == "extra_forbidden" and (meant := inner[location].meant(str(location[-1])))
     }
     return [
-        _problem(details, declaration, route, where, written, inner[location])
+        _problem(details, part, location, inner[location])
         for location, details in first.items()
         if not _is_told(location, details, told)
     ]
@@ -179,32 +165,22 @@ def _loose(key: str, wanted: type, value: object) -> ErrorDetails | None:
     return None
 
 
-def _problem(
-    details: ErrorDetails,
-    declaration: Declaration,
-    route: Route,
-    where: str,
-    written: Mapping[str, Any],
-    known: KnownKeys,
-) -> Problem:
-    location = _real_location(details, written)
-    key, full, places = ".".join(map(str, location)), (*route, *location), declaration.places
+def _problem(details: ErrorDetails, part: Part, location: Route, known: KnownKeys) -> Problem:
+    key, where = ".".join(map(str, location)), part.where
     if details["type"] == "missing":
         last = str(location[-1])
         example = f"`{last}: {PLACEHOLDERS.get(last, '…')}`"
-        return MISSING_KEY.at(places.of_key(full[:-1]), where=where, key=key, example=example)
+        return MISSING_KEY.at(part.of_key(*location[:-1]), where=where, key=key, example=example)
     if details["type"] == "extra_forbidden":
         hint = known.hint(str(location[-1])) if known else "Take it out."
-        return UNKNOWN_KEY.at(places.of_key(full), where=where, key=key, hint=hint)
+        return UNKNOWN_KEY.at(part.of_key(*location), where=where, key=key, hint=hint)
     what = f"{_shown(location)} of {where}" if location else capitalized(where)
     if isinstance(details["input"], Secret):
-        return SECRET_NOT_HERE.at(places.of_value(full), what=what)
+        return SECRET_NOT_HERE.at(part.of_value(*location), what=what)
     # An empty value stands nowhere: YAML says that it begins where the next thing does.
-    at_value = location and details["input"] is not None
+    at = part.of_value if location and details["input"] is not None else part.of_key
     says, hint = _says(details)
-    return WRONG_VALUE.at(
-        places.of_value(full) if at_value else places.of_key(full), what=what, says=says, hint=hint
-    )
+    return WRONG_VALUE.at(at(*location), what=what, says=says, hint=hint)
 
 
 def _shown(location: Route) -> str:

@@ -23,7 +23,7 @@ from headwater.errors.catalogue.testing import (
     TEST_TWO_ACTIONS,
 )
 from headwater.loaders.judge import in_order
-from headwater.loaders.keys import Declaration, Route
+from headwater.loaders.keys import Declaration, Part, Route
 from headwater.loaders.user_files import called_function
 from headwater.loaders.validation import read_keys
 from headwater.loaders.yaml_form import read_tree
@@ -120,7 +120,7 @@ class _FileReader:
     def _keys(
         self, model: type[Model], written: Mapping[str, Any], route: Route, where: str, around: str = ""
     ) -> Model | None:
-        keys, problems, _ = read_keys(model, written, self.declaration, route, where, around)
+        keys, problems, _ = read_keys(model, Part(written, self.declaration, route, where), around)
         self.problems += problems
         return keys
 

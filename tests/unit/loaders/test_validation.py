@@ -10,7 +10,7 @@ import pytest
 from pydantic import AfterValidator, Field
 
 from headwater.errors import Problem
-from headwater.loaders.keys import Declaration, known_keys
+from headwater.loaders.keys import Declaration, Part, known_keys
 from headwater.loaders.validation import validated
 from headwater.spec import SourceOptions
 from headwater.values import Position, TextPosition, secret
@@ -51,7 +51,7 @@ class Places:
 
 def judged(**written: Any) -> Options | list[Problem]:
     declaration = Declaration({}, Places(), Path("/project"), "p.yml")
-    return validated(Options, written, declaration, ("sources", "a"), "the source `a`")
+    return validated(Options, Part(written, declaration, ("sources", "a"), "the source `a`"))
 
 
 @pytest.mark.parametrize(
