@@ -17,7 +17,9 @@ _MAGIC = re.compile(r"[*?\[{\\]")
 _SPECIAL = re.compile(r"([\\{}\[\]*?])")
 _FIXED = re.compile(r"(?:\\.|[^*?\[{\\])*", re.DOTALL)
 _SET = re.compile(r"(?<!\\)([\[&~|])")
-_CLASS = re.compile(r"\[(\^|!)?((?:\\.|[^\]\\])+)\]")
+_TOKEN = re.compile(
+    r"\[(?P<negated>[\^!])?(?P<members>(?:\\.|[^\]\\])+)\]|\\(?P<escaped>.)|(?P<sign>[*?{},])|.", re.DOTALL
+)
 
 
 def is_pattern(path: str) -> bool:
@@ -78,22 +80,18 @@ def local_matches(pattern: str) -> Iterator[str]:
 
 def _brace(pattern: str) -> tuple[int, list[int]] | None:
     """Where the first brace opens, and where each of its choices ends; None where none is closed."""
-    start, depth, ends, at = -1, 0, list[int](), 0
-    while at < len(pattern):
-        char, group = pattern[at], _CLASS.match(pattern, at)
-        if group or char == "\\":
-            at = group.end() if group else at + 2
-            continue
-        if char == "{":
+    start, depth, ends = -1, 0, list[int]()
+    for token in _TOKEN.finditer(pattern):
+        sign, at = token["sign"], token.start()
+        if sign == "{":
             start = at if not depth else start
             depth += 1
-        elif depth and char in ",}":
-            depth -= char == "}"
-            if depth == (char == ","):
+        elif depth and sign in (",", "}"):
+            depth -= sign == "}"
+            if depth == (sign == ","):
                 ends.append(at)
             if not depth:
                 return start, ends
-        at += 1
     return None
 
 
@@ -106,28 +104,22 @@ def _compiled(pattern: str, more: str = "") -> re.Pattern[str]:
 
 
 def _translated(pattern: str) -> str:
-    found, depth, at = list[str](), 0, 0
-    while at < len(pattern):
-        char, group = pattern[at], _CLASS.match(pattern, at)
-        if group:
-            members = _SET.sub(r"\\\1", group[2])
-            found.append(f"[{'^' if group[1] else ''}{members}]")
-            at = group.end()
-            continue
-        if char == "\\" and at + 1 < len(pattern):
-            at += 1
-            found.append(re.escape(pattern[at]))
-        elif char in "*?":
-            found.append("[^/]*" if char == "*" else "[^/]")
-        elif char == "{":
+    found, depth = list[str](), 0
+    for token in _TOKEN.finditer(pattern):
+        sign = token["sign"]
+        if token["members"]:
+            members = _SET.sub(r"\\\1", token["members"])
+            found.append(f"[{'^' if token['negated'] else ''}{members}]")
+        elif sign in ("*", "?"):
+            found.append("[^/]*" if sign == "*" else "[^/]")
+        elif sign == "{":
             found.append("(?:")
             depth += 1
-        elif char in "}," and depth:
-            found.append(")" if char == "}" else "|")
-            depth -= char == "}"
+        elif depth and sign in (",", "}"):
+            found.append(")" if sign == "}" else "|")
+            depth -= sign == "}"
         else:
-            found.append(re.escape(char))
-        at += 1
+            found.append(re.escape(token["escaped"] or token[0]))
     return "".join(found)
 
 
