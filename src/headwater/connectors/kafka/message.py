@@ -14,7 +14,7 @@ from headwater.connectors.options import TIMES
 from headwater.errors import Entry, Problem
 from headwater.spec import SinkSpec
 from headwater.spec.schema import backticked
-from headwater.values import Continuous, RealTime, nearest
+from headwater.values import Continuous, RealTime, did_you_mean
 
 REJECTIONS = (
     errors.KAFKA_AVRO_FIELD,
@@ -136,8 +136,7 @@ class Message:
         """The column as the rows spell it."""
         spelt = {name.lower(): name for name in self.columns}.get(column.lower())
         if spelt is None:
-            meant = nearest(column, list(self.columns))
-            hint = f"Did you mean `{meant}`?" if meant else f"Its columns are: {', '.join(self.columns)}."
+            hint = did_you_mean(column, self.columns, f"Its columns are: {', '.join(self.columns)}.")
             self._refuse(key or part, errors.KAFKA_UNKNOWN_COLUMN, part=part, column=column, hint=hint)
         return spelt
 

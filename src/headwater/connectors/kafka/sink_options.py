@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -24,7 +24,7 @@ from headwater.connectors.kafka.servers import Servers, topic_name
 from headwater.connectors.options import file_text, option_texts
 from headwater.spec import SinkOptions
 from headwater.spec.paths import absolute, project_root
-from headwater.values import Duration, nearest
+from headwater.values import Duration, did_you_mean
 
 # An Avro schema in a file, and what it has against columns.
 
@@ -86,7 +86,8 @@ def misfits(schema: AvroSchema, columns: Mapping[str, str]) -> Iterator[tuple[st
     for name, type_ in schema.fields:
         if name.lower() not in found:
             # Spark's serializer fills in nothing, a default neither.
-            yield f"no column is there for its field `{name}`", _near(name, columns, "columns")
+            near = did_you_mean(name, columns, f"Its columns are: {', '.join(columns)}.")
+            yield f"no column is there for its field `{name}`", near
             continue
         column = found[name.lower()]
         wanted = _primitive(type_)
@@ -95,13 +96,9 @@ def misfits(schema: AvroSchema, columns: Mapping[str, str]) -> Iterator[tuple[st
             yield f"the column `{column}` is {columns[column]}, and its field is {wanted}", cast
     for name in columns:
         if name.lower() not in fields:
-            near = _near(name, [each for each, _ in schema.fields], "fields")
+            names = [each for each, _ in schema.fields]
+            near = did_you_mean(name, names, f"Its fields are: {', '.join(names)}.")
             yield f"it has no field for the column `{name}`", f"{near} Or leave it out by `columns`."
-
-
-def _near(name: str, known: Collection[str], what: str) -> str:
-    meant = nearest(name, known)
-    return f"Did you mean `{meant}`?" if meant else f"Its {what} are: {', '.join(known)}."
 
 
 def _primitive(type_: Any) -> str:

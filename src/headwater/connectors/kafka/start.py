@@ -14,7 +14,7 @@ from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.cluster import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
 from headwater.connectors.kafka.source_options import At, AtOffsets, Edge, KafkaSource, Where, spark_offset
 from headwater.errors import PipelineError, Problem
-from headwater.values import BadRows, nearest
+from headwater.values import BadRows, did_you_mean, quoted
 
 Offsets = dict[Partition, Where]
 _SPARK_KEYS = {"start": "startingOffsets", "end": "endingOffsets"}
@@ -65,11 +65,8 @@ def _topics(broker: Broker, options: KafkaSource, context: Context) -> dict[str,
 
 
 def _meant(topic: str, known: list[str]) -> str:
-    near = nearest(topic, known)
-    if near:
-        return f"Did you mean `{near}`?"
-    shown = ", ".join(f"`{name}`" for name in known[:10]) + (" and others" if len(known) > 10 else "")
-    return f"It has {shown}." if known else "It has none; make the topic first."
+    shown = f"It has {quoted(known[:10])}{' and others' if len(known) > 10 else ''}."
+    return did_you_mean(topic, known, shown if known else "It has none; make the topic first.")
 
 
 def _unknown(
