@@ -34,7 +34,7 @@ class Topic:
     partitions: int
 
 
-class BrokerError(Exception):
+class ClusterError(Exception):
     """What the cluster, or the client on the way to it, has against a question."""
 
     def __init__(self, kind: str, says: str) -> None:
@@ -43,11 +43,11 @@ class BrokerError(Exception):
         """The simple name of the exception in Java, and its message."""
 
 
-class NoSuchTopic(BrokerError):
+class NoSuchTopic(ClusterError):
     """There is no topic of this name."""
 
 
-class Broker:
+class Cluster:
     """A connection to a cluster; `close` ends it."""
 
     def __init__(self, spark: Any, settings: Mapping[str, str], seconds: int = SECONDS) -> None:
@@ -114,24 +114,24 @@ class Broker:
         return _asked(lambda: ask().get(self._seconds + 1, unit))
 
 
-def connect(spark: Any, options: Servers, seconds: int = SECONDS) -> Broker:
+def connect(spark: Any, options: Servers, seconds: int = SECONDS) -> Cluster:
     """A connection to the cluster of a source or sink; each answer is waited for so long."""
-    return Broker(spark, {**options.connection(), **plain(options)}, seconds)
+    return Cluster(spark, {**options.connection(), **plain(options)}, seconds)
 
 
-def topics_read(broker: Broker, options: KafkaSource) -> dict[str, Topic | None]:
+def topics_read(cluster: Cluster, options: KafkaSource) -> dict[str, Topic | None]:
     """The topics that a source reads; None for one that it names and that is not there."""
     named = options.partitions or options.topic or ()
-    return broker.topics(broker.fitting(options.pattern) if options.pattern is not None else named)
+    return cluster.topics(cluster.fitting(options.pattern) if options.pattern is not None else named)
 
 
 def slots(spark: Any, options: KafkaSource) -> int:
     """How many tasks read at once where each partition has one for good: all that a source reads now; 0 where
     the cluster does not tell."""
     try:
-        with closing(connect(spark, options)) as broker:
-            found = topics_read(broker, options)
-    except BrokerError:
+        with closing(connect(spark, options)) as cluster:
+            found = topics_read(cluster, options)
+    except ClusterError:
         return 0  # what is wrong with the cluster is told of the source itself
     if options.partitions:
         return sum(len(numbers) for numbers in options.partitions.values())
@@ -150,7 +150,7 @@ def _asked(ask: Callable[[], Any]) -> Any:
         raise _translated(thrown) from error
 
 
-def _translated(thrown: Any) -> BrokerError:
+def _translated(thrown: Any) -> ClusterError:
     kinds, says = [], ""
     while thrown is not None:
         kinds.append(str(thrown.getClass().getSimpleName()))
@@ -159,5 +159,5 @@ def _translated(thrown: Any) -> BrokerError:
     # Futures and constructors wrap what happened: the innermost says it.
     kind = next((each for each in reversed(kinds) if each.endswith("Exception")), kinds[-1])
     wrapped = [each for each in kinds if each not in ("ExecutionException", "KafkaException")]
-    error = NoSuchTopic if "UnknownTopicOrPartitionException" in kinds else BrokerError
+    error = NoSuchTopic if "UnknownTopicOrPartitionException" in kinds else ClusterError
     return error(wrapped[0] if wrapped else kind, scrub(says.splitlines()[0].rstrip(".") if says else kind))

@@ -24,15 +24,15 @@ from headwater.connectors.decoding.decode import validated
 from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.cluster import (
     SECONDS,
-    Broker,
-    BrokerError,
+    Cluster,
+    ClusterError,
     Partition,
     Topic,
     connect,
     topics_read,
 )
 from headwater.connectors.kafka.source_options import GROUPS, PER_BATCH, PER_TASK, KafkaSource
-from headwater.connectors.kafka.start import broker_problem, resolve_positions
+from headwater.connectors.kafka.start import cluster_problem, resolve_positions
 from headwater.connectors.options import option_texts, plain
 from headwater.errors import CheckpointError, HeadwaterError, PipelineError, Problem
 
@@ -152,14 +152,14 @@ class TopicWatch(RunTask):
         options: KafkaSource,
         context: Context,
         readers: Iterable[QueryCheckpoint],
-        connect: Callable[[int], Broker],
+        connect: Callable[[int], Cluster],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
         self._context = context
         self._connect = connect
         self._clock = clock
-        self._broker: Broker | None = None
+        self._cluster: Cluster | None = None
         self._answered = True
         self._due = 0.0
         self._gone: set[tuple[str, str]] = set()
@@ -313,29 +313,29 @@ class TopicWatch(RunTask):
         if self._options.on_data_loss != "warn" and self._options.on_new_topic == "fail":
             return {}
         wanted = [(topic.name, number) for topic in topics.values() for number in range(topic.partitions)]
-        return self._asked(lambda broker: broker.offsets(dict.fromkeys(wanted, "earliest")))
+        return self._asked(lambda cluster: cluster.offsets(dict.fromkeys(wanted, "earliest")))
 
     def _topics(self, seconds: int = ANSWER_SECONDS) -> dict[str, Topic]:
-        found = self._asked(lambda broker: topics_read(broker, self._options), seconds)
+        found = self._asked(lambda cluster: topics_read(cluster, self._options), seconds)
         return {name: topic for name, topic in found.items() if topic is not None}
 
-    def _asked(self, ask: Callable[[Broker], T], seconds: int = ANSWER_SECONDS) -> T:
+    def _asked(self, ask: Callable[[Cluster], T], seconds: int = ANSWER_SECONDS) -> T:
         try:
-            self._broker = self._broker or self._connect(seconds)
-            answer = ask(self._broker)
-        except BrokerError as error:
+            self._cluster = self._cluster or self._connect(seconds)
+            answer = ask(self._cluster)
+        except ClusterError as error:
             self._answered = False
             self._due = self._clock() + _BACK_OFF_SECONDS
-            problem = broker_problem(error, self._options, self._context, seconds)
+            problem = cluster_problem(error, self._options, self._context, seconds)
             raise HeadwaterError(problem) from error
         self._answered = True
         return answer
 
     def close(self) -> None:
         """The run is over, or has not begun after all."""
-        if self._broker is not None:
-            self._broker.close()
-            self._broker = None
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
 
 
 def _ids(topics: Mapping[str, Topic]) -> dict[str, str]:
@@ -376,10 +376,10 @@ def read_validated(
 def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) -> DataFrame:
     """The eight columns of Kafka's messages; the cluster is asked first whether it has what is to be read."""
     try:
-        with closing(connect(spark, options)) as broker:
-            positions = resolve_positions(broker, options, context, str(spark.conf.get(_TIMEZONE)))
-    except BrokerError as error:
-        raise PipelineError(broker_problem(error, options, context)) from error
+        with closing(connect(spark, options)) as cluster:
+            positions = resolve_positions(cluster, options, context, str(spark.conf.get(_TIMEZONE)))
+    except ClusterError as error:
+        raise PipelineError(cluster_problem(error, options, context)) from error
     reader = spark.read if context.batch else spark.readStream
     return reader.format("kafka").options(**spark_options(options, positions, context)).load()
 

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from headwater.checkpoint.store import Note, NoteError
 from headwater.connectors.contract import Context
 from headwater.connectors.kafka import errors
-from headwater.connectors.kafka.cluster import SECONDS, Broker, BrokerError, Partition, Topic, topics_read
+from headwater.connectors.kafka.cluster import SECONDS, Cluster, ClusterError, Partition, Topic, topics_read
 from headwater.connectors.kafka.source_options import At, AtOffsets, Edge, KafkaSource, Where, spark_offset
 from headwater.errors import PipelineError, Problem
 from headwater.values import BadRows, did_you_mean, quoted
@@ -20,10 +20,10 @@ Offsets = dict[Partition, Where]
 _SPARK_KEYS = {"start": "startingOffsets", "end": "endingOffsets"}
 
 
-def resolve_positions(broker: Broker, options: KafkaSource, context: Context, zone: str) -> dict[str, str]:
+def resolve_positions(cluster: Cluster, options: KafkaSource, context: Context, zone: str) -> dict[str, str]:
     """The options of Spark that say from where to where; PipelineError with all that does not fit."""
     keys = ("start", "end") if context.batch else () if context.goes_on else ("start",)
-    topics = _topics(broker, options, context)
+    topics = _topics(cluster, options, context)
     _refuse(_unknown(options, context, topics, keys))
     if context.goes_on:
         # Every query has its own note of where it began; Spark wants to be told some place all the same.
@@ -33,7 +33,7 @@ def resolve_positions(broker: Broker, options: KafkaSource, context: Context, zo
         for topic in topics.values()
         for number in (options.partitions[topic.name] if options.partitions else range(topic.partitions))
     ]
-    positions = _Positions(broker, options, context, zone, partitions)
+    positions = _Positions(cluster, options, context, zone, partitions)
     found = {key: positions.of(key) for key in keys}
     if context.batch:
         positions.refuse_empty_batch(found["start"], found["end"])
@@ -50,12 +50,12 @@ def _refuse(problems: Iterable[Problem]) -> None:
         raise PipelineError.of(found)
 
 
-def _topics(broker: Broker, options: KafkaSource, context: Context) -> dict[str, Topic]:
-    found = topics_read(broker, options)
+def _topics(cluster: Cluster, options: KafkaSource, context: Context) -> dict[str, Topic]:
+    found = topics_read(cluster, options)
     unknown, place = errors.KAFKA_UNKNOWN_TOPIC, context.at("partitions" if options.partitions else "topic")
     told = {"name": context.name, "servers": options.servers}
     missing = [name for name, topic in found.items() if topic is None]
-    known = broker.names() if missing else []
+    known = cluster.names() if missing else []
     _refuse(unknown.at(place, topic=f"`{each}`", hint=_meant(each, known), **told) for each in missing)
     if not found:
         hint = "It has to match the whole name, and at each start there has to be one such topic."
@@ -90,7 +90,7 @@ def _unknown(
 class _Positions:
     """Where the partitions of a source are read from, and up to."""
 
-    broker: Broker
+    cluster: Cluster
     options: KafkaSource
     context: Context
     zone: str
@@ -109,14 +109,14 @@ class _Positions:
             return {each: place.of(*each) for each in self.partitions}
         wanted = {each: place.of(*each, self.zone) for each in self.partitions}
         times = {each: moment for each, moment in wanted.items() if isinstance(moment, int)}
-        found = self.broker.offsets(times)
+        found = self.cluster.offsets(times)
         quiet = [each for each, offset in found.items() if offset < 0]
         if place.none_after == "fail":
             _refuse(self._nothing_after(key, each, times[each]) for each in quiet)
         # A batch can't start at `latest`, and at the offset that this is it holds nothing of the partition.
         ends: Mapping[Partition, Where] = dict.fromkeys(quiet, "latest")
         if quiet and self.context.batch:
-            ends = self.broker.offsets(dict.fromkeys(quiet, "latest"))
+            ends = self.cluster.offsets(dict.fromkeys(quiet, "latest"))
         return {**wanted, **found, **ends}
 
     def _nothing_after(self, key: str, partition: Partition, moment: int) -> Problem:
@@ -141,12 +141,12 @@ class _Positions:
         if not moving:
             return found
         if noted:
-            ends = self.broker.offsets(dict.fromkeys(moving, "latest"))
+            ends = self.cluster.offsets(dict.fromkeys(moving, "latest"))
             # A partition that came since, also one of a topic made again, is read from its start, as it would
             # have been by a query that ran.
             known = {each: noted[each] for each in moving if each in noted and noted[each] <= ends[each]}
             return {**wanted, **dict.fromkeys(moving, "earliest"), **known}
-        now = self.broker.offsets(moving)
+        now = self.cluster.offsets(moving)
         note_start(self.context, start, now)
         return {**wanted, **now}
 
@@ -156,8 +156,8 @@ class _Positions:
         if not isinstance(place, AtOffsets):
             return
         wanted = {each: where for each in self.partitions if isinstance(where := place.of(*each), int)}
-        first = self.broker.offsets(dict.fromkeys(wanted, "earliest")) if wanted else {}
-        behind = self.broker.offsets(dict.fromkeys(wanted, "latest")) if wanted else {}
+        first = self.cluster.offsets(dict.fromkeys(wanted, "earliest")) if wanted else {}
+        behind = self.cluster.offsets(dict.fromkeys(wanted, "latest")) if wanted else {}
         for each, offset in wanted.items():
             if not first[each] <= offset <= behind[each]:
                 params = {"key": key, "offset": offset, "first": first[each], "next": behind[each]}
@@ -246,8 +246,8 @@ _NO_ANSWER = (
 )
 
 
-def broker_problem(
-    error: BrokerError, options: KafkaSource, context: Context, seconds: int = SECONDS
+def cluster_problem(
+    error: ClusterError, options: KafkaSource, context: Context, seconds: int = SECONDS
 ) -> Problem:
     """What the cluster has against a source that waited so long for it, at the user's line."""
     params = {"name": context.name, "servers": options.servers, "says": error.says}

@@ -13,7 +13,7 @@ import pytest
 from headwater.connectors import Context
 from headwater.connectors.contract import QueryCheckpoint, StopQueries, Tick
 from headwater.connectors.kafka import KafkaSource
-from headwater.connectors.kafka.cluster import SECONDS, BrokerError, Topic
+from headwater.connectors.kafka.cluster import SECONDS, ClusterError, Topic
 from headwater.connectors.kafka.source import ANSWER_SECONDS, LOOK_SECONDS, TopicWatch
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.run_directory import RunDirectory
@@ -33,7 +33,7 @@ class Cluster:
         self.asked += 1
         assert self.connected
         if not self.answers:
-            raise BrokerError("TimeoutException", "nobody is there")
+            raise ClusterError("TimeoutException", "nobody is there")
         return {name: self.topics_there.get(name) for name in names}
 
     def offsets(self, wanted: Mapping[tuple[str, int], int | str]) -> dict[tuple[str, int], int]:

@@ -12,8 +12,8 @@ import pytest
 
 from headwater.connectors import Context
 from headwater.connectors.kafka import KafkaSource
-from headwater.connectors.kafka.cluster import BrokerError, Topic
-from headwater.connectors.kafka.start import broker_problem, resolve_positions
+from headwater.connectors.kafka.cluster import ClusterError, Topic
+from headwater.connectors.kafka.start import cluster_problem, resolve_positions
 from headwater.errors import PipelineError
 from headwater.run_directory import RunDirectory
 from headwater.values import BadRows
@@ -163,5 +163,5 @@ def test_an_offset_that_is_not_there_is_told_with_those_that_are() -> None:
 )
 def test_only_brokers_that_do_not_answer_are_out_of_reach(kind: str, code: str) -> None:
     options = KafkaSource.model_validate({"servers": "a:1", "topic": "clicks"})
-    problem = broker_problem(BrokerError(kind, "says"), options, Context("clicks", batch=False, **CONTEXT))
+    problem = cluster_problem(ClusterError(kind, "says"), options, Context("clicks", batch=False, **CONTEXT))
     assert problem.code == code
