@@ -74,7 +74,7 @@ class Extent(StrEnum):
 
 
 @dataclass(frozen=True)
-class Kept:
+class Retention:
     """What an operator keeps, and how long, by event time: while the newest event moves on by that much."""
 
     what: str
@@ -100,7 +100,7 @@ class Bound:
     """The reason, as the end of a sentence."""
     missing: str = ""
     """What has to be written so that the state has an end; empty where it has one."""
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[Retention, ...] = ()
     notes: tuple[str, ...] = ()
     """What else decides how much is kept: a value that grows, an input that holds back the others."""
     operator: int = 0
@@ -182,7 +182,7 @@ def _within_watermark(facts: QueryFacts, marks: Watermarks, step: Operator) -> B
     own = step.event_times[0].delay_ms
     # A key expires one delay after its row, by the watermark, which is a delay behind the newest row itself.
     length = own + marks.delay(own) + held_back(facts, step)
-    kept = Kept("a key", length, in_words(length), streams=step.streams)
+    kept = Retention("a key", length, in_words(length), streams=step.streams)
     why = f"a key is forgotten when the watermark has passed its row by {in_words(own)}"
     return Bound(Extent.BOUNDED, why, kept=(kept,))
 
@@ -233,7 +233,7 @@ def _passed(facts: QueryFacts, marks: Watermarks, step: Operator, key: Key) -> B
             length, words = None, "its gap and the delay after its last row"
     elif window.slide_ms:
         copies = -(-window.size_ms // window.slide_ms)
-    kept = Kept(what, length, words, streams=step.streams, copies=copies)
+    kept = Retention(what, length, words, streams=step.streams, copies=copies)
     return Bound(Extent.BOUNDED, f"{what} is forgotten when the watermark has passed {passed}", kept=(kept,))
 
 
@@ -248,7 +248,7 @@ def _join(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
             length = max(0, (side.delay_ms if marks.slowest else marks.in_step_ms) + reach)
             in_step = max(0, marks.in_step_ms + reach)
             other = in_step if in_step != length else None
-            kept.append(Kept(side.name, length, in_words(length), other, side.streams))
+            kept.append(Retention(side.name, length, in_words(length), other, side.streams))
     missing = missing_for_join(step.join, (not sides[0].bounded, not sides[1].bounded))
     if missing:
         open_ends = " and ".join(side.name for side in sides if not side.bounded)
@@ -264,7 +264,7 @@ def _arbitrary(_facts: QueryFacts, _marks: Watermarks, step: Operator) -> Bound:
     longest = max((variable.ttl_ms for variable in state.variables), default=0)
     expire = all(variable.form == "timer" or variable.ttl_ms for variable in state.variables)
     if longest and expire and state.variables_known:
-        kept = Kept("a value", longest, f"{in_words(longest)} after it was last written, by the clock")
+        kept = Retention("a value", longest, f"{in_words(longest)} after it was last written, by the clock")
         return Bound(Extent.BOUNDED, "every state variable has a time to live", kept=(kept,))
     each = _named(step.keys) if step.keys else "key"
     why = f"it keeps something for each {each} until your function removes it"

@@ -156,7 +156,7 @@ def sessions_in_update(query: Query) -> Iterator[Match]:
 
 def _modes_of_sessions(facts: QueryFacts, step: Operator) -> str:
     """The modes that sessions can have. By a part of its window, such as the start, no session grows."""
-    marked = any(key.watermarked for key in step.keys) or bool(marked_below(facts, step))
+    marked = bool(marked_below(facts, step))
     if any(is_session(key) and key.taken_apart for key in step.keys):
         whole = replace(
             step,
@@ -169,8 +169,9 @@ def _modes_of_sessions(facts: QueryFacts, step: Operator) -> str:
         remedy = _modes_of_sessions(replace(facts, operators=steps), whole)
         first = "Group by the whole `session_window(…)`, not by a part of it"
         return f"{first}, and {remedy[:1].lower()}{remedy[1:]}"
+    closed = marked or any(key.watermarked for key in step.keys)
     way = f"declare a watermark {WATERMARKED} and use append mode"
-    return use_mode(facts, *([way] if "append" in (facts.modes or MODES) and not marked else []))
+    return use_mode(facts, *([way] if "append" in (facts.modes or MODES) and not closed else []))
 
 
 def _results_counted_again(facts: QueryFacts) -> Iterator[Operator]:

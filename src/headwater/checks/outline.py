@@ -28,7 +28,7 @@ _SECONDS = {
 
 
 @dataclass(frozen=True)
-class KeptRows:
+class RetainedRows:
     """How many rows something that is kept comes to."""
 
     operator: int
@@ -69,7 +69,9 @@ def rate_problems(rates: Iterable[str], streams: Iterable[str]) -> list[Problem]
     ]
 
 
-def rows_kept(facts: QueryFacts, bounds: Iterable[Bound], rates: Mapping[str, float]) -> tuple[KeptRows, ...]:
+def rows_kept(
+    facts: QueryFacts, bounds: Iterable[Bound], rates: Mapping[str, float]
+) -> tuple[RetainedRows, ...]:
     """What can be told of what is kept; an operator behind another stateful one has a rate of its own."""
     found = []
     for bound in bounds:
@@ -80,11 +82,11 @@ def rows_kept(facts: QueryFacts, bounds: Iterable[Bound], rates: Mapping[str, fl
             if kept.for_ms is not None and kept.streams and all(name in rates for name in kept.streams):
                 per_ms = sum(rates[name] for name in kept.streams) * kept.copies / 1_000
                 step = None if kept.in_step_ms is None else round(per_ms * kept.in_step_ms)
-                found.append(KeptRows(bound.operator, kept.what, round(per_ms * kept.for_ms), step))
+                found.append(RetainedRows(bound.operator, kept.what, round(per_ms * kept.for_ms), step))
     return tuple(found)
 
 
-def bound_to_json(facts: QueryFacts, bound: Bound, rows: Iterable[KeptRows]) -> dict[str, Any]:
+def bound_to_json(facts: QueryFacts, bound: Bound, rows: Iterable[RetainedRows]) -> dict[str, Any]:
     """A bound as data, with the name of its operator and the rows that come of the rates."""
     figures = {each.what: each for each in rows if each.operator == bound.operator}
     values = bound.to_json()
@@ -101,7 +103,7 @@ def bound_to_json(facts: QueryFacts, bound: Bound, rows: Iterable[KeptRows]) -> 
 WIDTH = 78
 
 
-def picture_of(facts: QueryFacts, bounds: Iterable[Bound], rows: Iterable[KeptRows] = ()) -> list[str]:
+def picture_of(facts: QueryFacts, bounds: Iterable[Bound], rows: Iterable[RetainedRows] = ()) -> list[str]:
     """The operators of a query, nearest to the sink first, none wider than a terminal."""
     by_place, figures, shown = {each.operator: each for each in bounds}, tuple(rows), set[str]()
     sources = {each.name: each for each in facts.sources}
@@ -152,7 +154,7 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest)
 
 
-def bound_lines(bound: Bound, rows: Iterable[KeptRows] = ()) -> list[str]:
+def bound_lines(bound: Bound, rows: Iterable[RetainedRows] = ()) -> list[str]:
     """What one operator keeps, in a few words."""
     figures = {each.what: each for each in rows if each.operator == bound.operator}
     kept = []
@@ -202,7 +204,7 @@ class Outline:
 
     facts: QueryFacts
     bounds: tuple[Bound, ...]
-    rows: tuple[KeptRows, ...]
+    rows: tuple[RetainedRows, ...]
     guarantee: Guarantee
 
     @classmethod

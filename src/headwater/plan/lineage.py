@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from headwater.plan.operators import Expression, Node, Term, Window
+from headwater.plan.operators import KINDS, Expression, Node, Term, Window
 from headwater.values import Duration
 
 _PASSING = "AttributeReference"
@@ -204,34 +204,6 @@ _ROW_BY_ROW = frozenset(
 _PARTS = frozenset({"CTERelationDef", "CTERelationRef", "LocalLimit"})
 """Nodes that never come alone: what they belong to is listed."""
 
-_NAMES = {
-    "Aggregate": "GROUP BY",
-    "CollectMetrics": "observe",
-    "Deduplicate": "dropDuplicates",
-    "DeduplicateWithinWatermark": "dropDuplicatesWithinWatermark",
-    "Distinct": "SELECT DISTINCT",
-    "EventTimeWatermark": "watermark",
-    "Except": "EXCEPT",
-    "Expand": "UNPIVOT",
-    "FlatMapGroupsInPandas": "applyInPandas",
-    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
-    "Generate": "explode",
-    "GlobalLimit": "LIMIT",
-    "Intersect": "INTERSECT",
-    "Join": "JOIN",
-    "MapInArrow": "mapInArrow",
-    "MapInPandas": "mapInPandas",
-    "PythonMapInArrow": "mapInArrow",
-    "RebalancePartitions": "REBALANCE",
-    "Repartition": "repartition",
-    "RepartitionByExpression": "repartition",
-    "ResolvedHint": "hint",
-    "Sort": "ORDER BY",
-    "TransformWithStateInPySpark": "transformWithState",
-    "Union": "UNION",
-    "Window": "OVER",
-    "WithCTE": "WITH",
-}
 
 _SLIDING = "sliding window"
 _NAMED_BY_OPERATORS = frozenset(
@@ -242,6 +214,21 @@ _NAMED_BY_OPERATORS = frozenset(
     }
 )  # fmt: skip
 """What else the rules know: operators of a query, and what Spark puts beside them."""
+_NAMES = {
+    **{kind: name for kind, (_, name) in KINDS.items() if kind not in _NAMED_BY_OPERATORS},
+    "CollectMetrics": "observe",
+    "Expand": "UNPIVOT",
+    "Generate": "explode",
+    "Join": "JOIN",
+    "MapInArrow": "mapInArrow",
+    "MapInPandas": "mapInPandas",
+    "PythonMapInArrow": "mapInArrow",
+    "RebalancePartitions": "REBALANCE",
+    "Repartition": "repartition",
+    "RepartitionByExpression": "repartition",
+    "ResolvedHint": "hint",
+    "WithCTE": "WITH",
+}
 
 _CLOCK = {
     "CurrentDate": "current_date()",

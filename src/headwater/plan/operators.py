@@ -36,6 +36,34 @@ class Kind(StrEnum):
     SAMPLE = "sample"
 
 
+KINDS = {
+    "Aggregate": (Kind.AGGREGATION, "GROUP BY"),
+    "CoGroup": (Kind.COGROUPED_MAP, "cogroup"),
+    "Deduplicate": (Kind.DEDUP, "dropDuplicates"),
+    "DeduplicateWithinWatermark": (Kind.DEDUP_WITHIN_WATERMARK, "dropDuplicatesWithinWatermark"),
+    "Distinct": (Kind.DISTINCT, "SELECT DISTINCT"),
+    "EventTimeWatermark": (Kind.WATERMARK, "watermark"),
+    "Except": (Kind.SET_OPERATION, "EXCEPT"),
+    "FlatMapCoGroupsInArrow": (Kind.COGROUPED_MAP, "cogroup.applyInArrow"),
+    "FlatMapCoGroupsInPandas": (Kind.COGROUPED_MAP, "cogroup.applyInPandas"),
+    "FlatMapGroupsInArrow": (Kind.GROUPED_MAP, "applyInArrow"),
+    "FlatMapGroupsInPandas": (Kind.GROUPED_MAP, "applyInPandas"),
+    "FlatMapGroupsInPandasWithState": (Kind.STATE, "applyInPandasWithState"),
+    "GlobalLimit": (Kind.LIMIT, "LIMIT"),
+    "Intersect": (Kind.SET_OPERATION, "INTERSECT"),
+    "MapGroups": (Kind.GROUPED_MAP, "mapGroups"),
+    "Offset": (Kind.OFFSET, "OFFSET"),
+    "Sample": (Kind.SAMPLE, "sample"),
+    "Sort": (Kind.SORT, "ORDER BY"),
+    "Tail": (Kind.LIMIT, "tail"),
+    "TransformWithStateInPySpark": (Kind.STATE, "transformWithState"),
+    "Union": (Kind.UNION, "UNION"),
+    "Window": (Kind.WINDOW_FUNCTION, "OVER"),
+    "WindowInPandas": (Kind.WINDOW_FUNCTION, "OVER"),
+}
+"""The nodes of Spark's plans that are steps, with the names that users give them; a join has its type's."""
+
+
 STATEFUL = frozenset(
     {
         Kind.AGGREGATION, Kind.DEDUP, Kind.DEDUP_WITHIN_WATERMARK, Kind.DISTINCT, Kind.JOIN, Kind.LIMIT,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from headwater.plan.lineage import Lineage, beyond_rows, clock_reads
 from headwater.plan.operators import (
+    KINDS,
     Aggregate,
     ArbitraryState,
     Clash,
@@ -32,21 +33,14 @@ from headwater.plan.state_layout import StateLayout
 
 # The Python functions of a plan: what Spark calls them with, told by its numbers for that.
 
-_EVALUATIONS = (
-    (range(100, 101), "row"),
-    (range(101, 102), "arrow"),
-    (range(200, 201), "pandas"),
-    (range(201, 202), "grouped map"),
-    (range(202, 205), "pandas"),
-    (range(205, 206), "map"),
-    (range(206, 207), "cogrouped map"),
-    (range(207, 208), "map"),
-    (range(208, 209), "state"),
-    (range(209, 210), "grouped map"),
-    (range(210, 211), "cogrouped map"),
-    (range(211, 217), "state"),
-    (range(250, 260), "arrow"),
-)
+_EVALUATIONS = {
+    "arrow": (101, *range(250, 260)),
+    "pandas": (200, 202, 203, 204),
+    "map": (205, 207),
+    "grouped map": (201, 209),
+    "cogrouped map": (206, 210),
+    "state": (208, *range(211, 217)),
+}
 _PANDAS_PROCESSORS = (211, 212)
 
 
@@ -61,34 +55,9 @@ def functions_in(node: Node) -> Iterator[PythonFunction]:
 def form_of(function: Term) -> str:
     """How a Python function gets its rows: `row`, `pandas`, `arrow`, `map`, `state` …"""
     number = int(function.details.get("evalType", -1))
-    return next((form for numbers, form in _EVALUATIONS if number in numbers), "row")
+    return next((form for form, numbers in _EVALUATIONS.items() if number in numbers), "row")
 
 
-_KINDS = {
-    "Aggregate": (Kind.AGGREGATION, "GROUP BY"),
-    "CoGroup": (Kind.COGROUPED_MAP, "cogroup"),
-    "Deduplicate": (Kind.DEDUP, "dropDuplicates"),
-    "DeduplicateWithinWatermark": (Kind.DEDUP_WITHIN_WATERMARK, "dropDuplicatesWithinWatermark"),
-    "Distinct": (Kind.DISTINCT, "SELECT DISTINCT"),
-    "EventTimeWatermark": (Kind.WATERMARK, "watermark"),
-    "Except": (Kind.SET_OPERATION, "EXCEPT"),
-    "FlatMapCoGroupsInArrow": (Kind.COGROUPED_MAP, "cogroup.applyInArrow"),
-    "FlatMapCoGroupsInPandas": (Kind.COGROUPED_MAP, "cogroup.applyInPandas"),
-    "FlatMapGroupsInArrow": (Kind.GROUPED_MAP, "applyInArrow"),
-    "FlatMapGroupsInPandas": (Kind.GROUPED_MAP, "applyInPandas"),
-    "FlatMapGroupsInPandasWithState": (Kind.STATE, "applyInPandasWithState"),
-    "GlobalLimit": (Kind.LIMIT, "LIMIT"),
-    "Intersect": (Kind.SET_OPERATION, "INTERSECT"),
-    "MapGroups": (Kind.GROUPED_MAP, "mapGroups"),
-    "Offset": (Kind.OFFSET, "OFFSET"),
-    "Sample": (Kind.SAMPLE, "sample"),
-    "Sort": (Kind.SORT, "ORDER BY"),
-    "Tail": (Kind.LIMIT, "tail"),
-    "TransformWithStateInPySpark": (Kind.STATE, "transformWithState"),
-    "Union": (Kind.UNION, "UNION"),
-    "Window": (Kind.WINDOW_FUNCTION, "OVER"),
-    "WindowInPandas": (Kind.WINDOW_FUNCTION, "OVER"),
-}
 _JOINS = ("Join", "LateralJoin", "AsOfJoin")
 _TIMES = {
     "EventTimeTimeout": "event time",
@@ -148,7 +117,7 @@ def steps_of(record: PlanRecord) -> Steps:
 
 def _with_clashes(operators: list[Operator], clashes: tuple[Clash, ...]) -> list[Operator]:
     """The operators, those with several event times marked: by their kind, each clash once, from the top."""
-    waiting = [_KINDS[each.kind][0] for each in clashes]
+    waiting = [KINDS[each.kind][0] for each in clashes]
     found = []
     for operator in reversed(operators):
         # A SELECT DISTINCT is an aggregation in the optimized plan.
@@ -224,9 +193,9 @@ class _Reader:
     def _operator(self, node: Node, below: Below, place: int) -> Operator | None:
         if node.kind in _JOINS:
             return self._join(node, below, place)
-        if node.kind not in _KINDS:
+        if node.kind not in KINDS:
             return None
-        kind, name = _KINDS[node.kind]
+        kind, name = KINDS[node.kind]
         columns = node.children[0].columns if node.children else ()
         step = Operator(kind, name, event_times=_event_times(columns), keys=tuple(self._keys(node, columns)))
         match kind:
@@ -395,7 +364,7 @@ def _aggregates(node: Node) -> Iterator[Aggregate]:
 
 
 def _state(node: Node) -> ArbitraryState:
-    call = _KINDS[node.kind][1]
+    call = KINDS[node.kind][1]
     if call == "transformWithState":
         (function, *_) = node.terms["functionExpr"]
         if int(function.details.get("evalType", -1)) in _PANDAS_PROCESSORS:

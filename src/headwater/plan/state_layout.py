@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import starmap
 
 from headwater.plan.lineage import outputs_of, window_in
-from headwater.plan.operators import TIME_TYPES, ArbitraryState, Node, Term, words_of
+from headwater.plan.operators import KINDS, TIME_TYPES, ArbitraryState, Node, Term, words_of
 from headwater.values import Duration
 
 # Expressions of a plan as text in terms of the columns of the sources, the same at every start.
@@ -175,20 +175,17 @@ def _meaning(term: Term) -> dict[str, str]:
     }
 
 
-LIMIT = "LIMIT"
+LIMIT = KINDS["GlobalLimit"][1]
 EVENT_TIME = "event time"
 STATE = "state"
 REPLAYED = "(replayed)"
 """The source of rows that were quarantined and are replayed: they are like those of their table."""
 _NOT_NULL = " not null"
-_NAMES = {
-    "Aggregate": "GROUP BY",
-    "Deduplicate": "dropDuplicates",
-    "DeduplicateWithinWatermark": "dropDuplicatesWithinWatermark",
-    "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
-    "GlobalLimit": LIMIT,
-    "TransformWithStateInPySpark": "transformWithState",
-}
+_STORING = (
+    "Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "FlatMapGroupsInPandasWithState", "GlobalLimit",
+    "TransformWithStateInPySpark",
+)  # fmt: skip
+_NAMES = {kind: KINDS[kind][1] for kind in _STORING}
 
 
 @dataclass(frozen=True)

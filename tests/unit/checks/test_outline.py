@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.checks.bounds import bounds_of
-from headwater.checks.outline import WIDTH, KeptRows, parse_rate, picture_of, rate_problems, rows_kept
+from headwater.checks.outline import WIDTH, RetainedRows, parse_rate, picture_of, rate_problems, rows_kept
 from headwater.plan import QueryFacts
 from tests.unit.checks.facts import HOUR, MINUTE, aggregation, facts, join, key, side, watermark, window_key
 
@@ -85,8 +85,8 @@ def test_unknown_names_get_the_nearest() -> None:
 def test_rows_are_the_rate_times_the_time_that_they_are_kept() -> None:
     query = ads()
     assert rows_kept(query, bounds_of(query), {"clicks": 1000.0, "impressions": 10.0}) == (
-        KeptRows(2, "impressions", 144_000),
-        KeptRows(2, "clicks", 7_200_000, 10_800_000),
+        RetainedRows(2, "impressions", 144_000),
+        RetainedRows(2, "clicks", 7_200_000, 10_800_000),
     )
     assert [each.what for each in rows_kept(query, bounds_of(query), {"clicks": 1.0})] == ["clicks"]
     assert "clicks 2 hours, at most 7,200 rows (3 hours, 10,800 rows, while" in "".join(
