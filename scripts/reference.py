@@ -345,7 +345,8 @@ def areas() -> dict[str, tuple[str, set[Entry]]]:
 
 def entry_lines(entry: Entry) -> Iterator[str]:
     yield from (f"### {entry.code}", "", template(entry.sentence), "")
-    yield f"What to do: {template(entry.remedy)}" if entry.remedy != "{hint}" else HINTED
+    if entry.remedy:
+        yield f"What to do: {template(entry.remedy)}" if entry.remedy != "{hint}" else HINTED
     if entry.retry:
         yield "Simply trying again can help."
     yield ""

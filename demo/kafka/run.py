@@ -151,7 +151,7 @@ def main(demo: Path, impressions: int) -> int:
     """Play the demo of a folder on a broker of its own; the exit code."""
     shutil.rmtree(demo / "work", ignore_errors=True)
     say("Starting a Kafka broker on this machine …")
-    with Broker(demo / "work" / "broker", say=say) as broker:
+    with Broker(demo / "work" / "broker", notify=lambda problem: say(problem.sentence)) as broker:
         return play_on(broker.servers, demo, impressions)
 
 

@@ -15,6 +15,7 @@ from headwater.connectors import all_connectors
 from headwater.errors import Entry
 from headwater.errors.catalogue import AREAS
 from headwater.errors.catalogue import ENTRIES as OF_THE_CORE
+from headwater.errors.problems import name_entries
 
 CODE = re.compile(r"HW(-[A-Z0-9]+)+")
 OF_CONNECTORS = {
@@ -32,6 +33,14 @@ OF_RULES = {
 }
 """What stands beside the rule that says it."""
 EVERY = {**ENTRIES, **OF_RULES}
+
+
+NOTICES = {*name_entries(vars(AREAS["notices"])), "FILES_WAITED_FOR", "FILES_LATER"}
+"""What is told of a run, where nothing is wrong."""
+
+
+def test_only_notices_have_no_remedy() -> None:
+    assert {name for name, entry in EVERY.items() if not entry.remedy} == NOTICES
 
 
 def test_there_are_entries() -> None:
@@ -56,7 +65,8 @@ def test_every_code_is_upper_case_words() -> None:
 
 @pytest.mark.parametrize("part", ["sentence", "remedy"])
 def test_every_template_is_a_sentence(part: str) -> None:
-    templates: dict[str, str] = {name: getattr(entry, part) for name, entry in EVERY.items()}
+    problems = {name: entry for name, entry in EVERY.items() if name not in NOTICES}
+    templates: dict[str, str] = {name: getattr(entry, part) for name, entry in problems.items()}
     # A hint is a sentence of its own, worked out where the problem is found.
     assert [name for name, text in templates.items() if not text.endswith((".", "{hint}"))] == []
     assert [name for name, text in templates.items() if not text.strip(" .")] == []

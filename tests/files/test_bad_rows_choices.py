@@ -13,7 +13,7 @@ from headwater.api.batch import run_batch
 from headwater.connectors.contract import DETAIL, REASON, ROW, ROW_TYPE, Context
 from headwater.connectors.files.options import FilesSource
 from headwater.connectors.files.rows import ValidatedFiles
-from headwater.events import BatchEnded, Event, Said
+from headwater.events import BatchEnded, Event, Notice
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
 from tests.files.test_bad_rows_files import old, quarantined
@@ -115,7 +115,7 @@ def test_a_batch_run_counts_bad_rows(spark: SparkSession, tmp_path: Path) -> Non
     }
     (ended,) = (event for event in events if isinstance(event, BatchEnded))
     assert ended.to_json()["sources"] == told
-    assert [event.text for event in events if isinstance(event, Said)] == [
+    assert [event.text for event in events if isinstance(event, Notice)] == [
         "dropped: 3 of 4 rows can't be read; they are left out",
         "kept: 3 of 4 rows can't be read; they are kept, with the reason",
         "lines: 1 of 2 rows can't be read; they are kept, with the reason",

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headwater.api.quarantine import ls
 from headwater.errors import CheckpointError, Problem, QueryFailed
-from headwater.events import Event, QueryStatus, Said
+from headwater.events import Event, Notice, QueryStatus
 from headwater.runtime import Run
 from tests.pipelines import put, run_until_idle, run_while, wait_for, with_avro, write
 
@@ -272,7 +272,7 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     assert run_until_idle(write(tmp_path, CHANGED.format(keys=""))).exit_code == 1
     file, events = write(tmp_path, CHANGED.format(keys="bad_rows: quarantine, ")), list[Event]()
     assert run_until_idle(file, events).exit_code == 0
-    said = [event.text for event in events if isinstance(event, Said)]
+    said = [event.text for event in events if isinstance(event, Notice)]
     assert [text.split()[0] for text in said if text.startswith("HW-")] == ["HW-FILES-PLANNED-REJECTED"]
     assert spark.read.parquet(str(tmp_path / "out")).count() == 1
     assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2 b.parquet", None)])

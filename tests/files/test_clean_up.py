@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.api.check import check
-from headwater.events import Event, Said
+from headwater.events import Event, Notice
 from headwater.runtime import Run
 from tests.pipelines import batches, capture, captured, feed, run_until_idle, run_while, wait_for, write
 
@@ -92,7 +92,7 @@ def test_files_go_when_all_sinks_have_them_and_no_sink_misses_a_row(
     feed(tmp_path / "in", "3", [{"id": 3}])
     run_until_idle(file, events)
     assert files_in(tmp_path / "in") == {"0.json"}
-    (said,) = [event.text for event in events if isinstance(event, Said) and "HW-CLEAN-UP" in event.text]
+    (said,) = [event.text for event in events if isinstance(event, Notice) and "HW-CLEAN-UP" in event.text]
     assert said.startswith(f"HW-CLEAN-UP-CHANGED {tmp_path / 'in' / '0.json'} ")
     assert files_in(tmp_path / "done") == archived | {"in/3.json"}
     # Nothing is read twice, and nothing is missing.
@@ -179,6 +179,6 @@ def test_limits_bound_batches_and_one_that_is_too_low_is_told_once(
     run_while(file, steer, events)
     rows = {query: {batch.rows_in for batch in batches(events, query)} - {0} for query in ("tight", "fixed")}
     assert rows == {"tight": {1}, "fixed": {5}}
-    (said,) = [event.text for event in events if isinstance(event, Said) and "HW-BEHIND" in event.text]
+    (said,) = [event.text for event in events if isinstance(event, Notice) and "HW-BEHIND" in event.text]
     assert "`tight`" in said
     assert "max_files_per_batch" in said

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from headwater.dev import Broker
 from headwater.dev.topics import add_partitions, admin, create_topic, delete_topic
 from headwater.errors import CheckpointError, QueryFailed
-from headwater.events import Event, Said
+from headwater.events import Event, Notice
 from headwater.runtime import Run
 from tests.messages import consume, fresh_topic, produce
 from tests.pipelines import batches, rows_of, run_until_idle, run_while, wait_for, write
@@ -57,7 +57,7 @@ def make_again(broker: Broker, topic: str) -> None:
 
 
 def said(events: list[Event], code: str) -> list[str]:
-    return [event.text for event in events if isinstance(event, Said) and event.text.startswith(code)]
+    return [event.text for event in events if isinstance(event, Notice) and event.text.startswith(code)]
 
 
 def read(events: list[Event]) -> int:

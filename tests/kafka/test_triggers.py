@@ -19,7 +19,7 @@ from headwater.api.check import check
 from headwater.dev import Broker
 from headwater.dev.topics import add_partitions
 from headwater.errors import QueryFailed
-from headwater.events import EpochCommitted, Event, Said
+from headwater.events import EpochCommitted, Event, Notice
 from headwater.runtime import Run
 from tests.messages import produce
 from tests.pipelines import LONGEST, run_until_idle, run_while, wait_for, write
@@ -176,7 +176,7 @@ def test_one_checkpoint_under_every_kind_of_trigger_loses_nothing(
     assert set(rows) == set(range(chain.sent))
     # After the epoch that noted them, the first rows never came again.
     assert {n for n, count in rows.items() if count > 1}.isdisjoint(once)
-    told = [each.text for each in chain.events if isinstance(each, Said) and "made to go on" in each.text]
+    told = [each.text for each in chain.events if isinstance(each, Notice) and "made to go on" in each.text]
     assert [text.partition(";")[0] for text in told[:2]] == [
         "doubled: its checkpoint was made to go on with batches"
     ] * 2

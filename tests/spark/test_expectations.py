@@ -14,7 +14,7 @@ from headwater.api.batch import run_batch
 from headwater.api.check import check
 from headwater.api.quarantine import replay
 from headwater.checks import Severity
-from headwater.events import Event, Said
+from headwater.events import Event, Notice
 from headwater.quarantine import Mended, Quarantine, quarantines, replay_rows
 from headwater.runtime import RunOptions
 from tests.pipelines import batches, feed, rows_of, run_until_idle, write
@@ -102,7 +102,7 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     assert result.queries["judged"].expectations == {"judged": {"rows": 7, "failed": total}}
     # Each is said once in a run, although two queries read the table.
     said = [
-        event.text for event in events if isinstance(event, Said) and "fail the expectation" in event.text
+        event.text for event in events if isinstance(event, Notice) and "fail the expectation" in event.text
     ]
     assert sorted(text.split("`")[3] for text in said) == ["known", "positive", "priced", "small"]
 
@@ -214,7 +214,7 @@ def test_a_batch_run_judges_and_counts(spark: SparkSession, tmp_path: Path) -> N
         "judged": {"rows": 7, "failed": total}
     }
     assert result.rows == {"judged": 4, "twice": 8}
-    assert [event.text for event in events if isinstance(event, Said)] == [
+    assert [event.text for event in events if isinstance(event, Notice)] == [
         "judged: 4 of 7 rows fail positive",
         "judged: 3 of 7 rows fail small",
         "judged: 2 of 7 rows fail known; only a stream sets rows aside, here they are dropped",

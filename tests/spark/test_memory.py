@@ -13,7 +13,7 @@ import headwater as hw
 from headwater.api.batch import run_batch
 from headwater.api.check import check
 from headwater.errors import HeadwaterError, PipelineError
-from headwater.events import Event, Said
+from headwater.events import Event, Notice
 from headwater.runtime import RunOptions
 from tests.pipelines import batches, feed, run_until_idle, write
 
@@ -86,7 +86,7 @@ def test_tables_are_queried_while_the_stream_runs_and_a_second_start_begins_anew
         assert {name: query.id for name, query in again.queries.items()} == ids
         assert sum(batch.rows_in for batch in batches(events, "words")) == 5
     again.raise_failures()
-    said = [event.text.partition(":")[0] for event in events if isinstance(event, Said)]
+    said = [event.text.partition(":")[0] for event in events if isinstance(event, Notice)]
     assert said == ["words", "changed", "counts"]
     assert rows(run, "SELECT max(n) FROM counts") == Counter([(2,)])
 

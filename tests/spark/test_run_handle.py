@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headwater as hw
 from headwater.checkpoint import Owner
 from headwater.errors import Held, QueryFailed, UsageProblem
-from headwater.events import Event, QueryProgress, QueryStarted, QueryStatus, RunEnded, Said
+from headwater.events import Event, Notice, QueryProgress, QueryStarted, QueryStatus, RunEnded
 from tests.pipelines import feed, rows_of, run_until_idle, wait_for, write
 
 SECONDS = 60.0
@@ -293,7 +293,7 @@ def test_a_loaded_pipeline_runs_until_it_is_idle(
     assert (run.is_active, run.exit_code) == (False, 0)
     assert {query.status for query in run.queries.values()} == {QueryStatus.STOPPED}
     assert [event.exit_code for event in events if isinstance(event, RunEnded)] == [0]
-    assert "Nothing is left to read." in [event.text for event in events if isinstance(event, Said)]
+    assert "Nothing is left to read." in [event.text for event in events if isinstance(event, Notice)]
     assert rows_of(spark, tmp_path / "out") == Counter([(2,), (4,), (6,)])
 
     feed(tmp_path / "in", "3", [{"id": 4}], at=1002)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from headwater.engine.outcome import CheckOutcome, check_outcome
 from headwater.engine.prepare import Prepared, prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import stream_paths, unshared
+from headwater.events import Emit
 from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
 
@@ -19,12 +20,12 @@ _WAREHOUSE = "spark-warehouse"
 
 
 def check_with_spark(
-    spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None, say: Callable[[str], None]
+    spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None, emit: Emit
 ) -> CheckOutcome:
     """Everything that Spark and the rules over its facts have to say."""
     with analyzed(spec, master, conf) as (prepared, outcome):
         paths = stream_paths(prepared, spec, outcome.facts)
-        return outcome.with_findings(unshared(prepared, paths, say, starts=False))
+        return outcome.with_findings(unshared(prepared, paths, emit, starts=False))
 
 
 @contextmanager

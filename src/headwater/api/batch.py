@@ -16,13 +16,14 @@ from headwater.engine.session import open_session
 from headwater.engine.shared_paths import batch_paths, unshared
 from headwater.engine.translate import code_problem, failure_problem
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
+from headwater.errors.catalogue.notices import BATCH_ROWS_BAD, BATCH_ROWS_FAILED, BATCH_ROWS_PARTLY_COUNTED
 from headwater.errors.catalogue.running import (
     BATCH_NEEDS_APPEND,
     BATCH_NEEDS_INTO,
     INTO_TAKEN,
     NO_BATCH_FORM,
 )
-from headwater.events import BatchEnded, Emit, Said, SinkBegun, SinkWritten, SparkStarting
+from headwater.events import BatchEnded, Emit, Notice, SinkBegun, SinkWritten, SparkStarting
 from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_of
 from headwater.plan.predicates import secret_problems
 from headwater.run_directory import RunDirectory
@@ -66,19 +67,21 @@ def _said(
     written: list[SinkSpec],
     read: Mapping[str, SourceCounts],
     judged: Mapping[str, TableCounts],
-) -> Iterator[str]:
+) -> Iterator[Problem]:
     """What the counts mean for the rows, when the sinks were written in this order."""
     spec = prepared.builder.spec
     for source in spec.sources:
         if source.name in read and (bad := read[source.name].bad):
             becomes = _BECOMES.get(source.bad_rows, "")
-            yield f"{source.name}: {bad} of {read[source.name].read} rows can't be read{becomes}"
+            rows = read[source.name].read
+            yield BATCH_ROWS_BAD.at(None, source=source.name, bad=bad, rows=rows, becomes=becomes)
     for table in spec.tables:
         for each in table.expect if table.name in judged else ():
-            if rows := judged[table.name].failed[each.name]:
+            if failed := judged[table.name].failed[each.name]:
                 aside = each.otherwise is Otherwise.QUARANTINE
                 what = "; only a stream sets rows aside, here they are dropped" if aside else ""
-                yield f"{table.name}: {rows} of {judged[table.name].rows} rows fail {each.name}{what}"
+                params = {"rows": judged[table.name].rows, "expectation": each.name, "becomes": what}
+                yield BATCH_ROWS_FAILED.at(None, table=table.name, failed=failed, **params)
     first: dict[str, SinkSpec] = {}
     for sink in written:
         for name in prepared.graph.upstream(canonical(spec, sink.reads)):
@@ -86,8 +89,7 @@ def _said(
     for name in (*read, *judged):
         # A sink that stores no rows may have asked for some of them only.
         if name in first and not sink_side(first[name].connector).stores:
-            asked = f"counted are the rows that the sink `{first[name].name}` asked for"
-            yield f"{name}: {asked}, which may not be all"
+            yield BATCH_ROWS_PARTLY_COUNTED.at(None, name=name, sink=first[name].name)
 
 
 def run_batch(
@@ -108,26 +110,23 @@ def run_batch(
     if problems:
         raise PipelineError.of(problems)
 
-    def say(text: str) -> None:
-        emit(Said(text=text))
-
     emit(SparkStarting())
     ui = options.spark_ui
     session = open_session(
-        spec, master=options.master, conf=options.conf, spark_ui=ui, stdout=stdout, say=say
+        spec, master=options.master, conf=options.conf, spark_ui=ui, stdout=stdout, emit=emit
     )
     try:
         prepared = prepare(session, spec, batch=True)
         if prepared.problems:
             raise PipelineError.of(problem for _, problem in prepared.problems)
         paths = batch_paths(prepared, spec, {sink.name: _options(sink, into) for sink in spec.sinks})
-        if not_shared := unshared(prepared, paths, say):
+        if not_shared := unshared(prepared, paths, emit):
             raise PipelineError.of(finding.problem for finding in not_shared)
         order = in_order(prepared, spec.sinks)
         written = {sink.name: _written(prepared, spec, sink, into, emit) for sink in order}
         read, judged = _counts(prepared)
-        for text in _said(prepared, order, read, judged):
-            say(text)
+        for notice in _said(prepared, order, read, judged):
+            emit(Notice.of(notice))
     finally:
         session.jvm.stop()
     places = {sink.name: written[sink.name].place for sink in spec.sinks}

@@ -14,7 +14,7 @@ from headwater.checks.outline import Outline, rate_problems
 from headwater.engine.loading import load
 from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
 from headwater.errors.catalogue.programs import SCRIPT_ACCEPT, SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
-from headwater.events import Emit, Said, SparkStarting
+from headwater.events import Emit, SparkStarting
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.quarantine import with_quarantine
 from headwater.spec import PipelineSpec
@@ -94,7 +94,7 @@ def _with_spark(
 
     emit(SparkStarting())
     try:
-        outcome = check_with_spark(spec, master, conf, lambda text: emit(Said(text=text)))
+        outcome = check_with_spark(spec, master, conf, emit)
         return outcome.findings, dict(outcome.facts)
     except EnvironmentProblem as error:
         # What is known without Spark is told all the same, if the pipeline would not start anyway.

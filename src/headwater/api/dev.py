@@ -22,7 +22,7 @@ from headwater.dev.topics import (
     partitions,
     produce,
 )
-from headwater.events import Emit, Said
+from headwater.events import Emit, Notice
 
 _LOOK_SECONDS = 0.1
 _ANSWER_SECONDS = 8.0
@@ -62,7 +62,7 @@ def kafka(options: KafkaOptions, emit: Emit) -> int:
 
 @contextmanager
 def _broker(options: KafkaOptions, emit: Emit) -> Iterator[Broker]:
-    broker = Broker(options.folder, port=options.port, say=lambda line: emit(Said(text=line)))
+    broker = Broker(options.folder, port=options.port, notify=lambda problem: emit(Notice.of(problem)))
     try:
         broker.start()
         folder, log = str(options.folder), str(broker.log)

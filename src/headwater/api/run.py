@@ -8,9 +8,10 @@ from pathlib import Path
 from headwater.api.results import RunResult
 from headwater.checks import Finding, unqueried
 from headwater.engine.loading import load
-from headwater.errors import Interrupted
+from headwater.errors import Interrupted, Problem
+from headwater.errors.catalogue.notices import RUN_STOPPING, START_STOPPED, TIME_OVER
 from headwater.errors.catalogue.running import FORCED, START_FORCED
-from headwater.events import Emit, Said
+from headwater.events import Emit, Notice
 from headwater.runtime import Run, RunOptions, start
 from headwater.runtime.signals import Signals, StopAsked
 from headwater.values import Duration
@@ -37,7 +38,7 @@ def run(
                 # A check could not know that a command runs the pipeline.
                 running, session = start(spec, options, emit, stdout, found, signals, unqueried(spec))
         except StopAsked as asked:
-            emit(Said(text=f"{asked}: no query had started."))
+            emit(Notice.of(START_STOPPED.at(None, signal=str(asked))))
             return RunResult(0)
         except KeyboardInterrupt:
             raise Interrupted(START_FORCED.at(None)) from None
@@ -56,18 +57,18 @@ def run(
 
 
 def _wait(running: Run, signals: Signals, options: RunOptions, limit: Duration | None, emit: Emit) -> None:
-    reason = ""
+    reason: Problem | None = None
     deadline = signals.seconds_from_now(limit.seconds) if limit else None
     while not reason and not running.is_stuck and not running.wait(_LOOK_SECONDS):
         if signals.stop:
-            reason = f"{signals.stop}: the running batches are finished first."
+            reason = RUN_STOPPING.at(None, signal=signals.stop)
         elif deadline is not None and deadline():
-            reason = f"{limit} are over."
+            reason = TIME_OVER.at(None, limit=str(limit))
         elif options.until_idle:
             reason = running.reason_to_end()
     if not reason:
         return
-    emit(Said(text=reason))
+    emit(Notice.of(reason))
     stopping = signals.in_background(running.stop)
     while stopping.is_alive() and not signals.forced:
         stopping.join(_LOOK_SECONDS)

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity, all_rules
 from headwater.errors import Entry, shown_file
-from headwater.events import Event, Said, SparkStarting
+from headwater.events import Event, Notice, SparkStarting
 
 STARTING_SPARK = "Starting Spark …"
 
@@ -30,7 +30,7 @@ def waiting(*, as_json: bool) -> Iterator[Callable[[Event], None]]:
         def event(event: Event) -> None:
             if isinstance(event, SparkStarting) and not as_json:
                 _show(shown)
-            elif isinstance(event, Said) and not as_json:
+            elif isinstance(event, Notice) and not as_json:
                 _write(event.text)
 
         yield event

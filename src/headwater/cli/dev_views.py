@@ -13,7 +13,7 @@ from headwater.cli.render import print_json_line
 from headwater.dev.topics import STDIN, BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.environment import BAD_PRODUCE_RATE, BAD_TOPICS, DEV_OPTIONS, PRODUCE_FILE
-from headwater.events import Event, Said
+from headwater.events import Event, Notice
 
 USUAL = "127.0.0.1:9092"
 PIPELINE = Path("pipeline.yml")
@@ -43,7 +43,7 @@ def text_of(event: Event) -> str:
             return f"Sent {event.messages} message{'s' if event.messages != 1 else ''} to {event.topic}."
         case BrokerStopped():
             return f"Stopped; the data is in {event.folder}."
-        case Said():
+        case Notice():
             return event.text
         case _:
             raise TypeError(f"no words for {event}")

@@ -25,6 +25,7 @@ from headwater.events import (
     EpochCommitted,
     Event,
     Found,
+    Notice,
     QueryEnded,
     QueryIdle,
     QueryProgress,
@@ -34,7 +35,6 @@ from headwater.events import (
     QueryWaits,
     RunEnded,
     RunStarted,
-    Said,
     SinkBegun,
     SinkWritten,
     SparkStarting,
@@ -159,7 +159,7 @@ class LiveView(View):
                 # The summary says it, too.
                 self._waits.clear()
                 self._console.print(scrub(describe(event)), markup=False)
-            case Said():
+            case Notice():
                 self._console.print(scrub(describe(event)), markup=False)
 
     def line(self, line: str) -> None:
@@ -268,7 +268,7 @@ def describe(event: Event) -> str:
         case SinkWritten():
             rows = "" if event.rows is None else f", {event.rows} rows"
             return f"{event.sink}: written{f' to {event.place}' if event.place else ''}{rows}"
-        case Said():
+        case Notice():
             return event.text
         case _:
             return ""

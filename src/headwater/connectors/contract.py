@@ -174,7 +174,7 @@ class Counter(Protocol):
 class RunStart(Protocol):
     """A run that is about to start its queries."""
 
-    def say(self, text: str) -> None:
+    def notify(self, problem: Problem) -> None:
         """Tell the user."""
 
     def phase(self, name: str, text: str) -> AbstractContextManager[Counter]:

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from headwater.dev import guard
 from headwater.engine.session import jar_store
-from headwater.errors import EnvironmentProblem
+from headwater.errors import EnvironmentProblem, Problem
 from headwater.errors.catalogue.environment import BROKER_ENDED, BROKER_FOLDER, BROKER_NOT_STARTED, PORT_TAKEN
+from headwater.errors.catalogue.notices import BROKER_JARS
 from headwater.jars import BROKER
 from headwater.spark.java import find_java
 
@@ -129,14 +130,14 @@ class Broker:
         port: int = 0,
         listeners: Sequence[Listener] = (),
         properties: Mapping[str, str] | None = None,
-        say: Callable[[str], None] = lambda line: None,
+        notify: Callable[[Problem], None] = lambda problem: None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self.folder = folder.absolute()
         self.log = self.folder / "broker.log"
         self._listeners = tuple(listeners)
         self._properties = dict(properties or {})
-        self._say = say
+        self._notify = notify
         self._environ = environ
         self._controller_port = 0
         self._ports = {PLAIN: port, **{listener.name: 0 for listener in listeners}}
@@ -206,7 +207,8 @@ class Broker:
         java, store = find_java(self._environ).executable, jar_store(self._environ)
         lacking = sum(1 for artifact in BROKER if store.find(artifact) is None)
         if lacking:
-            self._say(f"Fetching the broker's jars ({lacking} of {len(BROKER)}) into {store.cache} …")
+            params = {"lacking": lacking, "all": len(BROKER), "folder": str(store.cache)}
+            self._notify(BROKER_JARS.at(None, **params))
         return str(java), os.pathsep.join(str(jar.path) for jar in store.take_all(BROKER))
 
     def _claim_ports(self) -> None:

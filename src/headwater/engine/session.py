@@ -23,7 +23,9 @@ from headwater.checkpoint import STATE_FORMAT
 from headwater.connectors import all_connectors, sink_side, source_side
 from headwater.errors import EnvironmentProblem, PipelineError, Problem
 from headwater.errors.catalogue.environment import JAR_NOT_KNOWN
+from headwater.errors.catalogue.notices import JAR_FETCHED
 from headwater.errors.catalogue.running import JARS_TOO_LATE, SETTING_NEEDS_NEW_PROCESS
+from headwater.events import Emit, Notice
 from headwater.jars import Artifact, JarStore, Taken, artifacts
 from headwater.jars.cache import REPOSITORY, ivy_fetch
 from headwater.loaders.whole import setting_problem
@@ -47,9 +49,7 @@ from headwater.values import Continuous
 JARS = "spark.jars"
 
 
-def jars_of(
-    spec: PipelineSpec, say: Callable[[str], None], environ: Mapping[str, str] = os.environ
-) -> tuple[str, ...]:
+def jars_of(spec: PipelineSpec, emit: Emit, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """Every jar that the pipeline needs beyond Spark's own, its connectors' first; a fetch is said."""
     needs = sorted(_needs(spec))
     own = [need for need in needs if need.endswith(".jar")]
@@ -58,7 +58,7 @@ def jars_of(
     taken: list[Taken] = [store.take(artifact) for artifact in known] if store else []
     for each in taken:
         if each.origin == "repository":
-            say(f"Fetched {each.coordinates} into {each.path.parent}.")
+            emit(Notice.of(JAR_FETCHED.at(None, jar=each.coordinates, folder=str(each.path.parent))))
     paths = [*(str(each.path) for each in taken), *own, *spec.jars]
     return tuple(dict.fromkeys(paths))
 
@@ -265,13 +265,13 @@ def open_session(
     spark_ui: bool = False,
     logs: Path | None = None,
     stdout: Callable[[str], None],
-    say: Callable[[str], None] = lambda text: None,
+    emit: Emit = lambda event: None,
 ) -> PipelineSession:
     """The pipeline's session; the JVM is started by the first one in the process."""
     given = given_settings(spec, conf or {}, master=master, spark_ui=spark_ui)
     _refuse_settings(given)
     given = with_connector_settings(spec, given)
-    jars = jars_of(spec, say)
+    jars = jars_of(spec, emit)
     jvm = start_context(
         {**_context_settings(spec, given), **_class_path(given, jars)},
         java=find_java(),

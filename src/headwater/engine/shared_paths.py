@@ -32,6 +32,8 @@ from headwater.errors.catalogue.environment import (
     PATH_NOT_SHARED,
     PATH_NOT_WRITABLE,
 )
+from headwater.errors.catalogue.notices import EXECUTORS_ASKED
+from headwater.events import Emit, Notice
 from headwater.plan import QueryFacts
 from headwater.run_directory import RunDirectory
 from headwater.spark.errors import python_failure, sentence_of
@@ -227,7 +229,7 @@ class Executors:
     """The executors of a running application, as far as they have registered by now."""
 
     context: SparkContext
-    say: Callable[[str], None]
+    emit: Emit
     go_on: Callable[[], None]
     """Called while this waits; it may raise."""
     waits_long: bool
@@ -317,10 +319,8 @@ class Executors:
         if not self._said and time.monotonic() - self._began >= _NOTICE_SECONDS:
             self._said = True
             self._look()
-            self.say(
-                f"Checking that the executors of {self.context.master} share the pipeline's local paths: "
-                f"waiting for answers, {self._count} registered so far."
-            )
+            asked = EXECUTORS_ASKED.at(None, master=self.context.master, count=self._count)
+            self.emit(Notice.of(asked))
 
 
 def _heard(answers: list[Answer]) -> int:
@@ -392,7 +392,7 @@ def batch_paths(
 def unshared(
     prepared: Prepared,
     paths: Iterable[LocalPath],
-    say: Callable[[str], None],
+    emit: Emit,
     go_on: Callable[[], None] = lambda: None,
     *,
     starts: bool = True,
@@ -409,7 +409,7 @@ def unshared(
     used = [each for each in paths if each.is_on_disk(by_default)]
     if not used:
         return []
-    executors = Executors(context, say, go_on, waits_long=starts)
+    executors = Executors(context, emit, go_on, waits_long=starts)
     asked = {"master": str(context.master), "path": used[0].path}
     try:
         with Probe.placed(used) as probe:

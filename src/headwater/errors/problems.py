@@ -27,12 +27,13 @@ class Entry:
     """One thing that can go wrong: its sentence, what to do about it, its code.
 
     `sentence` and `remedy` are `str.format` templates over the parameters of the problem.
+    An entry without a remedy is a notice: something to know, and nothing to do.
     `retry` says whether the same thing may succeed when it is simply tried again.
     The code is the name of the constant, see `name_entries`; an entry that is no constant names its `code`.
     """
 
     sentence: str
-    remedy: str
+    remedy: str = ""
     retry: bool = field(default=False, kw_only=True)
     code: str = field(default="", kw_only=True)
 

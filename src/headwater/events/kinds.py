@@ -379,8 +379,19 @@ class BatchEnded(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said(Event):
-    """Something the user should know, in a sentence: a lock was taken over, a stop was asked for."""
+class Notice(Event):
+    """Something the user should know, with its code in the catalogue and what it is about."""
 
     kind: ClassVar[str] = "said"
     text: str
+    code: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """The parameters of the entry; what is no plain value is written as text."""
+
+    @classmethod
+    def of(cls, problem: Problem, *, with_code: bool = False) -> Notice:
+        """A problem or a notice of the catalogue; those that come between batches show their code, too."""
+        text = f"{problem.sentence} {problem.remedy}".rstrip()
+        plain = (str, int, float, type(None))
+        fields = {key: each if isinstance(each, plain) else str(each) for key, each in problem.params.items()}
+        return cls(text=f"{problem.code} {text}" if with_code else text, code=problem.code, fields=fields)

@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.engine.memory_tables import DataFrame, MemoryTables
 from headwater.errors import Problem, QueryFailed, UnknownQuery
+from headwater.errors.catalogue.notices import INPUT_LEFT_OUT, NOTHING_LEFT
 from headwater.errors.catalogue.programs import UNKNOWN_QUERY
 from headwater.events import QueryStatus, QuerySummary
 from headwater.events.kinds import SourceCounts, TableCounts
@@ -190,23 +191,23 @@ class Run:
             while not self.is_stuck and not self.wait(_TICK_SECONDS):
                 reason = self.reason_to_end()
                 if reason:
-                    self._supervisor.scope.say(reason)
+                    self._supervisor.scope.notify(reason)
                     break
         finally:
             self.stop()
 
-    def reason_to_end(self) -> str:
-        """Why a run that stops when it is idle stops now; empty as long as there is something to do.
+    def reason_to_end(self) -> Problem | None:
+        """Why a run that stops when it is idle stops now; None as long as there is something to do.
 
         It ends as failed where nothing is left to read but input that could not be taken in for long.
         """
         idle, blocked_by = self._supervisor.idleness() if self.is_active else (False, None)
         if idle:
-            return "Nothing is left to read."
+            return NOTHING_LEFT.at(None)
         if blocked_by:
             self._supervisor.end(dict.fromkeys(self._supervisor.queries, blocked_by))
-            return "Some input can't be taken in: the run ends without it."
-        return ""
+            return INPUT_LEFT_OUT.at(None)
+        return None
 
     def stop(self, timeout: float | None = None) -> None:
         """Let the running batches commit, then stop; the next start goes on from there.

@@ -11,7 +11,15 @@ from typing import Any
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
 from headwater.errors.catalogue.running import PROGRESS_LOST
-from headwater.events import EpochCommitted, Event, QueryIdle, QueryProgress, QueryStatus, QuerySummary, Said
+from headwater.events import (
+    EpochCommitted,
+    Event,
+    Notice,
+    QueryIdle,
+    QueryProgress,
+    QueryStatus,
+    QuerySummary,
+)
 from headwater.events.idle import Idle
 from headwater.events.kinds import SourceCounts, TableCounts
 from headwater.runtime.scope import shown
@@ -178,7 +186,7 @@ def in_order(queries: Mapping[str, QueryState], event: Event) -> Iterator[Event]
         before = [each for each in state.query.progress_after(state.newest) if each.batch_id < event.batch_id]
         if len(before) < gap:
             lost = PROGRESS_LOST.at(None, sink=state.name, lost=gap - len(before))
-            yield Said(text=f"{lost.code} {lost.sentence} {lost.remedy}")
+            yield Notice.of(lost, with_code=True)
         yield from before
     yield event
 

@@ -23,7 +23,9 @@ from headwater.connectors import sink_side
 from headwater.engine.session import PipelineSession, Setting, settings_line
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue.connectors import CHECKPOINT_NOT_REMOVED, SINK_KIND_CHANGED
+from headwater.errors.catalogue.notices import MEMORY_TABLE_EMPTY, ROWS_FED_AGAIN, TRIGGER_CONVERTED
 from headwater.errors.catalogue.running import FED_AGAIN_GONE, FED_AGAIN_LEFT
+from headwater.events import Notice
 from headwater.plan import QueryFacts
 from headwater.plan.quarantine import is_replay_stream, replay_stream
 from headwater.runtime.records import RunRecords
@@ -47,27 +49,27 @@ def resume(
     settings: tuple[Setting, ...],
     facts: QueryFacts,
     tasks: Tasks,
-) -> Iterator[str]:
-    """Make a checkpoint fit the query that is about to start; what was done, in sentences."""
+) -> Iterator[Notice]:
+    """Make a checkpoint fit the query that is about to start; what was done."""
     done = (
         reset_in_process(directory, sink),
         add_replay_source(directory, facts),
         convert_trigger(directory, sink, partial(settings_line, session, settings)),
     )
-    yield from filter(None, done)
+    yield from map(Notice.of, filter(None, done))
     for problem in tasks.before_start(sink.name, directory.backup(sink.name, datetime.now(UTC))):
-        yield f"{problem.code} {problem.sentence} {problem.remedy}"
+        yield Notice.of(problem, with_code=True)
 
 
-def reset_in_process(directory: RunRecords, sink: SinkSpec) -> str:
-    """Take the old checkpoint away where the rows went with the last process; what was there, in a sentence.
+def reset_in_process(directory: RunRecords, sink: SinkSpec) -> Problem | None:
+    """Take the old checkpoint away where the rows went with the last process; what was there.
 
     A table in memory holds the whole result of what its query has read. A checkpoint that stands at batch N
     beside an empty table would make it hold the rows from N on.
     """
     checkpoint = directory.checkpoint(sink.name)
     if not sink_side(sink.connector).in_process or not checkpoint.is_dir():
-        return ""
+        return None
     store = LocalStore(checkpoint)
     done = [int(name) for name in store.names("commits") if name.isdigit()]
     if done and directory.stored_facts(sink.name) is None:
@@ -86,14 +88,11 @@ def reset_in_process(directory: RunRecords, sink: SinkSpec) -> str:
         raise CheckpointError(problem) from error
     count = max(done, default=-1) + 1
     gone = "1 batch" if count == 1 else f"{count} batches"
-    return (
-        f"{sink.name}: a table in memory begins empty; the {gone} of the run before went with its process, "
-        "and the sources are read from their start again"
-    )
+    return MEMORY_TABLE_EMPTY.at(None, sink=sink.name, batches=gone)
 
 
-def convert_trigger(directory: RunRecords, sink: SinkSpec, make_line: Callable[[], str]) -> str:
-    """Make the record fit batches or epochs, as the trigger asks for; what was done, in a sentence."""
+def convert_trigger(directory: RunRecords, sink: SinkSpec, make_line: Callable[[], str]) -> Problem | None:
+    """Make the record fit batches or epochs, as the trigger asks for; what was done."""
     store, continuous = LocalStore(directory.checkpoint(sink.name)), isinstance(sink.trigger, Continuous)
     needed = editors.alignment(store, continuous=continuous)
     routine = needed.routine or not needed.needed
@@ -102,31 +101,31 @@ def convert_trigger(directory: RunRecords, sink: SinkSpec, make_line: Callable[[
         edit = editors.convert_trigger(store, needed, make_line)
         edit.apply(store, None if routine else LocalStore(backup))
     if routine:
-        return ""
+        return None
     following = "continuous epochs" if continuous else "batches"
-    return f"{sink.name}: its checkpoint was made to go on with {following}; the old files are in {backup}"
+    return TRIGGER_CONVERTED.at(None, sink=sink.name, following=following, backup=str(backup))
 
 
-def add_replay_source(directory: RunRecords, now: QueryFacts) -> str:
-    """Let a checkpoint know of rows that are replayed, if it does not; what was done, in a sentence.
+def add_replay_source(directory: RunRecords, now: QueryFacts) -> Problem | None:
+    """Let a checkpoint know of rows that are replayed, if it does not; what was done.
 
     They come by a source of their own.
     """
     checkpoint, then = directory.checkpoint(now.sink), directory.stored_facts(now.sink)
     store = LocalStore(checkpoint)
     if Checkpoint(store).last_offset is None or not now.inputs:
-        return ""
+        return None
     before = editors.inputs_known(store) or _inputs_of(then, now)
     gone = next((name for name in before if is_replay_stream(name) and name not in now.inputs), None)
     if gone is not None:
         raise CheckpointError(_missing(directory, now.sink, gone.removesuffix(_SUFFIX)))
     names = sorted({name for name in now.inputs if is_replay_stream(name) and name not in before})
     if not names:
-        return ""
+        return None
     backup = directory.backup(now.sink, datetime.now(UTC))
     editors.swap_in_sources(checkpoint, before, now.inputs, backup)
     told = ", ".join(name.removesuffix(_SUFFIX) for name in names)
-    return f"{now.sink}: rows of {told} are fed again; the checkpoint from before is kept as {backup}"
+    return ROWS_FED_AGAIN.at(None, sink=now.sink, sources=told, backup=str(backup))
 
 
 def _missing(directory: RunRecords, sink: str, source: str) -> Problem:

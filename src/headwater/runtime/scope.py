@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import EXPECTATION_UNMET
-from headwater.events import Emit, Event, QueryProgress, Said, StartPhase
+from headwater.events import Emit, Event, Notice, QueryProgress, StartPhase
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
@@ -61,12 +61,9 @@ class RunScope:
     emit: Emit
     cancellation: Cancellation = field(default_factory=Never)
 
-    def say(self, text: str) -> None:
-        self.emit(Said(text=text))
-
-    def tell(self, problem: Problem) -> None:
-        """Say what the user should know, with its code."""
-        self.emit(Said(text=f"{problem.code} {problem.sentence} {problem.remedy}"))
+    def notify(self, problem: Problem, *, with_code: bool = False) -> None:
+        """Tell the user."""
+        self.emit(Notice.of(problem, with_code=with_code))
 
     def log_failure(self, query: str, problem: Problem) -> None:
         """Append the full text to `logs/failures.log`; the message on the terminal stays short."""
@@ -111,8 +108,8 @@ def guarded(emit: Emit) -> Emit:
 def without_secrets(event: Event) -> Event:
     """The event as others may see it; Spark's progress and texts of foreign code may hold anything."""
     match event:
-        case Said(text=text):
-            return replace(event, text=scrub(text))
+        case Notice(text=text, fields=fields):
+            return replace(event, text=scrub(text), fields=shown(fields))
         case QueryProgress(progress=progress):
             return replace(event, progress=shown(progress))
         case _:
@@ -159,7 +156,7 @@ class UnmetExpectations:
                     problem = EXPECTATION_UNMET.at(
                         None, **params, all=counts.rows, sink=event.query, batch=event.batch_id
                     )
-                    self._emit(Said(text=f"{problem.sentence} {problem.remedy}"))
+                    self._emit(Notice.of(problem))
 
 
 # The phases of a start, reported while the user waits for it.

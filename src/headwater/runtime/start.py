@@ -14,6 +14,7 @@ from headwater.engine.prepare import Prepared, prepare, stop_findings
 from headwater.engine.session import PipelineSession, open_session
 from headwater.engine.shared_paths import stream_paths, unshared
 from headwater.errors import PipelineError
+from headwater.errors.catalogue.notices import RUN_TAKEN_OVER
 from headwater.errors.catalogue.running import NEVER_IDLE
 from headwater.events import Emit, SparkStarting
 from headwater.plan.predicates import secret_problems
@@ -66,7 +67,7 @@ def start(
     try:
         locks.keep_alive()
         for owner in locks.taken_over:
-            scope.say(f"The run before this one is dead ({owner}); its place was taken.")
+            scope.notify(RUN_TAKEN_OVER.at(None, owner=owner))
         scope.go_on()
         session = _opened(scope, stdout)
         locks.name_jvm(session.jvm.pid, session.jvm.start_time)
@@ -106,7 +107,7 @@ def _opened(scope: RunScope, stdout: Callable[[str], None]) -> PipelineSession:
             conf=scope.options.conf,
             spark_ui=scope.options.spark_ui,
             stdout=stdout,
-            say=scope.say,
+            emit=scope.emit,
         )
 
 
@@ -139,7 +140,7 @@ def _checked(
         )
         outcome = check_outcome(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
         # Last, since executors may register late; still before anything of a query is written.
-        of_paths = unshared(prepared, stream_paths(prepared, spec, outcome.facts), scope.say, scope.go_on)
+        of_paths = unshared(prepared, stream_paths(prepared, spec, outcome.facts), scope.emit, scope.go_on)
     of_stop = stop_findings(session.spark)
     outcome = outcome.with_findings([*of_paths, *of_stop], with_reasons(besides, spec))
     directory.store_findings(scope.run_id, scope.locks.epoch, outcome.findings)

@@ -12,7 +12,7 @@ from headwater.engine.session import Setting
 from headwater.engine.translate import failure_problem
 from headwater.errors import Problem
 from headwater.errors.catalogue.connectors import STATIC_FILE_GONE
-from headwater.events import RunStarted
+from headwater.events import Notice, RunStarted
 from headwater.plan import QueryFacts
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.resume import resume
@@ -56,8 +56,8 @@ class QueryStarter:
             statics.start()
             # What stands against one query is told before any other writes.
             for each in self.plan:
-                for said in self.made_ready(each, supervisor.tasks):
-                    scope.say(said)
+                for notice in self.made_ready(each, supervisor.tasks):
+                    scope.emit(notice)
             self._say_started()
             with scope.phase("queries", "Starting the queries", total=len(self.plan)) as phase:
                 for number, each in enumerate(self.plan, start=1):
@@ -85,7 +85,7 @@ class QueryStarter:
             )
         )
 
-    def made_ready(self, each: PlannedQuery, tasks: Tasks) -> Iterator[str]:
+    def made_ready(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
         """Make a checkpoint fit the query that is about to start; what was done, step by step."""
         return resume(
             self.scope.directory, self.prepared.session, each.sink, each.settings, each.facts, tasks
@@ -110,8 +110,7 @@ class QueryStarter:
         """A query started again whose file of a static source was gone; its batch runs once more."""
         if not self.prepared.builder.statics.again(state.query.id, failure):
             return None
-        problem = STATIC_FILE_GONE.at(None, sink=state.name)
-        self.scope.say(f"{problem.sentence} {problem.remedy}")
+        self.scope.notify(STATIC_FILE_GONE.at(None, sink=state.name))
         return self.begun(self._planned(state.name))
 
     def explain(self, state: QueryState, failure: Exception) -> Problem:

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 from headwater.connectors.contract import Pending, RunTask, Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError, Held, Interrupted, PipelineError, Problem
+from headwater.errors.catalogue.notices import QUERY_NOT_RESTARTED, STOPPED_BY_FAILURE
 from headwater.errors.catalogue.running import (
     EVENT_NOT_HANDLED,
     FORCED,
     NEVER_IDLE,
     NOT_STOPPED_IN_TIME,
     PROGRESS_NOT_READ,
-    STOPPED_BY_FAILURE,
     WATCH_FAILED,
 )
 from headwater.events import Event, QueryEnded, QueryProgress, QueryStatus, RunEnded
@@ -119,7 +119,7 @@ class Supervisor:
         says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
         if says not in self._not_handled:
             self._not_handled.add(says)
-            self.scope.tell(EVENT_NOT_HANDLED.at(None, says=says))
+            self.scope.notify(EVENT_NOT_HANDLED.at(None, says=says), with_code=True)
 
     def over(self, name: str) -> None:
         """Spark's listener says that a query has ended."""
@@ -229,7 +229,7 @@ class Supervisor:
             problem = NOT_STOPPED_IN_TIME.at(None, sink=state.name, limit=f"{limit:g} seconds")
             with self._changed:
                 state.problem = problem
-            self.scope.say(f"{problem.sentence} {problem.remedy}")
+            self.scope.notify(problem)
         stopped = [state.query.stop() for state in active]
         if not all(stopped):
             # A batch can neither end nor be interrupted: only the end of the JVM stops it.
@@ -252,7 +252,7 @@ class Supervisor:
         """Another run has the checkpoint: end at once, since whatever is written now may meet the other's."""
         self.force(held.problems[0])
         for problem in held.problems:
-            self.scope.say(f"{problem.sentence} {problem.remedy}")
+            self.scope.notify(problem)
         self.stop()
 
     def end(self, problems: Mapping[str, Problem]) -> None:
@@ -300,12 +300,12 @@ class Supervisor:
         status = state.outcome(failed=failure is not None)
         if not complete and state.query.has_batches:
             limit = f"{_LAST_EVENTS_SECONDS:g} s"
-            self.scope.tell(PROGRESS_NOT_READ.at(None, sink=state.name, limit=limit))
+            self.scope.notify(PROGRESS_NOT_READ.at(None, sink=state.name, limit=limit), with_code=True)
         self._ended(state, status, problem)
         if status is QueryStatus.FAILED and self.scope.options.fail_fast:
             others = [other.name for other in self.active]
             for name in others:
-                self.scope.say(STOPPED_BY_FAILURE.at(None, sink=name).sentence)
+                self.scope.notify(STOPPED_BY_FAILURE.at(None, sink=name))
             self._stop_beside(others)
 
     def _ended(self, state: QueryState, status: QueryStatus, problem: Problem | None) -> None:
@@ -321,7 +321,7 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the others go on
             # What the query failed of is told when it ends; this only says why it ends.
             says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
-            self.scope.say(f"The query `{state.name}` could not be started again ({says}).")
+            self.scope.notify(QUERY_NOT_RESTARTED.at(None, sink=state.name, says=says))
             return False
         if query is None:
             return False
@@ -336,7 +336,7 @@ class Supervisor:
         """End the queries that nobody watches any more, and say why."""
         says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
         problem = replace(WATCH_FAILED.at(None, says=says), detail=scrub(traceback.format_exc()))
-        self.scope.say(f"{problem.sentence} {problem.remedy}")
+        self.scope.notify(problem)
         unwatched = self.active
         self.stop()
         # Nothing may write any more when the locks are free; what can't be stopped ends with its JVM.

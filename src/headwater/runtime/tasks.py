@@ -48,7 +48,7 @@ class Tasks:
             failures: tuple[Problem, ...] = ()
             try:
                 for problem in task.tick(tick) or ():
-                    self._scope.tell(problem)
+                    self._scope.notify(problem, with_code=True)
             except StopQueries as stop:
                 # It is told with the end of the queries.
                 stops |= stop.queries
@@ -60,7 +60,7 @@ class Tasks:
             if failures and failures != self._said.get(number):
                 for problem in failures:
                     self._scope.log_failure("between batches", problem)
-                    self._scope.tell(problem)
+                    self._scope.notify(problem, with_code=True)
             if failures or tick.committed:
                 self._said[number] = failures
         return stops

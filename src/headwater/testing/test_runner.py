@@ -21,6 +21,7 @@ from headwater.engine.session import PipelineSession, open_session
 from headwater.errors import HeadwaterError, PipelineError, Place, Problem
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.errors.catalogue.testing import TEST_BAD_TIME
+from headwater.events import Event, Notice
 from headwater.run_directory import RunDirectory
 from headwater.scripted.subjects import FunctionSubject, PipelineSubject, Subject, in_utc
 from headwater.scripted.subjects import Read as ReadBack
@@ -109,6 +110,10 @@ class TestRunner:
             script.close()
         return steps.result(result)
 
+    def _notice(self, event: Event) -> None:
+        if isinstance(event, Notice):
+            self.say(event.text)
+
     def subject(self, pipeline: Path, env: Mapping[str, str]) -> PipelineSubject:
         """The pipeline of a file; analyzed again only if it says something else than before."""
         file = os.path.abspath(pipeline)
@@ -122,7 +127,7 @@ class TestRunner:
         # What starts now lives longer than the test: Spark's Python workers keep the variables they get.
         with _variables({name: self._outside.get(name) for name in env}):
             session = open_session(
-                spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, say=self.say
+                spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, emit=self._notice
             )
         # Nothing of a test belongs into the run folder of the pipeline.
         own = spec.model_copy(update={"folder": self.new_folder()})
@@ -137,7 +142,7 @@ class TestRunner:
         if not has_context():
             spec = PipelineSpec(name="scripted", root=self._root, folder=self.new_folder())
             self._own = open_session(
-                spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, say=self.say
+                spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, emit=self._notice
             )
             in_utc()
         return FunctionSubject.of(function, streams, static, Mode(mode))

@@ -7,7 +7,7 @@ import pytest
 from headwater.api.run import _wait
 from headwater.connectors.files.errors import FILES_NEVER_TAKEN
 from headwater.errors import CheckpointError
-from headwater.events import QueryEnded, QueryIdle, QueryStatus, Said
+from headwater.events import Notice, QueryEnded, QueryIdle, QueryStatus
 from headwater.runtime import RunOptions
 from headwater.runtime.signals import Signals
 from tests.unit.runtime.queries import Blocked, running
@@ -43,7 +43,7 @@ def test_a_run_in_python_ends_when_it_is_idle_as_the_command_does() -> None:
             run._supervisor.handle(QueryIdle(query="out"))
         run.stop_when_idle()
         assert (run.is_active, run.exit_code) == (False, 0)
-        assert [each.text for each in events if isinstance(each, Said)] == ["Nothing is left to read."]
+        assert [each.text for each in events if isinstance(each, Notice)] == ["Nothing is left to read."]
 
 
 def test_a_run_in_python_ends_as_failed_where_some_input_is_never_taken_in() -> None:

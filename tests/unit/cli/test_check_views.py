@@ -19,7 +19,7 @@ from headwater.checks.determinism import not_replayable
 from headwater.cli.check_views import sarif_of, waiting
 from headwater.engine.outcome import CheckOutcome
 from headwater.errors.catalogue.running import SINK_MODE
-from headwater.events import Event, Said, SparkStarting
+from headwater.events import Event, Notice, SparkStarting
 from headwater.values import Position
 from tests.unit.cli.conftest import Headwater
 
@@ -225,8 +225,8 @@ class Terminal(io.StringIO):
     ("as_json", "event", "shown"),
     [
         (False, SparkStarting(), "Starting Spark …\n"),
-        (False, Said(text="waiting for executors"), "waiting for executors\n"),
-        (True, Said(text="waiting for executors"), ""),
+        (False, Notice(code="HW-NOTICE", text="waiting for executors"), "waiting for executors\n"),
+        (True, Notice(code="HW-NOTICE", text="waiting for executors"), ""),
         (True, SparkStarting(), ""),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from headwater.cli.dev_views import feed_of, next_command, refuse_contradictions, text_of, topics_of
 from headwater.dev.topics import BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageProblem
-from headwater.events import Said
+from headwater.events import Notice
 
 NOTHING: dict[str, Any] = {
     "produce": None,
@@ -93,7 +93,7 @@ def test_each_event_has_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert text_of(TopicReady(topic="a", partitions=2, made=False)) == "Topic a is there, with 2 partitions."
     assert text_of(Produced(topic="a", messages=3)) == "Sent 3 messages to a."
     assert text_of(BrokerStopped(folder="f")) == "Stopped; the data is in f."
-    assert text_of(Said(text="hello")) == "hello"
+    assert text_of(Notice(code="HW-NOTICE", text="hello")) == "hello"
 
 
 def test_the_next_command_is_the_pipeline_that_is_here(

@@ -77,13 +77,13 @@ def test_a_closed_terminal_leaves_the_process_to_end_in_good_order() -> None:
 import os, sys, time
 from headwater.cli.foreground import while_read
 from headwater.cli.views import view_of
-from headwater.events import Said
+from headwater.events import Notice
 from headwater.runtime.signals import Signals
 with Signals() as signals, view_of(as_json=False) as view:
     os.write(int(sys.argv[1]), b"ready")
     while not signals.stop:
         time.sleep(0.01)
-    while_read(view.event)(Said(text="Stopping"))
+    while_read(view.event)(Notice(code="HW-NOTICE", text="Stopping"))
 print("said to nobody", file=sys.stderr, flush=True)
 sys.exit(7)
 """

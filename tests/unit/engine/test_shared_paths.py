@@ -15,6 +15,7 @@ from headwater.engine import probe_task, shared_paths
 from headwater.engine.prepare import Prepared
 from headwater.engine.probe_task import Answer, Question
 from headwater.engine.shared_paths import Executors, LocalPath, NotAsked, Task
+from headwater.events import Event
 
 MASTER = "spark://somewhere:7077"
 CONTEXT = SimpleNamespace(
@@ -43,7 +44,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 
 
 def test_an_executor_that_never_answers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    said: list[Event] = []
     executors = Cluster(cast(SparkContext, CONTEXT), said.append, lambda: None, waits_long=True)
     monkeypatch.setattr(Cluster, "answering", 2)
     with pytest.raises(NotAsked, match=r"^only 2 of 3 executors answered$") as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.events import Event, QueryProgress, Said
+from headwater.events import Event, Notice, QueryProgress
 from headwater.runtime.handles import Run
 from tests.unit.runtime.queries import SECONDS, FakeQuery, running
 
@@ -23,7 +23,7 @@ def batches(events: list[Event]) -> list[int]:
 
 
 def notices(events: list[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Said)]
+    return [event.text for event in events if isinstance(event, Notice)]
 
 
 def counts(run: Run) -> tuple[int | None, int | None]:

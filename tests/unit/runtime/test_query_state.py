@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.events import Event, QueryIdle, QueryProgress, Said, StartPhase
+from headwater.events import Event, Notice, QueryIdle, QueryProgress, StartPhase
 from headwater.runtime import scope as module
 from headwater.runtime.scope import UnmetExpectations, phase_of
 from tests.unit.runtime.queries import SECONDS
@@ -90,8 +90,8 @@ def test_each_expectation_is_said_once_in_a_run() -> None:
     ]
     for event in given:
         emit(event)
-    assert [event for event in seen if not isinstance(event, Said)] == given
-    said = [(place, event.text) for place, event in enumerate(seen) if isinstance(event, Said)]
+    assert [event for event in seen if not isinstance(event, Notice)] == given
+    said = [(place, event.text) for place, event in enumerate(seen) if isinstance(event, Notice)]
     assert [(place, text.split("; ")[0]) for place, text in said] == [
         (3, "out: 2 of 7 rows of the table `priced` fail the expectation `paid` in batch 1"),
         (6, "out: 3 of 7 rows of the table `priced` fail the expectation `small` in batch 2"),

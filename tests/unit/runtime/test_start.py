@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ import pytest
 
 from headwater.errors import Held
 from headwater.errors.catalogue.running import LOCK_REMOVED
-from headwater.events import Event, QueryProgress, Said
+from headwater.events import Emit, Event, Notice, QueryProgress
 from headwater.runtime import RunOptions
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.scope import guarded
@@ -87,8 +86,8 @@ def test_an_observer_that_raises_does_not_stop_a_start(
     class GotAsFar(Exception):
         pass
 
-    def open_session(*_: object, say: Callable[[str], None], **__: object) -> None:
-        say("Fetched a jar.")
+    def open_session(*_: object, emit: Emit, **__: object) -> None:
+        emit(Notice(code="HW-NOTICE", text="Fetched a jar."))
         raise GotAsFar
 
     def observe(event: Event) -> None:
@@ -121,11 +120,11 @@ def test_an_observer_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     Secret("${secret:OBSERVED_TOKEN}").reveal()
     events: list[Event] = []
     emit = guarded(events.append)
-    emit(Said(text="It said observed-and-secret."))
+    emit(Notice(code="HW-NOTICE", text="It said observed-and-secret."))
     progress = {"batchId": 0, "sources": [{"description": "observed-and-secret"}]}
     emit(QueryProgress(query="out", rows_out=None, progress=progress))
     said, progressed = events
-    assert isinstance(said, Said)
+    assert isinstance(said, Notice)
     assert isinstance(progressed, QueryProgress)
     assert (said.text, progressed.progress) == (
         "It said ***.",

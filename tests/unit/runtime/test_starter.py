@@ -13,6 +13,7 @@ from headwater.engine.listener import EventListener
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue.running import FIRST_BATCH_OPEN
+from headwater.events import Notice
 from headwater.runtime.starter import PlannedQuery, QueryStarter
 from headwater.runtime.tasks import Tasks
 from tests.unit.runtime.queries import scope_of
@@ -29,11 +30,11 @@ class Noted(QueryStarter):
 
     steps: list[str] = field(default_factory=list)
 
-    def made_ready(self, each: PlannedQuery, tasks: Tasks) -> Iterator[str]:
+    def made_ready(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
         self.steps.append(f"{each.sink.name} is ready")
         if each.sink.name == "bad":
             raise CheckpointError(FIRST_BATCH_OPEN.at(batch=0, checkpoint="here"))
-        yield each.sink.name
+        yield Notice(code="HW-NOTICE", text=each.sink.name)
 
     def begun(self, each: PlannedQuery) -> RunningQuery:
         self.steps.append(f"{each.sink.name} is started")

@@ -12,7 +12,7 @@ from headwater.connectors.contract import RunTask, StopQueries, Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError, Interrupted
 from headwater.errors.catalogue.running import LOCK_REMOVED
-from headwater.events import Event, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded, Said
+from headwater.events import Event, Notice, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded
 from headwater.runtime.handles import Run
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.tasks import Tasks
@@ -149,7 +149,7 @@ def test_a_task_that_fails_is_said_once_until_it_goes_well_and_the_others_go_on(
         assert failing.ticked.wait(SECONDS)
         assert run.is_active
     assert len(other.ticks) == len(failing.ticks)
-    said = [each.text.split()[0] for each in events if isinstance(each, Said)]
+    said = [each.text.split()[0] for each in events if isinstance(each, Notice)]
     assert said == ["HW-LOCK-REMOVED", "HW-UPKEEP-FAILED"]
 
 
@@ -236,7 +236,7 @@ def test_a_query_that_can_not_start_again_ends_alone(monkeypatch: pytest.MonkeyP
         problem = run.queries["out"].problem
         assert problem is not None
         assert problem.code == "HW-QUERY-FAILED"
-        said = [each.text for each in events if isinstance(each, Said)]
+        said = [each.text for each in events if isinstance(each, Notice)]
         assert said == ["The query `out` could not be started again (OSError: *** is full)."]
 
 

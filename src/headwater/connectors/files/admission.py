@@ -151,6 +151,8 @@ Opener = Callable[[list[str]], Mapping[str, str]]
 """Opens files and reads them through; says of each that it could not read what is wrong."""
 StandIn = Callable[[Path, Mapping[str, str]], Path]
 """Writes the small file in place of another one: its name without the ending, and what it says."""
+Notify = Callable[[Problem], None]
+"""Tells the user."""
 Finished = Callable[[], frozenset[str]]
 """The files that every query has read in a committed batch."""
 
@@ -178,7 +180,7 @@ class Admission:
     """How often Spark was shown something new."""
     _due: float = field(default=0.0, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
-    _say: Callable[[str], None] = field(default_factory=lambda: lambda text: None, init=False)
+    _notify: Notify = field(default_factory=lambda: lambda problem: None, init=False)
     _open: dict[str, float] = field(default_factory=dict, init=False)
     """The files that are not decided yet, each with the time when it was first found so."""
     _told: set[str] = field(default_factory=set, init=False)
@@ -187,7 +189,7 @@ class Admission:
 
     def start(
         self,
-        say: Callable[[str], None] = lambda text: None,
+        notify: Notify = lambda problem: None,
         go_on: Callable[[], None] = lambda: None,
         counted: Callable[[int, int], None] = lambda done, total: None,
         pause: Callable[[float], None] = time.sleep,
@@ -203,7 +205,7 @@ class Admission:
             if done:
                 go_on()
 
-        self._say = say
+        self._notify = notify
         self.record.read()
         self._tried(self._forget_changed)
         self.record.write()
@@ -215,7 +217,7 @@ class Admission:
             self._look(most=None)
         if self.waits:
             files = ", ".join(sorted(self._open))
-            say(f"{self.name}: the run starts without {files}, and looks again between batches.")
+            notify(errors.FILES_LATER.at(None, name=self.name, files=files))
 
     def catch_up(self) -> None:
         self._look(most=None)
@@ -307,7 +309,7 @@ class Admission:
         for path, since in self._open.items():
             if path not in self._told and now - since >= TOLD_SECONDS:
                 self._told.add(path)
-                self._say(f"{self.name}: waiting for {path}, which can't be opened yet and keeps changing.")
+                self._notify(errors.FILES_WAITED_FOR.at(None, name=self.name, path=path))
 
     def _is_new(self, path: str, stamp: FileStamp) -> bool:
         known = self.record.files.get(path)
@@ -363,7 +365,7 @@ class Admissions(RunTask):
         """Decide on every file that is there, also for the first batch of a run which takes it and ends."""
         with start.phase("open_files", "Opening new files") as phase:
             for each in self._paths:
-                each.start(start.say, start.go_on, phase.count)
+                each.start(start.notify, start.go_on, phase.count)
 
     def pending(self) -> Pending:
         try:

@@ -119,5 +119,9 @@ FILES_STORED_SCHEMA = Entry(
     "The schema that was inferred at the first start can't be read from {file}.",
     "Write the columns under `schema:` instead of `infer_schema: true`, or restore the file.",
 )
+# What is told while a run waits for files.
+
+FILES_WAITED_FOR = Entry("{name}: waiting for {path}, which can't be opened yet and keeps changing.")
+FILES_LATER = Entry("{name}: the run starts without {files}, and looks again between batches.")
 
 ENTRIES = name_entries(globals())

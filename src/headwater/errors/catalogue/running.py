@@ -112,9 +112,6 @@ NO_CONNECTION = Entry(
     "See that it runs where the pipeline file says, and is reached from here; then start again.",
     retry=True,
 )
-STOPPED_BY_FAILURE = Entry(
-    "The query `{sink}` was stopped because another one failed (`--fail-fast`).", "See the query that failed."
-)
 FORCED = Entry(
     "A second interrupt ended the run at once.", "The batch that ran is repeated at the next start."
 )

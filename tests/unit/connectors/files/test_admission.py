@@ -20,7 +20,7 @@ from headwater.connectors.files.admission import (
     Record,
     place_of,
 )
-from headwater.errors import CheckpointError
+from headwater.errors import CheckpointError, Problem
 from headwater.run_directory import RunDirectory
 
 NOW = 1_700_000_000.0
@@ -128,15 +128,17 @@ def test_a_start_waits_for_a_file_that_may_be_being_written(shop: Shop) -> None:
         pauses.append(seconds)
         shop.clock.now += 1
 
-    said: list[str] = []
+    said: list[Problem] = []
     shop.admission().start(said.append, pause=pause)
     assert (len(pauses), len(shop.rejected())) == (int(SETTLED_SECONDS), 1)
-    assert said == [f"s: waiting for {shop.folder}/a.x, which can't be opened yet and keeps changing."]
+    assert [each.sentence for each in said] == [
+        f"s: waiting for {shop.folder}/a.x, which can't be opened yet and keeps changing."
+    ]
 
 
 def test_a_start_does_not_wait_for_ever_and_can_be_ended(shop: Shop) -> None:
     good, growing = shop.put("a.x"), shop.put("b.x", "bad", age=0)
-    said, asked = list[str](), list[int]()
+    said, asked = list[Problem](), list[int]()
 
     def pause(seconds: float) -> None:
         shop.clock.now += 1
@@ -145,7 +147,9 @@ def test_a_start_does_not_wait_for_ever_and_can_be_ended(shop: Shop) -> None:
     admission = shop.admission()
     admission.start(said.append, lambda: asked.append(1), pause=pause)
     assert (len(asked), shop.listed(), shop.rejected()) == (int(START_SECONDS), [f"file://{good}"], [])
-    assert said[1:] == [f"s: the run starts without {growing}, and looks again between batches."]
+    assert [(each.code, each.params) for each in said[1:]] == [
+        ("HW-FILES-LATER", {"name": "s", "files": str(growing)})
+    ]
     growing.write_text("good at last")
     admission.catch_up()
     assert shop.listed() == [f"file://{good}", f"file://{growing}"]
