@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headwater.checkpoint.file_logs import DamagedFileError, content
@@ -93,34 +94,27 @@ class CheckpointEdit:
                 backup.make_folder(change.name.rpartition("/")[0])
                 backup.replace(change.name, change.before)
 
-    def undo(self, store: Store, backup: Store) -> None:
-        """Put everything back as the backup has it, the last change first: checksums after their files."""
-        for change in reversed(self.changes):
-            if change.before is None:
-                store.delete(change.name)
-            elif backup.exists(change.name):
-                # One that is not in the backup was not touched: the kill came before the first change.
-                _put(store, change.name, backup.read(change.name))
-
     def swap(self, checkpoint: Path, backup: Path) -> None:
         """Make a new checkpoint beside the old one, which is kept as `backup`, and let it take the place."""
-
-        def make(following: Path) -> None:
-            changed, moved = {each.name for each in self.changes}, {each.name for each in self.moves}
-            _copy(checkpoint, following, changed | moved)
-            made = LocalStore(following)
-            for change in self.changes:
-                _put(made, change.name, change.after)
-            for move in self.moves:
-                if move.to is not None:
-                    shutil.copytree(checkpoint / move.name, following / move.to, copy_function=_linked)
-
-        _take_place(checkpoint, backup, make)
-
-
-def restore(checkpoint: Path, kept: Path, backup: Path) -> None:
-    """Undo a swap: what was kept takes the place again, and what is there now is kept as `backup`."""
-    _take_place(checkpoint, backup, lambda following: _copy(kept, following, ()))
+        following = following_of(checkpoint)
+        if following.exists():
+            shutil.rmtree(following)
+        names = [_COMPLETE, *(each.name for each in self.changes), *(each.name for each in self.moves)]
+        left_out = {str(checkpoint / name) for name in names}
+        shutil.copytree(checkpoint, following, copy_function=_linked, ignore=partial(_among, left_out))
+        made = LocalStore(following)
+        for change in self.changes:
+            _put(made, change.name, change.after)
+        for move in self.moves:
+            if move.to is not None:
+                shutil.copytree(checkpoint / move.name, following / move.to, copy_function=_linked)
+        for folder, _, _ in os.walk(following):
+            sync_folder(Path(folder))
+        made.replace(_COMPLETE, b"")
+        backup.parent.mkdir(parents=True, exist_ok=True)
+        checkpoint.rename(backup)
+        sync_folder(backup.parent)
+        finish_swap(checkpoint)
 
 
 def finish_swap(checkpoint: Path) -> None:
@@ -162,28 +156,8 @@ def _put(store: Store, name: str, data: bytes | None) -> None:
         store.replace(name, data)
 
 
-def _take_place(checkpoint: Path, backup: Path, make: Callable[[Path], None]) -> None:
-    following = following_of(checkpoint)
-    if following.exists():
-        shutil.rmtree(following)
-    make(following)
-    for folder, _, _ in os.walk(following):
-        sync_folder(Path(folder))
-    LocalStore(following).replace(_COMPLETE, b"")
-    backup.parent.mkdir(parents=True, exist_ok=True)
-    checkpoint.rename(backup)
-    sync_folder(backup.parent)
-    finish_swap(checkpoint)
-
-
-def _copy(checkpoint: Path, target: Path, left_out: Iterable[str]) -> None:
-    """Link everything but what is named, inside the checkpoint."""
-    places = {str(checkpoint / name) for name in (_COMPLETE, *left_out)}
-
-    def ignored(folder: str, names: list[str]) -> list[str]:
-        return [name for name in names if os.path.join(folder, name) in places]
-
-    shutil.copytree(checkpoint, target, copy_function=_linked, ignore=ignored)
+def _among(paths: Container[str], folder: str, names: list[str]) -> list[str]:
+    return [name for name in names if os.path.join(folder, name) in paths]
 
 
 def _linked(source: str, target: str) -> None:

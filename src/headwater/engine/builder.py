@@ -34,6 +34,7 @@ from headwater.engine.session import send_by_value
 from headwater.engine.static_sources import Kept, StaticSources
 from headwater.engine.translate import function_problem, source_problem, sql_problem, unknown_column
 from headwater.errors import HeadwaterError, PipelineError, Problem
+from headwater.errors.catalogue.connectors import KEPT_OUTSIDE
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
 from headwater.events.kinds import SOURCE_COUNTS, TABLE_COUNTS
 from headwater.plan import Graph, Reference
@@ -171,7 +172,7 @@ class Builder:
             self.spec.root,
             self._directory.source(declared.name),
             self.load,
-            self.kept.__setitem__,
+            partial(self._keep, declared),
             at=declared.at,
             batch=self.batch,
             bad_rows=declared.bad_rows if isinstance(declared, SourceSpec) else BadRows.FAIL,
@@ -182,6 +183,13 @@ class Builder:
             checkpoint=self._directory.checkpoint(declared.name) if isinstance(declared, SinkSpec) else None,
             epoch=self.epoch,
         )
+
+    def _keep(self, declared: SourceSpec | SinkSpec, file: Path, text: str) -> None:
+        if not file.is_relative_to(self.spec.folder):
+            params = {"name": declared.name, "connector": declared.connector, "file": str(file)}
+            problem = KEPT_OUTSIDE.at(declared.position, **params, folder=str(self.spec.folder))
+            raise PipelineError(problem)
+        self.kept[file] = text
 
     def _goes_on(self, source: SourceSpec) -> bool:
         """Whether every query that reads a source goes on from a checkpoint."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.engine.builder import Builder
+from headwater.errors import PipelineError
 from tests.unit.specs import spec_of
 
 PIPELINE = """
@@ -72,3 +73,16 @@ def test_a_table_that_names_the_file_of_a_row(tmp_path: Path, select: str, named
     )
     spark: Any = None
     assert Builder(spark, spec, None).context(spec.sources[0]).metadata is named
+
+
+def test_what_a_connector_keeps_lies_in_the_run_directory(tmp_path: Path) -> None:
+    spec = spec_of(PIPELINE.replace("CONNECTOR", "rate")).model_copy(update={"folder": tmp_path / "run"})
+    spark: Any = None
+    builder = Builder(spark, spec, None)
+    context = builder.context(spec.sources[0])
+    context.keep(context.directory.schema, "{}")
+    assert builder.kept == {tmp_path / "run/schemas" / f"{context.name}.json": "{}"}
+    with pytest.raises(PipelineError) as refused:
+        context.keep(tmp_path / "elsewhere.json", "{}")
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.place) == ("HW-KEPT-OUTSIDE", spec.sources[0].position)

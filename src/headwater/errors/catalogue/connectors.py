@@ -9,6 +9,10 @@ CONNECTOR_BROKEN = Entry(
     "The installed connector `{name}` ({module}) can't be loaded: {error}.",
     "Repair or uninstall the package that brings it.",
 )
+KEPT_OUTSIDE = Entry(
+    "The connector `{connector}` of `{name}` wants to keep {file}, outside of the run folder {folder}.",
+    "Report it to the authors of the connector: what it keeps belongs below `context.directory.path`.",
+)
 CONNECTOR_TWICE = Entry(
     "Two installed packages bring a connector `{name}` (one is {other}).", "Uninstall one of them."
 )
