@@ -76,7 +76,7 @@ def test_a_table_that_names_the_file_of_a_row(tmp_path: Path, select: str, named
 
 
 def test_what_a_connector_keeps_lies_in_the_run_directory(tmp_path: Path) -> None:
-    spec = spec_of(PIPELINE.replace("CONNECTOR", "rate")).model_copy(update={"folder": tmp_path / "run"})
+    spec = spec_of(PIPELINE.replace("CONNECTOR", "console")).model_copy(update={"folder": tmp_path / "run"})
     spark: Any = None
     builder = Builder(spark, spec, None)
     context = builder.context(spec.sources[0])
