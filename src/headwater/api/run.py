@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,18 +60,20 @@ def run(
 
 def _wait(running: Run, signals: Signals, options: RunOptions, limit: Duration | None, emit: Emit) -> None:
     reason: Problem | None = None
-    deadline = signals.seconds_from_now(limit.seconds) if limit else None
+    deadline = time.monotonic() + limit.seconds if limit else None
     while not reason and not running.is_stuck and not running.wait(_LOOK_SECONDS):
         if signals.stop:
             reason = RUN_STOPPING.at(None, signal=signals.stop)
-        elif deadline is not None and deadline():
+        elif deadline is not None and time.monotonic() >= deadline:
             reason = TIME_OVER.at(None, limit=str(limit))
         elif options.until_idle:
             reason = running.reason_to_end()
     if not reason:
         return
     emit(Notice.of(reason))
-    stopping = signals.in_background(running.stop)
+    # Beside the thread that catches signals.
+    stopping = threading.Thread(target=running.stop, name="headwater stop", daemon=True)
+    stopping.start()
     while stopping.is_alive() and not signals.forced:
         stopping.join(_LOOK_SECONDS)
     if signals.forced:

@@ -273,17 +273,14 @@ def _source_files(after: int, batch_id: int, version: int, lines: list[str]) -> 
 def _source_file(entry: Any) -> SourceFile:
     if not isinstance(entry, dict) or "path" not in entry:
         raise _ForeignFileError
-    return SourceFile(
-        text_field(entry, "path"), integer_field(entry, "timestamp"), integer_field(entry, "batchId")
-    )
+    timestamp, batch_id = integer_field(entry, "timestamp"), integer_field(entry, "batchId")
+    return SourceFile(text_field(entry, "path"), timestamp, batch_id)
 
 
 def _sink_actions(batch_id: int, version: int, lines: list[str]) -> list[tuple[str, SinkFile]]:
-    return [_sink_action(batch_id, json_object(line)) for line in lines]
-
-
-def _sink_action(batch_id: int, entry: dict[str, Any]) -> tuple[str, SinkFile]:
-    size, modified = integer_field(entry, "size"), integer_field(entry, "modificationTime")
-    return text_field(entry, "action"), SinkFile(
-        text_field(entry, "path"), size, modified, batch_id, compacted=False
-    )
+    actions: list[tuple[str, SinkFile]] = []
+    for entry in map(json_object, lines):
+        size, modified = integer_field(entry, "size"), integer_field(entry, "modificationTime")
+        file = SinkFile(text_field(entry, "path"), size, modified, batch_id, compacted=False)
+        actions.append((text_field(entry, "action"), file))
+    return actions

@@ -16,8 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 from uuid import uuid4
+
+from pydantic import AwareDatetime, TypeAdapter
 
 from headwater.checkpoint.store import LocalStore, Store
 from headwater.errors import CheckpointError, Held
@@ -82,8 +84,8 @@ class Owner:
     place: Place
     process: Process
     jvm: Process | None
-    since: datetime
-    heartbeat: datetime
+    since: AwareDatetime
+    heartbeat: AwareDatetime
     epoch: int = 0
 
     @staticmethod
@@ -100,7 +102,7 @@ class Owner:
         try:
             fields = json.loads(data)
             version = fields.pop("version")
-            owner = _owner(fields) if version == _VERSION else None
+            owner = _OWNER.validate_python(fields) if version == _VERSION else None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         if owner is None:
@@ -108,29 +110,7 @@ class Owner:
         return owner
 
 
-def _owner(fields: dict[str, Any]) -> Owner:
-    return Owner(
-        token=str(fields["token"]),
-        run_id=str(fields["run_id"]),
-        user=str(fields["user"]),
-        place=Place(**fields["place"]),
-        process=_process(fields["process"]),
-        jvm=_process(fields["jvm"]) if fields["jvm"] is not None else None,
-        since=_moment(fields["since"]),
-        heartbeat=_moment(fields["heartbeat"]),
-        epoch=int(fields.get("epoch", 0)),
-    )
-
-
-def _process(fields: dict[str, Any]) -> Process:
-    return Process(int(fields["pid"]), str(fields["start_time"]))
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a time without its zone")
-    return moment
+_OWNER = TypeAdapter(Owner)
 
 
 def _user() -> str:
@@ -170,13 +150,11 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The wall clock, in UTC."""
-        ...
 
     def monotonic(self) -> float: ...
 
     def uptime(self) -> float:
         """Seconds since this machine started."""
-        ...
 
     def sleep(self, seconds: float) -> None: ...
 

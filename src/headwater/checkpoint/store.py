@@ -29,11 +29,9 @@ class Store(Protocol):
 
     def locate(self, name: str) -> str:
         """The full path of a file, for messages."""
-        ...
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The sorted names in a folder; none when there is no such folder."""
-        ...
 
     def read(self, name: str) -> bytes: ...
 
@@ -41,27 +39,21 @@ class Store(Protocol):
 
     def modified(self, name: str) -> float:
         """When a file was last written, in seconds since 1970 by the store's own clock."""
-        ...
 
     def create(self, name: str, data: bytes) -> bool:
         """Make a file with this content; False, and nothing changed, if it is there already."""
-        ...
 
     def replace(self, name: str, data: bytes) -> None:
         """Make or overwrite a file; readers see the old content or the new one, never a part."""
-        ...
 
     def delete(self, name: str) -> None:
         """Remove a file; nothing happens when there is none."""
-        ...
 
     def delete_tree(self, name: str) -> None:
         """Remove a file, or a folder with all that is in it."""
-        ...
 
     def make_folder(self, name: str) -> None:
         """Make a folder, and those that it lies in; nothing happens when it is there."""
-        ...
 
 
 class LocalStore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol
@@ -147,7 +147,15 @@ class Event:
         return {"event": self.kind, "version": VERSION, **self._fields()}
 
     def _fields(self) -> dict[str, Any]:
-        return asdict(self)
+        return {each.name: _as_json(getattr(self, each.name)) for each in fields(self)}
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _as_json(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_as_json(each) for each in value]
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
 class Emit(Protocol):
@@ -255,9 +263,8 @@ class QueryProgress(Event):
         return table_counts(self.progress)
 
     def _fields(self) -> dict[str, Any]:
-        sources = {name: counts.to_json() for name, counts in self.source_counts.items()}
-        tables = {name: counts.to_json() for name, counts in self.table_counts.items()}
-        return {**super()._fields(), "sources": sources, "expectations": tables, "late_rows": self.late_rows}
+        counts = {"sources": self.source_counts, "expectations": self.table_counts}
+        return {**super()._fields(), **_as_json(counts), "late_rows": self.late_rows}
 
     @property
     def batch_ms(self) -> int:
@@ -305,14 +312,6 @@ class QueryEnded(Event):
     status: QueryStatus
     problem: Problem | None = None
 
-    def _fields(self) -> dict[str, Any]:
-        return {
-            "at": self.at,
-            "query": self.query,
-            "status": self.status.value,
-            "problem": self.problem.to_json() if self.problem else None,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class QuerySummary:
@@ -330,8 +329,7 @@ class QuerySummary:
     problem: Problem | None
 
     def to_json(self) -> dict[str, Any]:
-        problem = self.problem.to_json() if self.problem else None
-        return {**asdict(replace(self, problem=None)), "problem": problem}
+        return {each.name: _as_json(getattr(self, each.name)) for each in fields(self)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,10 +340,6 @@ class RunEnded(Event):
     run_id: str
     exit_code: int
     queries: Mapping[str, QuerySummary]
-
-    def _fields(self) -> dict[str, Any]:
-        queries = {name: each.to_json() for name, each in self.queries.items()}
-        return {"at": self.at, "run_id": self.run_id, "exit_code": self.exit_code, "queries": queries}
 
 
 @dataclass(frozen=True, kw_only=True)

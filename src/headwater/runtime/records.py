@@ -108,20 +108,13 @@ class RunRecords(RunDirectory):
         """What the next start of a sink finds in its checkpoint."""
         return self.state(sink.name, in_process=sink_side(sink.connector).in_process)
 
-    def last_commit(self, sink: str) -> int | None:
-        """The newest batch, or epoch, that a sink has committed."""
-        checkpoint = self.checkpoint(sink)
-        commit = Checkpoint(LocalStore(checkpoint)).last_commit if checkpoint.is_dir() else None
-        return commit.batch_id if commit else None
-
     def last_batch(self, sink: str) -> int:
         """The batch before the first one of the next start, which retries a batch that did not commit."""
-        checkpoint = self.checkpoint(sink)
-        unfinished = Checkpoint(LocalStore(checkpoint)).unfinished if checkpoint.is_dir() else None
+        checkpoint = Checkpoint(LocalStore(self.checkpoint(sink)))
+        unfinished, done = checkpoint.unfinished, checkpoint.last_commit
         if unfinished is not None:
             return unfinished - 1
-        committed = self.last_commit(sink)
-        return -1 if committed is None else committed
+        return -1 if done is None else done.batch_id
 
     def committed(self, sink: str) -> dict[str, Read] | None:
         """What a query has read of each source, up to its newest committed batch; None if not to be told."""

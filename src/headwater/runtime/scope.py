@@ -42,13 +42,6 @@ class Cancellation(Protocol):
         """Raise when that is so."""
 
 
-class Never:
-    """Nobody does."""
-
-    def go_on(self) -> None:
-        """Always."""
-
-
 @dataclass(frozen=True)
 class RunScope:
     """One run of one pipeline; it is made when the run holds its locks."""
@@ -59,7 +52,7 @@ class RunScope:
     directory: RunRecords
     locks: RunLocks
     emit: Emit
-    cancellation: Cancellation = field(default_factory=Never)
+    cancellation: Cancellation | None = None
 
     def notify(self, problem: Problem, *, with_code: bool = False) -> None:
         """Tell the user."""
@@ -84,7 +77,8 @@ class RunScope:
     def go_on(self) -> None:
         """Raise where the start is to end: a lock was lost, or nobody wants it any more."""
         self.locks.refuse_if_lost()
-        self.cancellation.go_on()
+        if self.cancellation is not None:
+            self.cancellation.go_on()
 
 
 # Whoever is told what happens in a run: sees no secret, and hurts nothing by failing.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
@@ -60,16 +59,3 @@ class Signals:
         """Raise StopAsked when a stop is wished for."""
         if self.stop:
             raise StopAsked(self.stop)
-
-    @staticmethod
-    def seconds_from_now(seconds: float) -> Callable[[], bool]:
-        """Tells whether the time is over."""
-        deadline = time.monotonic() + seconds
-        return lambda: time.monotonic() >= deadline
-
-    @staticmethod
-    def in_background(work: Callable[[], None]) -> threading.Thread:
-        """Run the work beside the thread that catches signals."""
-        thread = threading.Thread(target=work, name="headwater stop", daemon=True)
-        thread.start()
-        return thread

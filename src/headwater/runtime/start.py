@@ -25,7 +25,6 @@ from headwater.runtime.records import RunRecords
 from headwater.runtime.resume import finish_interrupted
 from headwater.runtime.scope import (
     Cancellation,
-    Never,
     RunOptions,
     RunScope,
     UnmetExpectations,
@@ -62,7 +61,7 @@ def start(
     # The locks come before the JVM: a second run is refused in a moment, and a dead run's JVM is gone
     # before ours can write.
     locks = RunLocks(directory.locked(spec), run_id, partial(_waiting_for_jvm, emit))
-    scope = RunScope(run_id, spec, options, directory, locks, emit, cancellation or Never())
+    scope = RunScope(run_id, spec, options, directory, locks, emit, cancellation)
     session = None
     try:
         locks.keep_alive()
