@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -79,8 +80,9 @@ class Tasks:
         return Pending(found, undecided, blocked_by)
 
     def close(self) -> None:
-        for task in self._tasks:
-            task.close()
+        with ExitStack() as steps:
+            for task in self._tasks:
+                steps.callback(task.close)
 
 
 def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -> list[RunTask]:
