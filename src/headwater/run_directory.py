@@ -30,7 +30,18 @@ from pathlib import Path
 from headwater.checkpoint import Checkpoint, CheckpointState, LocalStore, Store
 from headwater.checkpoint.edits import following_of
 
-_CHECKPOINTS, _QUARANTINE, _ADMITTED = "checkpoints", "quarantine", "admitted"
+_PIPELINE = "pipeline.json"
+_CHECKPOINTS = "checkpoints"
+_BACKUPS = "backups"
+_QUARANTINE, _ROWS, _REPLAY = "quarantine", "rows", "again"
+_FACTS = "facts"
+_KAFKA, _STARTS = "kafka", "starts"
+_FINDINGS = "findings.json"
+_SCHEMAS = "schemas"
+_REGISTRY = "registry"
+_ADMITTED = "admitted"
+_SNAPSHOTS = "static"
+_LOGS, _SPARK_LOG, _FAILURES_LOG = "logs", "spark.log", "failures.log"
 
 
 @dataclass(frozen=True)
@@ -43,12 +54,12 @@ class QuarantineDirectory:
     @property
     def rows(self) -> Path:
         """What the quarantine's query has committed; Spark's log in it says which files count."""
-        return self.path / "rows"
+        return self.path / _ROWS
 
     @property
     def replay(self) -> Path:
         """Rows that are replayed, a file for each time."""
-        return self.path / "again"
+        return self.path / _REPLAY
 
     @property
     def lock(self) -> Path:
@@ -72,22 +83,22 @@ class SourceDirectory:
     @property
     def schema(self) -> Path:
         """Its schema as it was inferred at the first start."""
-        return self.path / "schemas" / f"{self.name}.json"
+        return self.path / _SCHEMAS / f"{self.name}.json"
 
     @property
     def registry(self) -> Path:
         """Which numbers of schemas were known or unknown when they first came."""
-        return self.path / "registry" / self.name
+        return self.path / _REGISTRY / self.name
 
     @property
     def snapshots(self) -> Path:
         """The copies of its files, where it is static: a directory for each of its paths."""
-        return self.path / "static" / self.name
+        return self.path / _SNAPSHOTS / self.name
 
     @property
     def start_note(self) -> Path:
         """Where Kafka's `latest` was at a first start."""
-        return self.path / "kafka" / "starts" / f"{self.name}.json"
+        return self.path / _KAFKA / _STARTS / f"{self.name}.json"
 
     def admitted(self, number: int) -> Path:
         """The record of the files of its path of this number."""
@@ -95,7 +106,7 @@ class SourceDirectory:
 
     def topic_ids(self, sink: str) -> Path:
         """The ids of the topics whose offsets a query's checkpoint holds, those of its other sources too."""
-        return self.path / "kafka" / f"{sink}.json"
+        return self.path / _KAFKA / f"{sink}.json"
 
 
 def may_be_admitted(path: str) -> bool:
@@ -122,7 +133,7 @@ class RunDirectory:
     @property
     def pipeline(self) -> Path:
         """Whose directory it is."""
-        return self.path / "pipeline.json"
+        return self.path / _PIPELINE
 
     @property
     def checkpoints(self) -> Path:
@@ -147,29 +158,29 @@ class RunDirectory:
 
     def backup(self, sink: str, at: datetime) -> Path:
         """Where a checkpoint is kept from before Headwater changed it."""
-        return self.path / "backups" / sink / f"{at:%Y%m%dT%H%M%S%f}"
+        return self.path / _BACKUPS / sink / f"{at:%Y%m%dT%H%M%S%f}"
 
     def facts(self, sink: str) -> Path:
         """What the query was at its last start."""
-        return self.path / "facts" / f"{sink}.json"
+        return self.path / _FACTS / f"{sink}.json"
 
     @property
     def findings(self) -> Path:
         """What the check before the last start found."""
-        return self.path / "findings.json"
+        return self.path / _FINDINGS
 
     @property
     def logs(self) -> Path:
         """The full text of what Spark says, and of every failure."""
-        return self.path / "logs"
+        return self.path / _LOGS
 
     @property
     def spark_log(self) -> Path:
-        return self.logs / "spark.log"
+        return self.logs / _SPARK_LOG
 
     @property
     def failures_log(self) -> Path:
-        return self.logs / "failures.log"
+        return self.logs / _FAILURES_LOG
 
     def source(self, name: str) -> SourceDirectory:
         return SourceDirectory(self.path, name)
