@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 MODES = ("append", "update", "complete")
+CHANGING = ("update", "complete")
 AVAILABLE_NOW = "available now"
 ANY_ROWS = "any rows"
 """In place of a batch query: the rows can't be foretold, and it is enough that some come."""
@@ -61,3 +62,12 @@ class Case:
 def in_modes(case: Case, modes: Iterable[str] = MODES) -> list[Case]:
     """The case in each of these modes."""
     return [replace(case, mode=mode) for mode in modes]
+
+
+def cases(
+    kind: str, queries: Query | Mapping[str, Query], modes: Iterable[str] = ("append",), **given: Any
+) -> list[Case]:
+    """One query or several variants of a kind, each in these modes."""
+    variants = queries if isinstance(queries, Mapping) else {"": queries}
+    made = [Case(kind, query, variant=variant, **given) for variant, query in variants.items()]
+    return [case for each in made for case in in_modes(each, modes)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.checker.cases import Case, in_modes
+from tests.checker.cases import CHANGING, MODES, cases
 
 
 def by_columns(events: Any) -> Any:
@@ -69,46 +69,43 @@ def twice(events: Any) -> Any:
 ONCE = "SELECT DISTINCT word, n FROM events"
 
 CASES = [
-    *in_modes(Case("dropDuplicates", by_columns)),
-    *in_modes(Case("dropDuplicates", by_columns_with_time, variant="with the event time")),
-    *in_modes(Case("dropDuplicates", marked_by_others, variant="of other columns than the watermark")),
-    *in_modes(Case("dropDuplicatesWithinWatermark", within_watermark, batch=ONCE)),
-    *in_modes(Case("dropDuplicatesWithinWatermark without watermark", within_no_watermark, batch=ONCE)),
-    *in_modes(Case("aggregation after dropDuplicates", then_counted, keys=("word",))),
-    *in_modes(Case("aggregation after dropDuplicates", then_windows, keys=("window",), variant="windows")),
-    *in_modes(
-        Case(
-            "aggregation after dropDuplicates",
-            within_then_windows,
-            keys=("window",),
-            variant="within",
-            batch=then_windows,
-        ),
+    *cases(
+        "dropDuplicates",
+        {
+            "": by_columns,
+            "with the event time": by_columns_with_time,
+            "of other columns than the watermark": marked_by_others,
+        },
+        MODES,
+    ),
+    *cases("dropDuplicatesWithinWatermark", within_watermark, MODES, batch=ONCE),
+    *cases("dropDuplicatesWithinWatermark without watermark", within_no_watermark, MODES, batch=ONCE),
+    *cases("aggregation after dropDuplicates", then_counted, MODES, keys=("word",)),
+    *cases("aggregation after dropDuplicates", {"windows": then_windows}, MODES, keys=("window",)),
+    *cases(
+        "aggregation after dropDuplicates",
+        {"within": within_then_windows},
         ["append", "update"],
+        keys=("window",),
+        batch=then_windows,
     ),
-    *in_modes(Case("dropDuplicates after an aggregation", counted_then_distinct, keys=("word",))),
-    *in_modes(
-        Case(
-            "dropDuplicates after an aggregation",
-            windows_then_distinct,
-            keys=("window", "word"),
-            variant="of windows",
-        )
-    ),
-    *in_modes(
-        Case(
-            "dropDuplicates after an aggregation",
-            "SELECT DISTINCT c FROM (SELECT word, count(*) AS c FROM events GROUP BY word)",
-            keys=("c",),
-            variant="SELECT DISTINCT",
-        ),
-        ["update", "complete"],
-    ),
-    Case(
+    *cases("dropDuplicates after an aggregation", counted_then_distinct, MODES, keys=("word",)),
+    *cases(
         "dropDuplicates after an aggregation",
-        windows_then_others,
-        variant="of windows by another key",
+        {"of windows": windows_then_distinct},
+        MODES,
+        keys=("window", "word"),
+    ),
+    *cases(
+        "dropDuplicates after an aggregation",
+        {"SELECT DISTINCT": "SELECT DISTINCT c FROM (SELECT word, count(*) AS c FROM events GROUP BY word)"},
+        CHANGING,
+        keys=("c",),
+    ),
+    *cases(
+        "dropDuplicates after an aggregation",
+        {"of windows by another key": windows_then_others},
         batch="SELECT DISTINCT word FROM events WHERE word <> 'heron'",
     ),
-    Case("dropDuplicates", twice, variant="twice"),
+    *cases("dropDuplicates", {"twice": twice}),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.checker.cases import Case, in_modes
+from tests.checker.cases import MODES, cases
 from tests.checker.cases.sources import CLOSED
 
 KIND = "two columns with a watermark"
@@ -43,26 +43,27 @@ def state(marked: Any) -> Any:
 
 
 CASES = [
-    Case(KIND, told_apart, variant="dropDuplicates"),
-    Case(KIND, told_apart_and_one_left, variant="dropDuplicates and none needed"),
-    Case(KIND, told_apart_within, variant="within watermark", batch=told_apart_and_one_left),
-    Case(KIND, with_its_window, variant="a window and its time"),
-    Case(KIND, the_same_twice, variant="the same column twice"),
-    Case(KIND, state, variant="applyInPandasWithState", batch="SELECT word FROM marked", alone=True),
-    *in_modes(
-        Case(
-            KIND,
-            "SELECT at, again, count(*) AS c FROM (SELECT at, at AS again FROM marked) GROUP BY at, again",
-            keys=("at",),
-            final=f"at <= {CLOSED}",
-            variant="GROUP BY",
-        )
-    ),
-    Case(
+    *cases(KIND, {"dropDuplicates": told_apart, "dropDuplicates and none needed": told_apart_and_one_left}),
+    *cases(KIND, {"within watermark": told_apart_within}, batch=told_apart_and_one_left),
+    *cases(KIND, {"a window and its time": with_its_window, "the same column twice": the_same_twice}),
+    *cases(KIND, {"applyInPandasWithState": state}, batch="SELECT word FROM marked", alone=True),
+    *cases(
         KIND,
-        "SELECT at, max(again) AS last FROM (SELECT at, at AS again FROM marked) GROUP BY at",
+        {
+            "GROUP BY": "SELECT at, again, count(*) AS c FROM (SELECT at, at AS again FROM marked) GROUP BY "
+            "at, again"
+        },
+        MODES,
+        keys=("at",),
         final=f"at <= {CLOSED}",
-        variant="GROUP BY of one",
     ),
-    Case(KIND, "SELECT DISTINCT word, at, at AS again FROM marked", variant="SELECT DISTINCT"),
+    *cases(
+        KIND,
+        {
+            "GROUP BY of one": "SELECT at, max(again) AS last FROM (SELECT at, at AS again FROM marked) "
+            "GROUP BY at"
+        },
+        final=f"at <= {CLOSED}",
+    ),
+    *cases(KIND, {"SELECT DISTINCT": "SELECT DISTINCT word, at, at AS again FROM marked"}),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.checker.cases import Case, in_modes
+from tests.checker.cases import CHANGING, MODES, cases
 
 
 def row_function(events: Any) -> Any:
@@ -142,34 +142,28 @@ def aggregated_then_applied(events: Any) -> Any:
 
 
 CASES = [
-    *in_modes(Case("Python function by rows", row_function)),
-    Case("Python function by rows", pandas_function, variant="pandas_udf"),
-    Case("Python function by rows", pandas_function, "update", variant="pandas_udf"),
-    Case("Python function by rows", map_in_pandas, variant="mapInPandas"),
-    Case("Python function by rows", map_in_arrow, variant="mapInArrow"),
-    *in_modes(
-        Case(
-            "Python function by rows",
-            aggregated_then_function,
-            keys=("word",),
-            variant="after an aggregation",
-        ),
-        ["update", "complete"],
+    *cases("Python function by rows", row_function, MODES),
+    *cases("Python function by rows", {"pandas_udf": pandas_function}),
+    *cases("Python function by rows", {"pandas_udf": pandas_function}, ["update"]),
+    *cases("Python function by rows", {"mapInPandas": map_in_pandas, "mapInArrow": map_in_arrow}),
+    *cases(
+        "Python function by rows",
+        {"after an aggregation": aggregated_then_function},
+        CHANGING,
+        keys=("word",),
     ),
-    *in_modes(Case("pandas aggregate", pandas_aggregate, keys=("word",))),
-    *in_modes(
-        Case("pandas aggregate", pandas_aggregate_in_windows, keys=("window",), variant="in windows"),
+    *cases("pandas aggregate", pandas_aggregate, MODES, keys=("word",)),
+    *cases(
+        "pandas aggregate",
+        {"in windows": pandas_aggregate_in_windows},
         ["append", "update"],
+        keys=("window",),
     ),
-    Case("pandas aggregate", pandas_aggregate_without_groups, "complete", variant="without groups"),
-    *in_modes(
-        Case("pandas aggregate", arrow_aggregate, keys=("word",), variant="arrow"), ["update", "complete"]
-    ),
-    *in_modes(Case("applyInPandas", apply_in_pandas, keys=("word",))),
-    Case("applyInPandas", apply_in_pandas_in_windows, variant="in windows"),
-    Case("applyInPandas", apply_in_arrow, variant="applyInArrow"),
-    Case("applyInPandas", aggregated_then_applied, "complete", variant="after an aggregation"),
-    Case("applyInPandas", aggregated_then_applied, "update", variant="after an aggregation", keys=("word",)),
-    Case("cogroup", cogrouped, variant="with static"),
-    Case("cogroup", cogrouped_streams, variant="of streams"),
+    *cases("pandas aggregate", {"without groups": pandas_aggregate_without_groups}, ["complete"]),
+    *cases("pandas aggregate", {"arrow": arrow_aggregate}, CHANGING, keys=("word",)),
+    *cases("applyInPandas", apply_in_pandas, MODES, keys=("word",)),
+    *cases("applyInPandas", {"in windows": apply_in_pandas_in_windows, "applyInArrow": apply_in_arrow}),
+    *cases("applyInPandas", {"after an aggregation": aggregated_then_applied}, ["complete"]),
+    *cases("applyInPandas", {"after an aggregation": aggregated_then_applied}, ["update"], keys=("word",)),
+    *cases("cogroup", {"with static": cogrouped, "of streams": cogrouped_streams}),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.checker.cases import Case, in_modes
+from tests.checker.cases import CHANGING, MODES, cases
 from tests.checker.cases.sources import CLOSED
 
 BY_WORD = "SELECT word, {0} AS c FROM events GROUP BY word"
@@ -45,187 +45,151 @@ GROUP BY session_window(at, CASE WHEN word = 'owl' THEN '5 minutes' ELSE '1 minu
 """
 
 CASES = [
-    *in_modes(Case("select and where", "SELECT word, n * 2 AS twice FROM events WHERE n > 1")),
-    *in_modes(
-        Case("select and where", "SELECT * FROM marked", variant="with a watermark"), ["append", "update"]
+    *cases("select and where", "SELECT word, n * 2 AS twice FROM events WHERE n > 1", MODES),
+    *cases("select and where", {"with a watermark": "SELECT * FROM marked"}, ["append", "update"]),
+    *cases("explode", "SELECT word, explode(array(n, n + 1)) AS each FROM events", ["append", "complete"]),
+    *cases("union", "SELECT word FROM events UNION ALL SELECT word FROM marked", MODES),
+    *cases("aggregation without watermark", BY_WORD.format("count(*)"), MODES, keys=("word",)),
+    *cases(
+        "aggregation without groups",
+        {
+            "": "SELECT count(*) AS c, sum(n) AS s FROM events",
+            "with a watermark": "SELECT count(*) AS c FROM marked",
+        },
+        MODES,
+        keys=(),
     ),
-    *in_modes(
-        Case("explode", "SELECT word, explode(array(n, n + 1)) AS each FROM events"), ["append", "complete"]
-    ),
-    *in_modes(Case("union", "SELECT word FROM events UNION ALL SELECT word FROM marked")),
-    *in_modes(
-        Case("aggregation without watermark", BY_WORD.format("count(*)"), keys=("word",)),
-    ),
-    *in_modes(Case("aggregation without groups", "SELECT count(*) AS c, sum(n) AS s FROM events", keys=())),
-    *in_modes(
-        Case(
-            "aggregation without groups",
-            "SELECT count(*) AS c FROM marked",
-            keys=(),
-            variant="with a watermark",
-        )
-    ),
-    *in_modes(
-        Case(
-            "aggregation without watermark",
-            "SELECT word, avg(n) AS a, stddev(n) AS d, min(n) AS l, max(n) AS h FROM events GROUP BY word",
-            keys=("word",),
-            variant="several",
-        ),
-        ["update", "complete"],
-    ),
-    *in_modes(
-        Case(
-            "aggregation without watermark",
-            "SELECT word, sort_array(collect_list(n)) AS c FROM events GROUP BY word",
-            keys=("word",),
-            variant="collect list",
-        ),
-        ["update", "complete"],
-    ),
-    Case(
+    *cases(
         "aggregation without watermark",
-        BY_WORD.format("first(word)"),
-        "update",
+        {
+            "several": "SELECT word, avg(n) AS a, stddev(n) AS d, min(n) AS l, max(n) AS h FROM events GROUP "
+            "BY word",
+            "collect list": "SELECT word, sort_array(collect_list(n)) AS c FROM events GROUP BY word",
+        },
+        CHANGING,
         keys=("word",),
-        variant="first",
     ),
-    Case(
+    *cases(
         "aggregation without watermark",
-        BY_WORD.format("approx_count_distinct(n)"),
-        "update",
+        {
+            "first": BY_WORD.format("first(word)"),
+            "approx distinct": BY_WORD.format("approx_count_distinct(n)"),
+        },
+        ["update"],
         keys=("word",),
-        variant="approx distinct",
     ),
-    Case(
+    *cases(
         "aggregation without watermark",
-        "SELECT word, count(*) AS c FROM events GROUP BY word HAVING count(*) > 1",
-        "complete",
-        variant="having",
+        {"having": "SELECT word, count(*) AS c FROM events GROUP BY word HAVING count(*) > 1"},
+        ["complete"],
     ),
-    *in_modes(
-        Case(
-            "aggregation without watermark",
-            "SELECT word, count(*) AS c FROM marked GROUP BY word",
-            keys=("word",),
-            variant="on another column than the watermark",
-        )
+    *cases(
+        "aggregation without watermark",
+        {"on another column than the watermark": "SELECT word, count(*) AS c FROM marked GROUP BY word"},
+        MODES,
+        keys=("word",),
     ),
-    *in_modes(
-        Case(
-            "windows without watermark",
-            "SELECT window, count(*) AS c FROM events GROUP BY window(at, '10 minutes')",
-            keys=("window",),
-        )
+    *cases(
+        "windows without watermark",
+        "SELECT window, count(*) AS c FROM events GROUP BY window(at, '10 minutes')",
+        MODES,
+        keys=("window",),
     ),
-    *in_modes(Case("windows with a watermark", per_window(c="count(*)"), keys=("window", "word"))),
-    *in_modes(
-        Case(
-            "windows with a watermark",
-            "SELECT window, count(*) AS c FROM marked GROUP BY window(at, '10 minutes', '5 minutes')",
-            keys=("window",),
-            variant="sliding",
-        )
+    *cases("windows with a watermark", per_window(c="count(*)"), MODES, keys=("window", "word")),
+    *cases(
+        "windows with a watermark",
+        {
+            "sliding": "SELECT window, count(*) AS c FROM marked GROUP BY window(at, '10 minutes', '5 "
+            "minutes')"
+        },
+        MODES,
+        keys=("window",),
     ),
-    *in_modes(
-        Case(
-            "grouped by the watermarked column",
-            "SELECT at, count(*) AS c FROM marked GROUP BY at",
-            keys=("at",),
-            final=f"at <= {CLOSED}",
-        )
+    *cases(
+        "grouped by the watermarked column",
+        "SELECT at, count(*) AS c FROM marked GROUP BY at",
+        MODES,
+        keys=("at",),
+        final=f"at <= {CLOSED}",
     ),
-    *in_modes(Case("session windows with keys", KEYED_SESSIONS, keys=("window", "word"))),
-    *in_modes(Case("session windows without keys", GLOBAL_SESSIONS, keys=("window",))),
-    *in_modes(
-        Case(
-            "session windows with keys",
-            SESSIONS_BY_EXPRESSION,
-            keys=("window", "word"),
-            variant="gap by expression",
-        ),
+    *cases("session windows with keys", KEYED_SESSIONS, MODES, keys=("window", "word")),
+    *cases("session windows without keys", GLOBAL_SESSIONS, MODES, keys=("window",)),
+    *cases(
+        "session windows with keys",
+        {"gap by expression": SESSIONS_BY_EXPRESSION},
         ["append", "complete"],
+        keys=("window", "word"),
     ),
-    *in_modes(
-        Case(
-            "session windows without watermark",
-            KEYED_SESSIONS.replace("marked", "events"),
-            keys=("window", "word"),
-        )
+    *cases(
+        "session windows without watermark",
+        KEYED_SESSIONS.replace("marked", "events"),
+        MODES,
+        keys=("window", "word"),
     ),
-    *in_modes(
-        Case(
-            "cube and rollup",
-            "SELECT word, n, count(*) AS c FROM events GROUP BY CUBE(word, n)",
-            keys=("word", "n"),
-            variant="cube",
-        )
+    *cases(
+        "cube and rollup",
+        {"cube": "SELECT word, n, count(*) AS c FROM events GROUP BY CUBE(word, n)"},
+        MODES,
+        keys=("word", "n"),
     ),
-    *in_modes(
-        Case(
-            "cube and rollup",
-            "SELECT word, n, count(*) AS c FROM events GROUP BY ROLLUP(word, n)",
-            keys=("word", "n"),
-            variant="rollup",
-        ),
-        ["update", "complete"],
+    *cases(
+        "cube and rollup",
+        {
+            "rollup": "SELECT word, n, count(*) AS c FROM events GROUP BY ROLLUP(word, n)",
+            "grouping sets": "SELECT word, n, count(*) AS c FROM events GROUP BY GROUPING SETS ((word), (n))",
+        },
+        CHANGING,
+        keys=("word", "n"),
     ),
-    *in_modes(
-        Case(
-            "cube and rollup",
-            "SELECT word, n, count(*) AS c FROM events GROUP BY GROUPING SETS ((word), (n))",
-            keys=("word", "n"),
-            variant="grouping sets",
-        ),
-        ["update", "complete"],
+    *cases("aggregation of windows", {"": CHAIN_OF_WINDOWS, "window_time": chained}, MODES, keys=("window",)),
+    *cases(
+        "aggregation of an aggregation",
+        f"SELECT c, count(*) AS words FROM ({BY_WORD.format('count(*)')}) GROUP BY c",
+        MODES,
+        keys=("c",),
     ),
-    *in_modes(Case("aggregation of windows", CHAIN_OF_WINDOWS, keys=("window",))),
-    *in_modes(Case("aggregation of windows", chained, keys=("window",), variant="window_time")),
-    *in_modes(
-        Case(
-            "aggregation of an aggregation",
-            f"SELECT c, count(*) AS words FROM ({BY_WORD.format('count(*)')}) GROUP BY c",
-            keys=("c",),
-        )
-    ),
-    *in_modes(Case("grouped by a part of the window", by_part_of_window, keys=("start",))),
-    *in_modes(
-        Case(
-            "grouped by a part of the window",
-            "SELECT window(at, '10 minutes').start AS start, count(*) AS c FROM marked "
-            "GROUP BY window(at, '10 minutes').start",
-            keys=("start",),
-            variant="sql",
-        ),
+    *cases("grouped by a part of the window", by_part_of_window, MODES, keys=("start",)),
+    *cases(
+        "grouped by a part of the window",
+        {
+            "sql": (
+                "SELECT window(at, '10 minutes').start AS start, count(*) AS c FROM marked "
+                "GROUP BY window(at, '10 minutes').start"
+            )
+        },
         ["append", "update"],
+        keys=("start",),
     ),
-    *in_modes(
-        Case(
-            "SQL with WATERMARK",
-            "SELECT window, count(*) AS c FROM events WATERMARK at DELAY OF INTERVAL 10 MINUTES "
-            "GROUP BY window(at, '10 minutes')",
-            keys=("window",),
-            batch="SELECT window, count(*) AS c FROM events GROUP BY window(at, '10 minutes')",
-        )
+    *cases(
+        "SQL with WATERMARK",
+        "SELECT window, count(*) AS c FROM events WATERMARK at DELAY OF INTERVAL 10 MINUTES "
+        "GROUP BY window(at, '10 minutes')",
+        MODES,
+        keys=("window",),
+        batch="SELECT window, count(*) AS c FROM events GROUP BY window(at, '10 minutes')",
     ),
-    *in_modes(
-        Case(
-            "a CTE read twice",
-            "WITH some AS (SELECT * FROM events WHERE n > 1) "
-            "SELECT word FROM some UNION ALL SELECT word FROM some",
-        ),
+    *cases(
+        "a CTE read twice",
+        "WITH some AS (SELECT * FROM events WHERE n > 1) "
+        "SELECT word FROM some UNION ALL SELECT word FROM some",
+        MODES,
     ),
-    Case("a CTE", f"WITH counts AS ({BY_WORD.format('count(*)')}) SELECT * FROM counts", "complete"),
-    Case(
+    *cases(
         "a CTE",
-        f"WITH counts AS ({BY_WORD.format('count(*)')}) SELECT * FROM counts ORDER BY c, word",
-        "complete",
-        variant="sorted",
+        {
+            "": f"WITH counts AS ({BY_WORD.format('count(*)')}) SELECT * FROM counts",
+            "sorted": f"WITH counts AS ({BY_WORD.format('count(*)')}) SELECT * FROM counts ORDER BY c, word",
+        },
+        ["complete"],
     ),
-    Case(
+    *cases(
         "a CTE",
-        "WITH windows AS (SELECT window, count(*) AS c FROM marked GROUP BY window(at, '10 minutes')) "
-        "SELECT * FROM windows WHERE c > 0",
-        variant="of windows",
+        {
+            "of windows": (
+                "WITH windows AS (SELECT window, count(*) AS c FROM marked GROUP BY window(at, '10 "
+                "minutes')) "
+                "SELECT * FROM windows WHERE c > 0"
+            )
+        },
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.checker.cases import Case, in_modes
+from tests.checker.cases import CHANGING, MODES, Case, cases
 from tests.checker.cases.sources import CLOSED
 
 ROWS_AND_COUNTS = (
@@ -64,213 +64,153 @@ def unpivoted(events: Any) -> Any:
 
 
 CASES = [
-    *in_modes(Case("SELECT DISTINCT", "SELECT DISTINCT word FROM events", keys=("word",))),
-    *in_modes(
-        Case(
-            "SELECT DISTINCT",
-            "SELECT DISTINCT at FROM marked",
-            variant="of the watermarked column",
-            keys=("at",),
-            final=f"at <= {CLOSED}",
-        )
+    *cases("SELECT DISTINCT", "SELECT DISTINCT word FROM events", MODES, keys=("word",)),
+    *cases(
+        "SELECT DISTINCT",
+        {"of the watermarked column": "SELECT DISTINCT at FROM marked"},
+        MODES,
+        keys=("at",),
+        final=f"at <= {CLOSED}",
     ),
-    *in_modes(Case("limit", "SELECT word FROM events LIMIT 2", batch="SELECT word FROM events WHERE n <= 2")),
-    *in_modes(
-        Case("limit", f"{COUNTED} LIMIT 10", variant="after an aggregation", keys=("word",)),
-        ["update", "complete"],
+    *cases("limit", "SELECT word FROM events LIMIT 2", MODES, batch="SELECT word FROM events WHERE n <= 2"),
+    *cases("limit", {"after an aggregation": f"{COUNTED} LIMIT 10"}, CHANGING, keys=("word",)),
+    *cases("offset", "SELECT word FROM events OFFSET 1", MODES),
+    *cases("offset", {"after an aggregation": f"{COUNTED} OFFSET 1"}, ["complete"]),
+    *cases("sorting without aggregation", "SELECT * FROM events ORDER BY n", MODES),
+    *cases("sorting after an aggregation", f"{COUNTED} ORDER BY c DESC", MODES, keys=("word",)),
+    *cases(
+        "sorting after an aggregation", {"with a limit": f"{COUNTED} ORDER BY c DESC LIMIT 1"}, ["complete"]
     ),
-    *in_modes(Case("offset", "SELECT word FROM events OFFSET 1")),
-    *in_modes(Case("offset", f"{COUNTED} OFFSET 1", variant="after an aggregation"), ["complete"]),
-    *in_modes(Case("sorting without aggregation", "SELECT * FROM events ORDER BY n")),
-    *in_modes(Case("sorting after an aggregation", f"{COUNTED} ORDER BY c DESC", keys=("word",))),
-    Case(
+    *cases(
         "sorting after an aggregation",
-        f"{COUNTED} ORDER BY c DESC LIMIT 1",
-        "complete",
-        variant="with a limit",
+        {
+            "of windows": "SELECT window, count(*) AS c FROM marked GROUP BY window(at, '10 minutes') ORDER "
+            "BY c"
+        },
     ),
-    Case(
-        "sorting after an aggregation",
-        "SELECT window, count(*) AS c FROM marked GROUP BY window(at, '10 minutes') ORDER BY c",
-        variant="of windows",
+    *cases(
+        "sorting before an aggregation",
+        "SELECT word, count(*) AS c FROM (SELECT * FROM events ORDER BY n) GROUP BY word",
+        CHANGING,
+        keys=("word",),
     ),
-    *in_modes(
-        Case(
-            "sorting before an aggregation",
-            "SELECT word, count(*) AS c FROM (SELECT * FROM events ORDER BY n) GROUP BY word",
-            keys=("word",),
-        ),
-        ["update", "complete"],
+    *cases(
+        "sorting within partitions",
+        {"": "SELECT word FROM events SORT BY n", "cluster by": "SELECT word FROM events CLUSTER BY word"},
     ),
-    Case("sorting within partitions", "SELECT word FROM events SORT BY n"),
-    Case("sorting within partitions", "SELECT word FROM events CLUSTER BY word", variant="cluster by"),
-    *in_modes(Case("exact distinct counts", "SELECT count(DISTINCT word) AS c FROM events", keys=())),
-    *in_modes(
-        Case(
-            "exact distinct counts",
-            "SELECT n, count(DISTINCT word) AS c FROM events GROUP BY n",
-            keys=("n",),
-            variant="in groups",
-        ),
-        ["update", "complete"],
-    ),
-    Case(
+    *cases("exact distinct counts", "SELECT count(DISTINCT word) AS c FROM events", MODES, keys=()),
+    *cases(
         "exact distinct counts",
-        "SELECT window, sum(DISTINCT n) AS c FROM marked GROUP BY window(at, '10 minutes')",
-        variant="sum in windows",
+        {"in groups": "SELECT n, count(DISTINCT word) AS c FROM events GROUP BY n"},
+        CHANGING,
+        keys=("n",),
     ),
-    Case(
+    *cases(
         "exact distinct counts",
-        "SELECT size(collect_set(word)) AS c FROM events",
-        "complete",
-        variant="size of a set",
+        {
+            "sum in windows": "SELECT window, sum(DISTINCT n) AS c FROM marked GROUP BY window(at, '10 "
+            "minutes')"
+        },
     ),
-    *in_modes(
-        Case(
-            "row_number and other window functions",
-            "SELECT word, row_number() OVER (PARTITION BY word ORDER BY at) AS r FROM events",
-        )
+    *cases(
+        "exact distinct counts",
+        {"size of a set": "SELECT size(collect_set(word)) AS c FROM events"},
+        ["complete"],
     ),
-    Case(
+    *cases(
         "row_number and other window functions",
-        "SELECT word, lag(n) OVER (PARTITION BY word ORDER BY at) AS l FROM events",
-        variant="lag",
+        "SELECT word, row_number() OVER (PARTITION BY word ORDER BY at) AS r FROM events",
+        MODES,
     ),
-    Case(
+    *cases(
         "row_number and other window functions",
-        "SELECT word, sum(n) OVER () AS s FROM events",
-        variant="sum over all",
+        {
+            "lag": "SELECT word, lag(n) OVER (PARTITION BY word ORDER BY at) AS l FROM events",
+            "sum over all": "SELECT word, sum(n) OVER () AS s FROM events",
+        },
     ),
-    Case(
+    *cases(
         "row_number and other window functions",
-        f"SELECT word, c, rank() OVER (ORDER BY c) AS r FROM ({COUNTED})",
-        "complete",
-        variant="after an aggregation",
+        {"after an aggregation": f"SELECT word, c, rank() OVER (ORDER BY c) AS r FROM ({COUNTED})"},
+        ["complete"],
     ),
-    Case(
+    *cases(
         "intersect and except",
-        "SELECT word FROM events INTERSECT SELECT word FROM words",
-        variant="with static",
+        {
+            "with static": "SELECT word FROM events INTERSECT SELECT word FROM words",
+            "of streams": "SELECT word FROM events INTERSECT SELECT word FROM marked",
+        },
     ),
-    Case(
+    *cases(
         "intersect and except",
-        "SELECT word FROM events INTERSECT SELECT word FROM marked",
-        variant="of streams",
+        {"except static": "SELECT word FROM events EXCEPT SELECT word FROM words"},
+        MODES,
+        keys=("word",),
     ),
-    *in_modes(
-        Case(
-            "intersect and except",
-            "SELECT word FROM events EXCEPT SELECT word FROM words",
-            variant="except static",
-            keys=("word",),
-        )
-    ),
-    Case(
+    *cases(
         "intersect and except",
-        "SELECT word FROM words EXCEPT SELECT word FROM events",
-        variant="static except",
+        {
+            "static except": "SELECT word FROM words EXCEPT SELECT word FROM events",
+            "except of streams": "SELECT word FROM events EXCEPT SELECT word FROM marked",
+            "except all": "SELECT word FROM events EXCEPT ALL SELECT word FROM words",
+            "intersect all": "SELECT word FROM events INTERSECT ALL SELECT word FROM words",
+        },
     ),
-    Case(
-        "intersect and except",
-        "SELECT word FROM events EXCEPT SELECT word FROM marked",
-        variant="except of streams",
+    *cases("union", {"with static": "SELECT word FROM events UNION ALL SELECT word FROM words"}),
+    *cases(
+        "union", {"distinct": "SELECT word FROM events UNION SELECT word FROM marked"}, MODES, keys=("word",)
     ),
-    Case(
-        "intersect and except",
-        "SELECT word FROM events EXCEPT ALL SELECT word FROM words",
-        variant="except all",
-    ),
-    Case(
-        "intersect and except",
-        "SELECT word FROM events INTERSECT ALL SELECT word FROM words",
-        variant="intersect all",
-    ),
-    Case("union", "SELECT word FROM events UNION ALL SELECT word FROM words", variant="with static"),
-    *in_modes(
-        Case(
-            "union",
-            "SELECT word FROM events UNION SELECT word FROM marked",
-            variant="distinct",
-            keys=("word",),
-        )
-    ),
-    *in_modes(Case("union of rows and counts", ROWS_AND_COUNTS, keys=("word",))),
-    *in_modes(Case("union of counts", COUNTS_AND_COUNTS, keys=("word",))),
-    Case(
-        "subquery over static", "SELECT word FROM events WHERE word IN (SELECT word FROM words)", variant="in"
-    ),
-    Case(
+    *cases("union of rows and counts", ROWS_AND_COUNTS, MODES, keys=("word",)),
+    *cases("union of counts", COUNTS_AND_COUNTS, MODES, keys=("word",)),
+    *cases(
         "subquery over static",
-        "SELECT word FROM events WHERE word NOT IN (SELECT word FROM words)",
-        variant="not in",
+        {
+            "in": "SELECT word FROM events WHERE word IN (SELECT word FROM words)",
+            "not in": "SELECT word FROM events WHERE word NOT IN (SELECT word FROM words)",
+            "exists": "SELECT word FROM events e WHERE EXISTS (SELECT 1 FROM words w WHERE w.word = e.word)",
+            "not exists": "SELECT word FROM events e WHERE NOT EXISTS (SELECT 1 FROM words w WHERE w.word = "
+            "e.word)",
+            "scalar": "SELECT word, (SELECT max(family) FROM words) AS f FROM events",
+            "correlated scalar": "SELECT word, (SELECT max(family) FROM words w WHERE w.word = e.word) AS f "
+            "FROM events e",
+        },
     ),
-    Case(
-        "subquery over static",
-        "SELECT word FROM events e WHERE EXISTS (SELECT 1 FROM words w WHERE w.word = e.word)",
-        variant="exists",
-    ),
-    Case(
-        "subquery over static",
-        "SELECT word FROM events e WHERE NOT EXISTS (SELECT 1 FROM words w WHERE w.word = e.word)",
-        variant="not exists",
-    ),
-    Case(
-        "subquery over static",
-        "SELECT word, (SELECT max(family) FROM words) AS f FROM events",
-        variant="scalar",
-    ),
-    Case(
-        "subquery over static",
-        "SELECT word, (SELECT max(family) FROM words w WHERE w.word = e.word) AS f FROM events e",
-        variant="correlated scalar",
-    ),
-    Case(
+    *cases(
         "subquery over a stream",
-        "SELECT word FROM events WHERE word IN (SELECT word FROM marked)",
-        variant="in",
+        {
+            "in": "SELECT word FROM events WHERE word IN (SELECT word FROM marked)",
+            "not in": "SELECT word FROM events WHERE word NOT IN (SELECT word FROM marked)",
+            "scalar": "SELECT word, (SELECT max(n) FROM marked) AS m FROM events",
+            "exists": "SELECT word FROM events e WHERE EXISTS (SELECT 1 FROM marked m WHERE m.word = e.word)",
+            "exists for static": "SELECT word FROM words w WHERE EXISTS (SELECT 1 FROM events m WHERE m.word "
+            "= w.word)",
+            "of itself": "SELECT word, n > (SELECT avg(n) FROM events) AS m FROM events",
+        },
     ),
-    Case(
-        "subquery over a stream",
-        "SELECT word FROM events WHERE word NOT IN (SELECT word FROM marked)",
-        variant="not in",
+    *cases("sample", {"": sample, "randomSplit": random_split}, batch="SELECT * FROM events"),
+    *cases("repartition and coalesce", {"": repartitioned, "by a hint": hinted}),
+    *cases("pivot", pivoted, MODES, keys=("word",)),
+    *cases("pivot", {"without values": pivoted_freely}, ["complete"]),
+    *cases("describe", described, ["complete"]),
+    *cases(
+        "select and where",
+        {
+            "monotonic id": zipped,
+            "na functions": na_filled,
+            "unpivot": unpivoted,
+            "now": "SELECT word, current_timestamp() IS NOT NULL AS t FROM events",
+        },
     ),
-    Case(
-        "subquery over a stream",
-        "SELECT word, (SELECT max(n) FROM marked) AS m FROM events",
-        variant="scalar",
-    ),
-    Case(
-        "subquery over a stream",
-        "SELECT word FROM events e WHERE EXISTS (SELECT 1 FROM marked m WHERE m.word = e.word)",
-        variant="exists",
-    ),
-    Case(
-        "subquery over a stream",
-        "SELECT word FROM words w WHERE EXISTS (SELECT 1 FROM events m WHERE m.word = w.word)",
-        variant="exists for static",
-    ),
-    Case(
-        "subquery over a stream",
-        "SELECT word, n > (SELECT avg(n) FROM events) AS m FROM events",
-        variant="of itself",
-    ),
-    Case("sample", sample, batch="SELECT * FROM events"),
-    Case("sample", random_split, batch="SELECT * FROM events", variant="randomSplit"),
-    Case("repartition and coalesce", repartitioned),
-    Case("repartition and coalesce", hinted, variant="by a hint"),
-    *in_modes(Case("pivot", pivoted, keys=("word",))),
-    Case("pivot", pivoted_freely, "complete", variant="without values"),
-    Case("describe", described, "complete"),
-    Case("select and where", zipped, variant="monotonic id"),
-    Case("select and where", na_filled, variant="na functions"),
-    Case("select and where", unpivoted, variant="unpivot"),
-    Case("select and where", "SELECT word, current_timestamp() IS NOT NULL AS t FROM events", variant="now"),
-    Case("lateral", "SELECT e.word, t.x FROM events e, LATERAL (SELECT e.n + 1 AS x) t"),
-    Case(
+    *cases(
         "lateral",
-        "SELECT e.word, t.f FROM events e, LATERAL (SELECT max(family) AS f FROM words w WHERE w.word = "
-        "e.word) t",
-        variant="over static",
+        {
+            "": "SELECT e.word, t.x FROM events e, LATERAL (SELECT e.n + 1 AS x) t",
+            "over static": (
+                "SELECT e.word, t.f FROM events e, LATERAL (SELECT max(family) AS f FROM words w WHERE "
+                "w.word = "
+                "e.word) t"
+            ),
+        },
     ),
     Case(
         "table of values",

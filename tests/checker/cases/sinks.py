@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.checker.cases import Case, in_modes
+from tests.checker.cases import MODES, cases
 
 COUNTED = "SELECT word, count(*) AS c FROM events GROUP BY word"
 PLAIN = "SELECT word, n FROM events"
@@ -12,15 +12,13 @@ WINDOWS = (
 )
 
 CASES = [
-    *in_modes(Case("into files", PLAIN, sink="files")),
-    *in_modes(Case("into files", COUNTED, sink="files", keys=("word",), variant="counts")),
-    Case(
-        "into files", WINDOWS, sink="files", variant="windows", final="end <= timestamp'2026-01-01 13:50:00'"
-    ),
-    *in_modes(Case("into foreach", PLAIN, sink="foreach")),
-    *in_modes(Case("into foreach_batch", PLAIN, sink="foreach_batch")),
-    *in_modes(Case("into foreach_batch", COUNTED, sink="foreach_batch", keys=("word",), variant="counts")),
-    *in_modes(Case("into console", COUNTED, sink="console")),
-    *in_modes(Case("into noop", COUNTED, sink="noop")),
-    *in_modes(Case("into noop", PLAIN, sink="noop", variant="rows"), ["append", "update"]),
+    *cases("into files", PLAIN, MODES, sink="files"),
+    *cases("into files", {"counts": COUNTED}, MODES, sink="files", keys=("word",)),
+    *cases("into files", {"windows": WINDOWS}, sink="files", final="end <= timestamp'2026-01-01 13:50:00'"),
+    *cases("into foreach", PLAIN, MODES, sink="foreach"),
+    *cases("into foreach_batch", PLAIN, MODES, sink="foreach_batch"),
+    *cases("into foreach_batch", {"counts": COUNTED}, MODES, sink="foreach_batch", keys=("word",)),
+    *cases("into console", COUNTED, MODES, sink="console"),
+    *cases("into noop", COUNTED, MODES, sink="noop"),
+    *cases("into noop", {"rows": PLAIN}, ["append", "update"], sink="noop"),
 ]

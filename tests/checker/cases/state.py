@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tests.checker.cases import Case, in_modes
+from tests.checker.cases import CHANGING, MODES, cases
 
 HDFS = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -185,138 +185,96 @@ def processor_after_counts(events: Any) -> Any:
 
 
 _CASES = [
-    *in_modes(Case("applyInPandasWithState, update", state_updating, keys=LAST, batch=COUNTS)),
-    *in_modes(Case("applyInPandasWithState, append", state_firsts, batch="SELECT DISTINCT word FROM events")),
-    Case(
+    *cases("applyInPandasWithState, update", state_updating, MODES, keys=LAST, batch=COUNTS),
+    *cases("applyInPandasWithState, append", state_firsts, MODES, batch="SELECT DISTINCT word FROM events"),
+    *cases(
         "applyInPandasWithState, update",
-        state_event_time,
-        "update",
+        {
+            "event time": state_event_time,
+            "event time without watermark": state_event_time_unmarked,
+            "processing time": state_processing_time,
+        },
+        ["update"],
         keys=LAST,
         batch=COUNTS,
-        variant="event time",
     ),
-    Case(
+    *cases(
         "applyInPandasWithState, update",
-        state_event_time_unmarked,
-        "update",
+        {"processing time": state_processing_time},
+        ["update"],
         keys=LAST,
         batch=COUNTS,
-        variant="event time without watermark",
-    ),
-    Case(
-        "applyInPandasWithState, update",
-        state_processing_time,
-        "update",
-        keys=LAST,
-        batch=COUNTS,
-        variant="processing time",
-    ),
-    Case(
-        "applyInPandasWithState, update",
-        state_processing_time,
-        "update",
-        keys=LAST,
-        batch=COUNTS,
-        variant="processing time",
         trigger="every 1 second",
     ),
-    *in_modes(
-        Case(
-            "aggregation after applyInPandasWithState, append",
-            state_then_counted,
-            keys=(),
-            batch="SELECT count(DISTINCT word) AS count FROM events",
-        )
+    *cases(
+        "aggregation after applyInPandasWithState, append",
+        state_then_counted,
+        MODES,
+        keys=(),
+        batch="SELECT count(DISTINCT word) AS count FROM events",
     ),
-    *in_modes(
-        Case(
-            "aggregation after applyInPandasWithState, update",
-            state_updates_then_counted,
-            keys=LAST,
-            batch=COUNTS,
-        )
-    ),
-    *in_modes(
-        Case(
-            "applyInPandasWithState after an aggregation",
-            state_after_counts,
-            batch="SELECT DISTINCT word FROM events",
-        )
-    ),
-    *in_modes(
-        Case(
-            "windows after applyInPandasWithState",
-            state_then_windows,
-            keys=("window",),
-            batch="SELECT window, count(*) AS count FROM marked GROUP BY window(at, '10 minutes')",
-        )
-    ),
-    *in_modes(Case("transformWithState, update", processor_updating, keys=LAST, batch=COUNTS)),
-    *in_modes(
-        Case("transformWithState, append", processor_appending, keys=LAST, batch=COUNTS),
-        ["update", "complete"],
-    ),
-    Case("transformWithState, update", processor_pandas, "update", keys=LAST, batch=COUNTS, variant="pandas"),
-    Case(
-        "transformWithState, update",
-        processor_processing_time,
-        "update",
+    *cases(
+        "aggregation after applyInPandasWithState, update",
+        state_updates_then_counted,
+        MODES,
         keys=LAST,
         batch=COUNTS,
-        variant="processing time",
+    ),
+    *cases(
+        "applyInPandasWithState after an aggregation",
+        state_after_counts,
+        MODES,
+        batch="SELECT DISTINCT word FROM events",
+    ),
+    *cases(
+        "windows after applyInPandasWithState",
+        state_then_windows,
+        MODES,
+        keys=("window",),
+        batch="SELECT window, count(*) AS count FROM marked GROUP BY window(at, '10 minutes')",
+    ),
+    *cases("transformWithState, update", processor_updating, MODES, keys=LAST, batch=COUNTS),
+    *cases("transformWithState, append", processor_appending, CHANGING, keys=LAST, batch=COUNTS),
+    *cases("transformWithState, update", {"pandas": processor_pandas}, ["update"], keys=LAST, batch=COUNTS),
+    *cases(
+        "transformWithState, update",
+        {"processing time": processor_processing_time},
+        ["update"],
+        keys=LAST,
+        batch=COUNTS,
         trigger="every 1 second",
     ),
-    Case(
+    *cases(
         "transformWithState, update",
-        processor_event_time,
-        "update",
+        {"event time": processor_event_time, "event time without watermark": processor_event_time_unmarked},
+        ["update"],
         keys=LAST,
         batch=COUNTS,
-        variant="event time",
     ),
-    Case(
-        "transformWithState, update",
-        processor_event_time_unmarked,
-        "update",
-        keys=LAST,
-        batch=COUNTS,
-        variant="event time without watermark",
-    ),
-    Case(
+    *cases(
         "aggregation after transformWithState, update",
         processor_then_counted,
-        "complete",
+        ["complete"],
         keys=LAST,
         batch=COUNTS,
     ),
-    Case(
-        "transformWithState after an aggregation", processor_after_counts, "update", keys=LAST, batch=COUNTS
+    *cases(
+        "transformWithState after an aggregation", processor_after_counts, ["update"], keys=LAST, batch=COUNTS
     ),
-    Case(
+    *cases(
         "transformWithState, update",
-        processor_updating,
-        "update",
+        {"on the HDFS store": processor_updating, "pandas on the HDFS store": processor_pandas},
+        ["update"],
         keys=LAST,
         batch=COUNTS,
-        variant="on the HDFS store",
         settings=HDFS,
     ),
-    Case(
-        "transformWithState, update",
-        processor_pandas,
-        "update",
-        keys=LAST,
-        batch=COUNTS,
-        variant="pandas on the HDFS store",
-        settings=HDFS,
-    ),
-    Case(
+    *cases(
         "applyInPandasWithState, update",
-        state_updating,
-        "update",
+        {"on the HDFS store": state_updating},
+        ["update"],
         keys=LAST,
         batch=COUNTS,
-        variant="on the HDFS store",
         settings=HDFS,
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.checker.cases import Case, in_modes
+from tests.checker.cases import MODES, Case, cases
 from tests.checker.cases.sources import CLOSED
 
 PER_WINDOW = "SELECT window, count(*) AS c FROM {0} GROUP BY window({1}, '10 minutes')"
@@ -64,22 +64,18 @@ def window_as_a_column(marked: Any) -> Any:
 
 
 CASES = [
-    *in_modes(Case("watermark on a table", on_a_table, keys=("window",))),
-    *in_modes(Case("watermark without delay", no_delay, keys=("window",)), ["append"]),
-    *in_modes(Case("watermark on a computed time", computed, keys=("window",))),
-    *in_modes(Case("watermark lost by a cast", lost_by_a_cast, keys=("window",)), ["append", "complete"]),
-    *in_modes(Case("watermark on a renamed column", kept_by_a_projection, keys=("window",))),
-    *in_modes(Case("window made before GROUP BY", window_as_a_column, keys=("window",))),
+    *cases("watermark on a table", on_a_table, MODES, keys=("window",)),
+    Case("watermark without delay", no_delay, keys=("window",)),
+    *cases("watermark on a computed time", computed, MODES, keys=("window",)),
+    *cases("watermark lost by a cast", lost_by_a_cast, ["append", "complete"], keys=("window",)),
+    *cases("watermark on a renamed column", kept_by_a_projection, MODES, keys=("window",)),
+    *cases("window made before GROUP BY", window_as_a_column, MODES, keys=("window",)),
     Case("watermark after the aggregation", after_the_aggregation),
     Case("watermark through a view", PER_WINDOW.format("(SELECT at, word FROM marked WHERE n > 0)", "at")),
-    *in_modes(
-        Case(
-            "grouped by the watermarked column",
-            "SELECT at, word, count(*) AS c FROM marked GROUP BY at, word",
-            keys=("at", "word"),
-            final=f"at <= {CLOSED}",
-            variant="and another",
-        ),
-        ["append"],
+    *cases(
+        "grouped by the watermarked column",
+        {"and another": "SELECT at, word, count(*) AS c FROM marked GROUP BY at, word"},
+        keys=("at", "word"),
+        final=f"at <= {CLOSED}",
     ),
 ]
