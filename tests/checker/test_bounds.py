@@ -56,10 +56,7 @@ def test_impressions_are_kept_four_hours_and_clicks_two(context: SparkContext, a
         assert (name, bound["extent"], kept) == (
             name,
             "bounded",
-            {
-                "impressions": (4 * HOUR, "4 hours", 144_000),
-                "clicks": (2 * HOUR, "2 hours", 7_200_000),
-            },
+            {"impressions": (4 * HOUR, "4 hours", 144_000), "clicks": (2 * HOUR, "2 hours", 7_200_000)},
         )
     (windows,) = sinks["same_hour"]["bounds"]
     assert {each["what"]: each["for_ms"] for each in windows["kept"]} == {
@@ -177,16 +174,6 @@ TABLES = (
     "once", "inner_join", "half", "no_watermark", "silent", "no_range", "half_full", "semi", "anti",
     "static_left", "static_right", "static_full", "static_semi", "static_anti", "stream_kept", "stream_anti",
 )  # fmt: skip
-OURS = {
-    "HW-WINDOWS-KEPT",
-    "HW-COMPLETE-KEEPS-ALL",
-    "HW-REPEATS-REMEMBERED",
-    "HW-JOIN-KEEPS-ALL",
-    "HW-VALUES-GROW",
-    "HW-OUTER-JOIN-UNBOUNDED",
-    "HW-ANTI-JOIN-OF-STREAMS",
-    "HW-STATIC-SIDE-PRESERVED",
-}
 WARNED = {
     "per_hour": "HW-WINDOWS-KEPT",
     "whole": "HW-COMPLETE-KEEPS-ALL",
@@ -195,25 +182,18 @@ WARNED = {
     "inner_join": "HW-JOIN-KEEPS-ALL",
     "half": "HW-JOIN-KEEPS-ALL",
 }
-REFUSED = {
+RANGE = "a time range in the join condition, such as `x <= z + INTERVAL 1 HOUR`"
+STATIC = ("left", "right", "full", "semi", "anti")
+REFUSED: dict[str, tuple[str, str | None]] = {
     "no_watermark": ("HW-OUTER-JOIN-UNBOUNDED", "a watermark on `b`"),
     "silent": ("HW-OUTER-JOIN-UNBOUNDED", "a watermark on `b`"),
-    "no_range": (
-        "HW-OUTER-JOIN-UNBOUNDED",
-        "a time range in the join condition, such as `x <= z + INTERVAL 1 HOUR`",
-    ),
-    "half_full": (
-        "HW-OUTER-JOIN-UNBOUNDED",
-        "a time range in the join condition, such as `x <= z + INTERVAL 1 HOUR`",
-    ),
+    "no_range": ("HW-OUTER-JOIN-UNBOUNDED", RANGE),
+    "half_full": ("HW-OUTER-JOIN-UNBOUNDED", RANGE),
     "semi": ("HW-OUTER-JOIN-UNBOUNDED", "a watermark on `b`, and a time range in the join condition"),
     "anti": ("HW-ANTI-JOIN-OF-STREAMS", None),
-    "static_left": ("HW-STATIC-SIDE-PRESERVED", None),
-    "static_right": ("HW-STATIC-SIDE-PRESERVED", None),
-    "static_full": ("HW-STATIC-SIDE-PRESERVED", None),
-    "static_semi": ("HW-STATIC-SIDE-PRESERVED", None),
-    "static_anti": ("HW-STATIC-SIDE-PRESERVED", None),
+    **{f"static_{type_}": ("HW-STATIC-SIDE-PRESERVED", None) for type_ in STATIC},
 }
+OURS = {*WARNED.values(), *(code for code, _ in REFUSED.values())}
 
 
 @pytest.mark.feature("C7.2")

@@ -45,42 +45,37 @@ sources:
   lines: {connector: socket, host: localhost, port: 9}
 tables:
 """
-FILES = "connector: files, path: out, format: json"
-USER = 'connector: foreach_batch, function: "own.py:write"'
+INTO_FILES = "{reads: t, connector: files, path: out, format: json}"
+NOOP = "{reads: t, connector: noop}"
 # Tables, a sink, and the errors offline and with Spark.
 UNSOUND = {
     # What both see.
-    "unknown table": (
-        "t: SELECT * FROM vists",
-        "{reads: t, connector: noop}",
-        "UNKNOWN-TABLE",
-        "UNKNOWN-TABLE",
-    ),
+    "unknown table": ("t: SELECT * FROM vists", NOOP, "UNKNOWN-TABLE", "UNKNOWN-TABLE"),
     "behind a table that only Spark reads": (
         "k: SELECT name:a.b AS b FROM visits\n  t: SELECT * FROM k JOIN nams",
-        "{reads: t, connector: noop}",
+        NOOP,
         "UNKNOWN-TABLE",
         "SPARK-REFUSES UNKNOWN-TABLE",
     ),
-    "circle": ("t: SELECT * FROM u\n  u: SELECT * FROM t", "{reads: t, connector: noop}", "CYCLE", "CYCLE"),
-    "no query": ("t: DROP TABLE visits", "{reads: t, connector: noop}", "SQL-NOT-A-QUERY", "SQL-NOT-A-QUERY"),
+    "circle": ("t: SELECT * FROM u\n  u: SELECT * FROM t", NOOP, "CYCLE", "CYCLE"),
+    "no query": ("t: DROP TABLE visits", NOOP, "SQL-NOT-A-QUERY", "SQL-NOT-A-QUERY"),
     "no query behind a WITH": (
         "t: WITH x AS (SELECT 1) INSERT INTO visits SELECT * FROM x",
-        "{reads: t, connector: noop}",
+        NOOP,
         "SQL-NOT-A-QUERY",
         "SQL-NOT-A-QUERY",
     ),
     "mode of the sink": (
         "t: SELECT * FROM visits",
-        f"{{reads: t, {FILES}, mode: update}}",
+        INTO_FILES.replace("json", "json, mode: update"),
         "SINK-MODE",
         "SINK-MODE",
     ),
     # What is told with Spark only, and could be known before.
-    "not a stream": ("t: SELECT * FROM names", "{reads: t, connector: noop}", "", "STATIC-SINK"),
+    "not a stream": ("t: SELECT * FROM names", NOOP, "", "STATIC-SINK"),
     "continuous into files": (
         "t: SELECT * FROM visits",
-        f"{{reads: t, {FILES}, trigger: continuous 1 second}}",
+        INTO_FILES.replace("json", "json, trigger: continuous 1 second"),
         "",
         "TRIGGER-SINK TRIGGER-SOURCE",
     ),
@@ -91,51 +86,46 @@ UNSOUND = {
         "TRIGGER-SOURCE",
     ),
     # What only Spark sees; offline nothing is said of it.
-    "unknown column": ("t: SELECT idd FROM visits", f"{{reads: t, {FILES}}}", "", "UNKNOWN-COLUMN"),
-    "never final": (
-        "t: SELECT id, count(*) AS n FROM visits GROUP BY id",
-        f"{{reads: t, {FILES}}}",
-        "",
-        "NEVER-FINAL",
-    ),
+    "unknown column": ("t: SELECT idd FROM visits", INTO_FILES, "", "UNKNOWN-COLUMN"),
+    "never final": ("t: SELECT id, count(*) AS n FROM visits GROUP BY id", INTO_FILES, "", "NEVER-FINAL"),
     "taken apart": (
         "t: \"SELECT count(*) AS n FROM timed GROUP BY window(at, '1 minute').start\"",
-        f"{{reads: t, {FILES}}}",
+        INTO_FILES,
         "",
         "WINDOW-TAKEN-APART",
     ),
-    "syntax": ("t: SELECT sum( FROM visits", f"{{reads: t, {FILES}}}", "SQL-SYNTAX", "SQL-SYNTAX"),
-    "syntax of another dialect": (
-        "t: SELECT * FROM visits FOR UPDATE",
-        f"{{reads: t, {FILES}}}",
-        "",
-        "SQL-SYNTAX",
-    ),
-    "sorted": ("t: SELECT * FROM visits ORDER BY id", f"{{reads: t, {FILES}}}", "", "SORTED-STREAM"),
+    "syntax": ("t: SELECT sum( FROM visits", INTO_FILES, "SQL-SYNTAX", "SQL-SYNTAX"),
+    "syntax of another dialect": ("t: SELECT * FROM visits FOR UPDATE", INTO_FILES, "", "SQL-SYNTAX"),
+    "sorted": ("t: SELECT * FROM visits ORDER BY id", INTO_FILES, "", "SORTED-STREAM"),
     # Guarantees.
-    "random": ("t: SELECT id, rand() AS x FROM visits", f"{{reads: t, {FILES}}}", "", ""),
-    "read once": ("t: SELECT * FROM lines", f"{{reads: t, {FILES}}}", "", ""),
+    "random": ("t: SELECT id, rand() AS x FROM visits", INTO_FILES, "", ""),
+    "read once": ("t: SELECT * FROM lines", INTO_FILES, "", ""),
     "read once, for Spark to tell": (
         "k: SELECT cast(value AS timestamp) AS at FROM lines\n"
         "  t: SELECT at FROM k WATERMARK at DELAY OF INTERVAL 1 MINUTE",
-        f"{{reads: t, {FILES}}}",
+        INTO_FILES,
         "",
         "",
     ),
     "static rows that change": (
         "t: SELECT v.id, c.name FROM visits v JOIN changing c ON v.id = c.id",
-        f"{{reads: t, {FILES}}}",
+        INTO_FILES,
         "",
         "",
     ),
     "recursive": (
         "r: WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT * FROM r\n"
         "  t: SELECT v.id FROM visits v JOIN r ON v.id = r.n",
-        f"{{reads: t, {FILES}}}",
+        INTO_FILES,
         "",
         "",
     ),
-    "own code": ("t: SELECT * FROM visits", f"{{reads: t, {USER}}}", "", ""),
+    "own code": (
+        "t: SELECT * FROM visits",
+        "{reads: t, connector: foreach_batch, function: 'own.py:write'}",
+        "",
+        "",
+    ),
     "shown": ("t: SELECT * FROM visits", "{reads: t, connector: console}", "", ""),
 }
 

@@ -172,10 +172,7 @@ def test_aggregates_of_python_are_refused_before_the_start(folder: Path) -> None
     write(folder, FUNCTIONS, "tables.py")
     found = [each for each in errors(write(folder, GROUPED)) if each.sink != "summed"]
     told = {each.sink: (each.problem.code, each.problem.params["form"]) for each in found}
-    assert told == {
-        "medians": ("HW-PYTHON-AGGREGATE", "pandas"),
-        "maxima": ("HW-PYTHON-AGGREGATE", "arrow"),
-    }
+    assert told == {"medians": ("HW-PYTHON-AGGREGATE", "pandas"), "maxima": ("HW-PYTHON-AGGREGATE", "arrow")}
     assert all("transformWithState" in each.problem.remedy for each in found)
 
 

@@ -130,10 +130,7 @@ def test_what_a_rule_explains_is_not_told_again_in_sparks_words(rates: DataFrame
     late = rates.withWatermark("timestamp", "10 minutes")
     sessions = late.groupBy(functions.session_window("timestamp", "5 minutes")).count()
     several = late.groupBy(functions.window("timestamp", "5 minutes"), "timestamp").count()
-    found = {
-        "sessions": hw.check(sessions, sink="parquet"),
-        "several": hw.check(several, sink="parquet"),
-    }
+    found = {"sessions": hw.check(sessions, sink="parquet"), "several": hw.check(several, sink="parquet")}
     assert {
         name: [each.problem.code for each in result.findings if each.is_error]
         for name, result in found.items()
