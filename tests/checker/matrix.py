@@ -187,23 +187,23 @@ class Group:
             else:
                 pipeline.table(name, python=query)
         for case in self.cases if sinks else ():
-            connector = self.connector(case)
-            reads = self.tables[case.query]
+            connector, reads = connector_of(case, self.folder / "out" / case.id), self.tables[case.query]
             pipeline.sink(case.id, connector, reads=reads, mode=case.mode, trigger=case.trigger)
         if not sinks:
             pipeline.sink("unused", hw.noop(), reads="events")
         return pipeline.spec()
 
-    def connector(self, case: Case) -> ConnectorCall:
-        match case.sink:
-            case "files":
-                return hw.files(path=str(self.folder / "out" / case.id), format="json")
-            case "foreach":
-                return hw.foreach(function=lambda row: None)
-            case "foreach_batch":
-                return hw.foreach_batch(function=lambda frame, number: None)
-            case _:
-                return hw.connector(case.sink)
+
+def connector_of(case: Case, out: Path) -> ConnectorCall:
+    """The sink of a case; one of files writes to `out`."""
+    match case.sink:
+        case "files":
+            return hw.files(path=str(out), format="json")
+        case "foreach":
+            return hw.foreach(function=lambda row: None)
+        case "foreach_batch":
+            return hw.foreach_batch(function=lambda frame, number: None)
+    return hw.connector(case.sink)
 
 
 class BatchForms:

@@ -22,7 +22,7 @@ from headwater.engine.session import open_session
 from headwater.spec import PipelineSpec
 from tests.checker.cases import Case
 from tests.checker.cases.triggers import TRIGGERED
-from tests.checker.matrix import QUICK
+from tests.checker.matrix import QUICK, connector_of
 from tests.checker.starting import Captured
 from tests.pipelines import feed
 
@@ -44,20 +44,10 @@ def pipeline(case: Case, folder: Path) -> PipelineSpec:
         made.table("result", sql=case.query)
     else:
         made.table("result", python=case.query)
-    made.sink(case.id, _connector(case, folder), reads="result", mode=case.mode, trigger=case.trigger)
+    made.sink(
+        case.id, connector_of(case, folder / "declared"), reads="result", mode=case.mode, trigger=case.trigger
+    )
     return made.spec()
-
-
-def _connector(case: Case, folder: Path) -> Any:
-    match case.sink:
-        case "files":
-            return hw.files(path=str(folder / "declared"), format="json")
-        case "foreach":
-            return hw.foreach(function=lambda row: None)
-        case "foreach_batch":
-            return hw.foreach_batch(function=lambda frame, number: None)
-        case _:
-            return hw.connector(case.sink)
 
 
 def prepared_case(case: Case, folder: Path) -> tuple[Prepared, list[Finding]]:
@@ -133,52 +123,28 @@ def _exploded(numbers: DataFrame) -> DataFrame:
     return numbers.join(broadcast(names), "value").selectExpr("name", "explode(array(value, value)) AS value")
 
 
+REFUSED_STEPS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "state": lambda numbers: numbers.groupBy("value").count(),
+    "python": lambda numbers: numbers.select(udf(lambda value: value, "int")("value")),
+    "large static side": lambda numbers: numbers.join(
+        numbers.sparkSession.range(3).hint("merge"), numbers.value == col("id")
+    ),
+    "shuffle": lambda numbers: numbers.repartition(2),
+    "twice": lambda numbers: numbers.union(numbers),
+}
+# A query, its mode, its trigger and the codes of its errors.
+REAL_TIME: dict[str, tuple[Callable[[DataFrame], DataFrame], str, str, set[str]]] = {
+    "stateless": (_exploded, "update", "5 seconds", set()),
+    "mode": (_exploded, "append", "5 seconds", {"HW-REAL-TIME-MODE"}),
+    "interval": (_exploded, "update", "1 second", {"HW-REAL-TIME-INTERVAL"}),
+    **{name: (each, "update", "5 seconds", {"HW-REAL-TIME-STEP"}) for name, each in REFUSED_STEPS.items()},
+}
+
+
 @pytest.mark.feature("E5", part="a real start of what the rules allow, and of what they refuse")
-@pytest.mark.parametrize(
-    ("query", "mode", "trigger", "codes"),
-    [
-        pytest.param(_exploded, "update", "5 seconds", set(), id="stateless"),
-        pytest.param(_exploded, "append", "5 seconds", {"HW-REAL-TIME-MODE"}, id="mode"),
-        pytest.param(_exploded, "update", "1 second", {"HW-REAL-TIME-INTERVAL"}, id="interval"),
-        pytest.param(
-            lambda numbers: numbers.groupBy("value").count(),
-            "update",
-            "5 seconds",
-            {"HW-REAL-TIME-STEP"},
-            id="state",
-        ),
-        pytest.param(
-            lambda numbers: numbers.select(udf(lambda value: value, "int")("value")),
-            "update",
-            "5 seconds",
-            {"HW-REAL-TIME-STEP"},
-            id="python",
-        ),
-        pytest.param(
-            lambda numbers: numbers.join(
-                numbers.sparkSession.range(3).hint("merge"), numbers.value == col("id")
-            ),
-            "update",
-            "5 seconds",
-            {"HW-REAL-TIME-STEP"},
-            id="large static side",
-        ),
-        pytest.param(
-            lambda numbers: numbers.repartition(2), "update", "5 seconds", {"HW-REAL-TIME-STEP"}, id="shuffle"
-        ),
-        pytest.param(
-            lambda numbers: numbers.union(numbers), "update", "5 seconds", {"HW-REAL-TIME-STEP"}, id="twice"
-        ),
-    ],
-)
-def test_real_time_is_judged_as_a_real_start_does(
-    context: SparkContext,
-    tmp_path: Path,
-    query: Callable[[DataFrame], DataFrame],
-    mode: str,
-    trigger: str,
-    codes: set[str],
-) -> None:
+@pytest.mark.parametrize("name", REAL_TIME)
+def test_real_time_is_judged_as_a_real_start_does(context: SparkContext, tmp_path: Path, name: str) -> None:
+    query, mode, trigger, codes = REAL_TIME[name]
     spark = SparkSession(context).newSession()
     spark.conf.set("spark.sql.shuffle.partitions", "1")
     frame = query(_in_real_time(spark, [1, 2]))
