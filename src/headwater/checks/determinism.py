@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.checks.guarantees import Differs, Sort, differing, is_kept, is_kept_once
+from headwater.checks.guarantees import Cause, UnstablePart, is_kept, is_kept_once, unstable_parts
 from headwater.checks.rules import Match, Query, Severity, Situation, pipeline_rule, rule
 from headwater.connectors import sink_side, source_side
 from headwater.errors import Entry
 from headwater.plan.operators import Expression, Kind, Operator
-from headwater.plan.predicates import passing_sources
+from headwater.plan.predicates import unreplayable_sources
 from headwater.values import quoted
 
 NOT_REPEATABLE = Entry(
@@ -43,10 +43,10 @@ def not_repeatable(query: Query) -> Iterator[Match]:
     state, what was written and what the state holds can disagree: in every sink that keeps rows, also one
     that may get a batch twice."""
     facts = query.facts
-    for each in differing(facts):
+    for each in unstable_parts(facts):
         reaches = isinstance(each.step, Expression) and each.step.stateful_input
         matters = is_kept(facts) if reaches else is_kept_once(facts)
-        if matters and each.sort is not Sort.ORDER and not _of_event_time(each):
+        if matters and each.cause is not Cause.ORDER and not _of_event_time(each):
             yield query.match(
                 each.step,
                 entry=STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE,
@@ -73,8 +73,8 @@ def not_repeatable(query: Query) -> Iterator[Match]:
 def event_time_not_repeatable(query: Query) -> Iterator[Match]:
     """A watermark follows the greatest event time. Made from random numbers or a clock, it drops other rows
     as late in each attempt; Spark runs it without a word."""
-    for each in filter(_of_event_time, differing(query.facts)):
-        grave = each.sort in (Sort.RANDOM, Sort.TASKS)
+    for each in filter(_of_event_time, unstable_parts(query.facts)):
+        grave = each.cause in (Cause.RANDOM, Cause.TASKS)
         severity = Severity.ERROR if grave else Severity.WARNING
         # A function may be marked only to keep Spark from calling it twice.
         yield query.match(each.step, what=each.what, why=each.why, severity=severity, acceptable=True)
@@ -94,13 +94,13 @@ def event_time_not_repeatable(query: Query) -> Iterator[Match]:
 def order_decides(query: Query) -> Iterator[Match]:
     """`first`, `last` and texts put together take rows as they come. Within a batch that order is not
     fixed: the same rows can give another value, after a crash or on another cluster."""
-    for each in differing(query.facts):
+    for each in unstable_parts(query.facts):
         aggregates = isinstance(each.step, Operator) and each.step.kind is Kind.AGGREGATION
-        if each.sort is Sort.ORDER and aggregates and "any_value" not in each.what:
+        if each.cause is Cause.ORDER and aggregates and "any_value" not in each.what:
             yield query.match(each.step, what=each.what, hint=each.instead)
 
 
-def _of_event_time(each: Differs) -> bool:
+def _of_event_time(each: UnstablePart) -> bool:
     return isinstance(each.step, Expression) and each.step.event_time
 
 
@@ -120,7 +120,7 @@ def _of_event_time(each: Differs) -> bool:
 )
 def not_replayable(situation: Situation) -> Iterator[Match]:
     """After a crash a batch is read again, and some sources can't give its rows a second time."""
-    for source in passing_sources(situation.spec):
+    for source in unreplayable_sources(situation.spec):
         yield Match.at(source.position, name=source.name, connector=source.connector)
 
 
@@ -138,7 +138,7 @@ def not_replayable(situation: Situation) -> Iterator[Match]:
 )
 def not_replayable_shared(situation: Situation) -> Iterator[Match]:
     """Each sink reads its sources by itself; where rows come only once, each would get another part."""
-    for source in passing_sources(situation.spec):
+    for source in unreplayable_sources(situation.spec):
         # A table that sets rows aside is refused by a rule of its own.
         sinks = [sink.name for sink in situation.graph.readers(source.name) if not sink.is_quarantine]
         if len(sinks) > 1:

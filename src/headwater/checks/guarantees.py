@@ -41,7 +41,7 @@ _INSTEAD_OF_ORDER = {
 }
 
 
-class Sort(StrEnum):
+class Cause(StrEnum):
     """Why something comes out differently."""
 
     RANDOM = "random"
@@ -52,10 +52,10 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True)
-class Differs:
+class UnstablePart:
     """A part of a query that may give another value when a batch runs again."""
 
-    sort: Sort
+    cause: Cause
     what: str
     """As users wrote it, for a sentence."""
     why: str
@@ -64,7 +64,7 @@ class Differs:
     step: Expression | Operator
 
 
-def differing(facts: QueryFacts) -> tuple[Differs, ...]:
+def unstable_parts(facts: QueryFacts) -> tuple[UnstablePart, ...]:
     """All such parts of a query, from the sources up as far as that is known."""
     marked = {each.name for each in facts.python_functions if not each.deterministic}
     expressions = (_expression(each, marked) for each in facts.non_deterministic)
@@ -72,30 +72,32 @@ def differing(facts: QueryFacts) -> tuple[Differs, ...]:
     for step in facts.steps(Kind.LIMIT, Kind.AGGREGATION):
         if step.kind is Kind.LIMIT and not any(each.kind is Kind.SORT for each in facts.inputs_of(step)):
             why = "which rows come first depends on which task is faster"
-            found.append(Differs(Sort.ORDER, f"`{step.name}`", why, "Filter by a column instead.", step))
+            found.append(
+                UnstablePart(Cause.ORDER, f"`{step.name}`", why, "Filter by a column instead.", step)
+            )
         for each in step.aggregates if step.kind is Kind.AGGREGATION else ():
             plain = each.function.replace("_", "").lower()
             # Of a list only the order of its items depends on that of the rows.
             if plain in _INSTEAD_OF_ORDER and "WITHIN GROUP" not in each.sql.upper():
                 why, instead = "the order of rows is not fixed", _INSTEAD_OF_ORDER[plain]
-                found.append(Differs(Sort.ORDER, f"`{call_of(each)}`", why, instead, step))
+                found.append(UnstablePart(Cause.ORDER, f"`{call_of(each)}`", why, instead, step))
     shown = {_name(each.what) for each in found}
     found += [_own(Expression(f"{name}(…)")) for name in sorted(marked) if name.lower() not in shown]
     return tuple(found)
 
 
-def _expression(expression: Expression, marked: set[str]) -> Differs | None:
+def _expression(expression: Expression, marked: set[str]) -> UnstablePart | None:
     name = _name(expression.sql)
     if name in _SAME:
         return None
     if name in _CLOCK:
         why = "it looks at the clock anew"
         instead = "Write `current_timestamp()`, which is noted with the batch and stays the same."
-        return Differs(Sort.CLOCK, f"`{name}()`", why, instead, expression)
+        return UnstablePart(Cause.CLOCK, f"`{name}()`", why, instead, expression)
     if name in _TASKS:
         why = "it tells how rows are divided among tasks, which changes with cores and settings"
         instead = "Use a column that tells rows apart, or a hash of several: `xxhash64(id, at)`."
-        return Differs(Sort.TASKS, f"`{name}()`", why, instead, expression)
+        return UnstablePart(Cause.TASKS, f"`{name}()`", why, instead, expression)
     if name not in _RANDOM or name in {each.lower() for each in marked}:
         return _own(expression)
     why = "Spark draws anew in each attempt, with a given seed, too"
@@ -105,10 +107,10 @@ def _expression(expression: Expression, marked: set[str]) -> Differs | None:
     if name == "uuid":
         instead = "Make the id from columns that tell rows apart: `sha2(concat_ws('|', a, b), 256)`."
     written = _DRAWN_SEED.sub(r"\1)", expression.sql)
-    return Differs(Sort.RANDOM, f"`{written}`", why, instead, expression)
+    return UnstablePart(Cause.RANDOM, f"`{written}`", why, instead, expression)
 
 
-def _own(expression: Expression) -> Differs:
+def _own(expression: Expression) -> UnstablePart:
     why = "it is marked as non-deterministic"
     instead = (
         "If it gives the same for the same row, leave `asNondeterministic()` out or accept this; if not, "
@@ -117,7 +119,7 @@ def _own(expression: Expression) -> Differs:
     if _name(expression.sql) in _JAVA:
         why = "Spark can't know what a method of Java gives"
         instead = "Use a function of Spark's; or accept this, if the method always gives the same."
-    return Differs(Sort.OWN, f"`{expression.sql}`", why, instead, expression)
+    return UnstablePart(Cause.OWN, f"`{expression.sql}`", why, instead, expression)
 
 
 def call_of(aggregate: Aggregate) -> str:
@@ -296,7 +298,7 @@ def _declared(source: SourceSpec) -> Reason:
 
 def _query(facts: QueryFacts) -> list[Reason]:
     reasons = _paced(facts.trigger)
-    for each in differing(facts):
+    for each in unstable_parts(facts):
         why = f"{each.what} may give another value when a batch runs again: {each.why}"
         reasons.append(Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, each.instead))
     same = Reason(Part.QUERY, Level.EXACTLY_ONCE, "it gives the same rows for the same input")

@@ -12,7 +12,7 @@ from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline
 from headwater.errors import Entry, Problem
 from headwater.plan import QueryFacts
 from headwater.plan.quarantine import is_replay_stream
-from headwater.plan.state_layout import EVENT_TIME, LIMIT, STATE, StateLayout, Stored
+from headwater.plan.state_layout import EVENT_TIME, LIMIT, STATE, StateLayout, StoredValue
 from headwater.spec import Mode
 from headwater.values import Position
 
@@ -189,7 +189,7 @@ def _differences(old: StateLayout, new: StateLayout) -> Iterator[str]:
             continue
         if part == STATE:
             before, after = _shared(before, after), _shared(after, before)
-        if len(before) != len(after) or not all(map(Stored.takes_over, after, before)):
+        if len(before) != len(after) or not all(map(StoredValue.takes_over, after, before)):
             typed = [each.text for each in before] == [each.text for each in after]
             was, now = (
                 ", ".join(f"`{each.text}` ({each.type})" if typed else f"`{each.text}`" for each in stored)
@@ -198,7 +198,7 @@ def _differences(old: StateLayout, new: StateLayout) -> Iterator[str]:
             yield f"{part.capitalize()} before: {was or 'nothing'}; now: {now or 'nothing'}"
 
 
-def _shared(stored: tuple[Stored, ...], others: tuple[Stored, ...]) -> tuple[Stored, ...]:
+def _shared(stored: tuple[StoredValue, ...], others: tuple[StoredValue, ...]) -> tuple[StoredValue, ...]:
     """What both have, by name: a processor can gain and lose variables, and declare them in any order."""
     names = {each.text for each in others}
     return tuple(sorted((each for each in stored if each.text in names), key=lambda each: each.text))

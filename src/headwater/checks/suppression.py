@@ -56,13 +56,13 @@ def accepted_by(
     """The same for what was accepted elsewhere than in a file."""
     found = list(findings)
     mistakes = (each for accept in accepts for each in _mistakes(accept, found, complete))
-    return [*(_taken(finding, accepts) for finding in found), *mistakes]
+    return [*(_with_reason(finding, accepts) for finding in found), *mistakes]
 
 
 def with_reasons(findings: Iterable[Finding], spec: PipelineSpec) -> list[Finding]:
     """The findings, those that the file accepts with its reason."""
     accepts = tuple(accepts_of(spec))
-    return [_taken(finding, accepts) for finding in findings]
+    return [_with_reason(finding, accepts) for finding in findings]
 
 
 def accepts_of(spec: PipelineSpec) -> Iterator[Accept]:
@@ -77,7 +77,7 @@ def accepts_of(spec: PipelineSpec) -> Iterator[Accept]:
         yield Accept(code, reason, spec.at("accept", code))
 
 
-def _taken(finding: Finding, accepts: tuple[Accept, ...]) -> Finding:
+def _with_reason(finding: Finding, accepts: tuple[Accept, ...]) -> Finding:
     reasons = (accept.reason for accept in accepts if accept.fits(finding))
     return replace(finding, accepted=next(reasons, "")) if _may_be_accepted(finding) else finding
 

@@ -18,7 +18,16 @@ from headwater.engine.state_variables import state_variables
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.pipelines import SQL_NOT_A_QUERY
 from headwater.plan import Reference
-from headwater.plan.operators import Changing, Clash, Column, JoinReach, Node, PlanRecord, SideReach, Term
+from headwater.plan.operators import (
+    Clash,
+    Column,
+    JoinReach,
+    Node,
+    PlanRecord,
+    SideReach,
+    Term,
+    UnstableExpression,
+)
 from headwater.spark.plans import (
     JoinState,
     analyzed,
@@ -398,21 +407,21 @@ def _column(text: str, said: Mapping[str, Any]) -> Column:
     return Column(said["name"], int(number), type_, int(delay) if delay is not None else -1)
 
 
-def _changing(plan: JavaObject) -> Iterator[Changing]:
+def _changing(plan: JavaObject) -> Iterator[UnstableExpression]:
     """The innermost expressions of a node that Spark does not hold for deterministic."""
     for expression in items_of(plan.expressions()):
         makes = (int(expression.exprId().id()),) if kind_of(expression) == "Alias" else ()
         yield from _changing_in(expression, makes)
 
 
-def _changing_in(expression: JavaObject, makes: tuple[int, ...]) -> Iterator[Changing]:
+def _changing_in(expression: JavaObject, makes: tuple[int, ...]) -> Iterator[UnstableExpression]:
     if expression.deterministic():
         return
     inner = [found for child in items_of(expression.children()) for found in _changing_in(child, makes)]
     if inner:
         yield from inner
         return
-    yield Changing(str(expression.sql()), *_origin(expression), makes)
+    yield UnstableExpression(str(expression.sql()), *_origin(expression), makes)
 
 
 def _origin(node: JavaObject) -> tuple[int, int]:

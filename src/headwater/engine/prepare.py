@@ -23,7 +23,7 @@ from headwater.errors import HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue.environment import SPARK_PART_MISSING
 from headwater.errors.catalogue.running import NO_BATCH_FORM, NOT_REPLAYABLE_TWICE, STATIC_SINK
 from headwater.plan import Graph, Refusal
-from headwater.plan.predicates import mode_problem, passing_sources
+from headwater.plan.predicates import mode_problem, unreplayable_sources
 from headwater.spark.errors import condition_of, python_failure, sentence_of
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
@@ -78,7 +78,7 @@ def column_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Itera
 
 def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
     """A join of a source with itself reads it twice, as two sources; a union does not."""
-    for source in passing_sources(builder.spec):
+    for source in unreplayable_sources(builder.spec):
         if source.name in builder.frames:
             own, read = leaves_of(builder.frames[source.name]), leaves_of(frame)
             count = max(sum(bool(leaf.sameResult(one)) for leaf in read) for one in own)

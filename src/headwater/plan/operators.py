@@ -288,7 +288,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Changing:
+class UnstableExpression:
     """An expression that may give another value each time it is computed."""
 
     sql: str
@@ -311,7 +311,7 @@ class Node:
     """The expressions of some fields as SQL."""
     columns: tuple[Column, ...] = ()
     """What it hands on, where somebody above has to know."""
-    changing: tuple[Changing, ...] = ()
+    changing: tuple[UnstableExpression, ...] = ()
     variables: tuple[Variable, ...] = ()
     delay_ms: int = -1
     """Of a watermark; -1 for every other node."""

@@ -54,7 +54,7 @@ def secret_problems(
             yield from (replace(problem, place=place) for problem in error.problems)
 
 
-def passing_sources(spec: PipelineSpec) -> list[SourceSpec]:
+def unreplayable_sources(spec: PipelineSpec) -> list[SourceSpec]:
     """The streaming sources that can't be read again."""
     streams = [source for source in spec.sources if not source.static]
     return [source for source in streams if not source_side(source.connector).replayable]

@@ -26,7 +26,7 @@ _FUNCTIONS = frozenset(
 
 
 @dataclass(frozen=True)
-class Asked:
+class ColumnReference:
     """A column that a condition asks for: the way into a struct by its parts, and where it stands."""
 
     parts: tuple[str, ...]
@@ -59,7 +59,7 @@ def fault_in(check: str) -> Fault | None:
     return Fault("it holds several statements" if trees else "it holds nothing")
 
 
-def columns_asked(check: str) -> tuple[Asked, ...]:
+def columns_asked(check: str) -> tuple[ColumnReference, ...]:
     """The columns that a condition asks for, as far as they are certain to be columns of the table."""
     try:
         trees = _trees(check)
@@ -70,7 +70,7 @@ def columns_asked(check: str) -> tuple[Asked, ...]:
         return ()
     columns = [column for column in trees[0].find_all(exp.Column) if not isinstance(column.this, exp.Star)]
     asked = (
-        Asked(
+        ColumnReference(
             tuple(part.name for part in column.parts),
             *place_in(check, column.parts[0].meta.get("start", 0)),
         )

@@ -189,7 +189,7 @@ _NAMES = {kind: KINDS[kind][1] for kind in _STORING}
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredValue:
     """One thing that an operator stores, or stores by."""
 
     text: str
@@ -197,7 +197,7 @@ class Stored:
     type: str = ""
     """Its type, or the types of what an aggregate keeps, as Spark names them."""
 
-    def takes_over(self, before: Stored) -> bool:
+    def takes_over(self, before: StoredValue) -> bool:
         """Whether stored values of `before` can be used as values of this one."""
         return self.text == before.text and before.type in (self.type, self.type.removesuffix(_NOT_NULL))
 
@@ -208,7 +208,7 @@ class StateLayout:
 
     operator: str
     """As users call it: `GROUP BY`, `dropDuplicates`, `LEFT OUTER JOIN`."""
-    parts: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
+    parts: Mapping[str, tuple[StoredValue, ...]] = field(default_factory=dict)
     """By what they are to the operator: `keys`, `aggregates`, `left columns`, …; their order counts."""
     table: str = ""
     """The table in which it stands, and its line and column there, where they are known."""
@@ -258,14 +258,14 @@ class _Reader:
             return bool(node.stream) or node.details.get("isStreaming") == "True"
         return any(map(self._streams, node.children))
 
-    def _parts(self, node: Node) -> dict[str, tuple[Stored, ...]]:
+    def _parts(self, node: Node) -> dict[str, tuple[StoredValue, ...]]:
         terms = node.terms
         match node.kind:
             case "Aggregate":
                 keys = self._keys(node, terms.get("groupingExpressions", ()))
                 return {"keys": keys, "aggregates": tuple(dict.fromkeys(self._aggregates(node)))}
             case "GlobalLimit":
-                return {"rows": tuple(map(Stored, self._texts(node, "limitExpr")))}
+                return {"rows": tuple(map(StoredValue, self._texts(node, "limitExpr")))}
             case "Deduplicate":
                 return {"keys": self._keys(node, terms.get("keys", ()))}
             case "DeduplicateWithinWatermark":
@@ -276,39 +276,41 @@ class _Reader:
                 return {"keys": self._keys(node, outputs_of(node.children[0])[:number]), **self._state(node)}
         return {"keys": self._keys(node, terms.get("groupingAttributes", ())), **self._state(node)}
 
-    def _keys(self, node: Node, keys: tuple[Term, ...]) -> tuple[Stored, ...]:
+    def _keys(self, node: Node, keys: tuple[Term, ...]) -> tuple[StoredValue, ...]:
         write = self._writer(node)
-        return tuple(map(Stored, map(write.of, keys), node.sql["keyTypes"]))
+        return tuple(map(StoredValue, map(write.of, keys), node.sql["keyTypes"]))
 
-    def _aggregates(self, node: Node) -> Iterator[Stored]:
+    def _aggregates(self, node: Node) -> Iterator[StoredValue]:
         """In the order in which Spark stores them: that of what is selected, each once."""
         write = self._writer(node)
         found = (each for top in node.terms.get("aggregateExpressions", ()) for each in top.walk())
         called = [write.of(each) for each in found if each.kind == "AggregateExpression"]
-        return starmap(Stored, zip(called, node.sql.get("bufferTypes", ()), strict=True))
+        return starmap(StoredValue, zip(called, node.sql.get("bufferTypes", ()), strict=True))
 
-    def _state(self, node: Node) -> dict[str, tuple[Stored, ...]]:
+    def _state(self, node: Node) -> dict[str, tuple[StoredValue, ...]]:
         known = self.states.pop(0) if self.states else None
-        kept = [Stored("state", type_) for type_ in node.sql.get("stateType", ())]
+        kept = [StoredValue("state", type_) for type_ in node.sql.get("stateType", ())]
         if known is None:
             return {STATE: tuple(kept)}
         for each in known.variables:
-            kept.append(Stored(each.name, f"{each.form} {each.schema}{' with TTL' if each.ttl_ms else ''}"))
+            kept.append(
+                StoredValue(each.name, f"{each.form} {each.schema}{' with TTL' if each.ttl_ms else ''}")
+            )
         return {
             STATE: tuple(kept),
-            "time mode": (Stored(known.time),),
-            "output mode": (Stored(known.mode),),
+            "time mode": (StoredValue(known.time),),
+            "output mode": (StoredValue(known.mode),),
         }
 
     def _join(self, node: Node) -> StateLayout:
         keys, others = self._conditions(node)
         left, right = (
-            tuple(Stored(self._column(child, each.id, each.name), each.type) for each in child.columns)
+            tuple(StoredValue(self._column(child, each.id, each.name), each.type) for each in child.columns)
             for child in node.children
         )
         parts = {
-            "keys": tuple(map(Stored, keys)),
-            "conditions": tuple(map(Stored, sorted(others))),
+            "keys": tuple(map(StoredValue, keys)),
+            "conditions": tuple(map(StoredValue, sorted(others))),
             EVENT_TIME: self._marks(),
             "left columns": left,
             "right columns": right,
@@ -340,9 +342,9 @@ class _Reader:
 
         return ExpressionText(column)
 
-    def _marks(self) -> tuple[Stored, ...]:
+    def _marks(self) -> tuple[StoredValue, ...]:
         """The columns that decide how long rows are kept."""
-        return tuple(map(Stored, sorted(self.marked)))
+        return tuple(map(StoredValue, sorted(self.marked)))
 
     def _texts(self, node: Node, name: str) -> tuple[str, ...]:
         write = self._writer(node)

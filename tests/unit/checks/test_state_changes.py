@@ -13,7 +13,7 @@ from headwater.checks.rules import Reached, Rule
 from headwater.checks.state_changes import sources_changed, state_changed
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.quarantine import replay_stream
-from headwater.plan.state_layout import StateLayout, Stored
+from headwater.plan.state_layout import StateLayout, StoredValue
 from tests.unit.checks.facts import aggregation, facts
 from tests.unit.specs import spec_of
 
@@ -28,7 +28,7 @@ CLICKS = SourceFacts("clicks", "files", ("/clicks",))
 ORDERS = SourceFacts("orders", "files", ("/orders",))
 SHOPS = SourceFacts("shops", "files", ("/shops",), streaming=False)
 GROUPED = StateLayout(
-    "GROUP BY", {"keys": (Stored("clicks.user", "string"),), "aggregates": (Stored("count(*)"),)}
+    "GROUP BY", {"keys": (StoredValue("clicks.user", "string"),), "aggregates": (StoredValue("count(*)"),)}
 )
 
 
@@ -52,7 +52,7 @@ def severities(then: QueryFacts, now: QueryFacts) -> list[tuple[str, str]]:
     return [(each.code, each.severity.value) for each in state_changed.findings(here)]
 
 
-def keyed(*keys: Stored, operator: str = "GROUP BY") -> tuple[StateLayout, ...]:
+def keyed(*keys: StoredValue, operator: str = "GROUP BY") -> tuple[StateLayout, ...]:
     return (StateLayout(operator, {"keys": keys}),)
 
 
@@ -104,13 +104,13 @@ def test_a_checkpoint_without_a_planned_batch_binds_nothing() -> None:
 
 
 def test_the_state_of_renamed_sources_is_the_same() -> None:
-    then = query(CLICKS, SHOPS, state=keyed(Stored("clicks.user"), Stored("upper(shops.name)")))
+    then = query(CLICKS, SHOPS, state=keyed(StoredValue("clicks.user"), StoredValue("upper(shops.name)")))
     renamed = (
         SourceFacts("visits", "files", ("/clicks",)),
         SourceFacts("dim", "files", ("/shops",), streaming=False),
     )
-    same = query(*renamed, state=keyed(Stored("visits.user"), Stored("upper(dim.name)")))
-    other = query(*renamed, state=keyed(Stored("visits.user"), Stored("upper(dim.town)")))
+    same = query(*renamed, state=keyed(StoredValue("visits.user"), StoredValue("upper(dim.name)")))
+    other = query(*renamed, state=keyed(StoredValue("visits.user"), StoredValue("upper(dim.town)")))
     assert codes(state_changed, then, same) == []
     assert codes(state_changed, then, other) == ["HW-STATE-CHANGED"]
 
@@ -125,25 +125,31 @@ def test_the_state_of_renamed_sources_is_the_same() -> None:
     ],
 )
 def test_stored_types_are_compared(old: str, new: str, rejected: bool) -> None:
-    then, now = (query(CLICKS, state=keyed(Stored("clicks.id", type_))) for type_ in (old, new))
+    then, now = (query(CLICKS, state=keyed(StoredValue("clicks.id", type_))) for type_ in (old, new))
     assert codes(state_changed, then, now) == (["HW-STATE-CHANGED"] if rejected else [])
 
 
 def test_variables_of_a_processor_can_come_and_go_but_not_change() -> None:
-    def processor(*variables: Stored) -> QueryFacts:
+    def processor(*variables: StoredValue) -> QueryFacts:
         return query(CLICKS, state=(StateLayout("transformWithState", {"state": variables}),))
 
-    seen, old, new = Stored("seen", "value n int"), Stored("old", "list t string"), Stored("new", "map k int")
+    seen, old, new = (
+        StoredValue("seen", "value n int"),
+        StoredValue("old", "list t string"),
+        StoredValue("new", "map k int"),
+    )
     then = processor(seen, old)
     assert codes(state_changed, then, processor(seen, new)) == []
     assert codes(state_changed, then, processor(old, seen)) == []
     for changed in ("value n string", "list n int", "value n int with TTL"):
-        assert codes(state_changed, then, processor(Stored("seen", changed))) == ["HW-STATE-CHANGED"]
+        assert codes(state_changed, then, processor(StoredValue("seen", changed))) == ["HW-STATE-CHANGED"]
 
 
 def test_before_the_first_commit_only_types_count() -> None:
-    then, now = (query(CLICKS, state=keyed(Stored(f"clicks.{name}", "string"))) for name in ("user", "page"))
-    number = query(CLICKS, state=keyed(Stored("clicks.user", "int")))
+    then, now = (
+        query(CLICKS, state=keyed(StoredValue(f"clicks.{name}", "string"))) for name in ("user", "page")
+    )
+    number = query(CLICKS, state=keyed(StoredValue("clicks.user", "int")))
     assert codes(state_changed, then, now, committed=False) == []
     assert codes(state_changed, then, number, committed=False) == ["HW-STATE-CHANGED"]
     assert codes(state_changed, then, now) == ["HW-STATE-CHANGED"]
@@ -151,7 +157,9 @@ def test_before_the_first_commit_only_types_count() -> None:
 
 def test_a_watermark_can_be_added_but_not_moved_to_another_column() -> None:
     def joined(*times: str) -> QueryFacts:
-        return query(CLICKS, state=(StateLayout("INNER JOIN", {"event time": tuple(map(Stored, times))}),))
+        return query(
+            CLICKS, state=(StateLayout("INNER JOIN", {"event time": tuple(map(StoredValue, times))}),)
+        )
 
     assert codes(state_changed, joined("a.at"), joined("a.at", "b.at")) == []
     assert codes(state_changed, joined("a.at", "b.at"), joined("a.at")) == []
@@ -159,7 +167,7 @@ def test_a_watermark_can_be_added_but_not_moved_to_another_column() -> None:
 
 
 def test_a_limit_stores_its_count_in_append_mode_alone() -> None:
-    three, five = ((StateLayout("LIMIT", {"rows": (Stored(number),)}),) for number in "35")
+    three, five = ((StateLayout("LIMIT", {"rows": (StoredValue(number),)}),) for number in "35")
     complete = {"mode": "complete"}
     assert codes(state_changed, query(CLICKS, state=three), query(CLICKS, state=five)) == ["HW-STATE-CHANGED"]
     assert (

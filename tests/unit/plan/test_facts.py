@@ -9,7 +9,7 @@ import pytest
 
 from headwater.plan import QueryFacts, Refusal, SourceFacts
 from headwater.plan.operators import EventTime, Key, Kind, Operator, Window
-from headwater.plan.state_layout import StateLayout, Stored
+from headwater.plan.state_layout import StateLayout, StoredValue
 
 FACTS = QueryFacts(
     sink="revenue",
@@ -68,7 +68,7 @@ def test_facts_of_version_2_say_nothing_of_the_state() -> None:
 
 
 def test_the_state_comes_back_as_it_was() -> None:
-    keys = (Stored("clicks.user", "string"),)
+    keys = (StoredValue("clicks.user", "string"),)
     layout = StateLayout("GROUP BY", {"keys": keys, "aggregates": ()}, "totals", 3, 1)
     facts = replace(FACTS, state=(layout,))
     assert QueryFacts.from_json(facts.to_json()) == facts

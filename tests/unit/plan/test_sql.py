@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.plan.sql import Asked, columns_asked, fault_in, grouped_by_windows
+from headwater.plan.sql import ColumnReference, columns_asked, fault_in, grouped_by_windows
 from headwater.plan.sql_syntax import Fault
 
 
@@ -31,16 +31,19 @@ def test_only_what_is_certainly_wrong_is_told(check: str, fault: Fault | None) -
 @pytest.mark.parametrize(
     ("check", "asked"),
     [
-        ("cost >= 0", [Asked(("cost",), 1, 1)]),
-        ("1 < cost\n  AND address.city = 'x'", [Asked(("cost",), 1, 5), Asked(("address", "city"), 2, 7)]),
-        ("`odd name` > 1", [Asked(("odd name",), 1, 1)]),
-        ("at < current_timestamp", [Asked(("at",), 1, 1)]),
+        ("cost >= 0", [ColumnReference(("cost",), 1, 1)]),
+        (
+            "1 < cost\n  AND address.city = 'x'",
+            [ColumnReference(("cost",), 1, 5), ColumnReference(("address", "city"), 2, 7)],
+        ),
+        ("`odd name` > 1", [ColumnReference(("odd name",), 1, 1)]),
+        ("at < current_timestamp", [ColumnReference(("at",), 1, 1)]),
         ("exists(items, x -> x.price > 0)", []),
         ("cost > (SELECT max(limit) FROM limits)", []),
         ("raw:order.id > 1", []),
     ],
 )
-def test_the_columns_of_a_condition(check: str, asked: list[Asked]) -> None:
+def test_the_columns_of_a_condition(check: str, asked: list[ColumnReference]) -> None:
     assert sorted(columns_asked(check), key=lambda each: (each.line, each.column)) == asked
 
 
