@@ -24,67 +24,38 @@ _SPARK = {"earliest": -2, "latest": -1}
 
 
 @dataclass(frozen=True)
-class At:
-    """The beginning or the end of every partition."""
+class Position:
+    """Where partitions start or end: at an edge, but those that have an offset or a time of their own."""
 
-    edge: Edge
-
-    def named(self) -> Iterator[tuple[str, int | None]]:
-        """No topic and no partition."""
-        return iter(())
-
-    def __str__(self) -> str:
-        return self.edge
-
-
-@dataclass(frozen=True)
-class AtOffsets:
-    """Given offsets; partitions that are not named are at an edge."""
-
-    offsets: Mapping[str, Mapping[int, Where]] = field(hash=False)
     others: Edge
-
-    def of(self, topic: str, partition: int) -> Where:
-        """The offset of one partition."""
-        return self.offsets.get(topic, {}).get(partition, self.others)
-
-    def named(self) -> Iterator[tuple[str, int | None]]:
-        """The partitions that are named."""
-        return ((topic, partition) for topic, found in self.offsets.items() for partition in found)
-
-    def __str__(self) -> str:
-        return f"offsets {_in_words(self.offsets)}, others {self.others}"
-
-
-@dataclass(frozen=True)
-class AtTimes:
+    offsets: Mapping[str, Mapping[int, Where]] = field(default_factory=dict, hash=False)
+    times: datetime | Mapping[str, datetime | Mapping[int, datetime]] | None = field(default=None, hash=False)
     """The first message at or after a time: one for all, one for each topic, or one for each partition."""
-
-    times: datetime | Mapping[str, datetime | Mapping[int, datetime]] = field(hash=False)
-    others: Edge
     none_after: Literal["latest", "fail"] = "fail"
     """What to do with a partition that has no message at or after its time."""
 
-    def of(self, topic: str, partition: int, zone: str) -> int | Edge:
-        """The time of one partition in milliseconds; an edge where none is given."""
-        found: Any = self.times if isinstance(self.times, datetime) else self.times.get(topic)
-        if isinstance(found, Mapping):
-            found = found.get(partition)
-        return milliseconds(found, zone) if found is not None else self.others
+    @property
+    def is_edge(self) -> bool:
+        return not self.offsets and self.times is None
+
+    def of(self, topic: str, partition: int) -> Where | datetime:
+        """The offset or the time of one partition, or the edge that it is at."""
+        found: Any = self.offsets if self.times is None else self.times
+        for key in (topic, partition):
+            found = found.get(key) if isinstance(found, Mapping) else found
+        return self.others if found is None else found
 
     def named(self) -> Iterator[tuple[str, int | None]]:
         """The topics and partitions that are named; None for a whole topic."""
-        for topic, found in () if isinstance(self.times, datetime) else self.times.items():
-            if isinstance(found, Mapping):
-                yield from ((topic, partition) for partition in found)
-            else:
-                yield topic, None
+        for topic, found in (self.times if isinstance(self.times, Mapping) else self.offsets).items():
+            yield from ((topic, part) for part in (found if isinstance(found, Mapping) else [None]))
 
     def __str__(self) -> str:
+        if self.is_edge:
+            return self.others
+        if self.times is None:
+            return f"offsets {_in_words(self.offsets)}, others {self.others}"
         return f"time {_in_words(self.times)}, others {self.others}, none after {self.none_after}"
-
-
-Place = At | AtOffsets | AtTimes
 
 
 def spark_offset(where: Where) -> int:
@@ -104,25 +75,23 @@ def _in_words(value: object) -> str:
     return str(value)
 
 
-def _start(written: object) -> Place:
+def _start(written: object) -> Position:
     return _place(written, "start", "earliest")
 
 
-def _end(written: object) -> Place:
+def _end(written: object) -> Position:
     place = _place(written, "end", "latest")
-    edges: list[Where] = [place.edge if isinstance(place, At) else place.others]
-    if isinstance(place, AtOffsets):
-        edges += [where for found in place.offsets.values() for where in found.values()]
-    if "earliest" in edges:
+    offsets = [where for found in place.offsets.values() for where in found.values()]
+    if "earliest" in (place.others, *offsets):
         raise ValueError("`end` at earliest leaves nothing to read; write latest, offsets or a time")
     return place
 
 
-def _place(written: object, key: str, others: Edge) -> Place:
-    if isinstance(written, At | AtOffsets | AtTimes):
+def _place(written: object, key: str, others: Edge) -> Position:
+    if isinstance(written, Position):
         return written
     if isinstance(written, str):
-        return At(_edge(written, key))
+        return Position(_edge(written, key))
     if not isinstance(written, Mapping) or not written.keys() & {"offsets", "time"}:
         raise ValueError(_ways(key))
     kind = "offsets" if "offsets" in written else "time"
@@ -131,14 +100,14 @@ def _place(written: object, key: str, others: Edge) -> Place:
         raise ValueError(f"`{key}` by {kind} has no key `{unknown}`; it takes {', '.join(takes)}")
     rest = _edge(written.get("others", others), f"{key}.others")
     if kind == "time":
-        return AtTimes(_times(written["time"], key), rest, _none_after(written, key))
+        return Position(rest, times=_times(written["time"], key), none_after=_none_after(written, key))
     wanted = f"`{key}.offsets` maps topics to offsets by partition; "
     wanted += 'write `{topic: {"0": 23, "1": latest}}`'
     offsets = {
         topic: {part: _offset(where, key) for part, where in _by_partition(each, wanted)}
         for topic, each in _by_topic(written["offsets"], wanted)
     }
-    return AtOffsets(offsets, rest)
+    return Position(rest, offsets)
 
 
 def _ways(key: str) -> str:
@@ -229,13 +198,13 @@ def partition_number(written: object) -> int:
 
 _SCHEMA = {"anyOf": [{"type": "string", "enum": ["earliest", "latest"]}, {"type": "object"}]}
 StartField = Annotated[
-    At | AtOffsets | AtTimes,
+    Position,
     BeforeValidator(_start),
     PlainSerializer(str, return_type=str),
     WithJsonSchema(_SCHEMA),
 ]
 EndField = Annotated[
-    At | AtOffsets | AtTimes,
+    Position,
     BeforeValidator(_end),
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"anyOf": [{"type": "string", "enum": ["latest"]}, {"type": "object"}]}),
@@ -328,11 +297,11 @@ class KafkaSource(Decoded, Servers, SourceOptions):
         default=None, description="Some partitions of topics: `{clicks: [0, 1]}`."
     )
     start: StartField = Field(
-        default=At("earliest"),
+        default=Position("earliest"),
         description="Where a first start begins: `earliest`, `latest`, `{offsets: …}` or `{time: …}`.",
     )
     end: EndField = Field(
-        default=At("latest"),
+        default=Position("latest"),
         description="As finished data: where reading ends: `latest`, `{offsets: …}` or `{time: …}`.",
     )
     max_rows_per_batch: int | None = Field(default=None, gt=0, description="At most so many rows in a batch.")

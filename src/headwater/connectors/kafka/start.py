@@ -12,7 +12,14 @@ from headwater.checkpoint.store import Note, NoteError
 from headwater.connectors.contract import Context
 from headwater.connectors.kafka import errors
 from headwater.connectors.kafka.cluster import SECONDS, Cluster, ClusterError, Partition, Topic, topics_read
-from headwater.connectors.kafka.source_options import At, AtOffsets, Edge, KafkaSource, Where, spark_offset
+from headwater.connectors.kafka.source_options import (
+    Edge,
+    KafkaSource,
+    Position,
+    Where,
+    milliseconds,
+    spark_offset,
+)
 from headwater.errors import PipelineError, Problem
 from headwater.values import BadRows, did_you_mean, quoted
 
@@ -102,14 +109,16 @@ class _Positions:
         Spark wants every partition named once one is. Times become offsets here, so that all sinks of a
         source begin at the same message, and a time without one is told before the start.
         """
-        place = getattr(self.options, key)
-        if isinstance(place, At):
-            return place.edge
-        if isinstance(place, AtOffsets):
-            return {each: place.of(*each) for each in self.partitions}
-        wanted = {each: place.of(*each, self.zone) for each in self.partitions}
-        times = {each: moment for each, moment in wanted.items() if isinstance(moment, int)}
-        found = self.cluster.offsets(times)
+        place: Position = getattr(self.options, key)
+        if place.is_edge:
+            return place.others
+        wanted = {each: place.of(*each) for each in self.partitions}
+        times = {
+            each: milliseconds(moment, self.zone)
+            for each, moment in wanted.items()
+            if isinstance(moment, datetime)
+        }
+        found = self.cluster.offsets(times) if times else {}
         quiet = [each for each, offset in found.items() if offset < 0]
         if place.none_after == "fail":
             _refuse(self._nothing_after(key, each, times[each]) for each in quiet)
@@ -117,7 +126,8 @@ class _Positions:
         ends: Mapping[Partition, Where] = dict.fromkeys(quiet, "latest")
         if quiet and self.context.batch:
             ends = self.cluster.offsets(dict.fromkeys(quiet, "latest"))
-        return {**wanted, **found, **ends}
+        edges = {each: where for each, where in wanted.items() if not isinstance(where, datetime)}
+        return {**edges, **found, **ends}
 
     def _nothing_after(self, key: str, partition: Partition, moment: int) -> Problem:
         at = datetime.fromtimestamp(moment / 1000, UTC).astimezone(ZoneInfo(self.zone))
@@ -152,9 +162,7 @@ class _Positions:
 
     def beyond(self, key: str) -> Iterator[Problem]:
         """Offsets that a partition does not have: Spark would wait for them, or fail on a loss."""
-        place = getattr(self.options, key)
-        if not isinstance(place, AtOffsets):
-            return
+        place: Position = getattr(self.options, key)
         wanted = {each: where for each in self.partitions if isinstance(where := place.of(*each), int)}
         first = self.cluster.offsets(dict.fromkeys(wanted, "earliest")) if wanted else {}
         behind = self.cluster.offsets(dict.fromkeys(wanted, "latest")) if wanted else {}

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from headwater.connectors.kafka import KafkaSource
-from headwater.connectors.kafka.source_options import At, AtOffsets, AtTimes, places
+from headwater.connectors.kafka.source_options import Position, places
 from headwater.values import secret
 
 SASL = {"mechanism": "PLAIN", "user": "u", "password": secret("P")}
@@ -31,8 +31,8 @@ def refusal(**written: Any) -> str:
 def test_a_source_starts_with_all_that_there_is() -> None:
     source = read(**ONE)
     assert (source.start, source.end, source.on_data_loss, source.on_new_topic) == (
-        At("earliest"),
-        At("latest"),
+        Position("earliest"),
+        Position("latest"),
         "fail",
         "fail",
     )
@@ -41,22 +41,21 @@ def test_a_source_starts_with_all_that_there_is() -> None:
 @pytest.mark.parametrize(
     ("written", "place"),
     [
-        ("latest", At("latest")),
+        ("latest", Position("latest")),
         (
             {"offsets": {"clicks": {"0": 23, 1: "latest"}}},
-            AtOffsets({"clicks": {0: 23, 1: "latest"}}, "earliest"),
+            Position("earliest", {"clicks": {0: 23, 1: "latest"}}),
         ),
-        ({"offsets": {"clicks": {"0": 0}}, "others": "latest"}, AtOffsets({"clicks": {0: 0}}, "latest")),
-        ({"time": "2026-01-31 12:00:00"}, AtTimes(datetime(2026, 1, 31, 12), "earliest")),
+        ({"offsets": {"clicks": {"0": 0}}, "others": "latest"}, Position("latest", {"clicks": {0: 0}})),
+        ({"time": "2026-01-31 12:00:00"}, Position("earliest", times=datetime(2026, 1, 31, 12))),
         (
             {"time": "2026-01-31", "none_after": "latest"},
-            AtTimes(datetime(2026, 1, 31), "earliest", "latest"),
+            Position("earliest", times=datetime(2026, 1, 31), none_after="latest"),
         ),
         (
             {"time": {"a": "2026-01-31T00:00:00+00:00", "b": {"1": datetime(2026, 1, 1)}}},
-            AtTimes(
-                {"a": datetime(2026, 1, 31, tzinfo=UTC), "b": {1: datetime(2026, 1, 1)}},
-                "earliest",
+            Position(
+                "earliest", times={"a": datetime(2026, 1, 31, tzinfo=UTC), "b": {1: datetime(2026, 1, 1)}}
             ),
         ),
     ],
