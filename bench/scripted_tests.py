@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, window
 
 from headwater.engine.session import FILE_MANAGER, STATE
-from headwater.scripted.subjects import QUICK
 from headwater.spark.session import FASTER_FILE_MANAGER
 from headwater.testing.scripted import Scripted
-from headwater.testing.test_runner import Player
+from headwater.testing.subjects import QUICK
+from headwater.testing.test_runner import TestRunner
 
 TESTS = 20
 SCHEMA = "at timestamp, word string"
@@ -103,7 +103,7 @@ def main() -> None:
     builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "UTC")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    work, player = Path(tempfile.mkdtemp()), Player()
+    work, player = Path(tempfile.mkdtemp()), TestRunner()
     try:
         scripted = Scripted(player)
         # What runs first would pay for the JVM's warming up.

@@ -21,7 +21,7 @@ from headwater.values import Position, parse_trigger, scrub, scrub_within
 from headwater.values.user_frames import caller
 
 if TYPE_CHECKING:
-    from headwater.programs.script import Caught
+    from headwater.programs.script import CapturedQuery
 
 DEADLINE_SECONDS = 60.0
 _COLOURS = {Severity.ERROR: "#b3261e", Severity.WARNING: "#8a6100", Severity.ADVICE: "#1a5fb4"}
@@ -130,7 +130,7 @@ def _accepts(given: Mapping[str, str] | None, place: Position | None, form: str)
     return tuple(Accept(code, why.strip(), place, by="this check") for code, why in (given or {}).items())
 
 
-def _findings(caught: Caught) -> list[Finding]:
+def _findings(caught: CapturedQuery) -> list[Finding]:
     name = caught.facts.sink
     by_spark = [Finding(problem, sink=name) for problem in caught.problems]
     doubts = [Finding(problem, Severity.WARNING, name) for problem in caught.doubts]

@@ -150,7 +150,7 @@ _WORDS = {"ProcessingTime": "every", "Continuous": "continuous", "RealTime": "re
 
 
 @dataclass(frozen=True)
-class Written:
+class WriterSettings:
     """Where and how a stream would be written, in plain values."""
 
     format: str
@@ -164,11 +164,11 @@ class Written:
     partitioned_by: tuple[str, ...] = ()
 
 
-def written_by(writer: DataStreamWriter, path: str | None = None, table: str = "") -> Written:
+def writer_settings(writer: DataStreamWriter, path: str | None = None, table: str = "") -> WriterSettings:
     """What a PySpark writer would start."""
     told = stream_write(writer)
     options = told.options if path is None else {**told.options, "path": path}
-    return Written(
+    return WriterSettings(
         format=table_format(writer_session(writer), table, told.format) if table else told.format,
         mode=told.mode,
         trigger=trigger_text(told.trigger),
@@ -208,39 +208,41 @@ def _duration(milliseconds: int) -> str:
     return str(Duration.parse(f"{milliseconds} milliseconds"))
 
 
-def plain_facts(frame: DataFrame, written: Written, name: str, sink: SinkFormat | None = None) -> QueryFacts:
+def plain_facts(
+    frame: DataFrame, writer: WriterSettings, name: str, sink: SinkFormat | None = None
+) -> QueryFacts:
     """What Spark would do for a stream that is written so; the session stays as it is."""
     spark = frame.sparkSession
-    known = sink or sink_format(written.format)
+    known = sink or sink_format(writer.format)
     sources = plain_sources(frame)
     steps = steps_in(frame, sources.streams, Owners.of({}))
-    mode = Mode(written.mode)
+    mode = Mode(writer.mode)
     refused = refusal_of(spark, frame, mode)
     return QueryFacts(
         sink=name,
         connector=known.connector,
-        mode=written.mode,
+        mode=writer.mode,
         root=os.getcwd(),
         timezone=spark.conf.get(TIMEZONE) or "",
         sources=sources.facts,
         output_schema=columns_in(frame),
-        places=_places(written),
+        places=_places(writer),
         delivery=known.delivery,
         modes=known.modes,
-        trigger=written.trigger,
+        trigger=writer.trigger,
         cores=_cores(spark),
         **of_steps(steps),
         sink_continuous=known.continuous,
         sink_real_time=known.real_time,
         refusal=refused,
-        trigger_refusal=None if refused else trigger_refusal_of(spark, frame, mode, written.trigger),
+        trigger_refusal=None if refused else trigger_refusal_of(spark, frame, mode, writer.trigger),
         settings=_settings(spark),
         spark_version=spark.version,
     )
 
 
-def _places(written: Written) -> tuple[str, ...]:
-    places = (written.table,) if written.table else place_of(written.options)
+def _places(writer: WriterSettings) -> tuple[str, ...]:
+    places = (writer.table,) if writer.table else place_of(writer.options)
     return tuple(masked("", place) for place in places)
 
 

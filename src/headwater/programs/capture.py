@@ -20,10 +20,10 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.query import StreamingQuery, StreamingQueryManager
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
-from headwater.engine.plain_facts import Written, written_by
+from headwater.engine.plain_facts import WriterSettings, writer_settings
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.programs import CONNECT_SESSION
-from headwater.spark.interception import replace_methods
+from headwater.spark.interception import Method, replace_methods
 from headwater.spark.query import writer_frame
 from headwater.spark.session import prevent_search, register_installed
 from headwater.values import Position
@@ -33,7 +33,7 @@ from headwater.values.user_frames import own_place, own_places
 # What a script under check gets in place of a started query: it has ended already, and had nothing to do.
 
 
-class CaughtQuery(StreamingQuery):
+class FinishedQuery(StreamingQuery):
     """A query that was judged and never started; whoever waits for its end goes on at once."""
 
     def __init__(self, name: str | None, frame: DataFrame) -> None:
@@ -89,57 +89,40 @@ class CaughtQuery(StreamingQuery):
         return None
 
 
-class CaughtQueries:
-    """The queries that a script has "started", as `spark.streams` tells of them: all have ended."""
-
-    def __init__(self) -> None:
-        self._queries: dict[str, CaughtQuery] = {}
-
-    def add(self, query: CaughtQuery) -> None:
-        self._queries[query.id] = query
-
-    def get(self, id: str) -> CaughtQuery | None:
-        return self._queries.get(id)
-
-    def end_all(self) -> None:
-        """Whoever waits for any of them goes on when none runs."""
-        for query in self._queries.values():
-            query.over = True
-
-
-Judge = Callable[[CaughtQuery, Written, tuple[Position, ...]], str]
-"""It gets the user's lines that led to the start, the innermost first, and gives the query a name."""
+Judge = Callable[[FinishedQuery, WriterSettings, tuple[Position, ...]], None]
+"""It gets the user's lines that led to the start, the innermost first."""
 _CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
-def catch_streams(judge: Judge, started: Callable[[CaughtQuery, Written, str], None]) -> None:
-    """Let `start` and `toTable` judge their query; `started` then makes visible what it would have made."""
-    caught, turn = CaughtQueries(), threading.RLock()
+def catch_streams(judge: Judge) -> dict[str, Method]:
+    """A `start` and a `toTable` that judge their query."""
+    # The queries that the script has "started", as `spark.streams` tells of them: all have ended.
+    caught: dict[str, FinishedQuery] = {}
+    turn = threading.RLock()
 
-    def catch(writer: Any, path: str | None, table: str) -> CaughtQuery:
+    def catch(writer: Any, path: str | None, table: str) -> FinishedQuery:
         places = tuple(own_places(sys._getframe(2)))
-        written = written_by(writer, path, table)
-        query = CaughtQuery(written.name or None, writer_frame(writer))
+        settings = writer_settings(writer, path, table)
+        query = FinishedQuery(settings.name or None, writer_frame(writer))
         # Scripts may start their queries in threads.
         with turn:
-            name = judge(query, written, places)
-            caught.add(query)
-            started(query, written, name)
+            judge(query, settings, places)
+            caught[query.id] = query
         return query
 
-    def start(writer: Any, path: str | None = None, *given: Any, **options: Any) -> CaughtQuery:
+    def start(writer: Any, path: str | None = None, *given: Any, **options: Any) -> FinishedQuery:
         _tell(writer, *given, **options)
         return catch(writer, path, "")
 
-    def to_table(writer: Any, tableName: str, *given: Any, **options: Any) -> CaughtQuery:  # noqa: N803
+    def to_table(writer: Any, tableName: str, *given: Any, **options: Any) -> FinishedQuery:  # noqa: N803
         _tell(writer, *given, **options)
         return catch(writer, None, tableName)
 
     def await_any(manager: Any, timeout: float | None = None) -> bool | None:
-        caught.end_all()
+        for query in caught.values():
+            query.over = True
         return None if timeout is None else True
 
-    replace_methods(DataStreamWriter, start=start, toTable=to_table)
     replace_methods(
         StreamingQueryManager,
         active=property(lambda manager: []),
@@ -147,6 +130,7 @@ def catch_streams(judge: Judge, started: Callable[[CaughtQuery, Written, str], N
         awaitAnyTermination=await_any,
         resetTerminated=lambda manager: None,
     )
+    return {"start": start, "toTable": to_table}
 
 
 def _tell(

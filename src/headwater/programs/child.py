@@ -15,14 +15,14 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrameReader, DataFrameWriter
 
-from headwater.engine.plain_facts import Written, plain_facts
+from headwater.engine.plain_facts import WriterSettings, plain_facts
 from headwater.loaders.python_form import Declarations
-from headwater.programs.capture import CaughtQuery, catch_sessions, catch_streams, watch_options
+from headwater.programs.capture import FinishedQuery, catch_sessions, catch_streams, watch_options
 from headwater.programs.outside import catch_outside
 from headwater.programs.sandbox.launcher import Kind
-from headwater.programs.script import STANDSTILL_SECONDS, Caught, Clock, Order, Teller, problem_to_json
-from headwater.programs.starting import Started, deadline_problem, failure_of, start_doubts, start_problems
-from headwater.programs.writes import Shadows, catch_writes
+from headwater.programs.script import STANDSTILL_SECONDS, CapturedQuery, Clock, Order, Teller, problem_to_json
+from headwater.programs.starting import Start, Started, deadline_problem, failure_of
+from headwater.programs.writes import VirtualWrites, catch_writes
 from headwater.spark.private import has_jvm
 from headwater.values import Position
 
@@ -51,35 +51,28 @@ def main() -> None:
 
 
 def _catch_everything(teller: Teller, order: Order, clock: Clock) -> None:
-    shadows = Shadows(Path(order.scratch))
+    virtual = VirtualWrites(Path(order.scratch))
     started = Started()
 
     @clock.standing()
-    def judge(query: CaughtQuery, written: Written, places: tuple[Position, ...]) -> str:
-        name, place = started.name_of(written, places), places[0] if places else None
-        found = Caught(
-            facts=plain_facts(query.frame, written, name),
-            place=place,
-            problems=(
-                *started.problems(query.frame, written, place, name),
-                *start_problems(query.frame, written, place, name),
-            ),
-            doubts=tuple(start_doubts(query.frame, written, place, name)),
+    def judge(query: FinishedQuery, writer: WriterSettings, places: tuple[Position, ...]) -> None:
+        start = Start(query.frame, writer, places[0] if places else None, started.name_of(writer, places))
+        found = CapturedQuery(
+            facts=plain_facts(query.frame, writer, start.name),
+            place=start.place,
+            problems=(*started.problems(start), *start.problems()),
+            doubts=tuple(start.doubts()),
         )
-        teller.tell(kind="query", query=json.loads(shadows.as_meant(json.dumps(found.to_json()))))
-        return name
-
-    @clock.standing()
-    def make_visible(query: CaughtQuery, written: Written, name: str) -> None:
-        started.add(query, written, name)
-        if written.table or (written.format == "memory" and written.name):
-            shadows.table_written(written.table or written.name, query.frame, None)
-        shadows.path_written(written.options.get("path"), query.frame, None)
+        teller.tell(kind="query", query=json.loads(virtual.as_meant(json.dumps(found.to_json()))))
+        started.add(query, start)
+        # What it would have made can be read by what follows.
+        if writer.table or (writer.format == "memory" and writer.name):
+            virtual.table_written(writer.table or writer.name, query.frame, None)
+        virtual.path_written(writer.options.get("path"), query.frame, None)
 
     catch_sessions(dict(order.settings), clock.standing)
-    catch_streams(judge, make_visible)
-    catch_writes(shadows)
-    shadows.cover_reads()
+    catch_writes(virtual, catch_streams(judge))
+    virtual.cover_reads()
     watch_options(lambda values: teller.tell(kind="hide", values=values), (DataFrameReader, DataFrameWriter))
 
 

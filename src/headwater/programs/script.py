@@ -48,7 +48,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Caught:
+class CapturedQuery:
     """A query that the script would have started."""
 
     facts: QueryFacts
@@ -66,7 +66,7 @@ class Caught:
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Caught:
+    def from_json(cls, told: Mapping[str, Any]) -> CapturedQuery:
         return cls(
             QueryFacts.from_json(json.dumps(told["facts"])),
             Position(**told["place"]) if told["place"] else None,
@@ -216,7 +216,7 @@ _BY_SIGNAL = 128
 class ScriptRun:
     """What a script did: the queries it would have started, and why it ended early if it did."""
 
-    queries: list[Caught] = field(default_factory=list)
+    queries: list[CapturedQuery] = field(default_factory=list)
     problem: Problem | None = None
     weakness: Problem | None = None
     """What the sandbox of this machine could not prevent."""
@@ -354,7 +354,7 @@ def _take(run: ScriptRun, message: Mapping[str, Any], clock: Clock) -> None:
         case "hide":
             hide(*message["values"])
         case "query":
-            run.queries.append(Caught.from_json(message["query"]))
+            run.queries.append(CapturedQuery.from_json(message["query"]))
         case "note":
             problem = problem_from_json(message["problem"])
             if problem not in run.notes:

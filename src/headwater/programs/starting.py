@@ -7,26 +7,28 @@ import linecache
 import os
 import re
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from headwater.connectors import sink_side
 from headwater.connectors.call import ConnectorCall
 from headwater.connectors.files import FilesSink
 from headwater.engine.builder import SPARK_ERRORS, columns_in
-from headwater.engine.plain_facts import Written, plain_facts
+from headwater.engine.plain_facts import WriterSettings, plain_facts
 from headwater.errors import HeadwaterError, PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue import programs
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.errors.catalogue.running import SINK_MODE, UNKNOWN_COLUMN
 from headwater.plan.predicates import FILES, SinkFormat, connector_format, sink_format
-from headwater.programs.capture import CaughtQuery
-from headwater.programs.script import Caught
+from headwater.programs.capture import FinishedQuery
+from headwater.programs.script import CapturedQuery
 from headwater.spark.errors import condition_of, parameters_of, sentence_of
 from headwater.spark.session import class_of, may_be_python, writes_streams
 from headwater.spec import SinkSpec
@@ -65,8 +67,10 @@ def failure_of(error: BaseException, file: str, spark_version: str) -> Problem |
 
 def _problem(error: BaseException, place: Position | None, spark_version: str) -> Problem:
     says = str(error)
+    code = linecache.getline(place.file, place.line) if place else ""
     if _STREAM_ACTION in says:
-        return programs.SCRIPT_ACTION.at(place, action=_action(place))
+        calls = re.findall(r"\.(\w+)\(", code)
+        return programs.SCRIPT_ACTION.at(place, action=f"`{calls[-1]}()`" if calls else "an action")
     if isinstance(error, Exception) and condition_of(error):
         return _spark_problem(error, place, spark_version)
     if isinstance(error, OSError) and error.errno in _NOT_DISCARDED:
@@ -75,21 +79,21 @@ def _problem(error: BaseException, place: Position | None, spark_version: str) -
         return programs.SCRIPT_FAILED.at(place, error="it was interrupted")
     lines = [line for line in says.strip().splitlines() if line.strip()]
     words = f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
-    failed = programs.SCRIPT_PROGRESS if _lacks_progress(error, place) else programs.SCRIPT_FAILED
+    # A query that never ran has none: `lastProgress` is None, `recentProgress` is empty.
+    nothing = isinstance(error, IndexError) or (isinstance(error, TypeError) and "NoneType" in says)
+    lacks_progress = nothing and re.search(r"\.(last|recent)Progress\b", code)
+    failed = programs.SCRIPT_PROGRESS if lacks_progress else programs.SCRIPT_FAILED
     return failed.at(place, error=words.rstrip(". "))
-
-
-def _lacks_progress(error: BaseException, place: Position | None) -> bool:
-    """Whether a line wants what a stand-in has none of: `lastProgress` is None, `recentProgress` is empty."""
-    nothing = isinstance(error, IndexError) or (isinstance(error, TypeError) and "NoneType" in str(error))
-    return nothing and bool(re.search(r"\.(last|recent)Progress\b", _line(place)))
 
 
 def _spark_problem(error: Exception, place: Position | None, spark_version: str) -> Problem:
     condition, parameters = condition_of(error), parameters_of(error)
     if condition.startswith("UNRESOLVED_COLUMN"):
         column, proposal = parameters.get("objectName", ""), parameters.get("proposal", "")
-        hint = _column_hint(column, proposal)
+        names = {each.rpartition("`.`")[2].strip("`"): each for each in proposal.split(", ") if each}
+        meant = nearest(column.rpartition("`.`")[2].strip("`"), names)
+        hint = f"It has {proposal}." if proposal else "Check the columns of what it reads."
+        hint = f"Did you mean {names[meant]}?" if meant else hint
         return UNKNOWN_COLUMN.at(place, where="This line", column=column, hint=hint)
     if condition == "DATA_SOURCE_NOT_FOUND" or _NO_SOURCE.search(str(error)):
         found = _NO_SOURCE.search(str(error))
@@ -133,23 +137,6 @@ def deadline_problem(frame: FrameType | None, file: str, seconds: float) -> Prob
     return programs.SCRIPT_DEADLINE.at(place, seconds=time, file=file, reached=reached)
 
 
-def _action(place: Position | None) -> str:
-    calls = re.findall(r"\.(\w+)\(", _line(place))
-    return f"`{calls[-1]}()`" if calls else "an action"
-
-
-def _line(place: Position | None) -> str:
-    return linecache.getline(place.file, place.line) if place else ""
-
-
-def _column_hint(column: str, proposal: str) -> str:
-    names = {each.rpartition("`.`")[2].strip("`"): each for each in proposal.split(", ") if each}
-    meant = nearest(column.rpartition("`.`")[2].strip("`"), names)
-    if meant:
-        return f"Did you mean {names[meant]}?"
-    return f"It has {proposal}." if proposal else "Check the columns of what it reads."
-
-
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 # Spark makes a checkpoint for these by itself, in a folder for passing files.
 _UNCHECKED = ("console", "foreach", "foreachbatch", "memory", "noop")
@@ -158,139 +145,130 @@ _ONLY_SOURCES = ("rate", "rate-micro-batch", "socket", "textsocket", "statestore
 _OWN = ("memory", "foreach", "foreachbatch")
 
 
+@dataclass(frozen=True)
+class Start:
+    """One start of a query, as its writer was told; what would keep Spark from it."""
+
+    frame: DataFrame
+    writer: WriterSettings
+    place: Position | None
+    name: str
+
+    @property
+    def format(self) -> str:
+        return self.writer.format.lower()
+
+    @property
+    def columns(self) -> set[str]:
+        return {column.lower() for column in self.frame.columns}
+
+    @cached_property
+    def checkpoint(self) -> str:
+        """The checkpoint that the query would have; empty where Spark would make one that passes."""
+        given = {key.lower(): value for key, value in self.writer.options.items()}.get("checkpointlocation")
+        if given:
+            return given if "://" in given else os.path.abspath(given)
+        base = self.frame.sparkSession.conf.get(_CHECKPOINT, None)
+        # Below a common folder a query without a name gets a folder of its own at each start.
+        return os.path.join(base, self.writer.name or os.urandom(4).hex()) if base else ""
+
+    def problems(self) -> Iterator[Problem]:
+        if missing := self.format_problem():
+            yield missing
+            return
+        writer, place, name = self.writer, self.place, self.name
+        if self.format == "memory" and not writer.name:
+            yield programs.NO_TABLE_NAME.at(place)
+        if self.format in FILES and not writer.table and "path" not in writer.options:
+            yield programs.NO_PATH.at(place, name=name, format=self.format)
+        if not self.checkpoint and self.format not in _UNCHECKED:
+            shown = f"the table {writer.table}" if writer.table else self.format
+            yield programs.NO_CHECKPOINT.at(place, name=name, format=shown)
+        if writer.partitioned_by and self.format in _OWN:
+            columns = ", ".join(f"`{column}`" for column in writer.partitioned_by)
+            yield programs.NOT_PARTITIONED.at(place, name=name, columns=columns, format=self.format)
+        else:
+            for column in writer.partitioned_by:
+                if column.lower() not in self.columns:
+                    known = ", ".join(self.frame.columns)
+                    yield programs.NO_SUCH_PARTITION.at(place, name=name, column=column, known=known)
+        yield from self.sink_problems(sink_format(writer.format))
+
+    def doubts(self) -> Iterator[Problem]:
+        """A sink whose rows stay, fed from a checkpoint that does not."""
+        if self.format in _LASTING and not self.checkpoint:
+            yield programs.PASSING_CHECKPOINT.at(self.place, name=self.name)
+
+    def sink_problems(self, known: SinkFormat) -> Iterator[Problem]:
+        """What stands against a sink of this kind; what Spark says to the plan is in the facts."""
+        writer, name = self.writer, self.name
+        if known.modes and writer.mode not in known.modes:
+            params = {"sink": name, "mode": writer.mode, "connector": known.connector}
+            yield SINK_MODE.at(self.place, **params, modes=", ".join(known.modes))
+        if self.format in FILES:
+            # What the files connector has against the columns.
+            partitions = tuple(column for column in writer.partitioned_by if column.lower() in self.columns)
+            options = FilesSink.model_construct(path="", format=self.format, partition_by=partitions)
+            sink = SinkSpec.model_construct(
+                name=name, reads=name, connector="files", options=options, position=self.place
+            )
+            yield from sink_side("files").problems(sink, columns_in(self.frame))
+
+    def format_problem(self) -> Problem | None:
+        """A format that Spark does not have, or can't write streams with."""
+        spark, format = self.frame.sparkSession, self.writer.format
+        if self.format in _OWN or self.writer.table:
+            return None
+        hint = "Write it in a function of `foreachBatch`, with `df.write` there."
+        if self.format in _ONLY_SOURCES:
+            hint = 'It is for reading; to look at the rows write `.format("console")`.'
+        else:
+            try:
+                if writes_streams(spark, class_of(spark, format)):
+                    return None
+            except SPARK_ERRORS:
+                known = may_be_python(spark, format)
+                return None if known else source_missing(self.place, format, spark.version)
+        return programs.NOT_A_SINK.at(self.place, name=self.name, format=format, hint=hint)
+
+
 @dataclass
 class Started:
     """The queries that a script has started so far, by what no two running queries may share."""
 
-    names: dict[str, int] = field(default_factory=dict)
-    running: dict[str, CaughtQuery] = field(default_factory=dict)
-    checkpoints: dict[str, tuple[str, CaughtQuery]] = field(default_factory=dict)
+    names: Counter[str] = field(default_factory=Counter)
+    running: dict[str, FinishedQuery] = field(default_factory=dict)
+    checkpoints: dict[str, tuple[str, FinishedQuery]] = field(default_factory=dict)
 
-    def name_of(self, written: Written, places: tuple[Position, ...]) -> str:
+    def name_of(self, writer: WriterSettings, places: tuple[Position, ...]) -> str:
         """The query's own name, or else the line where it starts; each once.
 
         Of several from one line the later ones also have the line that led there.
         """
         line, *before = [f"{Path(place.file).name}:{place.line}" for place in places] or ["query"]
-        name = written.name or line
-        self.names[name] = self.names.get(name, 0) + 1
+        name = writer.name or line
+        self.names[name] += 1
         if self.names[name] == 1:
             return name
         return f"{name} ({self.names[name]}{f', from {before[0]}' if before else ''})"
 
-    def add(self, query: CaughtQuery, written: Written, name: str) -> None:
+    def add(self, query: FinishedQuery, start: Start) -> None:
         """Remember a query that was caught."""
-        if written.name:
-            self.running[written.name] = query
-        checkpoint = _checkpoint_of(query.frame.sparkSession, written)
-        if checkpoint:
-            self.checkpoints[checkpoint] = (name, query)
+        if start.writer.name:
+            self.running[start.writer.name] = query
+        if start.checkpoint:
+            self.checkpoints[start.checkpoint] = (start.name, query)
 
-    def problems(
-        self, frame: DataFrame, written: Written, place: Position | None, name: str
-    ) -> Iterator[Problem]:
+    def problems(self, start: Start) -> Iterator[Problem]:
         """What a query shares with one that nobody has waited for, and that runs therefore."""
-        other = self.running.get(written.name)
+        other = self.running.get(start.writer.name)
         if other is not None and not other.over:
-            yield programs.SAME_QUERY_NAME.at(place, name=written.name)
-        checkpoint = _checkpoint_of(frame.sparkSession, written)
-        taken = self.checkpoints.get(checkpoint) if checkpoint else None
-        if taken is not None and not taken[1].over:
-            yield programs.SAME_CHECKPOINT.at(place, name=name, checkpoint=checkpoint, other=taken[0])
-
-
-def start_problems(
-    frame: DataFrame, written: Written, place: Position | None, name: str
-) -> Iterator[Problem]:
-    """What would keep a query from starting, as its writer was told."""
-    spark, format = frame.sparkSession, written.format.lower()
-    missing = format_problem(spark, written, place, name)
-    if missing:
-        yield missing
-        return
-    if format == "memory" and not written.name:
-        yield programs.NO_TABLE_NAME.at(place)
-    if format in FILES and not written.table and "path" not in written.options:
-        yield programs.NO_PATH.at(place, name=name, format=format)
-    if not _checkpoint_of(spark, written) and format not in _UNCHECKED:
-        shown = f"the table {written.table}" if written.table else format
-        yield programs.NO_CHECKPOINT.at(place, name=name, format=shown)
-    yield from _partition_problems(frame, written, place, name)
-    yield from sink_problems(frame, written, place, name, sink_format(written.format))
-
-
-def start_doubts(frame: DataFrame, written: Written, place: Position | None, name: str) -> Iterator[Problem]:
-    """A sink whose rows stay, fed from a checkpoint that does not."""
-    if written.format.lower() in _LASTING and not _checkpoint_of(frame.sparkSession, written):
-        yield programs.PASSING_CHECKPOINT.at(place, name=name)
-
-
-def sink_problems(
-    frame: DataFrame, written: Written, place: Position | None, name: str, known: SinkFormat
-) -> Iterator[Problem]:
-    """What stands against a sink of this kind; what Spark says to the plan is in the facts."""
-    if known.modes and written.mode not in known.modes:
-        modes = ", ".join(known.modes)
-        params = {"sink": name, "mode": written.mode, "connector": known.connector, "modes": modes}
-        yield SINK_MODE.at(place, **params)
-    if written.format.lower() in FILES:
-        yield from _file_problems(frame, written, place, name)
-
-
-def _file_problems(
-    frame: DataFrame, written: Written, place: Position | None, name: str
-) -> Iterator[Problem]:
-    """What the files connector has against the columns."""
-    known = {column.lower() for column in frame.columns}
-    partitioned = tuple(column for column in written.partitioned_by if column.lower() in known)
-    options = FilesSink.model_construct(path="", format=written.format.lower(), partition_by=partitioned)
-    sink = SinkSpec.model_construct(name=name, reads=name, connector="files", options=options, position=place)
-    yield from sink_side("files").problems(sink, columns_in(frame))
-
-
-def _partition_problems(
-    frame: DataFrame, written: Written, place: Position | None, name: str
-) -> Iterator[Problem]:
-    known, format = {column.lower() for column in frame.columns}, written.format.lower()
-    if written.partitioned_by and format in _OWN:
-        columns = ", ".join(f"`{column}`" for column in written.partitioned_by)
-        yield programs.NOT_PARTITIONED.at(place, name=name, columns=columns, format=format)
-        return
-    for column in written.partitioned_by:
-        if column.lower() not in known:
-            columns = ", ".join(frame.columns)
-            yield programs.NO_SUCH_PARTITION.at(place, name=name, column=column, known=columns)
-
-
-def format_problem(
-    spark: SparkSession, written: Written, place: Position | None, name: str
-) -> Problem | None:
-    """A format that Spark does not have, or can't write streams with."""
-    if written.format.lower() in _OWN or written.table:
-        return None
-    hint = "Write it in a function of `foreachBatch`, with `df.write` there."
-    if written.format.lower() in _ONLY_SOURCES:
-        hint = 'It is for reading; to look at the rows write `.format("console")`.'
-        return programs.NOT_A_SINK.at(place, name=name, format=written.format, hint=hint)
-    try:
-        found = class_of(spark, written.format)
-    except SPARK_ERRORS:
-        if may_be_python(spark, written.format):
-            return None
-        return source_missing(place, written.format, spark.version)
-    if writes_streams(spark, found):
-        return None
-    return programs.NOT_A_SINK.at(place, name=name, format=written.format, hint=hint)
-
-
-def _checkpoint_of(spark: SparkSession, written: Written) -> str:
-    """The checkpoint that a query would have; empty where Spark would make one that passes."""
-    given = {key.lower(): value for key, value in written.options.items()}.get("checkpointlocation")
-    if given:
-        return given if "://" in given else os.path.abspath(given)
-    base = spark.conf.get(_CHECKPOINT, None)
-    # Below a common folder a query without a name gets a folder of its own at each start.
-    return os.path.join(base, written.name or os.urandom(4).hex()) if base else ""
+            yield programs.SAME_QUERY_NAME.at(start.place, name=start.writer.name)
+        name, taken = self.checkpoints.get(start.checkpoint, ("", None))
+        if taken is not None and not taken.over:
+            yield programs.SAME_CHECKPOINT.at(
+                start.place, name=start.name, checkpoint=start.checkpoint, other=name
+            )
 
 
 # A DataFrame of a running program, judged where it stands: nothing is started, nothing is changed.
@@ -300,17 +278,18 @@ _UNKNOWN = SinkFormat("", known=False, continuous=True, real_time=True)
 
 def check_frame(
     frame: Any, *, sink: object, mode: str, trigger: str, name: str, place: Position | None
-) -> Caught:
+) -> CapturedQuery:
     """The facts of a stream that would be written so, and what Spark has against it."""
     _refuse(frame, name, place)
     format, known = sink_of(sink, place)
-    written = Written(format, mode, trigger, partitioned_by=_partitions(sink))
-    facts = plain_facts(frame, written, name, known)
+    writer = WriterSettings(format, mode, trigger, partitioned_by=_partitions(sink))
+    facts = plain_facts(frame, writer, name, known)
     # A format that the user names may be one that Spark does not have.
     named = isinstance(sink, str) and not connector_format(sink).known
-    missing = format_problem(frame.sparkSession, written, place, name) if named else None
-    found = (missing,) if missing else tuple(sink_problems(frame, written, place, name, known))
-    return Caught(facts, place, found)
+    start = Start(frame, writer, place, name)
+    missing = start.format_problem() if named else None
+    found = (missing,) if missing else tuple(start.sink_problems(known))
+    return CapturedQuery(facts, place, found)
 
 
 def sink_of(sink: object, place: Position | None = None) -> tuple[str, SinkFormat]:

@@ -1,7 +1,7 @@
-"""Writes and starts refused while the function of a table is called: such a function only makes a plan.
+"""What of PySpark writes or starts, intercepted: in a script under check, and in the function of a table.
 
-PySpark's classes are changed once in this process. What they do is the same as before, save in a thread that
-is inside `without_writes`: functions of running queries may write at the same time.
+Such a function only makes a plan. PySpark's classes are changed once in this process. What they do is the
+same as before, save in a thread inside `without_writes`: functions of running queries may write meanwhile.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any
 
@@ -24,24 +25,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headwater.spark.plans import nodes_of, parsed
 from headwater.spark.private import JavaObject, class_name, items_of
 
-# What of PySpark writes rows or makes tables: methods by their class, and statements of SQL.
+# What of PySpark writes rows, makes tables or starts queries: methods, and statements of SQL.
 
-FILES = ("csv", "json", "orc", "parquet", "text", "xml")
-"""Of a DataFrameWriter, like `save`."""
-INTO_TABLES = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
-"""Of a DataFrameWriterV2."""
-OF_CATALOGS = ("createTable", "createExternalTable")
-OF_FRAMES = ("foreach", "foreachPartition")
-"""Functions that are called with rows for what they do elsewhere; on a stream Spark refuses them."""
-OF_RDDS = (
-    "saveAsHadoopDataset",
-    "saveAsHadoopFile",
-    "saveAsNewAPIHadoopDataset",
-    "saveAsNewAPIHadoopFile",
-    "saveAsPickleFile",
-    "saveAsSequenceFile",
-    "saveAsTextFile",
-)
 MAKES_TABLE = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
 _STATEMENTS = frozenset(
     {
@@ -106,16 +91,54 @@ def _table_name(plan: JavaObject) -> str:
     return ".".join(map(str, items_of(plan.name().nameParts())))
 
 
-Writes = Callable[..., bool]
-"""Whether a call with these arguments writes."""
-_METHODS: tuple[tuple[type, str, tuple[str, ...]], ...] = (
-    (DataStreamWriter, "writeStream", ("start", "toTable")),
-    (DataFrameWriter, "write", ("save", "saveAsTable", "insertInto", "jdbc", *FILES)),
-    (DataFrameWriterV2, "writeTo(…)", INTO_TABLES),
-    (MergeIntoWriter, "mergeInto(…)", ("merge",)),
-    (Catalog, "catalog", OF_CATALOGS),
-    (RDD, "rdd", OF_RDDS),
+@dataclass(frozen=True)
+class WritingMethod:
+    """A method of PySpark's that writes rows, makes a table or starts a query."""
+
+    kind: type
+    name: str
+    call: str
+    """As one would write it in a message."""
+    writes: Callable[..., bool] = lambda *given, **named: True
+    """Whether a call with these arguments does."""
+
+
+def _sql_writes(spark: Any, sqlQuery: str, *given: Any, **named: Any) -> bool:  # noqa: N803 - PySpark's name
+    return writing_statement(spark, sqlQuery) is not None
+
+
+def _is_finished(frame: Any, *given: Any, **named: Any) -> bool:
+    return not frame.isStreaming
+
+
+_NAMES: tuple[tuple[type, str, str], ...] = (
+    (DataStreamWriter, "writeStream", "start toTable"),
+    (DataFrameWriter, "write", "save saveAsTable insertInto jdbc csv json orc parquet text xml"),
+    (DataFrameWriterV2, "writeTo(…)", "create replace createOrReplace append overwrite overwritePartitions"),
+    (MergeIntoWriter, "mergeInto(…)", "merge"),
+    (Catalog, "catalog", "createTable createExternalTable"),
+    (RDD, "rdd", "saveAsHadoopDataset saveAsHadoopFile saveAsNewAPIHadoopDataset saveAsNewAPIHadoopFile"),
+    (RDD, "rdd", "saveAsPickleFile saveAsSequenceFile saveAsTextFile"),
 )
+WRITING_METHODS: tuple[WritingMethod, ...] = (
+    *(
+        WritingMethod(kind, name, f"`{owner}.{name}()`")
+        for kind, owner, names in _NAMES
+        for name in names.split()
+    ),
+    # Functions that are called with rows for what they do elsewhere; on a stream Spark refuses them.
+    WritingMethod(ClassicDataFrame, "foreach", "`foreach()`", _is_finished),
+    WritingMethod(ClassicDataFrame, "foreachPartition", "`foreachPartition()`", _is_finished),
+    WritingMethod(SparkSession, "sql", "SQL that writes", _sql_writes),
+)
+Method = Callable[..., Any]
+
+
+def intercept(replacement_of: Callable[[WritingMethod, Method], Method]) -> None:
+    """Replace every method that writes, in this process, for good; a replacement gets the method itself."""
+    for each in WRITING_METHODS:
+        original = getattr(each.kind, each.name)
+        replace_methods(each.kind, **{each.name: wraps(original)(replacement_of(each, original))})
 
 
 class WriteRefused(Exception):
@@ -152,27 +175,15 @@ def without_writes() -> Iterator[None]:
 
 @cache
 def _install() -> None:
-    for kind, owner, names in _METHODS:
-        for name in names:
-            _guard(kind, name, f"`{owner}.{name}()`", lambda *given, **named: True)
-    for name in OF_FRAMES:
-        _guard(ClassicDataFrame, name, f"`{name}()`", lambda frame, *given, **named: not frame.isStreaming)
-    _guard(SparkSession, "sql", "SQL that writes", _sql_writes)
+    intercept(_guarded)
 
 
-def _guard(kind: type, name: str, call: str, writes: Writes) -> None:
-    original = getattr(kind, name)
-
-    @wraps(original)
-    def _guarded(self: Any, *given: Any, **named: Any) -> Any:
+def _guarded(method: WritingMethod, original: Method) -> Method:
+    def called(*given: Any, **named: Any) -> Any:
         refused = _refused.get()
-        if refused is not None and writes(self, *given, **named):
-            refused.append(WriteRefused(call))
-            raise refused[-1]
-        return original(self, *given, **named)
+        if refused is None or not method.writes(*given, **named):
+            return original(*given, **named)
+        refused.append(WriteRefused(method.call))
+        raise refused[-1]
 
-    replace_methods(kind, **{name: _guarded})
-
-
-def _sql_writes(spark: Any, sqlQuery: str, *given: Any, **named: Any) -> bool:  # noqa: N803 - PySpark's name
-    return writing_statement(spark, sqlQuery) is not None
+    return called

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -28,9 +27,9 @@ from headwater.errors.catalogue.testing import (
 )
 from headwater.loaders.yaml_form import read_text
 from headwater.loaders.yaml_syntax import Source
-from headwater.scripted.times import BadRow, Cell, Reading, read_time
 from headwater.spec import Declared
 from headwater.testing.steps import Row
+from headwater.testing.values import BadRow, Cell, LocalDay, read_time
 from headwater.values import Duration, Position
 
 ROW_FILES = (".jsonl", ".json", ".csv")
@@ -40,7 +39,7 @@ READ_EXAMPLE = '{read: "checks.py:read_totals"}'
 WORDS = ("restart", "stop", "start", "crash")
 ACTIONS = ("feed", "advance", *WORDS, "change_to")
 CHECKS = ("expect", "watermark", "late", "state", "idle", "fails")
-_ANY_DAY = Reading(date(2026, 1, 1), UTC)
+_ANY_DAY = LocalDay(date(2026, 1, 1), UTC)
 
 
 def found_words(value: object) -> str:
@@ -70,16 +69,8 @@ def _takes(wanted: str, example: str, fits: Callable[[Any], bool]) -> BeforeVali
     return BeforeValidator(taken)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_named(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list)
+def _of(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kinds)
 
 
 def _is_filled(value: object) -> bool:
@@ -94,12 +85,8 @@ def _is_kind(value: object) -> bool:
     return value in ("real", "captured")
 
 
-def _is_given(value: object) -> bool:
-    return value == "real" or _are_rows(value)
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _are_sources(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _is_count(value: object) -> bool:
@@ -157,7 +144,7 @@ def _word(value: object, info: ValidationInfo) -> object:
 
 
 def _form(value: object) -> str:
-    return "named" if _is_named(value) else "one"
+    return "named" if isinstance(value, Mapping) else "one"
 
 
 def _state_form(value: object) -> str:
@@ -174,7 +161,7 @@ Marks: TypeAlias = Annotated[dict[str, Mark], Tag("named")] | Annotated[Mark, Ta
 Count: TypeAlias = Annotated[int, _takes("a whole number", "1", _is_count)]
 Counts: TypeAlias = Annotated[dict[str, Count], Tag("named")] | Annotated[Count, Tag("one")]
 StateSize: TypeAlias = Annotated[int, _takes("a whole number", _SIZE_EXAMPLE, _is_count)]
-StateRows: TypeAlias = Annotated[Any, _takes("a list of rows", "[{key: {…}, value: {…}}]", _is_list)]
+StateRows: TypeAlias = Annotated[Any, _takes("a list of rows", "[{key: {…}, value: {…}}]", _of(list))]
 StateParts: TypeAlias = Annotated[dict[str, StateRows], Tag("named")]
 State: TypeAlias = StateParts | Annotated[StateRows, Tag("rows")] | Annotated[StateSize, Tag("one")]
 
@@ -183,28 +170,30 @@ class StepKeys(Declared):
     """One step: an action, and what must be true after it; only what was said counts."""
 
     feed: Annotated[dict[str, RowsKey], _takes(_NAMED, "KEY: {words: [{word: owl}]}", _is_filled)] = {}
-    advance: Annotated[str, BeforeValidator(_duration), _takes("text", "KEY: 2 hours", _is_text)] = ""
+    advance: Annotated[str, BeforeValidator(_duration), _takes("text", "KEY: 2 hours", _of(str))] = ""
     restart: Word = False
     stop: Word = False
     start: Word = False
     crash: Word = False
-    change_to: Annotated[str, _takes("text", "KEY: version2.yml", _is_text)] = ""
+    change_to: Annotated[str, _takes("text", "KEY: version2.yml", _of(str))] = ""
     expect: Annotated[
-        dict[str, RowsKey], _takes(_NAMED, "KEY: {counts: [{word: owl, n: 1}]}", _is_named)
+        dict[str, RowsKey], _takes(_NAMED, "KEY: {counts: [{word: owl, n: 1}]}", _of(Mapping))
     ] = {}
     watermark: Annotated[Marks, Discriminator(_form)] = None
     late: Annotated[Counts, Discriminator(_form)] = 0
     state: Annotated[
         dict[str, Annotated[State, Discriminator(_state_form)]],
-        _takes(_NAMED, "KEY: {counts: 4}", _is_named),
+        _takes(_NAMED, "KEY: {counts: 4}", _of(Mapping)),
     ] = {}
-    idle: Annotated[tuple[str, ...], _takes("a list of sources", "KEY: [clicks]", _are_texts)] = ()
-    fails: Annotated[str, _takes("text", "KEY: words of the message", _is_text)] = ""
+    idle: Annotated[tuple[str, ...], _takes("a list of sources", "KEY: [clicks]", _are_sources)] = ()
+    fails: Annotated[str, _takes("text", "KEY: words of the message", _of(str))] = ""
 
 
 _GIVEN = "a list of rows, a file of them, or `real`,"
 Variable: TypeAlias = Annotated[Any, _takes("text", "words", _is_scalar)]
-Given: TypeAlias = Annotated[Any, _takes(_GIVEN, "[{word: owl, n: 1}]` or `real", _is_given)]
+Given: TypeAlias = Annotated[
+    Any, _takes(_GIVEN, "[{word: owl, n: 1}]` or `real", lambda value: value == "real" or _are_rows(value))
+]
 Sink: TypeAlias = Annotated[
     Any,
     _takes(
@@ -221,8 +210,8 @@ class SettingsKeys(Declared):
 
     day: Annotated[str, _takes("a day", "KEY: 2026-01-31", _is_day)] = ""
     clock: Annotated[str, BeforeValidator(_time("clock: 08:00"))] = ""
-    env: Annotated[dict[str, Variable], _takes(_NAMED, "KEY: {TOPIC: words}", _is_named)] = {}
-    given: Annotated[dict[str, Given], _takes(_NAMED, "KEY: {ads: [{word: owl, n: 1}]}", _is_named)] = {}
+    env: Annotated[dict[str, Variable], _takes(_NAMED, "KEY: {TOPIC: words}", _of(Mapping))] = {}
+    given: Annotated[dict[str, Given], _takes(_NAMED, "KEY: {ads: [{word: owl, n: 1}]}", _of(Mapping))] = {}
     sinks: Annotated[
         Annotated[dict[str, Sink], Tag("named")] | Annotated[AllSinks, Tag("one")], Discriminator(_form)
     ] = "captured"
@@ -242,13 +231,13 @@ class TestKeys(SettingsKeys):
 class FileKeys(SettingsKeys):
     """The top level of a test file."""
 
-    pipeline: Annotated[str, _takes("text", "KEY: my_pipeline.yml", _is_text)]
+    pipeline: Annotated[str, _takes("text", "KEY: my_pipeline.yml", _of(str))]
     tests: Annotated[
         Any,
         _takes(
             "a mapping of names to steps",
             f"KEY: {{{TEST_EXAMPLE}}}",
-            lambda value: not value or _is_named(value),
+            lambda value: not value or isinstance(value, Mapping),
         ),
     ]
 
@@ -281,11 +270,15 @@ class _KeyTwice(Exception):
 
 @dataclass(frozen=True)
 class _Json:
-    """A text of JSON, and where its characters stand in the file."""
+    """A text of JSON: a whole file, or one line of it."""
 
+    source: Source
     text: str
-    place: Callable[[int], Position]
     hint: str
+    line: int | None = None
+
+    def place(self, at: int) -> Position:
+        return Position(self.source.file, self.line, at + 1) if self.line else self.source.at(at)
 
     def skip(self, at: int) -> int:
         """The offset of the next character that is no space."""
@@ -308,7 +301,7 @@ class _Json:
 
     def row(self, value: Any, at: int) -> Row:
         if not isinstance(value, dict | list):
-            raise PipelineError(ROWS_NOT_ROW.at(self.place(at), kind=_kind(value)))
+            raise PipelineError(ROWS_NOT_ROW.at(self.place(at), kind=_KINDS.get(type(value), "a number")))
         return Row(value, self.place(at))
 
     def refused(self, at: int, reason: str) -> PipelineError:
@@ -327,25 +320,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
 
 
-def _kind(value: Any) -> str:
-    match value:
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-        case str():
-            return "a text"
-        case bool():
-            return "true or false"
-        case None:
-            return "null"
-        case _:
-            return "a number"
+_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
 
 
 def _json_lines(source: Source) -> Iterator[Row]:
     for number, line in enumerate(source.lines, start=1):
-        json_line = _Json(line, partial(_on_line, source.file, number), _LINE_HINT)
+        json_line = _Json(source, line, _LINE_HINT, number)
         start = json_line.skip(0)
         if start == len(line):
             continue
@@ -355,16 +335,14 @@ def _json_lines(source: Source) -> Iterator[Row]:
         yield json_line.row(value, start)
 
 
-def _on_line(file: str, line: int, offset: int) -> Position:
-    return Position(file, line, offset + 1)
-
-
 def _json_list(source: Source) -> Iterator[Row]:
     """The list is read row by row, since each row has a place of its own."""
-    whole = _Json(source.text, source.at, _LIST_HINT)
+    whole = _Json(source, source.text, _LIST_HINT)
     at = whole.skip(0)
     if not whole.text.startswith("[", at):
-        raise PipelineError(ROWS_NOT_LIST.at(source.at(at), kind=_kind(whole.value(at)[0])))
+        raise PipelineError(
+            ROWS_NOT_LIST.at(source.at(at), kind=_KINDS.get(type(whole.value(at)[0]), "a number"))
+        )
     at = whole.skip(at + 1)
     more = not whole.text.startswith("]", at)
     while more:

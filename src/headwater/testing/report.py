@@ -1,167 +1,26 @@
-"""A test's result in lines of text: what failed, in which batches, at which watermark."""
+"""Rows compared exactly, and a result in lines of text: what failed, in which batches, at which watermark."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, timedelta, tzinfo
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from headwater.errors import Problem, shown_file
 from headwater.loaders.yaml_syntax import resolve
-from headwater.scripted.values import NotANumber, canonical
-from headwater.testing.results import Batch, Failure, RowDiff, StepTrace, TestResult, Values
+from headwater.testing.results import Batch, Change, Failure, RowDiff, StepTrace, TestResult, Values
+from headwater.testing.values import LocalDay, NotANumber, canonical
 from headwater.values import Duration
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-
 # Two multisets of rows compared, exactly.
-
-# Values, rows and differences as a person would write them in a test.
-
-MOST_LINES = 20
-
-_NUMBER_WORDS = {"nan", "infinity", "-infinity", "+infinity"}
-_LIKE_TIME = re.compile(r"[0-9]+(?:[-:][0-9]+)+.*")
-_BREAKS = re.compile(r"[,{}\[\]\"'#\x00-\x1f\x7f]|: |:$|^[-?&*!|>%@`] ?")
-_MILLISECOND = timedelta(milliseconds=1)
-
-
-def show(value: Any, zone: tzinfo | str, day: date | str) -> str:
-    """The value as one would write it: `12:07` on the default day in the zone, `null`, `{a: 1}`."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return _text(value)
-        case datetime():
-            return _time(value, zone, day)
-        case Mapping():
-            pairs = (f"{show(key, zone, day)}: {show(item, zone, day)}" for key, item in value.items())
-            return "{" + ", ".join(pairs) + "}"
-        case list() | tuple():
-            return "[" + ", ".join(show(item, zone, day) for item in value) + "]"
-        case _:
-            return _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    match value:
-        case float():
-            return repr(value).replace("inf", "Infinity").replace("nan", "NaN")
-        case Decimal():
-            return format(value, "f")
-        case timedelta():
-            return _length(value)
-        case bytes():
-            return _bytes(value)
-        case _:
-            return str(value)
-
-
-def _text(text: str) -> str:
-    """The text, in quotes where it would be taken for something else."""
-    mistaken = (
-        text != text.strip()
-        or not isinstance(resolve(text), str)
-        or text.lower() in _NUMBER_WORDS
-        or _LIKE_TIME.fullmatch(text)
-        or _BREAKS.search(text)
-    )
-    return json.dumps(text, ensure_ascii=False) if mistaken else text
-
-
-def _bytes(value: bytes) -> str:
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        text = ""
-    return _text(text) if text.isprintable() and (text or not value) else f"0x{value.hex()}"
-
-
-def _length(value: timedelta) -> str:
-    milliseconds, rest = divmod(abs(value), _MILLISECOND)
-    sign = "-" if value < timedelta() else ""
-    return f"{sign}{abs(value)}" if rest else f"{sign}{Duration(milliseconds)}"
-
-
-def _time(value: datetime, zone: tzinfo | str, day: date | str) -> str:
-    local = value.astimezone(ZoneInfo(zone) if isinstance(zone, str) else zone) if value.tzinfo else value
-    clock = local.strftime("%H:%M:%S.%f").rstrip("0").removesuffix(".") if local.microsecond else ""
-    clock = clock or local.strftime("%H:%M:%S" if local.second else "%H:%M")
-    shown = clock if local.date().isoformat() == str(day) else f"{local.date().isoformat()} {clock}"
-    # Where clocks were put back, they show a time a second time.
-    twice = local.replace(fold=0).utcoffset() != local.replace(fold=1).utcoffset()
-    return shown + (local.strftime("%z") if twice else "")
-
-
-def describe(diff: RowDiff, zone: tzinfo | str, day: date | str) -> list[str]:
-    """The differences in lines: how many of each kind, then the rows."""
-
-    def row(values: Values) -> str:
-        return show({name: values.get(name) for name in diff.columns}, zone, day)
-
-    def change(pair: tuple[Values, Values]) -> str:
-        return f"{row(pair[0])}   {_changes(*pair, diff.columns, zone, day)}"
-
-    return [
-        "  " + _counts(diff),
-        *_listed("- missing     ", "missing", map(row, diff.missing)),
-        *_listed("+ unexpected  ", "unexpected", map(row, diff.unexpected)),
-        *_listed("~ changed     ", "changed", map(change, diff.changed)),
-    ]
-
-
-def _counts(diff: RowDiff) -> str:
-    kinds = {"missing": diff.missing, "unexpected": diff.unexpected, "changed": diff.changed}
-    same = f"{diff.same or 'no'} {'row' if diff.same == 1 else 'rows'} as expected"
-    return ", ".join([same, *(f"{len(rows)} {kind}" for kind, rows in kinds.items() if rows)])
-
-
-def _listed(head: str, kind: str, rows: Iterable[str]) -> Iterator[str]:
-    """One line for each row that is different; equal ones are counted."""
-    times: dict[str, int] = {}
-    for row in rows:
-        times[row] = times.get(row, 0) + 1
-    for row, count in list(times.items())[:MOST_LINES]:
-        yield f"  {head}{row}" + (f"   ({count} times)" if count > 1 else "")
-    if rest := sum(list(times.values())[MOST_LINES:]):
-        yield f"  … and {rest} more {kind}"
-
-
-def _changes(
-    expected: Values, got: Values, columns: Iterable[str], zone: tzinfo | str, day: date | str
-) -> str:
-    return "; ".join(
-        f"{name}: expected {show(expected.get(name), zone, day)}, got {show(got.get(name), zone, day)}"
-        for name in columns
-        if not _same(expected.get(name), got.get(name))
-    )
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equal, and NaN equals NaN."""
-    match one, other:
-        case float(), float():
-            return one == other or (math.isnan(one) and math.isnan(other))
-        case Mapping(), Mapping():
-            return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-        case list(), list():
-            return len(one) == len(other) and all(map(_same, one, other))
-        case _:
-            return bool(one == other)
-
-
-__all__ = ["compare", "describe", "show"]
 
 _MOST_PAIRS = 200 * 200
 
@@ -183,7 +42,7 @@ def compare(expected: Sequence[Values], got: Sequence[Values], schema: StructTyp
         columns=tuple(schema.names),
         missing=_without(missing, {first for first, _ in pairs}),
         unexpected=_without(unexpected, {second for _, second in pairs}),
-        changed=tuple((missing[first][1], unexpected[second][1]) for first, second in pairs),
+        changed=tuple(Change(missing[first][1], unexpected[second][1]) for first, second in pairs),
         same=len(wanted) - len(missing),
     )
 
@@ -240,6 +99,108 @@ def _order(value: Any) -> tuple[Any, ...]:
     return (1, value)
 
 
+# Values, rows and differences as a person would write them in a test.
+
+MOST_LINES = 20
+_NUMBER_WORDS = {"nan", "infinity", "-infinity", "+infinity"}
+_LIKE_TIME = re.compile(r"[0-9]+(?:[-:][0-9]+)+.*")
+_BREAKS = re.compile(r"[,{}\[\]\"'#\x00-\x1f\x7f]|: |:$|^[-?&*!|>%@`] ?")
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def show(value: Any, local: LocalDay) -> str:
+    """The value as one would write it: `12:07` on the default day in the zone, `null`, `{a: 1}`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _text(value)
+        case datetime():
+            return _time(value, local)
+        case Mapping():
+            pairs = (f"{show(key, local)}: {show(item, local)}" for key, item in value.items())
+            return "{" + ", ".join(pairs) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(show(item, local) for item in value) + "]"
+        case float():
+            return repr(value).replace("inf", "Infinity").replace("nan", "NaN")
+        case Decimal():
+            return format(value, "f")
+        case timedelta():
+            milliseconds, rest = divmod(abs(value), _MILLISECOND)
+            length = str(abs(value)) if rest else str(Duration(milliseconds))
+            return f"-{length}" if value < timedelta() else length
+        case bytes():
+            return _bytes(value)
+        case _:
+            return str(value)
+
+
+def _text(text: str) -> str:
+    """The text, in quotes where it would be taken for something else."""
+    mistaken = (
+        text != text.strip()
+        or not isinstance(resolve(text), str)
+        or text.lower() in _NUMBER_WORDS
+        or _LIKE_TIME.fullmatch(text)
+        or _BREAKS.search(text)
+    )
+    return json.dumps(text, ensure_ascii=False) if mistaken else text
+
+
+def _bytes(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = ""
+    return _text(text) if text.isprintable() and (text or not value) else f"0x{value.hex()}"
+
+
+def _time(value: datetime, local: LocalDay) -> str:
+    moment = value.astimezone(local.zone) if value.tzinfo else value
+    clock = moment.strftime("%H:%M:%S" if moment.second or moment.microsecond else "%H:%M")
+    clock += f"{moment:.%f}".rstrip("0") if moment.microsecond else ""
+    shown = clock if moment.date() == local.day else f"{moment.date()} {clock}"
+    # Where clocks were put back, they show a time a second time.
+    twice = moment.replace(fold=0).utcoffset() != moment.replace(fold=1).utcoffset()
+    return shown + (moment.strftime("%z") if twice else "")
+
+
+def describe(diff: RowDiff, local: LocalDay) -> list[str]:
+    """The differences in lines: how many of each kind, then the rows."""
+
+    def row(values: Values) -> str:
+        return show({name: values.get(name) for name in diff.columns}, local)
+
+    def changed(change: Change) -> str:
+        pairs = {name: (change.expected.get(name), change.got.get(name)) for name in diff.columns}
+        shown = {name: (show(one, local), show(other, local)) for name, (one, other) in pairs.items()}
+        # NaN does not equal NaN, and looks the same.
+        differ = [name for name, (one, other) in pairs.items() if one != other and len({*shown[name]}) > 1]
+        told = (f"{name}: expected {shown[name][0]}, got {shown[name][1]}" for name in differ)
+        return f"{row(change.expected)}   {'; '.join(told)}"
+
+    kinds = {
+        "missing": ("-", list(map(row, diff.missing))),
+        "unexpected": ("+", list(map(row, diff.unexpected))),
+        "changed": ("~", list(map(changed, diff.changed))),
+    }
+    same = f"{diff.same or 'no'} {'row' if diff.same == 1 else 'rows'} as expected"
+    lines = ["  " + ", ".join([same, *(f"{len(rows)} {kind}" for kind, (_, rows) in kinds.items() if rows)])]
+    for kind, (sign, rows) in kinds.items():
+        # One line for each row that is different; equal ones are counted.
+        times = list(Counter(rows).items())
+        for text, count in times[:MOST_LINES]:
+            lines.append(f"  {sign} {kind:10}  {text}" + (f"   ({count} times)" if count > 1 else ""))
+        if rest := sum(count for _, count in times[MOST_LINES:]):
+            lines.append(f"  … and {rest} more {kind}")
+    return lines
+
+
+# A test's result.
+
 WORDS = {"passed": "ok", "failed": "FAIL", "refused": "REFUSED"}
 
 
@@ -261,16 +222,16 @@ def first_line(result: TestResult) -> str:
 
 def details(result: TestResult, verbose: bool = False) -> list[str]:
     """Every failed step (with `verbose` every step), the problems, and the sources that are waited for."""
-    teller = _Teller(result)
+    steps = _StepReport(result)
     lines = [
         line
         for index, step in enumerate(result.steps)
         if verbose or step.failures
-        for line in teller.step(index, verbose)
+        for line in steps.step(index, verbose)
     ]
     for problem in result.problems:
         lines += problem_lines(problem, verbose)
-    return [*lines, *teller.idle()]
+    return [*lines, *steps.idle()]
 
 
 def problem_lines(problem: Problem, verbose: bool = False) -> list[str]:
@@ -282,11 +243,16 @@ def problem_lines(problem: Problem, verbose: bool = False) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-class _Teller:
-    """Tells the steps of one result, with times as the pipeline's zone shows them."""
+class _StepReport:
+    """The steps of one result in lines, with times as the pipeline's zone shows them."""
 
     def __init__(self, result: TestResult) -> None:
         self.result = result
+
+    @cached_property
+    def local(self) -> LocalDay:
+        """Needed, and sure to be a day, only where a step ran."""
+        return self.result.local_day
 
     def step(self, index: int, verbose: bool) -> Iterator[str]:
         step = self.result.steps[index]
@@ -310,7 +276,9 @@ class _Teller:
             if place and place != told_place:
                 yield f"  {place}"
             told_place = place
-            yield from self._failure(failure)
+            yield f"    {failure.sentence}"
+            if failure.diff is not None:
+                yield from (f"    {line}" for line in describe(failure.diff, self.local))
 
     def idle(self) -> Iterator[str]:
         """The sources for which a watermark waited when the test ended."""
@@ -336,12 +304,10 @@ class _Teller:
             return "no batch" + (f" · watermark {self._time(after)}" if after else "")
         ids = list(dict.fromkeys(batch.id for batch in batches))
         text = f"batch {ids[0]}" if len(ids) == 1 else f"batches {ids[0]} to {ids[-1]}"
-        return text + self._watermark(batches[0].watermark, after)
-
-    def _watermark(self, before: datetime | None, after: datetime | None) -> str:
+        before = batches[0].watermark
         if before == after:
-            return f" · watermark {self._time(after)}" if after else ""
-        return f" · watermark {self._time(before)} → {self._time(after)}"
+            return text + (f" · watermark {self._time(after)}" if after else "")
+        return f"{text} · watermark {self._time(before)} → {self._time(after)}"
 
     def _batches(self, step: StepTrace) -> Iterator[str]:
         """Every batch of a step, and where each query then stands."""
@@ -362,10 +328,5 @@ class _Teller:
         rows_in = ", ".join(f"{count} in from {name}" for name, count in batch.rows_in.items()) or "no data"
         return f"batch {batch.id}{again} · {mark} · {rows_in}, {counts}"
 
-    def _failure(self, failure: Failure) -> Iterator[str]:
-        yield f"    {failure.sentence}"
-        if failure.diff is not None:
-            yield from (f"    {line}" for line in describe(failure.diff, self.result.zone, self.result.day))
-
     def _time(self, time: datetime | None) -> str:
-        return "none" if time is None else show(time, self.result.zone, self.result.day)
+        return "none" if time is None else show(time, self.local)

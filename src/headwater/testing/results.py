@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from headwater.errors import Place, Problem, shown_file
+from headwater.testing.values import LocalDay
 
 Values = Mapping[str, Any]
 """A row by column: plain Python values; timestamps with their zone, structs as mappings."""
@@ -36,6 +38,13 @@ class Batch:
     """Whether its rows are known; a real sink has taken them."""
 
 
+class Change(NamedTuple):
+    """An expected row and the row that stands in its place: some values are the same."""
+
+    expected: Values
+    got: Values
+
+
 @dataclass(frozen=True)
 class RowDiff:
     """Two multisets of rows that are not the same."""
@@ -45,8 +54,7 @@ class RowDiff:
     """Expected, and not there; a row stands here as often as it is missing."""
     unexpected: tuple[Values, ...]
     """There, and not expected."""
-    changed: tuple[tuple[Values, Values], ...]
-    """Pairs of an expected row and the row that stands in its place: some values are the same."""
+    changed: tuple[Change, ...]
     same: int
     """How many rows are as expected."""
 
@@ -109,6 +117,10 @@ class TestResult:
     place: Place | None = None
 
     @property
+    def local_day(self) -> LocalDay:
+        return LocalDay(date.fromisoformat(self.day), ZoneInfo(self.zone))
+
+    @property
     def outcome(self) -> str:
         if self.problems:
             return "refused"
@@ -120,6 +132,9 @@ class TestResult:
 
 
 # A test's result as JSON: every step, batch, row and failure.
+
+
+_NOT_TOLD = ("acted", "stopped", "captured")
 
 
 def result_json(result: TestResult) -> dict[str, Any]:
@@ -135,56 +150,8 @@ def result_json(result: TestResult) -> dict[str, Any]:
             source: {"column": column, "delay_ms": delay}
             for source, (column, delay) in result.event_times.items()
         },
-        "steps": [_step(step) for step in result.steps],
+        "steps": value_json(result.steps),
         "problems": [problem.to_json() for problem in result.problems],
-    }
-
-
-def _step(step: StepTrace) -> dict[str, Any]:
-    return {
-        "number": step.number,
-        "text": step.text,
-        **_place(step.place),
-        "clock": value_json(step.clock),
-        "fed": value_json(step.fed),
-        "batches": {sink: [_batch(batch) for batch in batches] for sink, batches in step.batches.items()},
-        "watermarks": value_json(step.watermarks),
-        "idle": value_json(step.idle),
-        "failures": [_failure(failure) for failure in step.failures],
-    }
-
-
-def _batch(batch: Batch) -> dict[str, Any]:
-    return {
-        "id": batch.id,
-        "watermark": value_json(batch.watermark),
-        "rows_in": dict(batch.rows_in),
-        "rows": value_json(batch.rows),
-        "late": batch.late,
-        "state": batch.state,
-        "again": batch.again,
-    }
-
-
-def _failure(failure: Failure) -> dict[str, Any]:
-    return {
-        "kind": failure.kind,
-        "sentence": failure.sentence,
-        "sink": failure.sink,
-        **_place(failure.place),
-        "diff": _diff(failure.diff) if failure.diff else None,
-    }
-
-
-def _diff(diff: RowDiff) -> dict[str, Any]:
-    return {
-        "columns": list(diff.columns),
-        "missing": value_json(diff.missing),
-        "unexpected": value_json(diff.unexpected),
-        "changed": [
-            {"expected": value_json(expected), "got": value_json(got)} for expected, got in diff.changed
-        ],
-        "same": diff.same,
     }
 
 
@@ -196,8 +163,16 @@ def _place(place: Place | None, file: str | None = None) -> dict[str, Any]:
 
 
 def value_json(value: Any) -> Any:
-    """A value of a row in the nearest form that JSON has; times in ISO form, bytes in hexadecimal."""
+    """Steps and what is in them; a value of a row in the nearest form that JSON has."""
     match value:
+        case StepTrace() | Batch() | Failure() | RowDiff():
+            told = {
+                each.name: getattr(value, each.name) for each in fields(value) if each.name not in _NOT_TOLD
+            }
+            place = _place(told.pop("place")) if "place" in told else {}
+            return {**value_json(told), **place}
+        case Change():
+            return value_json(value._asdict())
         case None | bool() | int() | str():
             return value
         case float():

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import HeadwaterError, Problem
-from headwater.scripted.subjects import Subject
 from headwater.spec import Mode
-from headwater.testing.queries import ScriptedQueries
 from headwater.testing.report import details, first_line
 from headwater.testing.results import Batch, StepTrace, TestResult, Values
-from headwater.testing.step_runner import StepRunner, handed
+from headwater.testing.step_runner import StepRunner, output_rows
 from headwater.testing.steps import (
     UNSAID,
     Advance,
@@ -30,7 +28,8 @@ from headwater.testing.steps import (
     Stop,
     Test,
 )
-from headwater.testing.test_runner import TestRunner, environment_of, start_time
+from headwater.testing.subjects import Subject
+from headwater.testing.test_runner import TestRunner
 from headwater.values import nearest, scrub
 
 
@@ -67,7 +66,9 @@ class Scripted:
         if not self._runs:
             # The test's own folder, once, and its variables.
             self._environment.enter_context(self.runner.isolated(env or {}))
-        settings = Test("", Path(), (), given=given or {}, day=day, clock=clock)
+        settings = Test(
+            "", Path(), (), given=given or {}, day=day, clock=clock, no_data_batches=no_data_batches
+        )
         built: Subject
         if callable(subject):
             built = self.runner.function(subject, streams or {}, static or {}, mode)
@@ -75,11 +76,8 @@ class Scripted:
             built = self.runner.subject(Path(subject), env or {})
         named = real if isinstance(real, Mapping) else dict.fromkeys(real)
         kept = {name: read for name, read in named.items() if not built.captured(name)}
-        environment = replace(
-            environment_of(self.runner, settings, built.zone), real=kept, no_data_batches=no_data_batches
-        )
         chosen = list(dict.fromkeys((*sinks, *named))) or list(built.modes)
-        script = ScriptedQueries(built, chosen, environment, start_time(settings, environment.reading))
+        script = self.runner.script(settings, built, kept, chosen)
         run = ScriptedRun(StepRunner(script, lambda path: self.runner.subject(path, env or {})))
         self._runs.append(run)
         run.begin()
@@ -106,7 +104,7 @@ class ScriptedRun:
         """Start the queries; HeadwaterError says why they can't be."""
         __tracebackhide__ = True
         with self._steps.script.subject.alone():
-            self._steps.first()
+            self._steps.start()
         if self._steps.problems:
             raise HeadwaterError(*map(_scrubbed, self._steps.problems))
 
@@ -160,13 +158,13 @@ class ScriptedRun:
         """Steps as objects, one after another, up to the first that fails."""
         __tracebackhide__ = True
         with self._steps.script.subject.alone():
-            self._steps.steps(steps)
+            self._steps.play(steps)
         return self._judged()
 
     @property
     def rows(self) -> list[Values]:
         """What the last step that did something brought to the only sink."""
-        return list(handed(self._steps.script, self._sink, self._steps.batches()))
+        return list(output_rows(self._steps.script, self._sink, self._steps.batches()))
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -176,7 +174,7 @@ class ScriptedRun:
     @property
     def watermark(self) -> datetime | None:
         """The watermark that the next batch will use, of the only sink's query."""
-        return self._steps.script.watermark(self._sink)
+        return self._steps.script.queries[self._sink].next_watermark
 
     @property
     def _sink(self) -> str:

@@ -17,11 +17,9 @@ from headwater.errors.catalogue.testing import (
     TEST_NOT_RUNNING,
     TEST_SEVERAL_SINKS,
 )
-from headwater.scripted.query import rows_of, state_rows
-from headwater.scripted.subjects import Subject
-from headwater.scripted.times import BadRow, read_time
 from headwater.spec import Mode
 from headwater.testing.queries import Broken, ScriptedQueries, refuse_streams
+from headwater.testing.query import rows_of, state_rows
 from headwater.testing.report import compare, show
 from headwater.testing.results import Batch, Failure, StepTrace, TestResult, Values
 from headwater.testing.steps import (
@@ -37,7 +35,12 @@ from headwater.testing.steps import (
     Stop,
     Unsaid,
 )
+from headwater.testing.subjects import Subject
+from headwater.testing.values import BadRow, read_time
 from headwater.values import Duration
+
+Batches = Mapping[str, tuple[Batch, ...]]
+"""By the name of the sink."""
 
 # What a step expects against what happened.
 
@@ -48,12 +51,13 @@ class Checker:
 
     script: ScriptedQueries
     step: Step
-    batches: Mapping[str, Sequence[Batch]]
+    batches: Batches
 
     def failures(self) -> Iterator[Failure]:
         """Everything that is not as expected; PipelineError where nothing can be said."""
         if self.step.fails is None:
-            dead = [sink for sink in (*self.step.expect, *self.step.state) if sink in self.script.failed]
+            failed = [query.name for query in self.script.queries.values() if query.failed]
+            dead = [sink for sink in (*self.step.expect, *self.step.state) if sink in failed]
             if dead:
                 raise PipelineError(TEST_HAS_FAILED.at(self.step.place, name=dead[0]))
         for sink, rows in self.step.expect.items():
@@ -65,21 +69,17 @@ class Checker:
         yield from self._idle()
 
     def _rows(self, sink: str, rows: Rows) -> Iterator[Failure]:
-        real = sink in self.script.environment.real
-        got, schema = (
-            self.script.read_back(sink)
-            if real
-            else (
-                handed(self.script, sink, self.batches),
-                self.script.frames[sink].schema,
-            )
-        )
+        got: Sequence[Values]
+        if sink in self.script.environment.real:
+            got, schema = self.script.read_back(sink)
+        else:
+            got, schema = output_rows(self.script, sink, self.batches), self.script.queries[sink].frame.schema
         diff = compare(self.script.read(sink, rows, schema), got, schema)
         if diff:
             yield Failure("rows", f"the rows of {sink} are not as expected", sink, diff)
 
     def _watermarks(self) -> Iterator[Failure]:
-        found = {sink: self.script.watermark(sink) for sink in self.script.sinks}
+        found = {sink: query.next_watermark for sink, query in self.script.queries.items()}
         for sink, written in self._by_sink("watermark", self.step.watermark, found):
             wanted, got = self._time(written), found[sink]
             if wanted != got:
@@ -96,20 +96,20 @@ class Checker:
                 yield Failure("late", says, sink)
 
     def _state(self, sink: str, wanted: Any) -> Iterator[Failure]:
+        query = self.script.queries[sink]
         if isinstance(wanted, int):
-            kept = self.script.done[sink][-1].state if self.script.done[sink] else 0
+            kept = query.batches[-1].state if query.batches else 0
             if kept != wanted:
                 yield Failure("state", f"the state of {sink} holds {kept} rows, expected {wanted}", sink)
             return
         parts = wanted if isinstance(wanted, Mapping) else {None: wanted}
         for part, rows in parts.items():
             named = f"`{part}` of {sink}" if part else sink
-            if not self.script.done[sink]:
+            if not query.batches:
                 if rows:
                     yield Failure("state", f"the state of {named} is empty before the first batch", sink)
                 continue
-            operators = self.script.operators.get(sink, ())
-            frame = state_rows(self.script.subject.spark, sink, self.script.checkpoint(sink), part, operators)
+            frame = state_rows(self.script.subject.spark, sink, query.checkpoint, part, query.operators)
             diff = compare(self.script.read(sink, rows, frame.schema), rows_of(frame), frame.schema)
             if diff:
                 yield Failure("state", f"the state of {named} is not as expected", sink, diff)
@@ -118,7 +118,7 @@ class Checker:
         if isinstance(self.step.idle, Unsaid):
             return
         refuse_streams(self.script.subject, self.step.idle)
-        got = sorted({name for sink in self.script.sinks for name in self.script.idle(sink)})
+        got = sorted({name for query in self.script.queries.values() for name in query.idle()})
         if got != sorted(self.step.idle):
             says = f"the watermark waits for {', '.join(got) or 'nobody'}"
             yield Failure("idle", f"{says}, expected {', '.join(sorted(self.step.idle)) or 'nobody'}")
@@ -130,7 +130,7 @@ class Checker:
         if isinstance(written, Mapping):
             yield from written.items()
             return
-        timed = [sink for sink in self.script.sinks if self.script.event_times.get(sink)]
+        timed = [sink for sink, query in self.script.queries.items() if query.event_times]
         sinks = timed or list(self.script.sinks)
         if len({found[sink] for sink in sinks}) > 1:
             names = ", ".join(f"{sink} ({found[sink]})" for sink in sinks)
@@ -143,27 +143,27 @@ class Checker:
         if written is None or written == "none":
             return None
         try:
-            return read_time(written, self.script.environment.reading)
+            return read_time(written, self.script.environment.local_day)
         except BadRow as bad:
             raise PipelineError(TEST_BAD_TIME.at(self.step.place, key=written, says=bad.says)) from None
 
     def _show(self, moment: datetime | None) -> str:
-        reading = self.script.environment.reading
-        return "none yet" if moment is None else show(moment, reading.zone, reading.day)
+        return "none yet" if moment is None else show(moment, self.script.environment.local_day)
 
 
-def handed(script: ScriptedQueries, sink: str, batches: Mapping[str, Sequence[Batch]]) -> Sequence[Values]:
+def output_rows(
+    script: ScriptedQueries, sink: str, batches: Mapping[str, Sequence[Batch]]
+) -> Sequence[Values]:
     """The rows of some batches; in complete mode the whole table after the last of them."""
     if script.subject.modes[sink] is Mode.COMPLETE:
-        whole = batches.get(sink) or script.done[sink]
+        whole = batches.get(sink) or script.queries[sink].batches
         return whole[-1].rows if whole else ()
     # A batch that ran again is one batch.
     last = {batch.id: batch for batch in batches.get(sink, ())}
     return [row for batch in last.values() for row in batch.rows]
 
 
-Batches = Mapping[str, tuple[Batch, ...]]
-Fed = dict[str, tuple[Values, ...]] | None
+Fed = dict[str, tuple[Values, ...]]
 _CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
 QUERY = "query"
 """The kind of failure after which nothing can go on."""
@@ -176,35 +176,14 @@ class StepRunner:
     script: ScriptedQueries
     load: Callable[[Path], Subject]
     """Another version of the pipeline, for a ChangeTo step."""
-    said: Callable[[StepTrace], None] = lambda trace: None
+    on_step: Callable[[StepTrace], None] = lambda trace: None
     traces: list[StepTrace] = field(default_factory=list)
     problems: tuple[Problem, ...] = ()
     """Why the test can't go on."""
     _covered: dict[str, int] = field(default_factory=dict)
     """How many batches each query had run before the last step in which something happened."""
 
-    def all(self, steps: Sequence[Step]) -> None:
-        """Every step in order, up to the first that can't be run or whose query fails unexpectedly."""
-        self.first()
-        self.steps(steps)
-
-    def steps(self, steps: Sequence[Step]) -> None:
-        """More steps of a started script."""
-        rest = list(steps)
-        while rest and not self.over:
-            step = rest.pop(0)
-            if isinstance(step, Feed) and rest and isinstance(rest[0], Crash) and self.script.queries:
-                self._crashed_feed(step, rest.pop(0))
-            else:
-                self.one(step)
-
-    @property
-    def over(self) -> bool:
-        """Whether there is nothing left that could go on."""
-        last = self.traces[-1].failures if self.traces else ()
-        return bool(self.problems) or any(failure.kind == QUERY for failure in last)
-
-    def first(self) -> None:
+    def start(self) -> None:
         """Start the queries."""
         try:
             self.script.start()
@@ -212,19 +191,34 @@ class StepRunner:
             self.problems = error.problems
         self.problems += tuple(broken.problem for broken in self.script.take_broken())
 
-    def one(self, step: Step) -> None:
+    def play(self, steps: Sequence[Step]) -> None:
+        """Every step in order, up to the first that can't be run or whose query fails unexpectedly."""
+        rest = list(steps)
+        while rest and not self.over:
+            step = rest.pop(0)
+            if isinstance(step, Feed) and rest and isinstance(rest[0], Crash) and self.script.running:
+                self._crashed_feed(step, rest.pop(0))
+            else:
+                self._one(step)
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left that could go on."""
+        last = self.traces[-1].failures if self.traces else ()
+        return bool(self.problems) or any(failure.kind == QUERY for failure in last)
+
+    def _one(self, step: Step) -> None:
         """One step and its checks."""
         if not isinstance(step, Check):
             self._cover()
-        fed = self._act(step, lambda: self._do(step))
-        self._judge(step, fed)
+        self._judge(step, self._act(step, lambda: self._do(step)))
 
     def result(self, result: TestResult) -> TestResult:
         """What the steps gave, filled in."""
         times = {
             name: (each.column, each.delay_ms)
-            for found in self.script.event_times.values()
-            for each in found
+            for query in self.script.queries.values()
+            for each in query.event_times
             for name in each.sources
         }
         return replace(
@@ -232,7 +226,7 @@ class StepRunner:
             steps=tuple(self.traces),
             problems=self.problems,
             zone=self.script.subject.zone,
-            day=str(self.script.environment.reading.day),
+            day=str(self.script.environment.local_day.day),
             event_times=times,
         )
 
@@ -244,13 +238,13 @@ class StepRunner:
         if self.problems or self.script.broken or self.script.refused:
             self._judge(feed, fed)
             if not self.over:
-                self.one(crash)
+                self._one(crash)
             return
         self._act(crash, lambda: self.script.crash(ran))
         if self.problems:
             return
         failed = self._broken(crash)
-        replays, self.script.replays = self.script.replays, []
+        replays = self.script.take_replays()
         text = f"{feed.text}, checked after the crash"
         # Where the batch that ran again has failed, that is what there is to tell.
         self._trace(feed, fed, [] if failed else self._failures(feed), ran, text=text)
@@ -263,29 +257,33 @@ class StepRunner:
     def _judge(self, step: Step, fed: Fed) -> None:
         """Check a step that was done, and take note of it."""
         if not self.problems:
-            failures = self._failures(step)
-            self._trace(step, fed, failures)
+            self._trace(step, fed, self._failures(step))
 
-    def _act(self, step: Step, act: Callable[[], Fed]) -> Fed:
+    def _act(self, step: Step, act: Callable[[], Fed | None]) -> Fed:
         """Do what the step says; what refuses it ends the test, unless the step expects that."""
         try:
-            return act()
+            return act() or {}
         except PipelineError as error:
             problems = tuple(_placed(problem, step) for problem in error.problems)
             if step.fails is not None and any(_is(problem, step.fails) for problem in problems):
                 self.script.refused = True
             else:
                 self.problems = problems
-            return None
+            return {}
 
-    def _do(self, step: Step) -> Fed:
+    def _do(self, step: Step) -> Fed | None:
         match step:
             case Feed():
                 return self.script.feed(step.rows)
             case Advance():
-                self.script.advance(_duration(step))
+                try:
+                    by = Duration.parse(step.by)
+                except ValueError as error:
+                    told = {"written": step.by, "says": str(error).rstrip(".")}
+                    raise PipelineError(TEST_BAD_DURATION.at(step.place, **told)) from None
+                self.script.advance(by)
             case Stop():
-                if not self.script.queries:
+                if not self.script.running:
                     raise PipelineError(TEST_NOT_RUNNING.at(step.place, step=step.text))
                 self.script.stop()
             case Start():
@@ -316,7 +314,7 @@ class StepRunner:
         return [_failed(each, step.fails) for each in broken if each not in wanted]
 
     def _checked(self, step: Step, batches: Batches) -> list[Failure]:
-        replays, self.script.replays = self.script.replays, []
+        replays = self.script.take_replays()
         try:
             return [*replays, *Checker(self.script, step, batches).failures()]
         except PipelineError as error:
@@ -324,15 +322,13 @@ class StepRunner:
             return replays
 
     def _cover(self) -> None:
-        self._covered = {sink: len(ran) for sink, ran in self.script.done.items()}
+        self._covered = {sink: len(query.batches) for sink, query in self.script.queries.items()}
 
     def batches(self) -> Batches:
         """The batches since the last step in which something happened."""
-        return {
-            sink: tuple(ran[self._covered.get(sink, 0) :])
-            for sink, ran in self.script.done.items()
-            if len(ran) > self._covered.get(sink, 0)
-        }
+        queries = self.script.queries.items()
+        ran = {sink: tuple(query.batches[self._covered.get(sink, 0) :]) for sink, query in queries}
+        return {sink: batches for sink, batches in ran.items() if batches}
 
     def _trace(
         self,
@@ -343,23 +339,23 @@ class StepRunner:
         text: str | None = None,
     ) -> None:
         script = self.script
-        waits = {sink: script.idle(sink) for sink in script.sinks}
+        waits = {sink: query.idle() for sink, query in script.queries.items()}
         shown = self.batches() if batches is None else batches
         trace = StepTrace(
             number=len(self.traces) + 1,
             text=text or step.text,
             clock=script.now,
-            fed=fed or {},
+            fed=fed,
             batches={} if isinstance(step, Check) else shown,
-            watermarks={sink: script.watermark(sink) for sink in script.sinks},
+            watermarks={sink: query.next_watermark for sink, query in script.queries.items()},
             idle={sink: names for sink, names in waits.items() if names},
             failures=tuple(replace(failure, place=failure.place or step.place) for failure in failures),
             place=step.place,
             acted=not isinstance(step, Check),
-            stopped=not script.queries,
+            stopped=not script.running,
         )
         self.traces.append(trace)
-        self.said(trace)
+        self.on_step(trace)
 
 
 def _failed(broken: Broken, wanted: str | None) -> Failure:
@@ -370,15 +366,6 @@ def _failed(broken: Broken, wanted: str | None) -> Failure:
     if wanted is not None:
         says += f" Expected to fail with: {wanted}"
     return Failure(QUERY, says, broken.sink, place=problem.place)
-
-
-def _duration(step: Advance) -> Duration:
-    try:
-        return Duration.parse(step.by)
-    except ValueError as error:
-        raise PipelineError(
-            TEST_BAD_DURATION.at(step.place, written=step.by, says=str(error).rstrip("."))
-        ) from None
 
 
 def _is(problem: Problem, wanted: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from headwater.errors import Place
 from headwater.values import Position
@@ -54,10 +54,12 @@ class Step:
     """The code or a part of the sentence with which the query must fail in this step."""
     place: Place | None = None
 
+    word: ClassVar[str] = "check"
+
     @property
     def text(self) -> str:
         """The step in a few words, for reports."""
-        return "check"
+        return self.word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,27 +93,21 @@ class Advance(Step):
 class Stop(Step):
     """Every query stops between two batches."""
 
-    @property
-    def text(self) -> str:
-        return "stop"
+    word = "stop"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start(Step):
     """The stopped queries go on from their checkpoints."""
 
-    @property
-    def text(self) -> str:
-        return "start"
+    word = "start"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restart(Step):
     """Stop, and start again."""
 
-    @property
-    def text(self) -> str:
-        return "restart"
+    word = "restart"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +118,7 @@ class Crash(Step):
     elsewhere the last batch that ran.
     """
 
-    @property
-    def text(self) -> str:
-        return "crash"
+    word = "crash"
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
 
 PIPELINE_FILES = (".yml", ".yaml", ".py")
-_STEPS: Mapping[str, type[Step]] = {"restart": Restart, "stop": Stop, "start": Start, "crash": Crash}
+_STEPS: Mapping[str, type[Step]] = {kind.word: kind for kind in (Restart, Stop, Start, Crash)}
 _EXAMPLES = {
     "feed": "feed: {words: [{word: owl}]}",
     "advance": "advance: 2 hours",

@@ -10,41 +10,33 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from headwater.engine.loading import load
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.session import PipelineSession, open_session
-from headwater.errors import HeadwaterError, PipelineError, Place, Problem
+from headwater.errors import HeadwaterError, PipelineError, Place
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.errors.catalogue.testing import TEST_BAD_TIME
 from headwater.events import Event, Notice
 from headwater.run_directory import RunDirectory
-from headwater.scripted.subjects import FunctionSubject, PipelineSubject, Subject, in_utc
-from headwater.scripted.subjects import Read as ReadBack
-from headwater.scripted.times import BadRow, Reading, read_date, read_time
 from headwater.spark.private import has_context
 from headwater.spec import Mode, PipelineSpec
 from headwater.testing.queries import DEFAULT_LIMIT, Environment, ScriptedQueries, refuse_sinks
 from headwater.testing.results import StepTrace, TestResult
 from headwater.testing.step_runner import StepRunner
-from headwater.testing.steps import Read, Step, Test
+from headwater.testing.steps import Read, Test
+from headwater.testing.subjects import FunctionSubject, PipelineSubject, ReadFunction, Subject, in_utc
+from headwater.testing.values import BadRow, LocalDay, read_date, read_time
 from headwater.values import scrub
 
+T = TypeVar("T")
 FOLDER = "HEADWATER_TEST_FOLDER"
 """The variable that names the test's own folder to the pipeline and to its functions."""
 DEFAULT_DAY = "2026-01-01"
-
-
-@dataclass(frozen=True)
-class Known:
-    """A pipeline that was analyzed already, and by what it can be told from another version of it."""
-
-    key: object
-    subject: PipelineSubject
 
 
 @dataclass
@@ -57,7 +49,8 @@ class TestRunner:
     say: Callable[[str], None] = lambda text: None
     limit: float = DEFAULT_LIMIT
     _root: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="headwater-test-")))
-    _subjects: dict[str, Known] = field(default_factory=dict)
+    _subjects: dict[str, tuple[object, PipelineSubject]] = field(default_factory=dict)
+    """Pipelines that were analyzed already, each with what tells it from another version of it."""
     _own: PipelineSession | None = None
     """The session for functions, where the process had none."""
     _numbers: Iterator[int] = field(default_factory=count)
@@ -70,24 +63,26 @@ class TestRunner:
     def logs(self) -> Path:
         return RunDirectory(self._root).logs
 
-    def play(self, test: Test, said: Callable[[StepTrace], None] = lambda trace: None) -> TestResult:
+    def play(self, test: Test, on_step: Callable[[StepTrace], None] = lambda trace: None) -> TestResult:
         """One test from start to end; what keeps it from running stands in the result."""
         began = time.monotonic()
         result = TestResult(test.name, test.file, (), 0.0, day=test.day or DEFAULT_DAY, place=test.place)
         with self.isolated(test.env):
             try:
-                result = self._played(test, result, said)
+                result = self._played(test, result, on_step)
             except HeadwaterError as error:
                 result = replace(result, problems=error.problems)
             except Exception as error:  # noqa: BLE001 - one broken test must not take the others with it
-                result = replace(result, problems=(_unforeseen(error),))
+                text = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
+                problem = replace(INTERNAL.at(None, error=text), detail=scrub(traceback.format_exc()))
+                result = replace(result, problems=(problem,))
         problems = tuple(replace(problem, place=problem.place or test.place) for problem in result.problems)
         self._needed |= bool(problems) or not result.passed
         return replace(result, problems=problems, seconds=time.monotonic() - began)
 
     def close(self) -> None:
         """End Spark, if it was started here, and remove what the tests left."""
-        for session in (self._own, *(known.subject.session for known in self._subjects.values())):
+        for session in (self._own, *(subject.session for _, subject in self._subjects.values())):
             if session:
                 session.jvm.stop()
         self._subjects.clear()
@@ -98,14 +93,13 @@ class TestRunner:
         if not self._needed:
             self._root.rmdir()
 
-    def _played(self, test: Test, result: TestResult, said: Callable[[StepTrace], None]) -> TestResult:
+    def _played(self, test: Test, result: TestResult, on_step: Callable[[StepTrace], None]) -> TestResult:
         subject = self.subject(test.pipeline, test.env)
-        environment = replace(environment_of(self, test, subject.zone), real=_real(test, subject))
-        start = start_time(test, environment.reading)
-        script = ScriptedQueries(subject, _sinks(test, subject), environment, start)
-        steps = StepRunner(script, lambda path: self.subject(path, test.env), said)
+        script = self.script(test, subject, _real(test, subject), _sinks(test, subject))
+        steps = StepRunner(script, lambda path: self.subject(path, test.env), on_step)
         try:
-            steps.all(test.steps)
+            steps.start()
+            steps.play(test.steps)
         finally:
             script.close()
         return steps.result(result)
@@ -114,6 +108,21 @@ class TestRunner:
         if isinstance(event, Notice):
             self.say(event.text)
 
+    def script(
+        self,
+        test: Test,
+        subject: Subject,
+        real: Mapping[str, ReadFunction | None],
+        sinks: Sequence[str],
+    ) -> ScriptedQueries:
+        """The queries of a test, in a folder of its own; the first step starts them."""
+        local = LocalDay(_read(read_date, test.day or DEFAULT_DAY, test), ZoneInfo(subject.zone))
+        start = _read(lambda written: read_time(written, local), test.clock or "00:00", test)
+        environment = Environment(
+            local, self.new_folder(), test.given, real, test.no_data_batches, self.limit
+        )
+        return ScriptedQueries(subject, sinks, environment, int(start.timestamp() * 1_000))
+
     def subject(self, pipeline: Path, env: Mapping[str, str]) -> PipelineSubject:
         """The pipeline of a file; analyzed again only if it says something else than before."""
         file = os.path.abspath(pipeline)
@@ -121,18 +130,16 @@ class TestRunner:
         # A Python file makes other functions each time that it is loaded.
         python = pipeline.suffix.startswith(".py")
         key = os.stat(file.rpartition(":")[0] or file).st_mtime_ns if python else spec
-        known = self._subjects.get(file)
-        if known and known.key == key and not known.subject.stopped:
-            return known.subject
+        known, analyzed = self._subjects.get(file, (None, None))
+        if analyzed and known == key and not analyzed.stopped:
+            return analyzed
         # What starts now lives longer than the test: Spark's Python workers keep the variables they get.
         with _variables({name: self._outside.get(name) for name in env}):
-            session = open_session(
-                spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, emit=self._notice
-            )
+            session = self._session(spec)
         # Nothing of a test belongs into the run folder of the pipeline.
         own = spec.model_copy(update={"folder": self.new_folder()})
         subject = PipelineSubject(session, own, RunDirectory(self._root).spark_log)
-        self._subjects[file] = Known(key, subject)
+        self._subjects[file] = key, subject
         return subject
 
     def function(
@@ -141,11 +148,12 @@ class TestRunner:
         """A function of the user's, in a copy of the session that is active; Spark is started if need be."""
         if not has_context():
             spec = PipelineSpec(name="scripted", root=self._root, folder=self.new_folder())
-            self._own = open_session(
-                spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, emit=self._notice
-            )
+            self._own = self._session(spec)
             in_utc()
         return FunctionSubject.of(function, streams, static, Mode(mode))
+
+    def _session(self, spec: PipelineSpec) -> PipelineSession:
+        return open_session(spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, emit=self._notice)
 
     def new_folder(self) -> Path:
         """A folder of its own for one test."""
@@ -183,31 +191,7 @@ def _set(variables: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _unforeseen(error: Exception) -> Problem:
-    text = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
-    return replace(INTERNAL.at(None, error=text), detail=scrub(traceback.format_exc()))
-
-
-def environment_of(runner: TestRunner, test: Test, zone: str) -> Environment:
-    """What a test says about the world around the pipeline, in a folder of its own."""
-    return Environment(
-        _reading(test, zone),
-        runner.new_folder(),
-        given=test.given,
-        no_data_batches=test.no_data_batches,
-        limit=runner.limit,
-    )
-
-
-def start_time(test: Test, reading: Reading) -> int:
-    """Processing time at the start of a test, in milliseconds since 1970."""
-    try:
-        return int(read_time(test.clock or "00:00", reading).timestamp() * 1_000)
-    except BadRow as bad:
-        raise PipelineError(TEST_BAD_TIME.at(test.place, key=test.clock, says=bad.says)) from None
-
-
-def _real(test: Test, subject: PipelineSubject) -> dict[str, ReadBack | None]:
+def _real(test: Test, subject: PipelineSubject) -> dict[str, ReadFunction | None]:
     named = dict.fromkeys(subject.modes) if test.all_real else {}
     return {
         name: _read_back(read, subject)
@@ -216,7 +200,7 @@ def _real(test: Test, subject: PipelineSubject) -> dict[str, ReadBack | None]:
     }
 
 
-def _read_back(read: Read | None, subject: PipelineSubject) -> ReadBack | None:
+def _read_back(read: Read | None, subject: PipelineSubject) -> ReadFunction | None:
     if read is None:
         return None
     file, _, name = read.function.rpartition(":")
@@ -230,22 +214,16 @@ def _sinks(test: Test, subject: Subject) -> Sequence[str]:
     """The sinks that the test is about: those that it names, or all of them."""
     named: dict[str, Place | None] = dict.fromkeys(test.real, test.place)
     for step in test.steps:
-        for name in _named(step):
+        by_sink = (each for each in (step.watermark, step.late) if isinstance(each, Mapping))
+        for name in chain(step.expect, step.state, *by_sink):
             named.setdefault(name, step.place)
     refuse_sinks(subject, named)
     return list(named) or list(subject.modes)
 
 
-def _named(step: Step) -> Iterator[str]:
-    yield from step.expect
-    yield from step.state
-    for check in (step.watermark, step.late):
-        if isinstance(check, Mapping):
-            yield from check
-
-
-def _reading(test: Test, zone: str) -> Reading:
+def _read(reader: Callable[[str], T], written: str, test: Test) -> T:
+    """A day or a time that the test names."""
     try:
-        return Reading(read_date(test.day or DEFAULT_DAY), ZoneInfo(zone))
+        return reader(written)
     except BadRow as bad:
-        raise PipelineError(TEST_BAD_TIME.at(test.place, key=test.day, says=bad.says)) from None
+        raise PipelineError(TEST_BAD_TIME.at(test.place, key=written, says=bad.says)) from None

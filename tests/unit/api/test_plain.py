@@ -19,7 +19,7 @@ from headwater.errors.catalogue.programs import NO_PATH, PASSING_CHECKPOINT, SCR
 from headwater.plan import Refusal
 from headwater.programs import script
 from headwater.programs.sandbox.launcher import Kind
-from headwater.programs.script import Caught, ScriptRun
+from headwater.programs.script import CapturedQuery, ScriptRun
 from headwater.values import Position
 from headwater.values.secrets import hide
 from tests.unit.checks.facts import aggregation, facts, key
@@ -114,7 +114,7 @@ def ran(monkeypatch: pytest.MonkeyPatch, run: ScriptRun) -> list[tuple[object, .
 
 
 def test_a_script_is_run_and_its_queries_are_judged(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
-    caught = Caught(facts(), PLACE, (NO_PATH.at(PLACE, name="out", format="csv"),))
+    caught = CapturedQuery(facts(), PLACE, (NO_PATH.at(PLACE, name="out", format="csv"),))
     problem = SCRIPT_EXIT.at(PLACE, code=3, says="", hint="Mend it.")
     orders = ran(monkeypatch, ScriptRun([caught], problem, ended=True))
     result = check(job, arguments=("--in", "x"), deadline=5, master="local[1]", conf={"spark.a": "b"})
@@ -128,7 +128,7 @@ def test_a_script_is_run_and_its_queries_are_judged(monkeypatch: pytest.MonkeyPa
 
 
 def test_findings_of_a_script_are_accepted_with_a_reason(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
-    caught = Caught(facts(), PLACE, doubts=(PASSING_CHECKPOINT.at(PLACE, name="out"),))
+    caught = CapturedQuery(facts(), PLACE, doubts=(PASSING_CHECKPOINT.at(PLACE, name="out"),))
     ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
     accept = {"HW-PASSING-CHECKPOINT": " a demonstration ", "HW-NEVER-FINAL": "why", "HW-NEVER-FINL": "why"}
     result = check(job, accept=accept)
@@ -141,7 +141,7 @@ def test_findings_of_a_script_are_accepted_with_a_reason(monkeypatch: pytest.Mon
 
 
 def test_an_error_of_a_script_that_can_not_be_accepted(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
-    caught = Caught(facts(), PLACE, (NO_PATH.at(PLACE, name="out", format="csv"),))
+    caught = CapturedQuery(facts(), PLACE, (NO_PATH.at(PLACE, name="out", format="csv"),))
     ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
     # With an error not all is asked: what is not found may be there.
     result = check(job, accept={"HW-NO-PATH": "why", "HW-NEVER-FINAL": "why"})
@@ -157,11 +157,11 @@ def test_accept_is_for_scripts(tmp_path: Path) -> None:
 
 def test_what_spark_refuses_is_told_once(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
     refused = Refusal("SOME_CONDITION", "it does not like it")
-    caught = Caught(facts(refusal=refused), PLACE)
+    caught = CapturedQuery(facts(refusal=refused), PLACE)
     ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
     assert [each.problem.code for each in check(job).errors] == ["HW-SPARK-REFUSES"]
     explained = facts(aggregation(key("a")), refusal=refused)
-    ran(monkeypatch, ScriptRun([Caught(explained, PLACE)], spark=True, ended=True))
+    ran(monkeypatch, ScriptRun([CapturedQuery(explained, PLACE)], spark=True, ended=True))
     assert [each.problem.code for each in check(job).errors] == ["HW-NEVER-FINAL"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors.catalogue.programs import PASSING_CHECKPOINT
 from headwater.programs import script
-from headwater.programs.script import Caught, ScriptRun
+from headwater.programs.script import CapturedQuery, ScriptRun
 from tests.unit.checks.facts import facts
 from tests.unit.cli.conftest import Headwater
 
@@ -19,7 +19,7 @@ CODE = "HW-PASSING-CHECKPOINT"
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A script with one finding."""
     run = ScriptRun(
-        [Caught(facts(), None, doubts=(PASSING_CHECKPOINT.at(name="out"),))], spark=True, ended=True
+        [CapturedQuery(facts(), None, doubts=(PASSING_CHECKPOINT.at(name="out"),))], spark=True, ended=True
     )
     monkeypatch.setattr(script, "run_script", lambda *order: run)
     file = tmp_path / "job.py"

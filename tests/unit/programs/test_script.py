@@ -11,7 +11,14 @@ import pytest
 
 from headwater.engine.plain_facts import trigger_text
 from headwater.errors.catalogue.programs import NO_PATH, SAME_CHECKPOINT, SCRIPT_FAILED
-from headwater.programs.script import STANDSTILL_SECONDS, Caught, Clock, Teller, _cut_off, problem_from_json
+from headwater.programs.script import (
+    STANDSTILL_SECONDS,
+    CapturedQuery,
+    Clock,
+    Teller,
+    _cut_off,
+    problem_from_json,
+)
 from headwater.values import Position
 from tests.unit.checks.facts import aggregation, facts, key
 
@@ -94,13 +101,15 @@ def test_who_waits_hears_of_a_change() -> None:
 def test_a_query_comes_through_whole() -> None:
     place = Position("/jobs/job.py", 7)
     problem = NO_PATH.at(place, name="q", format="csv")
-    caught = Caught(facts(aggregation(key("a"))), place, (problem,), (SAME_CHECKPOINT.at(None, name="q"),))
+    caught = CapturedQuery(
+        facts(aggregation(key("a"))), place, (problem,), (SAME_CHECKPOINT.at(None, name="q"),)
+    )
     ours, theirs = os.pipe()
     Teller(theirs).tell(kind="query", query=caught.to_json())
     os.close(theirs)
     with os.fdopen(ours) as pipe:
         (line,) = pipe.readlines()
-    assert Caught.from_json(json.loads(line)["query"]) == caught
+    assert CapturedQuery.from_json(json.loads(line)["query"]) == caught
 
 
 def test_a_parameter_of_any_kind_comes_as_text() -> None:

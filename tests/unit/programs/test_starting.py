@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from headwater.engine.plain_facts import Written
+from headwater.engine.plain_facts import WriterSettings
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.programs import CONNECT_SESSION
 from headwater.programs.starting import Started, deadline_problem, failure_of, source_missing
@@ -19,7 +19,7 @@ HERE, THERE = Position("/jobs/streams.py", 7), Position("/jobs/job.py", 20)
 
 def test_names() -> None:
     started = Started()
-    written = Written("console")
+    written = WriterSettings("console")
     names = [started.name_of(written, places) for places in [(HERE, THERE), (HERE, THERE), (HERE,), (), ()]]
     assert names == [
         "streams.py:7",
@@ -28,7 +28,7 @@ def test_names() -> None:
         "query",
         "query (2)",
     ]
-    assert started.name_of(Written("console", name="totals"), (HERE,)) == "totals"
+    assert started.name_of(WriterSettings("console", name="totals"), (HERE,)) == "totals"
 
 
 NAMES = {

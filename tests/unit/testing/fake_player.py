@@ -30,13 +30,13 @@ class FakePlayer:
         self.closed = False
         FakePlayer.made.append(self)
 
-    def play(self, test: Test, said: Callable[[StepTrace], None] = lambda trace: None) -> TestResult:
+    def play(self, test: Test, on_step: Callable[[StepTrace], None] = lambda trace: None) -> TestResult:
         assert not self.closed
         self.played.append(test)
         print("printed by the user's code")  # noqa: T201
         given = self._result(test.name)
         for trace in given.steps:
-            said(trace)
+            on_step(trace)
         return replace(given, name=test.name, file=test.file, place=test.place)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.errors import Entry
-from headwater.testing.results import Batch, Failure, RowDiff, StepTrace, TestResult
+from headwater.testing.results import Batch, Change, Failure, RowDiff, StepTrace, TestResult
 from headwater.values import Position
 
 BROKEN = Entry("It is broken: {why}.", "Mend it.", code="HW-BROKEN")
@@ -35,7 +35,7 @@ DIFF = RowDiff(
     columns=("start", "n"),
     missing=({"start": at(12, 0), "n": 1},),
     unexpected=(),
-    changed=(({"start": at(12, 5), "n": 2}, {"start": at(12, 5), "n": 3}),),
+    changed=(Change({"start": at(12, 5), "n": 2}, {"start": at(12, 5), "n": 3}),),
     same=2,
 )
 ROWS_FAIL = Failure("rows", "the rows of counts are not as expected", "counts", DIFF, Position(str(FILE), 7))

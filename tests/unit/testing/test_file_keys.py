@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from headwater.errors import PipelineError, Problem
-from headwater.scripted.values import Reading, read_row
 from headwater.testing.file_keys import read_rows
 from headwater.testing.steps import Row
+from headwater.testing.values import LocalDay, read_row
 from headwater.values import Position
 
 
@@ -67,7 +67,7 @@ def test_files_without_rows(tmp_path: Path, name: str, content: str) -> None:
 def test_csv_cells_are_what_their_columns_are(tmp_path: Path) -> None:
     file = write(tmp_path, "more.csv", 'at, word ,n\n12:07,007,1\n\n,"two\nlines, ""x""",-2\n2026-01-02,,3\n')
     schema = StructType().add("at", TimestampType()).add("word", StringType()).add("n", LongType())
-    reading = Reading(date(2026, 1, 1), ZoneInfo("UTC"))
+    reading = LocalDay(date(2026, 1, 1), ZoneInfo("UTC"))
     rows = read_rows(file)
     assert [row.place and row.place.line for row in rows] == [2, 4, 6]
     assert [read_row(row.values, schema, reading) for row in rows] == [

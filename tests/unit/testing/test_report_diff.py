@@ -21,25 +21,29 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headwater.scripted.values import Reading, read_row
 from headwater.testing.report import compare, describe, show
 from headwater.testing.results import RowDiff
+from headwater.testing.values import LocalDay, read_row
 
 DAY = date(2026, 1, 1)
-READING = Reading(DAY, ZoneInfo("UTC"))
+IN_UTC = LocalDay(DAY, ZoneInfo("UTC"))
 COUNTS = StructType().add("start", TimestampType()).add("word", StringType()).add("n", LongType())
 LETTERS = StructType().add("a", StringType()).add("b", LongType())
 
 
+def berlin(day: str) -> LocalDay:
+    return LocalDay(date.fromisoformat(day), ZoneInfo("Europe/Berlin"))
+
+
 def rows(*written: Any, schema: StructType = COUNTS) -> list[dict[str, Any]]:
-    return [read_row(row, schema, READING) for row in written]
+    return [read_row(row, schema, IN_UTC) for row in written]
 
 
 def lines(
     expected: list[dict[str, Any]], got: list[dict[str, Any]], schema: StructType = COUNTS
 ) -> list[str]:
     diff = compare(expected, got, schema)
-    return describe(diff, "UTC", "2026-01-01") if diff else []
+    return describe(diff, IN_UTC) if diff else []
 
 
 def test_equal_multisets_have_no_difference() -> None:
@@ -194,16 +198,16 @@ def test_a_difference_explains_every_row_once_in_any_order(
     ],
 )
 def test_values_are_shown_as_one_writes_them(value: Any, text: str) -> None:
-    assert show(value, ZoneInfo("UTC"), DAY) == text
+    assert show(value, IN_UTC) == text
 
 
 def test_times_are_shown_in_the_zone() -> None:
     noon = datetime(2026, 1, 1, 23, 30, tzinfo=UTC)
-    assert show(noon, "Europe/Berlin", "2026-01-02") == "00:30"
-    assert show(noon, "Europe/Berlin", "2026-01-01") == "2026-01-02 00:30"
+    assert show(noon, berlin("2026-01-02")) == "00:30"
+    assert show(noon, berlin("2026-01-01")) == "2026-01-02 00:30"
 
 
 def test_a_time_that_comes_twice_is_shown_with_its_offset() -> None:
     first, second = (datetime(2026, 10, 25, hour, 30, tzinfo=UTC) for hour in (0, 1))
-    assert show(first, "Europe/Berlin", "2026-10-25") == "02:30+0200"
-    assert show(second, "Europe/Berlin", "2026-10-25") == "02:30+0100"
+    assert show(first, berlin("2026-10-25")) == "02:30+0200"
+    assert show(second, berlin("2026-10-25")) == "02:30+0100"

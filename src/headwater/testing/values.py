@@ -6,50 +6,157 @@ not loaded: types are told apart by their names.
 
 from __future__ import annotations
 
+import json
 import re
 import struct
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from headwater.scripted.times import BadRow, Cell, Reading, read_date, read_local_time, read_time, written
 from headwater.values import Duration, nearest
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
+_LONGEST_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class LocalDay:
+    """The day and the zone of times that are written without them."""
+
+    day: date
+    zone: tzinfo
+
+
+class BadRow(Exception):
+    """A value that does not fit its column."""
+
+    def __init__(self, says: str, column: str = "") -> None:
+        super().__init__(f"{column}: {says}" if column else says)
+        self.says = says
+        """What is wrong and what is wanted: a sentence without its full stop."""
+        self.column = column
+        """`address.city`, `tags[0]`; empty where the row as a whole is meant."""
+
+
+class Cell(str):
+    """A text of which only its column tells the kind: a cell of a csv file, a key of a mapping in YAML."""
+
+
+def written(value: Any) -> str:
+    """A value as one would write it in a test, short enough for a sentence."""
+    text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
+
+
+# Times and days as people write them: `12:07`, `2026-01-01 12:07`, `2026-01-01T12:07:00Z`.
+
+_DAY = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+_CLOCK = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,6}))?)?"
+_OFFSET = r"Z|[+-][0-9]{2}:?[0-9]{2}"
+_WRITTEN_TIME = re.compile(rf"(?:(?P<day>{_DAY})(?:T| +))?{_CLOCK}(?: ?(?P<offset>{_OFFSET}))?")
+_TIMES = "such as 12:07, 12:07:30.5, 2026-01-01 12:07 or 2026-01-01T12:07:00Z"
+
+
+def read_time(value: Any, local: LocalDay) -> datetime:
+    """A moment, in UTC; what has no zone or no day is meant in this zone and on this day."""
+    found = _time(value, local)
+    try:
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+        moment = found.replace(tzinfo=local.zone).astimezone(UTC)
+        back = moment.astimezone(local.zone).replace(tzinfo=None)
+    except OverflowError:
+        raise BadRow(f"{written(value)} is before the year 1 or after 9999 in UTC") from None
+    if back != found:
+        forward = f"does not exist in {local.zone}: clocks go forward there; add Z or an offset"
+        raise BadRow(f"{written(value)} {forward}")
+    return moment
+
+
+def _local_time(value: Any, type: Any, local: LocalDay) -> datetime:
+    """A time that stays without a zone."""
+    found = _time(value, local)
+    if found.tzinfo is not None:
+        raise BadRow(f"{written(value)} has a zone, and this is a time without one, such as 2026-01-01 12:07")
+    # Which of two equal times is meant is a question of zones only.
+    return found.replace(fold=0)
+
+
+def read_date(value: Any) -> date:
+    """A day."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    found = _day(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        raise BadRow(f"{written(value)} is not a day, such as 2026-01-01")
+    return found
+
+
+def _time(value: Any, local: LocalDay) -> datetime:
+    """The written time, with its zone if it has one."""
+    match value:
+        case datetime():
+            return value
+        case date():
+            return datetime.combine(value, time())
+        case time():
+            return datetime.combine(local.day, value)
+    found = _parsed_time(value.strip(), local.day) if isinstance(value, str) else None
+    if found is None:
+        raise BadRow(f"{written(value)} is not a time, {_TIMES}")
+    return found
+
+
+def _parsed_time(text: str, default: date) -> datetime | None:
+    if day := _day(text):
+        return datetime.combine(day, time())
+    found = _WRITTEN_TIME.fullmatch(text)
+    day = _day(found["day"]) if found and found["day"] else default
+    if found is None or day is None:
+        return None
+    microsecond = int((found["fraction"] or "").ljust(6, "0"))
+    try:
+        zone = datetime.strptime(found["offset"], "%z").tzinfo if found["offset"] else None
+        clock = time(int(found["hour"]), int(found["minute"]), int(found["second"] or 0), microsecond, zone)
+    except ValueError:
+        return None
+    return datetime.combine(day, clock)
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date(*map(int, text.split("-"))) if re.fullmatch(_DAY, text) else None
+    except ValueError:
+        return None
+
 
 # Single values of a row, read for the type of their column.
 
-Reader = Callable[[Any, Any, Reading], Any]
-"""Of a value as it was written, Spark's type of its column, and the reading."""
+Reader = Callable[[Any, Any, LocalDay], Any]
+"""Of a value as it was written, Spark's type of its column, and the day that is meant."""
 
 _BYTES = {"byte": 1, "short": 2, "integer": 4, "long": 8}
 _TRUTHS = {"true": True, "false": False}
 _WHOLE = re.compile(r"[-+]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_WORDS = {"nan": "nan", "infinity": "inf", "+infinity": "inf", "-infinity": "-inf"}
+_WORDS = {word: float(word) for word in ("nan", "infinity", "+infinity", "-infinity")}
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def read_scalar(value: Any, type: Any, reading: Reading) -> Any:
-    """The value as plain Python, for a type that holds no others."""
-    reader = _READERS.get(type.typeName())
-    if reader is None:
-        raise BadRow(f"values of type {type.simpleString()} can't be written in a test")
-    return reader(value, type, reading)
-
-
-def _boolean(value: Any, type: Any, reading: Reading) -> bool:
+def _boolean(value: Any, type: Any, local: LocalDay) -> bool:
     found = _TRUTHS.get(value.strip().lower()) if isinstance(value, Cell) else value
     if not isinstance(found, bool):
         raise BadRow(f"{written(value)} is not true or false{_unquoted(value, _TRUTHS)}")
     return found
 
 
-def _whole(value: Any, type: Any, reading: Reading) -> int:
+def _whole(value: Any, type: Any, local: LocalDay) -> int:
     found = int(value) if isinstance(value, Cell) and _WHOLE.fullmatch(value.strip()) else value
     if isinstance(found, bool) or not isinstance(found, int):
         raise BadRow(f"{written(value)} is not a whole number, such as 3{_unquoted(value, _WHOLE)}")
@@ -59,8 +166,8 @@ def _whole(value: Any, type: Any, reading: Reading) -> int:
     return int(found)
 
 
-def _float(value: Any, type: Any, reading: Reading) -> float:
-    found = _double(value, type, reading)
+def _float(value: Any, type: Any, local: LocalDay) -> float:
+    found = _double(value, type, local)
     try:
         narrow: float = struct.unpack("<f", struct.pack("<f", found))[0]
     except OverflowError:
@@ -68,8 +175,12 @@ def _float(value: Any, type: Any, reading: Reading) -> float:
     return narrow
 
 
-def _double(value: Any, type: Any, reading: Reading) -> float:
-    found = _float_of(value) if isinstance(value, str) else value
+def _double(value: Any, type: Any, local: LocalDay) -> float:
+    found = value
+    if isinstance(value, str):
+        word = value.strip().lower()
+        number = isinstance(value, Cell) and _NUMBER.fullmatch(word)
+        found = float(word) if number else _WORDS.get(word)
     if isinstance(found, bool) or not isinstance(found, int | float):
         raise BadRow(f"{written(value)} is not a number, such as 1.5 or NaN{_unquoted(value, _NUMBER)}")
     try:
@@ -78,16 +189,13 @@ def _double(value: Any, type: Any, reading: Reading) -> float:
         raise BadRow(f"{written(value)} is too large for {type.simpleString()}") from None
 
 
-def _float_of(text: str) -> float | None:
-    word = text.strip()
-    if word.lower() in _WORDS:
-        return float(_WORDS[word.lower()])
-    return float(word) if isinstance(text, Cell) and _NUMBER.fullmatch(word) else None
-
-
-def _decimal(value: Any, type: Any, reading: Reading) -> Decimal:
-    number = _decimal_of(value)
-    if number is None or not number.is_finite():
+def _decimal(value: Any, type: Any, local: LocalDay) -> Decimal:
+    number = Decimal("NaN")
+    if isinstance(value, int | float | str | Decimal) and not isinstance(value, bool):
+        with suppress(InvalidOperation):
+            # The shortest text of a float is what was written; its exact binary value is not.
+            number = Decimal(repr(float(value)) if isinstance(value, float) else value)
+    if not number.is_finite():
         raise BadRow(f"{written(value)} is not a decimal number, such as 12.50")
     exactly = Context(prec=type.precision, traps=[InvalidOperation, Inexact])
     try:
@@ -100,17 +208,7 @@ def _decimal(value: Any, type: Any, reading: Reading) -> Decimal:
         ) from None
 
 
-def _decimal_of(value: Any) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
-    try:
-        # The shortest text of a float is what was written; its exact binary value is not.
-        return Decimal(repr(float(value)) if isinstance(value, float) else value)
-    except InvalidOperation:
-        return None
-
-
-def _text(value: Any, type: Any, reading: Reading) -> str:
+def _text(value: Any, type: Any, local: LocalDay) -> str:
     if isinstance(value, bool | int | float):
         raise BadRow(f'{written(value)} is not text: quote it, as in "{written(value)}"')
     if not isinstance(value, str):
@@ -119,7 +217,7 @@ def _text(value: Any, type: Any, reading: Reading) -> str:
     return str(value)
 
 
-def _binary(value: Any, type: Any, reading: Reading) -> bytes:
+def _binary(value: Any, type: Any, local: LocalDay) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if not isinstance(value, str):
@@ -135,22 +233,18 @@ def _encoded(text: str) -> bytes:
         raise BadRow(f"the text holds {half}, one half of a character, which is no text") from None
 
 
-def _interval(value: Any, type: Any, reading: Reading) -> timedelta:
-    found = _length(value) if isinstance(value, str) else value
+def _interval(value: Any, type: Any, local: LocalDay) -> timedelta:
+    found = value
+    if isinstance(value, str):
+        # A duration may stand after a minus.
+        sign = -1 if value.lstrip().startswith("-") else 1
+        with suppress(ValueError):
+            found = sign * timedelta(milliseconds=Duration.parse(value.lstrip(" -")).milliseconds)
     if not isinstance(found, timedelta):
         raise BadRow(f'{written(value)} is not a length of time, such as "10 minutes" or "1 hour 30 minutes"')
     if not -(2**63) <= found // _MICROSECOND < 2**63:
         raise BadRow(f"{written(value)} is longer than Spark can hold")
     return found
-
-
-def _length(text: str) -> timedelta | None:
-    """A duration, which may stand after a minus."""
-    sign = -1 if text.lstrip().startswith("-") else 1
-    try:
-        return sign * timedelta(milliseconds=Duration.parse(text.lstrip(" -")).milliseconds)
-    except ValueError:
-        return None
 
 
 def _unquoted(value: Any, known: re.Pattern[str] | Mapping[str, Any]) -> str:
@@ -169,23 +263,11 @@ _READERS: Mapping[str, Reader] = {
     "decimal": _decimal,
     **dict.fromkeys(("string", "char", "varchar"), _text),
     "binary": _binary,
-    "date": lambda value, type, reading: read_date(value),
-    "timestamp": lambda value, type, reading: read_time(value, reading),
-    "timestamp_ntz": lambda value, type, reading: read_local_time(value, reading),
+    "date": lambda value, type, local: read_date(value),
+    "timestamp": lambda value, type, local: read_time(value, local),
+    "timestamp_ntz": _local_time,
     "daytimeinterval": _interval,
 }
-
-__all__ = [
-    "BadRow",
-    "Cell",
-    "NotANumber",
-    "Reading",
-    "canonical",
-    "plain",
-    "read_date",
-    "read_row",
-    "read_time",
-]
 
 _MOST_NAMES = 12
 
@@ -197,10 +279,10 @@ class NotANumber(Enum):
 
 
 def read_row(
-    values: Mapping[str, Any] | Sequence[Any], schema: StructType, reading: Reading
+    values: Mapping[str, Any] | Sequence[Any], schema: StructType, local: LocalDay
 ) -> dict[str, Any]:
     """The row with exactly the columns of the schema; BadRow says what does not fit."""
-    return _read_struct(values, schema, reading, "")
+    return _read_struct(values, schema, local, "")
 
 
 def plain(value: Any, type: DataType) -> Any:
@@ -215,7 +297,7 @@ def canonical(value: Any, type: DataType) -> Hashable:
     return made(value, type) if value is not None else None
 
 
-def _read(value: Any, type: Any, nullable: bool, reading: Reading, path: str) -> Any:
+def _read(value: Any, type: Any, nullable: bool, local: LocalDay, path: str) -> Any:
     if value is None:
         if not nullable:
             raise BadRow("it has no value, and it can't be null", path)
@@ -223,25 +305,24 @@ def _read(value: Any, type: Any, nullable: bool, reading: Reading, path: str) ->
     if nested := _NESTED.get(type.typeName()):
         if isinstance(value, Cell):
             raise BadRow(f"{type.simpleString()} does not fit one cell; use a .jsonl file", path)
-        return nested(value, type, reading, path)
+        return nested(value, type, local, path)
+    reader = _READERS.get(type.typeName())
+    if reader is None:
+        raise BadRow(f"values of type {type.simpleString()} can't be written in a test", path)
     try:
-        return read_scalar(value, type, reading)
+        return reader(value, type, local)
     except BadRow as bad:
         raise BadRow(bad.says, path) from None
 
 
-def _read_struct(values: Any, type: Any, reading: Reading, path: str) -> dict[str, Any]:
+def _read_struct(values: Any, type: Any, local: LocalDay, path: str) -> dict[str, Any]:
     given = _by_column(values, type.names, path)
     return {
-        field.name: _read(
-            given.get(field.name), field.dataType, field.nullable, reading, _below(path, field.name)
+        each.name: _read(
+            given.get(each.name), each.dataType, each.nullable, local, f"{path}.{each.name}".lstrip(".")
         )
-        for field in type.fields
+        for each in type.fields
     }
-
-
-def _below(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _by_column(values: Any, names: list[str], path: str) -> dict[str, Any]:
@@ -259,7 +340,7 @@ def _by_column(values: Any, names: list[str], path: str) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-def _matched(pairs: Any, names: list[str], path: str) -> dict[str, Any]:
+def _matched(pairs: Iterable[tuple[Any, Any]], names: list[str], path: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         name = _name(str(key), names, path)
@@ -294,16 +375,16 @@ def _some(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _read_array(values: Any, type: Any, reading: Reading, path: str) -> list[Any]:
+def _read_array(values: Any, type: Any, local: LocalDay, path: str) -> list[Any]:
     if not isinstance(values, list | tuple):
         raise BadRow(f"{written(values)} is not a list, such as [1, 2]", path)
     return [
-        _read(value, type.elementType, type.containsNull, reading, f"{path}[{index}]")
+        _read(value, type.elementType, type.containsNull, local, f"{path}[{index}]")
         for index, value in enumerate(values)
     ]
 
 
-def _read_map(values: Any, type: Any, reading: Reading, path: str) -> dict[Any, Any]:
+def _read_map(values: Any, type: Any, local: LocalDay, path: str) -> dict[Any, Any]:
     if not isinstance(values, Mapping):
         raise BadRow(f"{written(values)} is not a mapping, such as {{a: 1, b: 2}}", path)
     if type.keyType.typeName() in _NESTED:
@@ -312,14 +393,14 @@ def _read_map(values: Any, type: Any, reading: Reading, path: str) -> dict[Any, 
     for written_key, value in values.items():
         # YAML and JSON keep every key as a text, whatever it means.
         loose = Cell(written_key) if isinstance(written_key, str) else written_key
-        key = _read(loose, type.keyType, False, reading, f"{path}[{written_key}]")
+        key = _read(loose, type.keyType, False, local, f"{path}[{written_key}]")
         if key in found:
             raise BadRow(f"the key {written(written_key)} is given twice", path)
-        found[key] = _read(value, type.valueType, type.valueContainsNull, reading, f"{path}[{written_key}]")
+        found[key] = _read(value, type.valueType, type.valueContainsNull, local, f"{path}[{written_key}]")
     return found
 
 
-_NESTED: Mapping[str, Callable[[Any, Any, Reading, str], Any]] = {
+_NESTED: Mapping[str, Callable[[Any, Any, LocalDay, str], Any]] = {
     "struct": _read_struct,
     "array": _read_array,
     "map": _read_map,
@@ -349,10 +430,6 @@ _PLAIN: Mapping[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _number(value: float, type: Any) -> Hashable:
-    return NotANumber.NAN if value != value else value
-
-
 def _canonical_map(value: Any, type: Any) -> Hashable:
     return frozenset(
         (canonical(key, type.keyType), canonical(item, type.valueType)) for key, item in _pairs(value)
@@ -367,8 +444,7 @@ def _hashable(value: Any, type: Any) -> Hashable:
 
 
 _CANONICAL: Mapping[str, Callable[[Any, Any], Hashable]] = {
-    "float": _number,
-    "double": _number,
+    **dict.fromkeys(("float", "double"), lambda value, type: NotANumber.NAN if value != value else value),
     "timestamp": _in_utc,
     "binary": lambda value, type: bytes(value),
     "array": lambda value, type: tuple(canonical(item, type.elementType) for item in value),

@@ -41,22 +41,22 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from headwater.scripted.values import BadRow, Cell, Reading, canonical, plain, read_row, read_time
 from headwater.spark.frames import arrow_schema
+from headwater.testing.values import BadRow, Cell, LocalDay, canonical, plain, read_row, read_time
 
 DAY = date(2026, 1, 1)
-UTC_READING = Reading(DAY, ZoneInfo("UTC"))
-BERLIN = Reading(date(2026, 7, 1), ZoneInfo("Europe/Berlin"))
+IN_UTC = LocalDay(DAY, ZoneInfo("UTC"))
+BERLIN = LocalDay(date(2026, 7, 1), ZoneInfo("Europe/Berlin"))
 WORDS = StructType().add("at", TimestampType()).add("word", StringType()).add("n", LongType(), False)
 
 
-def read(value: Any, type: DataType, reading: Reading = UTC_READING) -> Any:
+def read(value: Any, type: DataType, reading: LocalDay = IN_UTC) -> Any:
     return read_row({"c": value}, StructType().add("c", type), reading)["c"]
 
 
 def refused(values: Any, schema: StructType) -> BadRow:
     with pytest.raises(BadRow) as caught:
-        read_row(values, schema, UTC_READING)
+        read_row(values, schema, IN_UTC)
     assert caught.value.says
     assert not caught.value.says.endswith(".")
     return caught.value
@@ -201,12 +201,12 @@ def test_the_path_leads_to_the_value_inside() -> None:
 
 def test_columns_that_differ_only_by_case_are_told_apart() -> None:
     schema = StructType().add("word", StringType()).add("Word", StringType())
-    assert read_row({"Word": "x", "word": "y"}, schema, UTC_READING) == {"word": "y", "Word": "x"}
+    assert read_row({"Word": "x", "word": "y"}, schema, IN_UTC) == {"word": "y", "Word": "x"}
     assert "word or Word" in refused({"WORD": "x"}, schema).says
 
 
 def test_a_row_of_pyspark_is_read_by_its_names() -> None:
-    row = read_row(Row(n=1, word="owl"), WORDS, UTC_READING)
+    row = read_row(Row(n=1, word="owl"), WORDS, IN_UTC)
     assert row == {"at": None, "word": "owl", "n": 1}
     assert list(row) == ["at", "word", "n"]
 

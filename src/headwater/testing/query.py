@@ -1,12 +1,12 @@
-"""One scripted query: started with our clock, moved one trigger at a time, looked at between two."""
+"""The scripted query of a sink: started with our clock, moved trigger by trigger, looked at between two."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from headwater.engine.query import RunningQuery
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.testing import TEST_SPARK_VERSION, TEST_STATE, TEST_STATE_PART
 from headwater.events.idle import QueryInputs, idle_sources
-from headwater.scripted.values import plain
 from headwater.spark.callbacks import StepClock
 from headwater.spark.errors import sentence_of
 from headwater.spark.frames import arrow_schema
@@ -32,6 +31,9 @@ from headwater.spark.private import kind_of
 from headwater.spark.query import MemoryStream, Target, last_progress, latest_rows, moment, start_with_clock
 from headwater.spark.session import active
 from headwater.spec import Mode
+from headwater.testing.report import compare
+from headwater.testing.results import Batch, Failure
+from headwater.testing.values import plain
 from headwater.values import scrub
 
 # A stream whose rows are put in by hand, on Spark's own MemoryStream.
@@ -59,7 +61,7 @@ class ScriptedStream:
 
 
 def frame_of(spark: SparkSession, rows: Rows, schema: StructType) -> DataFrame:
-    """A finished DataFrame of rows in the form of `scripted.values`, which stand in its plan."""
+    """A finished DataFrame of rows in the form of `testing.values`, which stand in its plan."""
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(schema))
     # Spark makes the session of a new DataFrame the active one; the user's own has to stay that.
     with active(spark):
@@ -67,7 +69,7 @@ def frame_of(spark: SparkSession, rows: Rows, schema: StructType) -> DataFrame:
 
 
 def rows_of(frame: DataFrame) -> tuple[dict[str, Any], ...]:
-    """The rows of a finished DataFrame, in the form of `scripted.values`."""
+    """The rows of a finished DataFrame, in the form of `testing.values`."""
     fields = frame.schema.fields
     return tuple(
         {field.name: plain(row[field.name], field.dataType) for field in fields}
@@ -171,152 +173,171 @@ NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _MOST_TRIGGERS = 100
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What one batch of a scripted query did."""
-
-    id: int
-    watermark: datetime | None
-    had_data: bool
-    rows: tuple[Mapping[str, Any], ...]
-    late: int
-    state: int
-
-
 class Stuck(Exception):
     """A query does not come to rest; the text says after what."""
 
 
-class ScriptedQuery:
-    """A query over scripted streams; its moves give the batches that ran, or None where it has failed."""
+class QueryFailed(Exception):
+    """A query has ended; its cause is the error with which it did."""
 
-    def __init__(
+
+@dataclass
+class ScriptedQuery:
+    """The query of one sink over scripted streams, through all its starts, and every batch that ran."""
+
+    name: str
+    checkpoint: Path
+    limit: float
+    """Seconds that a batch may take."""
+    captured: bool
+    """Whether its rows are known; a real sink has taken them."""
+    batches: list[Batch] = field(default_factory=list)
+    """One that ran again stands there twice."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """Rows that no batch has read yet, by source."""
+    event_times: tuple[EventTime, ...] = ()
+    operators: tuple[str, ...] = ()
+    """What keeps state in the last batch, in Spark's order and words."""
+    replays: list[Failure] = field(default_factory=list)
+    """Batches that gave other rows when they ran again, since this was last asked."""
+    failed: bool = False
+    """It has failed and was not started again."""
+    running: RunningQuery | None = None
+    frame: DataFrame = field(init=False)
+    streams: Mapping[str, ScriptedStream] = field(init=False)
+    clock: StepClock = field(init=False)
+    _sink: Target = field(init=False)
+    _timed: bool = False
+    _started_at: int = 0
+    """How many batches had run before the last start."""
+    _brought: dict[str, int] = field(default_factory=dict)
+    """The last batch to which each source brought rows, since the start."""
+    _committed: int | None = None
+
+    def start(
         self,
-        name: str,
         frame: DataFrame,
         streams: Mapping[str, ScriptedStream],
         sink: Target,
         mode: Mode,
-        *,
-        checkpoint: Path,
         milliseconds: int,
-        limit: float,
-        captured: bool,
-        no_data_batches: bool | None = None,
+        no_data_batches: bool | None,
     ) -> None:
-        self.name = name
-        self.frame = frame
-        self.streams = streams
-        self.checkpoint = checkpoint
+        """Start it; Spark then makes a trigger by itself, in which an unfinished batch runs again."""
+        self.frame, self.streams, self._sink = frame, streams, sink
         self.clock = StepClock(milliseconds)
-        self._sink = sink.table
-        self._captured = captured
-        self._limit = limit
-        self._timed = looks_at_the_clock(frame)
-        self._brought: dict[str, int] = {}
-        self.operators: tuple[str, ...] = ()
-        """What keeps state in the last batch, in Spark's order and words."""
+        self.failed, self._timed = False, looks_at_the_clock(frame)
+        self._started_at, self._brought = len(self.batches), {}
         inputs = inputs_of(frame, {name: stream.frame for name, stream in streams.items()})
         self.event_times = event_times(frame, inputs)
-        self._last: Ran | None = None
-        self._committed = _last_commit(checkpoint)
+        self._committed = _last_commit(self.checkpoint)
         with _setting(frame.sparkSession, NO_DATA_BATCHES, no_data_batches):
-            started = _start(frame, name, checkpoint, sink, mode, self.clock)
+            started = _start(frame, self.name, self.checkpoint, sink, mode, self.clock)
         self.running = replace(started, inputs=inputs)
 
-    def begin(self) -> list[Ran] | None:
-        """The trigger that Spark makes by itself at a start, in which an unfinished batch runs again."""
-        return self._looked()
-
-    def trigger(self) -> list[Ran] | None:
-        """One trigger: the batch that is due, or none."""
+    def trigger(self) -> bool:
+        """One trigger: whether a batch was due."""
         self.clock.tick()
-        return self._looked()
+        return self.look()
 
-    def settle(self) -> list[Ran] | None:
+    def settle(self) -> None:
         """Triggers until no further batch is due.
 
         State that times out by processing time makes a batch due at every trigger; there only a watermark
         that has moved brings another.
         """
-        ran: list[Ran] = []
         for _ in range(_MOST_TRIGGERS):
-            last = self._last
-            if self._timed and (last is None or next_watermark(self.checkpoint) == last.watermark):
-                return ran
-            looked = self.trigger()
-            if not looked:
-                return ran if looked is not None else None
-            ran += looked
+            last = self.batches[-1] if len(self.batches) > self._started_at else None
+            if self._timed and (last is None or self.next_watermark == last.watermark):
+                return
+            if not self.trigger():
+                return
         raise Stuck(f"{_MOST_TRIGGERS} triggers")
 
-    def note(self, batch: int, sources: Iterable[str]) -> None:
-        """These sources brought rows to a batch."""
-        self._brought |= dict.fromkeys(sources, batch)
+    @property
+    def next_watermark(self) -> datetime | None:
+        """The watermark that the next batch will use; None before the first event time was seen."""
+        commit = Checkpoint(LocalStore(self.checkpoint)).last_commit if self.event_times else None
+        return moment(commit.next_watermark_ms) if commit else None
 
     def idle(self) -> tuple[str, ...]:
-        """The sources for which its watermark waits."""
+        """The sources for which the watermark of the running query waits."""
+        if not self.running:
+            return ()
         marks, watermark = self.running.marks() or ((), None)
         return idle_sources(self._brought, marks, watermark)
 
-    def failure(self) -> Exception | None:
-        return self.running.failure()
+    def stop(self, *, crash: bool = False) -> None:
+        """End between two batches, without interrupting anything.
 
-    def stop(self) -> None:
-        """End between two batches, without interrupting anything."""
-        self.running.begin_no_further_batch()
-        self.clock.open()
-        self.running.stop()
+        With `crash` the last batch is left as a crash between the sink's write and the commit would.
+        """
+        if self.running:
+            self.running.begin_no_further_batch()
+            self.clock.open()
+            self.running.stop()
+            self.running = None
+        if crash:
+            store = LocalStore(self.checkpoint)
+            take_back_commit(store).apply(store)
 
-    def _looked(self) -> list[Ran] | None:
+    def look(self) -> bool:
+        """Wait until it waits for its next trigger: whether a batch has run."""
+        running = self.running
+        assert running is not None, "only a running query is looked at"
         try:
-            waits = self.clock.await_waiting(lambda: self.running.is_active, self._limit)
+            waits = self.clock.await_waiting(lambda: running.is_active, self.limit)
         except TimeoutError:
-            raise Stuck(f"{self._limit:.0f} seconds") from None
+            raise Stuck(f"{self.limit:.0f} seconds") from None
         if not waits:
-            return None
+            self.failed, self.running = True, None
+            raise QueryFailed from running.failure()
         # Spark's progress also tells of triggers that ran no batch; a commit is there only after a batch.
         committed = _last_commit(self.checkpoint)
         if committed == self._committed:
-            return []
+            return False
         self._committed = committed
-        progress: Any = last_progress(self.running.handle)
-        self._last = self._ran(json.loads(progress.json()))
-        return [self._last]
+        progress: Any = last_progress(running.handle)
+        self._take(json.loads(progress.json()))
+        return True
 
-    def _ran(self, progress: Mapping[str, Any]) -> Ran:
-        operators = progress["stateOperators"]
+    def _take(self, progress: Mapping[str, Any]) -> None:
+        """Take note of a batch by Spark's progress."""
+        number, operators = progress["batchId"], progress["stateOperators"]
         self.operators = tuple(operator["operatorName"] for operator in operators)
-        watermark = progress.get("eventTime", {}).get("watermark")
-        return Ran(
-            id=progress["batchId"],
-            watermark=moment(_milliseconds(watermark)) if watermark else None,
-            had_data=bool(progress["numInputRows"]),
-            rows=self._rows(progress["batchId"]) if self._captured else (),
+        written = progress.get("eventTime", {}).get("watermark", "1970-01-01T00:00:00Z")
+        watermark = moment(int(datetime.fromisoformat(written).timestamp() * 1_000))
+        before = next((batch for batch in reversed(self.batches) if batch.id == number), None)
+        rows_in: Mapping[str, int] = before.rows_in if before else {}
+        if not before and progress["numInputRows"]:
+            rows_in, self.waiting = self.waiting, {}
+        self._brought |= dict.fromkeys(rows_in, number)
+        schema, rows = self.frame.schema, None
+        if self.captured:
+            rows = latest_rows(self.frame.sparkSession, self._sink.table, number, schema)
+        batch = Batch(
+            id=number,
+            watermark=watermark,
+            rows_in=rows_in,
+            rows=() if rows is None else rows_of(rows),
             late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
             state=sum(operator["numRowsTotal"] for operator in operators),
+            again=before is not None,
+            captured=self.captured,
         )
-
-    def _rows(self, batch: int) -> tuple[Mapping[str, Any], ...]:
-        rows = latest_rows(self.frame.sparkSession, self._sink, batch, self.frame.schema)
-        return () if rows is None else rows_of(rows)
-
-
-def next_watermark(checkpoint: Path) -> datetime | None:
-    """The watermark that the next batch will use; None before the first event time was seen."""
-    commit = Checkpoint(LocalStore(checkpoint)).last_commit
-    return moment(commit.next_watermark_ms) if commit else None
+        self.batches.append(batch)
+        # A batch that runs again must give the same rows; a sink that drops repeats relies on it.
+        if before and (diff := compare(before.rows, batch.rows, schema)):
+            says = (
+                f"batch {number} gave other rows when it ran again after the crash, expected are those "
+                "of the first time: a random value, uuid() or the wall clock does that"
+            )
+            self.replays.append(Failure("replay", says, self.name, diff))
 
 
 def _last_commit(checkpoint: Path) -> int | None:
     commit = Checkpoint(LocalStore(checkpoint)).last_commit
     return commit.batch_id if commit else None
-
-
-def uncommit(checkpoint: Path) -> None:
-    """Leave the last batch as a crash between the sink's write and the commit would."""
-    store = LocalStore(checkpoint)
-    take_back_commit(store).apply(store)
 
 
 @contextmanager
@@ -341,7 +362,3 @@ def _start(
             raise EnvironmentProblem(TEST_SPARK_VERSION.at(None, version=spark.version)) from error
         raise
     return RunningQuery(name, handle, spark, str(handle.id))
-
-
-def _milliseconds(text: str) -> int:
-    return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1_000)

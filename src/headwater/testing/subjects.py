@@ -1,4 +1,4 @@
-"""What is under test, as a script sees it: a declared pipeline, or any function of DataFrames."""
+"""What is under test: a declared pipeline, or any function of DataFrames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from headwater.connectors.connector import ReadsBack
 from headwater.connectors.registry import source_columns
 from headwater.engine.builder import SPARK_ERRORS, Builder
 from headwater.engine.facts import facts_of
-from headwater.engine.plain_facts import Written, plain_facts
+from headwater.engine.plain_facts import WriterSettings, plain_facts
 from headwater.engine.prepare import Prepared, assemble, objections, settings_of
 from headwater.engine.query import INTERRUPT_SECONDS, STOP_TIMEOUT, let_it_run_again
 from headwater.engine.session import FILE_MANAGER, PARTITIONS, STATE, TIMEZONE, PipelineSession
@@ -28,34 +28,35 @@ from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
 from headwater.errors.catalogue.testing import TEST_NO_READ, TEST_READ_FAILED
 from headwater.plan import Graph
-from headwater.scripted.query import rows_of
 from headwater.spark.errors import sentence_of
 from headwater.spark.private import has_stopped
 from headwater.spark.query import Target, memory_sink, target_of
 from headwater.spark.session import FASTER_FILE_MANAGER, active, active_kept, copy_of, without_lengths
-from headwater.spec import Mode, PipelineSpec, SinkOptions, SinkSpec, SourceSpec, TableSpec
+from headwater.spec import Mode, PipelineSpec, SinkOptions, SinkSpec, TableSpec
+from headwater.testing.query import rows_of
 from headwater.values import scrub
 from headwater.values.user_frames import user_line
 
 QUICK = {PARTITIONS: "1", "spark.sql.streaming.pollingDelay": "1ms", STOP_TIMEOUT: f"{INTERRUPT_SECONDS}s"}
 """What makes tests quick and changes no row: one state partition, no waiting for files or for dead ends."""
 
-Read = Callable[[SparkSession], DataFrame]
-Held = tuple[tuple[dict[str, Any], ...], StructType]
-"""Rows and their columns."""
+ReadFunction = Callable[[SparkSession], DataFrame]
+"""A function of the user's that reads a real sink back."""
+ReadBack = tuple[tuple[Mapping[str, Any], ...], StructType]
+"""The rows of a real sink, and their columns."""
 
 
 class Subject(Protocol):
-    """What a script plays with."""
+    """What is under test: a declared pipeline, or any function of DataFrames."""
 
-    @property
-    def spark(self) -> SparkSession: ...
+    spark: SparkSession
 
     @property
     def zone(self) -> str: ...
 
     def alone(self) -> AbstractContextManager[None]:
         """Its session is the active one meanwhile, and the user's own again after it."""
+        return active(self.spark)
 
     @property
     def modes(self) -> Mapping[str, Mode]:
@@ -82,7 +83,7 @@ class Subject(Protocol):
     def captured(self, sink: str) -> bool:
         """Whether a sink is captured in any case, since its rows live in this process alone."""
 
-    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: Read | None) -> Held:
+    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: ReadFunction | None) -> ReadBack:
         """What a real sink holds now; PipelineError where that can't be read."""
 
     def refusal(self, sink: str, error: Exception) -> Problem:
@@ -102,7 +103,7 @@ def schema_of(spark: SparkSession, ddl: str) -> StructType:
 
 
 @dataclass
-class FunctionSubject:
+class FunctionSubject(Subject):
     """A function from DataFrames to a DataFrame, in a copy of the user's own session."""
 
     spark: SparkSession
@@ -136,9 +137,6 @@ class FunctionSubject:
         }
         return cls(spark, function, schemas, given, mode)
 
-    def alone(self) -> AbstractContextManager[None]:
-        return active(self.spark)
-
     @property
     def name(self) -> str:
         return getattr(self.function, "__name__", "result").strip("<>")
@@ -170,12 +168,12 @@ class FunctionSubject:
             try:
                 frame = self.function(**rows, **self.given)
             except SPARK_ERRORS as error:
-                raise PipelineError(function_problem(error, self._as_table(), Path.cwd())) from error
+                raise PipelineError(function_problem(error, TableSpec(name=self.name), Path.cwd())) from error
         if not isinstance(frame, DataFrame):
             says = "nothing" if frame is None else f"a {type(frame).__name__}"
             raise PipelineError(TABLE_NOT_A_DATAFRAME.at(None, name=self.name, returned=says))
         if check and frame.isStreaming:
-            facts = plain_facts(frame, Written("memory", self.mode.value), self.name)
+            facts = plain_facts(frame, WriterSettings("memory", self.mode.value), self.name)
             found = check_query(Query(facts))
             problems = [each.problem for each in found if each.is_error and not each.acceptable]
             if problems:
@@ -188,7 +186,7 @@ class FunctionSubject:
     def captured(self, sink: str) -> bool:
         return True
 
-    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: Read | None) -> Held:
+    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: ReadFunction | None) -> ReadBack:
         raise AssertionError("the rows of a function are captured")
 
     def refusal(self, sink: str, error: Exception) -> Problem:
@@ -197,12 +195,10 @@ class FunctionSubject:
     def problem(self, sink: str, error: Exception) -> Problem:
         return failure_problem(error, self._as_sink(), (), Path.cwd(), Path("spark.log"))
 
-    def _as_table(self) -> TableSpec:
-        return TableSpec(name=self.name)
-
     def _as_sink(self) -> SinkSpec:
-        options = SinkOptions()
-        return SinkSpec(name=self.name, reads=self.name, connector="memory", options=options, mode=self.mode)
+        return SinkSpec(
+            name=self.name, reads=self.name, connector="memory", options=SinkOptions(), mode=self.mode
+        )
 
 
 def _refuse_parameters(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
@@ -236,30 +232,25 @@ def made_of(spark: SparkSession, rows: Any) -> DataFrame:
 
 
 @dataclass
-class PipelineSubject:
+class PipelineSubject(Subject):
     """A declared pipeline in a session of its own."""
 
     session: PipelineSession
     spec: PipelineSpec
     log: Path
+    spark: SparkSession = field(init=False)
     _schemas: dict[str, StructType] = field(default_factory=dict)
     _graph: Graph = field(init=False)
     _builder: Builder = field(init=False)
 
     def __post_init__(self) -> None:
+        self.spark = self.session.spark
         self._builder, unregistered = assemble(self.session, self.spec)
         for key, value in QUICK.items():
             self.spark.conf.set(key, value)
         self._graph = self._builder.graph()
         if unregistered or self._graph.problems:
             raise PipelineError.of([*unregistered, *self._graph.problems])
-
-    @property
-    def spark(self) -> SparkSession:
-        return self.session.spark
-
-    def alone(self) -> AbstractContextManager[None]:
-        return active(self.spark)
 
     @property
     def stopped(self) -> bool:
@@ -289,8 +280,7 @@ class PipelineSubject:
     def schema(self, source: str) -> StructType:
         """The columns of a source: from its declaration where that says them all, else as Spark reads it."""
         if source not in self._schemas:
-            declared = self._source(source)
-            known = source_columns(declared)
+            known = source_columns(next(each for each in self.spec.sources if each.name == source))
             self._schemas[source] = (
                 schema_of(self.spark, known.ddl) if known else self._builder.frame(source, self._graph).schema
             )
@@ -339,7 +329,7 @@ class PipelineSubject:
     def captured(self, sink: str) -> bool:
         return sink_side(self._sink(sink).connector).in_process
 
-    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: Read | None) -> Held:
+    def read_back(self, sink: str, frame: DataFrame, folder: Path, read: ReadFunction | None) -> ReadBack:
         declared = self._sink(sink)
         side = sink_side(declared.connector)
         if read is None and not isinstance(side, ReadsBack):
@@ -370,9 +360,6 @@ class PipelineSubject:
 
     def _sink(self, name: str) -> SinkSpec:
         return next(sink for sink in self.spec.sinks if sink.name == name)
-
-    def _source(self, name: str) -> SourceSpec:
-        return next(source for source in self.spec.sources if source.name == name)
 
     def _reads(self, sink: str) -> str:
         """The table of a sink as it was declared; upper and lower case don't matter to SQL."""

@@ -1,1 +1,0 @@
-"""Scripted streams: what Spark needs to play the steps of a test, batch by batch."""
