@@ -161,16 +161,19 @@ def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractCont
     builder: Any = SparkSession.Builder
     get_or_create = builder.getOrCreate
 
+    def refused(self: Any, *given: Any) -> None:
+        raise PipelineError(CONNECT_SESSION.at(own_place(sys._getframe(1))))
+
     def made(self: Any) -> SparkSession:
         for key, value in settings.items():
             self.config(key, value)
-        _refuse_connect(self._options)
+        mode = self._options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))
+        connects = "spark.remote" in self._options or any(name in os.environ for name in _CONNECT)
+        if mode.lower() == "connect" or connects:
+            refused(self)
         session: SparkSession = get_or_create(self)
         register_installed(session)
         return session
-
-    def refused(self: Any, *given: Any) -> None:
-        raise PipelineError(CONNECT_SESSION.at(own_place(sys._getframe(1))))
 
     begin: Any = SparkContext.__init__
 
@@ -181,12 +184,6 @@ def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractCont
 
     replace_methods(builder, getOrCreate=made, remote=refused, create=refused)
     replace_methods(SparkContext, __init__=begun)
-
-
-def _refuse_connect(options: dict[str, str]) -> None:
-    mode = options.get("spark.api.mode", os.environ.get("SPARK_API_MODE", ""))
-    if mode.lower() == "connect" or "spark.remote" in options or any(name in os.environ for name in _CONNECT):
-        raise PipelineError(CONNECT_SESSION.at(own_place(sys._getframe(2))))
 
 
 def watch_options(hide: Callable[[tuple[str, ...]], None], classes: tuple[type, ...] = ()) -> None:

@@ -96,7 +96,10 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
     place = problem.place
     return {
         "entry": asdict(problem.entry),
-        "params": {key: _plain(value) for key, value in problem.params.items()},
+        "params": {
+            key: value if isinstance(value, str | int | float | None) else str(value)
+            for key, value in problem.params.items()
+        },
         "place": {"file": place.file, "line": place.line, "column": place.column} if place else None,
         "detail": problem.detail,
     }
@@ -105,10 +108,6 @@ def problem_to_json(problem: Problem) -> dict[str, Any]:
 def problem_from_json(told: Mapping[str, Any]) -> Problem:
     place = Position(**told["place"]) if told["place"] else None
     return Problem(Entry(**told["entry"]), told["params"], place, told["detail"])
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 # The time that a script under check has: Spark's start and the judging of its queries do not count.

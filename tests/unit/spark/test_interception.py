@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrameWriter
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headwater.spark.interception import WriteRefused, without_writes
+from headwater.spark.interception import WRITING_METHODS, WriteRefused, WritingMethod, without_writes
 
 
 def write_json(writer: Mock) -> None:
@@ -24,6 +24,18 @@ def test_a_write_and_a_start_are_refused() -> None:
         DataStreamWriter.start(writer)
     assert (write.value.call, start.value.call) == ("`write.json()`", "`writeStream.start()`")
     assert writer.mock_calls == []
+
+
+@pytest.mark.parametrize(
+    "method", WRITING_METHODS, ids=lambda method: f"{method.kind.__name__}.{method.name}"
+)
+def test_everything_of_the_table_is_refused(method: WritingMethod, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "headwater.spark.interception.writing_statement", lambda spark, text: ("DropTable", "")
+    )
+    with pytest.raises(WriteRefused) as refused, without_writes():
+        getattr(method.kind, method.name)(Mock(isStreaming=False), "rows")
+    assert refused.value.call == method.call
 
 
 def test_the_write_of_another_thread_is_untouched() -> None:
