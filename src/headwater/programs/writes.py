@@ -132,6 +132,43 @@ class VirtualWrites:
         self._folders[str(folder)] = name
         return str(folder)
 
+    # What stands in the place of PySpark's methods.
+
+    def save(self, writer: Any, path: str | None = None, *_: Any, **options: Any) -> None:
+        path = path or options.get("path") or option_of(writer, "path")
+        self.path_written(path, writer_frame(writer), _here())
+
+    def save_as_table(self, writer: Any, name: str, *_: Any, **options: Any) -> None:
+        self.table_written(name, writer_frame(writer), _here())
+
+    def write_to(self, writer: Any, *_: Any) -> None:
+        self.table_written(writer._headwater_table, writer_frame(writer), _here())
+
+    def create_table(
+        self,
+        catalog: Any,
+        tableName: str,  # noqa: N803 - PySpark's name
+        path: Any = None,
+        source: Any = None,
+        schema: Any = None,
+        *_: Any,
+        **__: Any,
+    ) -> DataFrame:
+        spark = catalog_session(catalog)
+        frame: DataFrame = spark.createDataFrame([], schema if schema is not None else "value string")
+        self.table_written(tableName, frame, _here())
+        return frame
+
+    def sql(self, spark: Any, sqlQuery: str, *_: Any, **__: Any) -> DataFrame:  # noqa: N803 - PySpark's name
+        kind, table = writing_statement(spark, sqlQuery) or ("", "")
+        if kind in MAKES_TABLE and table:
+            frame = _made_by(spark, sqlQuery, kind)
+            if frame is not None:
+                self.table_written(table, frame, _here())
+        # A statement returns no rows and no columns.
+        nothing: DataFrame = spark.range(0).select()
+        return nothing
+
 
 def _static(frame: DataFrame) -> DataFrame:
     """The rows of a write; those of a stream are not there yet."""
@@ -157,54 +194,20 @@ def catch_writes(virtual: VirtualWrites, streams: Mapping[str, Method]) -> None:
     `streams` has what starts a query instead, by the name of the method.
     """
 
-    def save(writer: Any, path: str | None = None, *_: Any, **options: Any) -> None:
-        path = path or options.get("path") or option_of(writer, "path")
-        virtual.path_written(path, writer_frame(writer), _here())
-
-    def save_as_table(writer: Any, name: str, *_: Any, **options: Any) -> None:
-        virtual.table_written(name, writer_frame(writer), _here())
-
-    def write_to(writer: Any, *_: Any) -> None:
-        virtual.table_written(writer._headwater_table, writer_frame(writer), _here())
-
-    def create_table(
-        catalog: Any,
-        tableName: str,  # noqa: N803 - PySpark's name
-        path: Any = None,
-        source: Any = None,
-        schema: Any = None,
-        *_: Any,
-        **__: Any,
-    ) -> DataFrame:
-        spark = catalog_session(catalog)
-        frame: DataFrame = spark.createDataFrame([], schema if schema is not None else "value string")
-        virtual.table_written(tableName, frame, _here())
-        return frame
-
-    def sql(spark: Any, sqlQuery: str, *_: Any, **__: Any) -> DataFrame:  # noqa: N803 - PySpark's name
-        kind, table = writing_statement(spark, sqlQuery) or ("", "")
-        if kind in MAKES_TABLE and table:
-            frame = _made_by(spark, sqlQuery, kind)
-            if frame is not None:
-                virtual.table_written(table, frame, _here())
-        # A statement returns no rows and no columns.
-        nothing: DataFrame = spark.range(0).select()
-        return nothing
-
     def nothing(*_: Any, **__: Any) -> None:
         """Where no rows would be found afterwards."""
 
     handlers: dict[type | tuple[type, str], Method] = {
-        DataFrameWriter: save,
-        (DataFrameWriter, "saveAsTable"): save_as_table,
-        (DataFrameWriter, "insertInto"): save_as_table,
+        DataFrameWriter: virtual.save,
+        (DataFrameWriter, "saveAsTable"): virtual.save_as_table,
+        (DataFrameWriter, "insertInto"): virtual.save_as_table,
         (DataFrameWriter, "jdbc"): nothing,
-        DataFrameWriterV2: write_to,
+        DataFrameWriterV2: virtual.write_to,
         MergeIntoWriter: nothing,
-        Catalog: create_table,
+        Catalog: virtual.create_table,
         ClassicDataFrame: nothing,
         RDD: nothing,
-        SparkSession: sql,
+        SparkSession: virtual.sql,
         **{(DataStreamWriter, name): start for name, start in streams.items()},
     }
 
