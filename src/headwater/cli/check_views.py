@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,13 +14,13 @@ from urllib.parse import quote
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity, all_rules
 from headwater.errors import Entry, shown_file
-from headwater.events import Event, Notice, SparkStarting
+from headwater.events import Emit, Event, Notice, SparkStarting
 
 STARTING_SPARK = "Starting Spark …"
 
 
 @contextmanager
-def waiting(*, as_json: bool) -> Iterator[Callable[[Event], None]]:
+def waiting(*, as_json: bool) -> Iterator[Emit]:
     """Takes events; on a terminal a spinner turns until the command is done, elsewhere a line says it.
 
     Both go to stderr, since stdout is for what the command finds.

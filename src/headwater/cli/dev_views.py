@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -13,13 +13,13 @@ from headwater.cli.render import print_json_line
 from headwater.dev.topics import STDIN, BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageProblem
 from headwater.errors.catalogue.environment import BAD_PRODUCE_RATE, BAD_TOPICS, DEV_OPTIONS, PRODUCE_FILE
-from headwater.events import Event, Notice
+from headwater.events import Emit, Event, Notice
 
 USUAL = "127.0.0.1:9092"
 PIPELINE = Path("pipeline.yml")
 
 
-def view_of(*, as_json: bool) -> Callable[[Event], None]:
+def view_of(*, as_json: bool) -> Emit:
     """Shows each event as it comes."""
     if as_json:
         return lambda event: print_json_line(event.to_json())

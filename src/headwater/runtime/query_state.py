@@ -85,8 +85,7 @@ class QueryState:
     def may_restart(self) -> bool:
         return not self.stopping and not self.problem and self.restarts < _RESTARTS
 
-    @property
-    def is_over(self) -> bool:
+    def seems_over(self) -> bool:
         """Whether Spark's query has ended, without a word from Spark's listener for some seconds."""
         if self.query.is_gone:
             return True

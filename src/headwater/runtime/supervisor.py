@@ -280,7 +280,7 @@ class Supervisor:
     def _tick(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: bool(self._over), _TICK_SECONDS)
-            ended = [state for state in self.active if state.name in self._over or state.is_over]
+            ended = [state for state in self.active if state.name in self._over or state.seems_over()]
             self._over.clear()
             committed, self._committed = frozenset(self._committed), set()
             progress, self._progress = self._progress, {}

@@ -1,99 +1,76 @@
-"""What a start says while it takes long, and the warning that rows fail an expectation."""
+"""The life of one query, as states."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
-from headwater.events import Event, Notice, QueryIdle, QueryProgress, StartPhase
-from headwater.runtime import scope as module
-from headwater.runtime.scope import UnmetExpectations, phase_of
-from tests.unit.runtime.queries import SECONDS
-from tests.unit.specs import spec_of
+from headwater.engine.query import RunningQuery
+from headwater.errors.catalogue.running import FORCED
+from headwater.events import EpochCommitted, QueryIdle, QueryProgress, QueryStatus
+from headwater.runtime.query_state import QueryState
+from tests.unit.runtime.queries import FailedQuery, FakeQuery
 
 
-def threads() -> set[int | None]:
-    return {thread.ident for thread in threading.enumerate()}
+def state_of(query: type[FakeQuery] = FakeQuery, **known: Any) -> QueryState:
+    return QueryState(cast(RunningQuery, query("out")), **known)
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+def batch(number: int, rows: int = 0, watermark: str | None = None) -> QueryProgress:
+    source = {"startOffset": number, "endOffset": number + (rows > 0), "numInputRows": rows}
+    event_time = {"eventTime": {"watermark": watermark}} if watermark else {}
+    progress = {"batchId": number, "numInputRows": rows, "sources": [source], **event_time}
+    return QueryProgress(query="out", rows_out=rows, progress=progress)
 
 
-def test_a_quick_phase_says_nothing() -> None:
-    events: list[Event] = []
-    with phase_of(events.append, "check", "Checking", total=3) as phase:
-        phase.count(1)
-    assert events == []
+def test_a_query_runs_and_is_idle_by_turns() -> None:
+    state, seen = state_of(), []
+    for event in (batch(0, 3), QueryIdle(query="out"), batch(1, 1), EpochCommitted(query="out", epoch=4)):
+        state.take_in(event)
+        seen.append(state.status)
+    running, idle = QueryStatus.RUNNING, QueryStatus.IDLE
+    assert seen == [running, idle, running, running]
+    assert (state.newest, state.rows_in, state.idle_polls, state.epoch) == (1, 4, 1, 4)
 
 
-def test_a_long_phase_says_how_far_it_is_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "NEXT_SECONDS", 0.01)
-    events: list[StartPhase] = []
-    before = threads()
-    with phase_of(events.append, "open_files", "Opening new files", first=0.01) as phase:  # type: ignore[arg-type]
-        until(lambda: len(events) == 1)
-        phase.count(200, 450)
-        until(lambda: events[-1].done == 200)
-        phase.count(400)
-        until(lambda: events[-1].done == 400)
-    first, last = events[0], events[-1]
-    assert (first.phase, first.text, first.done, first.total) == (
-        "open_files",
-        "Opening new files",
-        None,
-        None,
-    )
-    assert (last.done, last.total) == (400, 450)
-    assert threads() == before
+def test_batches_without_rows_are_idle_when_the_watermark_stays() -> None:
+    state = state_of()
+    marks = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", "2026-01-01T01:00:00Z"]
+    seen = []
+    for number, mark in enumerate(marks):
+        state.take_in(batch(number, watermark=mark))
+        seen.append(state.status is QueryStatus.IDLE)
+    assert seen == [False, True, False, True]
 
 
-def test_a_phase_that_is_told_at_once_comes_before_its_work() -> None:
-    events: list[Event] = []
-    with phase_of(events.append, "previous_jvm", "Waiting", first=0):
-        assert [event.kind for event in events] == ["start_phase"]
+def test_what_comes_after_the_end_changes_nothing() -> None:
+    state = state_of(status=QueryStatus.STOPPED)
+    for event in (batch(0, 3), QueryIdle(query="out"), EpochCommitted(query="out", epoch=4)):
+        state.take_in(event)
+    assert (state.status, state.rows_in, state.idle_polls, state.epoch) == (QueryStatus.STOPPED, 0, 0, None)
 
 
-SPEC = spec_of("""
-    name: shop
-    sources: {orders: {connector: rate}}
-    tables:
-      priced:
-        sql: SELECT * FROM orders
-        expect: {paid: value > 0, small: {check: value < 9, else: drop}}
-    sinks: {out: {reads: priced, connector: console}}
-""")
+@pytest.mark.parametrize(
+    ("known", "failed", "status"),
+    [
+        ({}, False, QueryStatus.FINISHED),
+        ({}, True, QueryStatus.FAILED),
+        ({"stopping": True}, False, QueryStatus.STOPPED),
+        # A batch that was interrupted fails of that, and is repeated at the next start.
+        ({"stopping": True, "problem": FORCED.at(None)}, True, QueryStatus.STOPPED),
+        ({"stopping": True, "problem": FORCED.at(None), "must_end": True}, False, QueryStatus.FAILED),
+    ],
+)
+def test_how_it_ended(known: dict[str, Any], failed: bool, status: QueryStatus) -> None:
+    assert state_of(**known).outcome(failed=failed) is status
 
 
-def progress(query: str, batch: int, paid: int, small: int) -> QueryProgress:
-    counts = {"all rows": 7, "paid": paid, "small": small}
-    told = {"batchId": batch, "numInputRows": 7, "observedMetrics": {"headwater.expect.priced": counts}}
-    return QueryProgress(query=query, rows_out=7, progress=told)
-
-
-def test_each_expectation_is_said_once_in_a_run() -> None:
-    seen: list[Event] = []
-    emit = UnmetExpectations(SPEC, seen.append)
-    given = [
-        progress("out", 0, 0, 0),
-        QueryIdle(query="out"),
-        progress("out", 1, 2, 0),
-        progress("other", 1, 2, 0),
-        progress("out", 2, 2, 3),
-        progress("out", 3, 5, 5),
-    ]
-    for event in given:
-        emit(event)
-    assert [event for event in seen if not isinstance(event, Notice)] == given
-    said = [(place, event.text) for place, event in enumerate(seen) if isinstance(event, Notice)]
-    assert [(place, text.split("; ")[0]) for place, text in said] == [
-        (3, "out: 2 of 7 rows of the table `priced` fail the expectation `paid` in batch 1"),
-        (6, "out: 3 of 7 rows of the table `priced` fail the expectation `small` in batch 2"),
-    ]
-    assert "they are dropped" in said[1][1]
+def test_it_restarts_a_few_times_between_two_batches_and_never_when_it_is_to_stop() -> None:
+    state, restarts = state_of(FailedQuery, brought={"a": 1}), 0
+    while state.may_restart:
+        state.restarted(cast(RunningQuery, FailedQuery("out")))
+        restarts += 1
+    assert (restarts, state.status, state.brought) == (3, QueryStatus.STARTING, {})
+    assert not state_of(stopping=True).may_restart
+    assert not state_of(problem=FORCED.at(None)).may_restart
