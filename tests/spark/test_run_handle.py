@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.checkpoint import Owner
-from headwater.errors import Held, QueryFailed, UsageProblem
+from headwater.errors import CheckpointHeld, QueryFailed, UsageProblem
 from headwater.events import Event, Notice, QueryProgress, QueryStarted, QueryStatus, RunEnded
 from tests.pipelines import feed, rows_of, run_until_idle, wait_for, write
 
@@ -205,7 +205,7 @@ def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_pa
     run.stop(timeout=0.1)
     assert (run.is_stuck, run.is_active) == (True, True)
     # The checkpoint stays this run's for as long as its batch may still write.
-    with pytest.raises(Held):
+    with pytest.raises(CheckpointHeld):
         pipeline.start()
     leave.set()
     assert run.wait(SECONDS)

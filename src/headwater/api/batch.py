@@ -62,7 +62,7 @@ def _counts(prepared: Prepared) -> tuple[dict[str, SourceCounts], dict[str, Tabl
     )
 
 
-def _said(
+def _notices(
     prepared: Prepared,
     written: list[SinkSpec],
     read: Mapping[str, SourceCounts],
@@ -125,7 +125,7 @@ def run_batch(
         order = in_order(prepared, spec.sinks)
         written = {sink.name: _written(prepared, spec, sink, into, emit) for sink in order}
         read, judged = _counts(prepared)
-        for notice in _said(prepared, order, read, judged):
+        for notice in _notices(prepared, order, read, judged):
             emit(Notice.of(notice))
     finally:
         session.jvm.stop()

@@ -29,7 +29,7 @@ from headwater.values import Continuous, RealTime
 
 
 @dataclass(frozen=True)
-class Held:
+class QuarantineCounts:
     """One quarantine in numbers."""
 
     name: str
@@ -72,9 +72,9 @@ class Replayed:
         return asdict(self)
 
 
-def ls(file: str | Path) -> tuple[Held, ...]:
+def ls(file: str | Path) -> tuple[QuarantineCounts, ...]:
     """Every quarantine of a pipeline."""
-    return tuple(_held(each) for each in quarantines(load(file, reads=False).folder))
+    return tuple(_counts(each) for each in quarantines(load(file, reads=False).folder))
 
 
 def show(
@@ -142,10 +142,10 @@ def replay(
     )
 
 
-def _held(quarantine: Quarantine) -> Held:
+def _counts(quarantine: Quarantine) -> QuarantineCounts:
     rows = Counter((row.can_replay, row.reason) for row in quarantine.waiting())
     reasons = Counter({reason: count for (fit, reason), count in rows.items() if fit})
-    return Held(
+    return QuarantineCounts(
         name=quarantine.name,
         rows=sum(1 for _ in quarantine.rows()),
         waiting=reasons.total(),

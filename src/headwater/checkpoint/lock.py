@@ -22,7 +22,7 @@ from uuid import uuid4
 from pydantic import AwareDatetime, TypeAdapter
 
 from headwater.checkpoint.store import LocalStore, Store
-from headwater.errors import CheckpointError, Held
+from headwater.errors import CheckpointError, CheckpointHeld
 from headwater.errors.catalogue import running as catalogue
 from headwater.values.processes import is_alive, process_start_time
 
@@ -220,7 +220,7 @@ class CheckpointLock:
         jvm_wait: float = 10.0,
         waiting: Waiting = lambda pid: nullcontext(),
     ) -> Self:
-        """Hold a checkpoint or raise `Held`; `took_over` then says whose dead run was replaced.
+        """Hold a checkpoint or raise `CheckpointHeld`; `took_over` then says whose dead run was replaced.
 
         `store` is the folder that holds the checkpoint. A dead owner's JVM gets `jvm_wait` seconds to end by
         itself before it is killed; `waiting` is entered with its process id meanwhile.
@@ -235,7 +235,7 @@ class CheckpointLock:
             mine = Owner.this_process(run_id, clock.now())
             with files.guarded(clock, patience) as guarded:
                 if not guarded:
-                    raise Held(
+                    raise CheckpointHeld(
                         catalogue.CHECKPOINT_BUSY.at(
                             checkpoint=str(real), seconds=patience, guard=str(files.guard)
                         )
@@ -259,7 +259,7 @@ class CheckpointLock:
         self._renew(Process(pid, start_time))
 
     def heartbeat(self) -> None:
-        """Say, every 10 seconds, that this run is alive; `Held` if the checkpoint is no longer its own."""
+        """Say, every 10 seconds, that this run is alive; `CheckpointHeld` if another has the checkpoint."""
         self._renew()
 
     def release(self) -> None:
@@ -291,7 +291,7 @@ class CheckpointLock:
                             replace(self._owner, heartbeat=self._clock.now(), jvm=jvm or self._owner.jvm)
                         )
             except FileNotFoundError as failure:
-                raise Held(catalogue.LOCK_REMOVED.at(file=self._files.path)) from failure
+                raise CheckpointHeld(catalogue.LOCK_REMOVED.at(file=self._files.path)) from failure
 
     def _write(self, owner: Owner) -> None:
         self._files.store.replace(self._files.name, owner.to_bytes())
@@ -303,8 +303,8 @@ class CheckpointLock:
             return
         other = Owner.from_bytes(data, self._files.path) if data else None
         if other is None:
-            raise Held(catalogue.LOCK_REMOVED.at(file=self._files.path))
-        raise Held(catalogue.LOCK_TAKEN.at(**self._files.held_by(other)))
+            raise CheckpointHeld(catalogue.LOCK_REMOVED.at(file=self._files.path))
+        raise CheckpointHeld(catalogue.LOCK_TAKEN.at(**self._files.held_by(other)))
 
     def _is_ours(self, data: bytes | None) -> bool:
         owner = Owner.from_bytes(data, self._files.path) if data else None
@@ -436,9 +436,9 @@ def _refuse_if_alive(files: _Files, owner: Owner, mine: Owner, clock: Clock) -> 
     if owner.place != mine.place:
         _refuse_if_heard(files, owner, mine.place, clock)
     elif owner.process == mine.process:
-        raise Held(catalogue.CHECKPOINT_HELD_BY_THIS_PROCESS.at(**files.held_by(owner)))
+        raise CheckpointHeld(catalogue.CHECKPOINT_HELD_BY_THIS_PROCESS.at(**files.held_by(owner)))
     elif owner.process.alive:
-        raise Held(catalogue.CHECKPOINT_HELD.at(**files.held_by(owner)))
+        raise CheckpointHeld(catalogue.CHECKPOINT_HELD.at(**files.held_by(owner)))
 
 
 def _refuse_if_heard(files: _Files, owner: Owner, here: Place, clock: Clock) -> None:
@@ -452,7 +452,7 @@ def _refuse_if_heard(files: _Files, owner: Owner, here: Place, clock: Clock) -> 
     free_at = seen + timedelta(seconds=_SILENCE)
     if not restarted and now < free_at:
         params = {**files.held_by(owner), "seen": _text(seen), "free_at": _text(free_at)}
-        raise Held(catalogue.CHECKPOINT_HELD_ELSEWHERE.at(**params))
+        raise CheckpointHeld(catalogue.CHECKPOINT_HELD_ELSEWHERE.at(**params))
 
 
 def _end_jvm(files: _Files, dead: Owner, jvm: Process, clock: Clock, jvm_wait: float) -> None:
@@ -463,7 +463,9 @@ def _end_jvm(files: _Files, dead: Owner, jvm: Process, clock: Clock, jvm_wait: f
     with suppress(ProcessLookupError, PermissionError):
         os.kill(jvm.pid, signal.SIGKILL)
     if not _wait(lambda: not jvm.alive, clock, _KILL_WAIT):
-        raise Held(catalogue.JVM_REMAINS.at(run=dead.run_id, pid=jvm.pid, checkpoint=str(files.checkpoint)))
+        raise CheckpointHeld(
+            catalogue.JVM_REMAINS.at(run=dead.run_id, pid=jvm.pid, checkpoint=str(files.checkpoint))
+        )
 
 
 def _text(moment: datetime) -> str:

@@ -70,7 +70,7 @@ def show_check(result: CheckResult, *, verbose: bool) -> None:
     """
     show_findings(result.of_sink(""), verbose=verbose)
     shown: dict[str, str] = {}
-    for sink in _to_be_told(result):
+    for sink in _sinks_to_show(result):
         typer.echo(f"sink {_bold(sink.name)}")
         found = result.of_sink(sink.name)
         for finding in found:
@@ -88,7 +88,7 @@ def show_check(result: CheckResult, *, verbose: bool) -> None:
     typer.echo(_summary(result))
 
 
-def _to_be_told(result: CheckResult) -> list[SinkChecked]:
+def _sinks_to_show(result: CheckResult) -> list[SinkChecked]:
     """The sinks of which there is something to tell, in the order of their declaration."""
     sinks = {sink.name: sink for sink in result.sinks}
     names = dict.fromkeys((*sinks, *(finding.sink for finding in result.findings if finding.sink)))

@@ -16,7 +16,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headwater.api.quarantine import Held, Replayed
+from headwater.api.quarantine import QuarantineCounts, Replayed
 from headwater.checks import Finding, Severity
 from headwater.cli.check_views import STARTING_SPARK
 from headwater.cli.render import json_line, show_findings
@@ -323,7 +323,7 @@ def _ended(name: str, query: QuerySummary) -> str:
 _WIDTH = 200
 
 
-def show_list(held: Sequence[Held]) -> None:
+def show_list(held: Sequence[QuarantineCounts]) -> None:
     """A line for each quarantine, and one for each reason."""
     if not held:
         typer.echo("Nothing was set aside.")

@@ -2,10 +2,10 @@
 
 from headwater.errors.problems import (
     CheckpointError,
+    CheckpointHeld,
     Entry,
     EnvironmentProblem,
     HeadwaterError,
-    Held,
     Interrupted,
     PipelineError,
     Place,
@@ -19,10 +19,10 @@ from headwater.errors.problems import (
 
 __all__ = [
     "CheckpointError",
+    "CheckpointHeld",
     "Entry",
     "EnvironmentProblem",
     "HeadwaterError",
-    "Held",
     "Interrupted",
     "PipelineError",
     "Place",

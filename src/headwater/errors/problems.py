@@ -120,7 +120,7 @@ def shown_file(file: str) -> str:
 # │   └── UnknownQuery        a run has no query of this name; a KeyError too
 # ├── PipelineError        3  the pipeline is refused before start
 # ├── CheckpointError      4  the checkpoint does not fit or can't be read
-# │   └── Held                another run holds the checkpoint
+# │   └── CheckpointHeld      another run holds the checkpoint
 # ├── EnvironmentProblem   5  Java, Spark or the machine lacks something
 # ├── QueryFailed          1  a query failed while it ran
 # └── Interrupted        130  a second interrupt forced the end
@@ -172,7 +172,7 @@ class CheckpointError(HeadwaterError):
     exit_code = 4
 
 
-class Held(CheckpointError):
+class CheckpointHeld(CheckpointError):
     """Another run holds the checkpoint."""
 
 

@@ -118,11 +118,11 @@ def validated(
     return [
         _problem(details, part, location, inner[location])
         for location, details in first.items()
-        if not _is_told(location, details, told)
+        if not _follows_from(location, details, told)
     ]
 
 
-def _is_told(location: Route, details: ErrorDetails, misspelt: Collection[Route]) -> bool:
+def _follows_from(location: Route, details: ErrorDetails, misspelt: Collection[Route]) -> bool:
     """Whether this only follows from a misspelt key: one is missing, or the model as a whole wants one."""
     if details["type"] == "missing":
         return location in misspelt

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headwater.checkpoint import CheckpointLock, Owner
 from headwater.checkpoint.lock import Waiting
-from headwater.errors import CheckpointError, Held
+from headwater.errors import CheckpointError, CheckpointHeld
 
 BEAT_SECONDS = 10.0
 
@@ -29,8 +29,8 @@ class RunLocks:
         self._locks: list[CheckpointLock] = []
         self._done = threading.Event()
         self._turn = threading.Lock()
-        self._held: Held | None = None
-        self._when_lost: Callable[[Held], None] | None = None
+        self._held: CheckpointHeld | None = None
+        self._when_lost: Callable[[CheckpointHeld], None] | None = None
         self._thread = threading.Thread(target=self._beat, daemon=True, name="headwater locks")
         try:
             for checkpoint in checkpoints:
@@ -73,7 +73,7 @@ class RunLocks:
         """Renew the locks until release, from now on: a start may be at work for many minutes."""
         self._thread.start()
 
-    def when_lost(self, lost: Callable[[Held], None]) -> None:
+    def when_lost(self, lost: Callable[[CheckpointHeld], None]) -> None:
         """Call `lost` when a lock has become another's; at once if that has happened already."""
         with self._turn:
             self._when_lost = lost
@@ -82,12 +82,12 @@ class RunLocks:
             lost(held)
 
     def refuse_if_lost(self) -> None:
-        """Raise `Held` if a lock was seen to have become another's."""
+        """Raise `CheckpointHeld` if a lock was seen to have become another's."""
         if self._held:
             raise self._held
 
     def confirm(self) -> None:
-        """Say once more that this run is alive; `Held` if a checkpoint has become another's meanwhile."""
+        """Say once more that this run is alive; `CheckpointHeld` if another has a checkpoint meanwhile."""
         self.refuse_if_lost()
         for lock in self._locks:
             lock.heartbeat()
@@ -105,14 +105,14 @@ class RunLocks:
             for lock in self._locks:
                 try:
                     lock.heartbeat()
-                except Held as held:
+                except CheckpointHeld as held:
                     self._lose(held)
                     return
                 except CheckpointError:
                     # The disk did not answer; nobody can take over meanwhile, and the next beat tries again.
                     continue
 
-    def _lose(self, held: Held) -> None:
+    def _lose(self, held: CheckpointHeld) -> None:
         # Either this call or `when_lost` sees the other's word, so it is told exactly once.
         with self._turn:
             self._held = held

@@ -49,7 +49,7 @@ def start(
     cancellation: Cancellation | None = None,
     besides: Iterable[Finding] = (),
 ) -> tuple[Run, PipelineSession]:
-    """Start every sink of a pipeline, after a full check; PipelineError or Held if that can't be.
+    """Start every sink of a pipeline, after a full check; PipelineError or CheckpointHeld if that can't be.
 
     `cancellation` is asked between the steps, and may end the start there. `besides` is what the caller knows
     and a check can't.

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from headwater.connectors.contract import Pending, RunTask, Tick
 from headwater.engine.query import RunningQuery
-from headwater.errors import CheckpointError, Held, Interrupted, PipelineError, Problem
+from headwater.errors import CheckpointError, CheckpointHeld, Interrupted, PipelineError, Problem
 from headwater.errors.catalogue.notices import QUERY_NOT_RESTARTED, STOPPED_BY_FAILURE
 from headwater.errors.catalogue.running import (
     EVENT_NOT_HANDLED,
@@ -248,7 +248,7 @@ class Supervisor:
                 self._interrupted_by_user |= why is None
         self._forced.set()
 
-    def lost(self, held: Held) -> None:
+    def lost(self, held: CheckpointHeld) -> None:
         """Another run has the checkpoint: end at once, since whatever is written now may meet the other's."""
         self.force(held.problems[0])
         for problem in held.problems:

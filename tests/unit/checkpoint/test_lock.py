@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.checkpoint import CheckpointLock, Clock, LocalStore
-from headwater.errors import CheckpointError, HeadwaterError, Held, Problem
+from headwater.errors import CheckpointError, CheckpointHeld, HeadwaterError, Problem
 
 
 class FakeClock(Clock, Protocol):
@@ -101,7 +101,7 @@ def guard_in_other_hands(checkpoint: Path) -> Iterator[None]:
         yield
 
 
-def problem(act: Callable[[], object], kind: type[HeadwaterError] = Held) -> Problem:
+def problem(act: Callable[[], object], kind: type[HeadwaterError] = CheckpointHeld) -> Problem:
     with pytest.raises(kind) as caught:
         act()
     assert type(caught.value) is kind

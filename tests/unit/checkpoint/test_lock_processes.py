@@ -15,7 +15,7 @@ from typing import Protocol
 import pytest
 
 from headwater.checkpoint import CheckpointLock, Clock
-from headwater.errors import Held
+from headwater.errors import CheckpointHeld
 from headwater.values.processes import is_alive, process_start_time
 
 HOLD = """
@@ -34,14 +34,14 @@ RACE = """
 import sys
 from pathlib import Path
 from headwater.checkpoint import CheckpointLock
-from headwater.errors import Held
+from headwater.errors import CheckpointHeld
 locks = []
 print("ready", flush=True)
 for line in sys.stdin:
     try:
         locks.append(CheckpointLock.acquire(Path(line.strip()), sys.argv[1]))
         print("won", flush=True)
-    except Held as held:
+    except CheckpointHeld as held:
         print(*[problem.code for problem in held.problems], flush=True)
 """
 
@@ -97,7 +97,7 @@ def jvm(start: Start) -> tuple[Child, str]:
 @pytest.mark.feature("F5", part="a second run is refused")
 def test_a_living_run_is_named(checkpoint: Path, start: Start) -> None:
     holder = up(start, HOLD, str(checkpoint))
-    with pytest.raises(Held) as caught:
+    with pytest.raises(CheckpointHeld) as caught:
         CheckpointLock.acquire(checkpoint, "second")
     (problem,) = caught.value.problems
     since = json.loads(Path(f"{checkpoint}.lock").read_bytes())["since"]
@@ -117,7 +117,7 @@ def test_a_living_run_is_named(checkpoint: Path, start: Start) -> None:
 def test_a_paused_run_is_alive(checkpoint: Path, start: Start, clock: FakeClock) -> None:
     holder = up(start, HOLD, str(checkpoint))
     os.kill(holder.pid, signal.SIGSTOP)
-    with pytest.raises(Held):
+    with pytest.raises(CheckpointHeld):
         CheckpointLock.acquire(checkpoint, "second", clock=clock)
 
 
@@ -187,7 +187,7 @@ def test_a_jvm_that_can_not_be_killed_keeps_the_checkpoint(
         kill(pid, number)
 
     monkeypatch.setattr(os, "kill", refuse)
-    with pytest.raises(Held) as caught:
+    with pytest.raises(CheckpointHeld) as caught:
         CheckpointLock.acquire(checkpoint, "second", clock=clock)
     monkeypatch.undo()
     (problem,) = caught.value.problems

@@ -10,7 +10,7 @@ import pytest
 from headwater.checkpoint import STATE_FORMAT
 from headwater.checks import Finding, Reached, Severity
 from headwater.checks.changes import setting_kept
-from headwater.errors import Held
+from headwater.errors import CheckpointHeld
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
@@ -72,7 +72,7 @@ def test_a_second_run_is_refused_though_its_sinks_have_other_names(tmp_path: Pat
     one, other = pipeline(tmp_path), pipeline(tmp_path, "renamed")
     folder = RunRecords.of(one)
     first = RunLocks(folder.locked(one), "first")
-    with pytest.raises(Held) as caught:
+    with pytest.raises(CheckpointHeld) as caught:
         RunLocks(folder.locked(other), "second")
     (problem,) = caught.value.problems
     assert problem.code == "HW-CHECKPOINT-HELD-BY-THIS-PROCESS"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import Held
+from headwater.errors import CheckpointHeld
 from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Emit, Event, Notice, QueryProgress
 from headwater.runtime import RunOptions
@@ -50,7 +50,7 @@ def test_a_lock_that_is_lost_while_spark_starts_refuses_the_start(
     seen = threading.Event()
     lose = RunLocks._lose
 
-    def see(locks: RunLocks, held: Held) -> None:
+    def see(locks: RunLocks, held: CheckpointHeld) -> None:
         lose(locks, held)
         seen.set()
 
@@ -73,7 +73,7 @@ def test_a_lock_that_is_lost_while_spark_starts_refuses_the_start(
     monkeypatch.setattr(module, "open_session", open_session)
     monkeypatch.setattr(module, "prepare", prepare)
     events: list[Event] = []
-    with pytest.raises(Held) as caught:
+    with pytest.raises(CheckpointHeld) as caught:
         module.start(spec_of(PIPELINE, tmp_path), RunOptions(), events.append, print)
     assert [problem.code for problem in caught.value.problems] == ["HW-LOCK-REMOVED"]
     assert jvm.stopped
@@ -100,7 +100,7 @@ def test_an_observer_that_raises_does_not_stop_a_start(
 
 
 def test_a_lost_lock_ends_the_queries_before_anybody_is_told() -> None:
-    held = Held(LOCK_REMOVED.at(file="out.lock"))
+    held = CheckpointHeld(LOCK_REMOVED.at(file="out.lock"))
     seen = list[bool]()
 
     with running("out") as (run, queries, _):
