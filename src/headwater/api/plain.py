@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headwater.programs.script import CapturedQuery
 
 DEADLINE_SECONDS = 60.0
-_COLOURS = {Severity.ERROR: "#b3261e", Severity.WARNING: "#8a6100", Severity.ADVICE: "#1a5fb4"}
+_COLORS = {Severity.ERROR: "#b3261e", Severity.WARNING: "#8a6100", Severity.ADVICE: "#1a5fb4"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,9 +139,9 @@ def _findings(caught: CapturedQuery) -> list[Finding]:
 
 def _row(finding: Finding) -> str:
     problem = finding.problem
-    colour = "inherit" if finding.accepted else _COLOURS[finding.severity]
+    color = "inherit" if finding.accepted else _COLORS[finding.severity]
     head = (
-        f'<td style="color:{colour};vertical-align:top"><b>{_grade(finding)}</b> {_text(problem.code)}</td>'
+        f'<td style="color:{color};vertical-align:top"><b>{_grade(finding)}</b> {_text(problem.code)}</td>'
     )
     words = f"{_text(problem.sentence)}<br>{_text(_advice(finding))}"
     return f'<tr>{head}<td style="text-align:left;white-space:pre-wrap">{words}</td></tr>'

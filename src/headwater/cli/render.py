@@ -16,7 +16,7 @@ from headwater.checks.outline import bound_lines
 from headwater.errors import Problem
 from headwater.values import scrub, scrub_within
 
-_COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
+_COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
 
 
 def print_json(value: object) -> None:
@@ -169,8 +169,8 @@ def _show(finding: Finding, *, verbose: bool, indent: str = "") -> None:
 def _head(finding: Finding) -> str:
     """Place, severity and code in one line."""
     place = f"{finding.problem.where}: " if finding.problem.place else ""
-    colour = None if finding.accepted else _COLOURS[finding.severity]
-    word = typer.style(finding.severity.value, fg=colour, bold=True)
+    color = None if finding.accepted else _COLORS[finding.severity]
+    word = typer.style(finding.severity.value, fg=color, bold=True)
     return f"{place}{'accepted ' if finding.accepted else ''}{word} {finding.problem.code}"
 
 

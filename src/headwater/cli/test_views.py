@@ -32,7 +32,7 @@ from headwater.testing.results import (
 )
 from headwater.values import scrub
 
-_COLOURS = {"passed": "green", "failed": "red", "refused": "red"}
+_COLORS = {"passed": "green", "failed": "red", "refused": "red"}
 
 
 class TestsView(ABC):
@@ -82,7 +82,7 @@ class LineTests(TestsView):
         self.line(result.summary)
 
     def line(self, text: str, outcome: str | None = None) -> None:
-        """One line of the output; of one that tells an outcome the first word is coloured."""
+        """One line of the output; of one that tells an outcome the first word is colored."""
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
@@ -143,7 +143,7 @@ class LiveTests(LineTests):
     def line(self, text: str, outcome: str | None = None) -> None:
         shown = Text(text)
         if outcome is not None:
-            shown.stylize(f"bold {_COLOURS[outcome]}", 0, text.index(" "))
+            shown.stylize(f"bold {_COLORS[outcome]}", 0, text.index(" "))
         self._console.print(shown)
 
     def beside(self, text: str) -> None:

@@ -135,11 +135,13 @@ class _Judge:
 
     def _sql_function(self, name: str, written: Any, route: Route) -> FunctionSpec | None:
         part = self._part(written, route, f"the function `{name}`", "Write `python:` or `class:` below it.")
-        keys, misspelt = self._read(FunctionKeys, part) if part else (None, None)
-        if part is None or keys is None:
+        if part is None:
+            return None
+        keys, misspelt = self._read(FunctionKeys, part)
+        if keys is None:
             return None
         has = [key for key, value in (("python", keys.function), ("class", keys.java_class)) if value]
-        if not has and misspelt and misspelt & {"python", "class"}:
+        if not has and misspelt & {"python", "class"}:
             return None
         if len(has) != 1:
             told = " and ".join(has) or "neither"

@@ -184,7 +184,7 @@ def _split(text: str) -> Iterable[str | SecretName]:
 
 
 def _joined(parts: Iterable[str | SecretName]) -> tuple[str | SecretName, ...]:
-    """Neighbouring texts as one, so that equal secrets have equal parts."""
+    """Neighboring texts as one, so that equal secrets have equal parts."""
     joined: list[str | SecretName] = []
     for part in parts:
         if isinstance(part, str) and joined and isinstance(joined[-1], str):

@@ -66,7 +66,7 @@ def is_users(file: str, root: Path) -> bool:
 
 # Which code of a running program is the user's own: no installed package, neither Python's nor Spark's.
 
-# With the separator: a neighbour such as `headwater_jobs` is somebody else's.
+# With the separator: a neighbor such as `headwater_jobs` is somebody else's.
 _HEADWATER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 

@@ -204,11 +204,11 @@ def test_a_folder_as_a_path() -> None:
 
 
 def test_the_caller_may_live_in_a_folder_whose_name_begins_like_ours() -> None:
-    neighbour = str(Path(hw.__file__).parent) + "_jsonl/pipeline.py"
-    code = compile("\nplace = caller()", neighbour, "exec")
+    neighbor = str(Path(hw.__file__).parent) + "_jsonl/pipeline.py"
+    code = compile("\nplace = caller()", neighbor, "exec")
     names: dict[str, Any] = {"caller": caller}
     exec(code, names)
-    assert names["place"] == Position(neighbour, 2)
+    assert names["place"] == Position(neighbor, 2)
 
 
 BUILT_IN = sorted(name for name, each in all_connectors().items() if each.built_in)
