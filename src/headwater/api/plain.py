@@ -140,9 +140,7 @@ def _findings(caught: CapturedQuery) -> list[Finding]:
 def _row(finding: Finding) -> str:
     problem = finding.problem
     color = "inherit" if finding.accepted else _COLORS[finding.severity]
-    head = (
-        f'<td style="color:{color};vertical-align:top"><b>{_grade(finding)}</b> {_text(problem.code)}</td>'
-    )
+    head = f'<td style="color:{color};vertical-align:top"><b>{_grade(finding)}</b> {_text(problem.code)}</td>'
     words = f"{_text(problem.sentence)}<br>{_text(_advice(finding))}"
     return f'<tr>{head}<td style="text-align:left;white-space:pre-wrap">{words}</td></tr>'
 

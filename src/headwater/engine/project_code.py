@@ -33,7 +33,7 @@ from typing import Any, Protocol
 from headwater.engine.project_imports import ProjectTree, ReadModule, needed_modules, under_name
 from headwater.errors import Entry, HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue import pipelines
-from headwater.loaders.user_files import function_missing
+from headwater.loaders.user_files import name_missing
 from headwater.values.user_frames import PACKAGE_PREFIX, Position
 
 # A package of compiled modules as a zip, and the way it takes to the executors.
@@ -174,12 +174,11 @@ class ProjectCode:
         value: object = module
         for part in name.split("."):
             if not hasattr(value, part):
-                raise PipelineError(function_missing(at, file, name, _own_callables(module)))
+                raise PipelineError(name_missing(at, file, "function", name, _own_callables(module)))
             value = getattr(value, part)
         if not callable(value):
-            kind = type(value).__name__
-            problem = pipelines.FUNCTION_NOT_CALLABLE.at(at, file=str(file), function=name, type=kind)
-            raise PipelineError(problem)
+            told = {"kind": f"a value of type {type(value).__name__}", "wanted": "a function"}
+            raise PipelineError(pipelines.CODE_NAME_KIND.at(at, name=name, file=str(file), **told))
         return value
 
     def archive(self, folder: Path) -> Path:

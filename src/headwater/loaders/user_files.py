@@ -21,8 +21,6 @@ from headwater.errors.catalogue import pipelines
 from headwater.errors.catalogue.pipelines import (
     CLASS_NEEDS_ARGUMENTS,
     FUNCTION_PARAMETER_KINDS,
-    NOT_A_CLASS,
-    PYTHON_CLASS_MISSING,
 )
 from headwater.spec import ClassRef, FunctionRef, Method
 from headwater.values import Position
@@ -77,7 +75,7 @@ def _found(file: Path, name: str, place: Position | None) -> ast.stmt:
     if found is None:
         at = place or Position(str(file), 1)
         names = [each.name for each in statements(tree.body) if isinstance(each, ast.FunctionDef)]
-        raise PipelineError(function_missing(at, file, name, names))
+        raise PipelineError(name_missing(at, file, "function", name, names))
     return found
 
 
@@ -114,11 +112,10 @@ def _takes(signature: inspect.Signature, passed: Sequence[object]) -> bool:
         return False
 
 
-def function_missing(place: Position, file: Path, name: str, known: Iterable[str]) -> Problem:
-    """The problem of a name that the file does not have."""
-    return pipelines.FUNCTION_MISSING.at(
-        place, file=str(file), function=name, known=nearest_first(name, known)
-    )
+def name_missing(place: Position, file: Path, kind: str, name: str, known: Iterable[str]) -> Problem:
+    """The problem of a function or class that the file does not have."""
+    nearest = nearest_first(name, known)
+    return pipelines.CODE_NAME_MISSING.at(place, file=str(file), kind=kind, name=name, known=nearest)
 
 
 def nearest_first(name: str, known: Iterable[str]) -> str:
@@ -221,11 +218,10 @@ def declared_class(file: Path, name: str, place: Position | None = None) -> Decl
     found = find_statement(tree, name)
     if found is None:
         names = [each.name for each in statements(tree.body) if isinstance(each, ast.ClassDef)]
-        known = nearest_first(name, names)
-        at = place or Position(str(file), 1)
-        raise PipelineError(PYTHON_CLASS_MISSING.at(at, file=str(file), name=name, known=known))
+        raise PipelineError(name_missing(place or Position(str(file), 1), file, "class", name, names))
     if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
-        raise PipelineError(NOT_A_CLASS.at(place, name=name, file=str(file), kind="a function"))
+        told = {"name": name, "file": str(file), "kind": "a function", "wanted": "a class"}
+        raise PipelineError(pipelines.CODE_NAME_KIND.at(place, **told))
     if not isinstance(found, ast.ClassDef):
         return None
     methods = {node.name: node for node in statements(found.body) if isinstance(node, ast.FunctionDef)}

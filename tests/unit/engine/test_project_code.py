@@ -342,7 +342,7 @@ class TestFunction:
         with pytest.raises(PipelineError) as error:
             project(tmp_path, "alerts.py").function(tmp_path / "alerts.py", "otter", place)
         (found,) = error.value.problems
-        assert (found.code, found.place) == ("HW-FUNCTION-MISSING", place)
+        assert (found.code, found.place) == ("HW-CODE-NAME-MISSING", place)
         assert str(found.params["known"]).split(", ")[0] == "other"
         assert set(str(found.params["known"]).split(", ")) == {"other", "alerts", "A"}
 
@@ -351,4 +351,4 @@ class TestFunction:
         with pytest.raises(PipelineError) as error:
             project(tmp_path, "alerts.py").function(tmp_path / "alerts.py", "LIMIT")
         (found,) = error.value.problems
-        assert (found.code, found.params["type"]) == ("HW-FUNCTION-NOT-CALLABLE", "int")
+        assert (found.code, found.params["kind"]) == ("HW-CODE-NAME-KIND", "a value of type int")

@@ -162,12 +162,12 @@ def test_a_name_that_is_no_class(file: Path) -> None:
         declared_class(file, "Goood", place)
     (problem,) = caught.value.problems
     assert (problem.code, problem.place, str(problem.params["known"]).split(", ")[0]) == (
-        "HW-PYTHON-CLASS-MISSING",
+        "HW-CODE-NAME-MISSING",
         place,
         "Good",
     )
     (problem,) = class_ref_problems(ClassRef(str(file), "function"), METHODS, place)
-    assert (problem.code, problem.params["kind"]) == ("HW-NOT-A-CLASS", "a function")
+    assert (problem.code, problem.params["kind"]) == ("HW-CODE-NAME-KIND", "a function")
 
 
 class Right:

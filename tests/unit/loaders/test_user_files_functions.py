@@ -99,9 +99,14 @@ def test_a_name_that_is_no_def(tmp_path: Path, text: str) -> None:
 def test_a_missing_function_names_the_nearest_first(tmp_path: Path) -> None:
     file = file_with(tmp_path, "def zebra(): ...\ndef alerts(): ...\nclass A: ...\n")
     found = problem(file, "alrets")
-    assert (found.code, found.place) == ("HW-FUNCTION-MISSING", PLACE)
-    assert found.params == {"file": str(file), "function": "alrets", "known": "alerts, zebra"}
-    assert problem(file, "B.f").code == "HW-FUNCTION-MISSING"
+    assert (found.code, found.place) == ("HW-CODE-NAME-MISSING", PLACE)
+    assert found.params == {
+        "file": str(file),
+        "kind": "function",
+        "name": "alrets",
+        "known": "alerts, zebra",
+    }
+    assert problem(file, "B.f").code == "HW-CODE-NAME-MISSING"
 
 
 def test_a_missing_file_names_the_nearest_first(tmp_path: Path) -> None:
@@ -168,4 +173,4 @@ def test_what_can_not_be_told_of_a_call_is_not_told(text: str, tmp_path: Path) -
 def test_a_function_that_is_called_and_missing(tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as error:
         called_function(file_with(tmp_path, "def wirte(a, b): ...\n"), "write", ("a", "b"), PLACE)
-    assert [(each.code, each.place) for each in error.value.problems] == [("HW-FUNCTION-MISSING", PLACE)]
+    assert [(each.code, each.place) for each in error.value.problems] == [("HW-CODE-NAME-MISSING", PLACE)]

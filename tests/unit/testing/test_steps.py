@@ -325,7 +325,7 @@ def test_functions_that_read_a_sink_are_looked_for(write: Write) -> None:
     """
     assert refused(write, text) == [
         ("HW-CODE-FILE-MISSING", 3),
-        ("HW-FUNCTION-MISSING", 4),
+        ("HW-CODE-NAME-MISSING", 4),
         ("HW-UNKNOWN-KEY", 5),
     ]
 

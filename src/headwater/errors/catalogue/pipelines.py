@@ -265,9 +265,10 @@ CODE_DYNAMIC_IMPORT = Entry(
     "This line loads {module} by its name as text, so it can't be seen that the executors need it.",
     "Use an `import` statement for {module}; it may stand inside a function.",
 )
-FUNCTION_MISSING = Entry(
-    "{file} has no function {function}.", "Correct the name; what the file has, nearest name first: {known}."
+CODE_NAME_MISSING = Entry(
+    "{file} has no {kind} {name}.", "Correct the name; what the file has, nearest name first: {known}."
 )
+CODE_NAME_KIND = Entry("{name} in {file} is {kind}, not {wanted}.", "Name {wanted} of this file.")
 FUNCTION_NOT_DEFINED_HERE = Entry(
     "{function} is no plain `def` in {file}, so the tables it reads can't be told from its parameters.",
     "Name the file and function whose `def` it is, or write a `def {function}(…)` here that calls it.",
@@ -279,10 +280,6 @@ FUNCTION_PARAMETER_KINDS = Entry(
 FUNCTION_ARGUMENTS = Entry(
     "`{function}({takes})` is called with {count} arguments ({passed}), which it can't take.",
     "Write it as `def {short}({passed}):`.",
-)
-FUNCTION_NOT_CALLABLE = Entry(
-    "{function} in {file} is a value of type {type}, not a function.",
-    "Name a function or a class of this file.",
 )
 FUNCTION_RETURNS = Entry("The function `{name}` {says}.", "{hint}")
 CLASS_MISSING = Entry(
@@ -307,10 +304,6 @@ FUNCTION_BUILT_IN = Entry(
 
 # What can be wrong with the user's own classes, and with what is sent to the executors.
 
-PYTHON_CLASS_MISSING = Entry(
-    "{file} has no class {name}.", "Correct the name; the classes of the file, nearest name first: {known}."
-)
-NOT_A_CLASS = Entry("{name} in {file} is {kind}, not a class.", "Name a class of this file.")
 CLASS_METHOD_MISSING = Entry(
     "The class {name} has no method {method}.", "Write `def {method}({takes}):` in it."
 )
