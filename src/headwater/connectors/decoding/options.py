@@ -17,11 +17,11 @@ from pydantic import (
     model_validator,
 )
 
+from headwater.connectors.decoding.errors import REGISTRY_GONE
 from headwater.connectors.decoding.executors import UNKNOWN
 from headwater.connectors.decoding.schemas import avro_columns, protobuf_columns
 from headwater.connectors.options import Password, SchemaField, read_schema
 from headwater.errors import Problem
-from headwater.errors.catalogue.connectors import REGISTRY_GONE
 from headwater.run_directory import SourceDirectory
 from headwater.spec import Schema, SinkSpec
 from headwater.spec.paths import ProjectPath

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headwater.checkpoint import Read
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask
+from headwater.connectors.decoding.errors import ENTRIES as OF_DECODING
 from headwater.connectors.decoding.options import VALIDITY_KEYS, registry_failure
 from headwater.connectors.kafka.errors import ENTRIES
 from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
@@ -157,5 +158,5 @@ CONNECTOR = Connector(
     source=KafkaReader(),
     sink=KafkaWriter(),
     spark_formats=("kafka",),
-    errors=ENTRIES,
+    errors={**ENTRIES, **OF_DECODING},
 )
