@@ -11,6 +11,8 @@ from string import Formatter
 from typing import Any
 from urllib.parse import quote
 
+import typer
+
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity, all_rules
 from headwater.errors import Entry, shown_file
@@ -31,24 +33,19 @@ def waiting(*, as_json: bool) -> Iterator[Emit]:
             if isinstance(event, SparkStarting) and not as_json:
                 _show(shown)
             elif isinstance(event, Notice) and not as_json:
-                _write(event.text)
+                typer.echo(event.text, err=True)
 
         yield event
 
 
 def _show(shown: ExitStack) -> None:
     if not sys.stderr.isatty():
-        _write(STARTING_SPARK)
+        typer.echo(STARTING_SPARK, err=True)
         return
     # Loaded late: an offline check does without it.
     from rich.console import Console
 
     shown.enter_context(Console(stderr=True).status(STARTING_SPARK))
-
-
-def _write(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
 
 
 # The findings of a check as SARIF 2.1.0, the form in which code hosts and editors take them.

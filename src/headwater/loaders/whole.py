@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from headwater.connectors import sink_side, source_side, validates
 from headwater.connectors.connector import RefreshesStatic
@@ -26,7 +26,7 @@ from headwater.errors.catalogue.pipelines import (
 from headwater.errors.catalogue.running import BAD_ROWS_NOT_TOLD, STATIC_QUARANTINE
 from headwater.loaders.keys import Declaration
 from headwater.spec import Named, PipelineSpec, SourceSpec
-from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, spelt_once
+from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, overlap, spelt_once
 from headwater.values import BadRows, EveryBatch, Never, did_you_mean, nearest
 
 # Names of Spark's settings, wherever they are given: in the file, in a call, on the command line.
@@ -152,17 +152,14 @@ def _bad_rows(source: SourceSpec) -> Iterator[Problem]:
 
 def _path_hint(path: Path) -> str:
     parent = path.parent
-    names = [each.name for each in parent.iterdir()] if parent.is_dir() else []
-    meant = nearest(path.name, names)
+    meant = nearest(path.name, (each.name for each in parent.iterdir())) if parent.is_dir() else None
     make = f"Make the folder before the first start: `mkdir -p {path}`."
     return f"Did you mean `{meant}`? Else: `mkdir -p {path}`." if meant else make
 
 
 def _is_around(one: str, other: str) -> bool:
     """Whether two places are one, or one lies inside the other; an address lies in nothing."""
-    if one == other or not (os.path.isabs(one) and os.path.isabs(other)):
-        return one == other
-    return PurePath(one).is_relative_to(other) or PurePath(other).is_relative_to(one)
+    return one == other or (os.path.isabs(one) and os.path.isabs(other) and overlap(one, other))
 
 
 def _loops(spec: PipelineSpec) -> Iterator[Problem]:
