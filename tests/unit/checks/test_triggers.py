@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from headwater.checks import Query, Rule
-from headwater.checks.continuous import real_time_interval, real_time_mode, real_time_steps
 from headwater.checks.triggers import (
     limit_not_kept,
     nothing_yet,
     option_idle,
+    real_time_interval,
+    real_time_mode,
+    real_time_steps,
     row_by_row,
     rows_held_back,
     too_few_cores,

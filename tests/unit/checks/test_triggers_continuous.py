@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Reached, Situation
-from headwater.checks.continuous import cores_shared, trigger_switched
+from headwater.checks.triggers import cores_shared, trigger_switched
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.predicates import most_partitions
 from tests.unit.checks.facts import facts
