@@ -146,6 +146,17 @@ def _cleanable(source: FilesSource) -> None:
             raise ValueError(f"`clean_up` works in folders of the local file system, and {path} is none")
 
 
+_SPARK_OPTIONS = {
+    "header": "header",
+    "sep": "delimiter",
+    "rowTag": "row_tag",
+    "timestampFormat": "timestamp_format",
+    "dateFormat": "date_format",
+    "multiLine": "multiline",
+    "encoding": "encoding",
+    "compression": "compression",
+}
+"""Spark's options of the formats, each with the key that says it."""
 # What Spark and others call the keys, where the names differ by more than case and punctuation.
 _PLACES = {"directory": "path", "folder": "path", "location": "path", "paths": "path"}
 
@@ -164,18 +175,6 @@ class _Files(ConnectorOptions):
             # As in RFC 4180, a quote inside quotes is doubled; Spark's own default is a backslash before it.
             said["escape"] = '"'
         return {**option_texts(said), **plain(self)}
-
-
-_SPARK_OPTIONS = {
-    "header": "header",
-    "sep": "delimiter",
-    "rowTag": "row_tag",
-    "timestampFormat": "timestamp_format",
-    "dateFormat": "date_format",
-    "multiLine": "multiline",
-    "encoding": "encoding",
-    "compression": "compression",
-}
 
 
 class FilesSource(_Files, SourceOptions):
