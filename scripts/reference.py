@@ -17,7 +17,8 @@ import typer.core
 import typer.main
 from pydantic import BaseModel
 
-from headwater.api.project import TEMPLATES, WORD_COUNT
+from headwater.api.project import KINDS as PROJECTS
+from headwater.api.project import TEMPLATES
 from headwater.cli.main import app
 from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.errors import Entry, HeadwaterError
@@ -149,7 +150,7 @@ def pipeline_page() -> Iterator[str]:
     yield from ("# Pipeline files", "")
     yield "A pipeline file is YAML 1.2. It declares sources, tables and sinks, and settings of the whole."
     yield "An unknown key is refused. This is the file that `headwater init` makes:"
-    made = TEMPLATES / WORD_COUNT.folder / "pipeline.yml"
+    made = TEMPLATES / PROJECTS["word-count"].folder / "pipeline.yml"
     yield from ("", "```yaml", made.read_text(encoding="utf-8").rstrip(), "```", "")
     yield from ("## Top level", "", *keys_table(PipelineKeys, **NAMED_THINGS, accept=ACCEPT))
     yield "Names of sources, tables and sinks are letters, digits and `_`, and don't begin with a digit."

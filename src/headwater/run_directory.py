@@ -35,7 +35,6 @@ _CHECKPOINTS = "checkpoints"
 _BACKUPS = "backups"
 _QUARANTINE, _ROWS, _REPLAY = "quarantine", "rows", "again"
 _FACTS = "facts"
-_KAFKA, _STARTS = "kafka", "starts"
 _FINDINGS = "findings.json"
 _SCHEMAS = "schemas"
 _REGISTRY = "registry"
@@ -95,18 +94,13 @@ class SourceDirectory:
         """The copies of its files, where it is static: a directory for each of its paths."""
         return self.path / _SNAPSHOTS / self.name
 
-    @property
-    def start_note(self) -> Path:
-        """Where Kafka's `latest` was at a first start."""
-        return self.path / _KAFKA / _STARTS / f"{self.name}.json"
-
     def admitted(self, number: int) -> Path:
         """The record of the files of its path of this number."""
         return self.path / _ADMITTED / self.name / str(number)
 
-    def topic_ids(self, sink: str) -> Path:
-        """The ids of the topics whose offsets a query's checkpoint holds, those of its other sources too."""
-        return self.path / _KAFKA / f"{sink}.json"
+    def note(self, connector: str, *names: str) -> Path:
+        """A file that a connector keeps for itself, in a directory of its name."""
+        return self.path.joinpath(connector, *names)
 
 
 def may_be_admitted(path: str) -> bool:

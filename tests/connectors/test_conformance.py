@@ -10,7 +10,10 @@ import pytest
 from pydantic import Field
 
 from headwater.connectors import Connector, Sink, Source, all_connectors
-from headwater.spec import Delivery, SinkOptions, SourceOptions
+from headwater.connectors.connector import Failure
+from headwater.errors import Problem
+from headwater.errors.catalogue.connectors import UNKNOWN_CONNECTOR
+from headwater.spec import Delivery, SinkOptions, SinkSpec, SourceOptions
 from headwater.testing import conformance
 from headwater.testing.conformance import problems_of
 from tests.connectors.installing import answer, install, page_files, python, wheel
@@ -22,9 +25,33 @@ print(json.dumps([problems_of("jsonl"), problems_of("spread"), problems_of("file
 """
 
 
+TOPIC = {"servers": "localhost:9092", "topic": "orders"}
+SAMPLES: dict[str, dict[str, dict[str, Any]]] = {
+    "catalog": {"source": {"table": "shop.orders"}},
+    "console": {"sink": {"rows": 3}},
+    "files": {
+        "source": {"path": "in", "format": "json", "schema": {"id": "int"}},
+        "sink": {"path": "out", "format": "avro"},
+    },
+    "foreach": {"sink": {"function": "out.py:write"}},
+    "foreach_batch": {"sink": {"function": "out.py:write"}},
+    "kafka": {
+        "source": {**TOPIC, "format": "json", "schema": {"id": "int"}},
+        "sink": {**TOPIC, "value": "json"},
+    },
+    "memory": {"sink": {}},
+    "noop": {"sink": {}},
+    "python": {"source": {"class": "feeds.py:Numbers"}, "sink": {"class": "feeds.py:Numbers"}},
+    "rate": {"source": {"rows_per_second": 5}},
+    "rate_per_batch": {"source": {"rows_per_batch": 5}},
+    "socket": {"source": {"host": "localhost", "port": 9999}},
+}
+"""Keys that a user might write, for both sides of each connector."""
+
+
 @pytest.mark.parametrize("name", sorted(all_connectors()))
 def test_a_built_in_connector_conforms(name: str) -> None:
-    assert problems_of(name) == []
+    assert problems_of(name, **SAMPLES[name]) == []
 
 
 def test_the_connectors_of_the_page_conform(tmp_path: Path) -> None:
@@ -52,6 +79,61 @@ class NoWriter(Sink[Wordless]):
     options = Wordless
     modes = frozenset({"replace"})
     delivery = Delivery.REPEATS
+
+
+class HalfValidating(Source[Bare]):
+    """Says that it validates rows, and never does."""
+
+    options = Bare
+    replayable = True
+    validity_keys = ("nothing",)
+
+    def validates(self, options: Bare) -> bool:
+        return True
+
+    def read_stream(self, spark: Any) -> Any:  # type: ignore[override]
+        raise NotImplementedError
+
+
+class Careless(Sink[Wordless]):
+    """Answers with what nobody can use."""
+
+    options = Wordless
+    modes = frozenset({"append"})
+    delivery = Delivery.REPEATS
+    batch = False
+
+    def jars(self, options: Wordless) -> tuple[str, ...]:
+        return ("no_such.jar",)
+
+    def spark_settings(self, options: Wordless) -> dict[str, str]:
+        return {"extensions": "x"}
+
+    def explain(self, failure: Failure, sink: SinkSpec) -> Problem:
+        return UNKNOWN_CONNECTOR.at(None, side="sink", name="x", hint="", known="")
+
+    def write_stream(self, writer: Any, options: Wordless, context: Any) -> Any:
+        return writer
+
+
+def test_half_an_ability_and_wrong_answers_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = {"half": Connector("half", "Half.", source=HalfValidating(), sink=Careless())}
+    monkeypatch.setattr(conformance, "all_connectors", lambda: half)
+    found = problems_of("half", source={"speed": 3}, sink={})
+    assert found[:4] == [
+        "`HalfValidating.validity_keys` has `nothing`, which `Bare` does not have",
+        "`HalfValidating` has `validates`, `validity_keys` but not `read_validated`, `has_read`, so it lacks "
+        "the ability `ValidatesRows`",
+        "`HalfValidating.read_stream` does not take (spark, options, context): too many positional arguments",
+        "`HalfValidating` has no `read_batch`",
+    ]
+    assert found[4] == "the key `path` of `Wordless` has no description"
+    assert found[5].startswith("`Bare` does not take {'speed': 3}: 1 validation error for Bare")
+    assert [each.partition(",")[0] for each in found[6:9]] == [
+        "`Careless.jars` names `no_such.jar`",
+        "`Careless.spark_settings` has `extensions`: expected a setting of Spark with a text",
+        "`Careless.explain` takes a failure for its own that it can't know",
+    ]
 
 
 def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

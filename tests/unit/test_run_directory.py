@@ -25,8 +25,8 @@ FOUND: dict[str, Callable[[RunDirectory], Path]] = {
     "registry/in": lambda run: run.source("in").registry,
     "static/in": lambda run: run.source("in").snapshots,
     "admitted/in/1": lambda run: run.source("in").admitted(1),
-    "kafka/out.json": lambda run: run.source("in").topic_ids("out"),
-    "kafka/starts/in.json": lambda run: run.source("in").start_note,
+    "kafka/out.json": lambda run: run.source("in").note("kafka", "out.json"),
+    "kafka/starts/in.json": lambda run: run.source("in").note("kafka", "starts", "in.json"),
 }
 
 

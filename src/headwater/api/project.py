@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import tomllib
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -36,13 +37,10 @@ class Template:
         return {**{name: name for name in names}, ".gitignore": "gitignore"}
 
 
-WORD_COUNT = Template("word_count", "lines/first.txt", "headwater run pipeline.yml --until-idle")
-KAFKA = Template(
-    "kafka",
-    "data/clicks.jsonl",
-    "headwater dev kafka --topics clicks:2 --produce data/clicks.jsonl --topic clicks --key campaign",
-)
-KINDS = {"word-count": WORD_COUNT, "kafka": KAFKA}
+KINDS = {
+    kind: Template(**each)
+    for kind, each in tomllib.loads((TEMPLATES / "templates.toml").read_text(encoding="utf-8")).items()
+}
 
 
 @dataclass(frozen=True)

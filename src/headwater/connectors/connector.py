@@ -11,13 +11,13 @@ more of it than the session that it is given imports that in a module of its own
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from headwater.checkpoint import Read
-from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask, StaticRows
+from headwater.connectors.contract import OWN, Context, QueryCheckpoint, RowPlace, RunTask, StaticRows
 from headwater.errors import Entry, Problem
 from headwater.spec import (
     CleanUp,
@@ -136,12 +136,18 @@ class Source(Generic[R]):
         return 0
 
     def read_stream(self, spark: SparkSession, options: R, context: Context) -> DataFrame:
-        """Rows as they come."""
-        raise NotImplementedError
+        """Rows as they come; those of a source that validates them, as far as they can be read."""
+        return _as_read(self, spark, options, replace(context, batch=False))
 
     def read_batch(self, spark: SparkSession, options: R, context: Context) -> DataFrame:
         """All rows that are there now, where `batch` says that it can."""
-        raise NotImplementedError
+        return _as_read(self, spark, options, replace(context, batch=True))
+
+
+def _as_read(source: object, spark: SparkSession, options: SourceOptions, context: Context) -> DataFrame:
+    if not isinstance(source, ValidatesRows):
+        raise NotImplementedError(f"{type(source).__name__} has to say how it is read")
+    return source.read_validated(spark, options, context, max_row_bytes=None, replayed=None).drop(*OWN)
 
 
 class Sink(Generic[W]):
@@ -174,6 +180,10 @@ class Sink(Generic[W]):
     """It takes rows one by one from tasks that don't end (`trigger: continuous …`)."""
     real_time: bool = False
     """The same for `trigger: real time …`."""
+    by_writer: bool = False
+    """Spark's writer of streams makes it itself: no data source has that name, and nothing is partitioned."""
+    temporary_checkpoint: bool = False
+    """Spark makes a checkpoint for a plain query that names none, in a folder for temporary files."""
     rejections: tuple[Entry, ...] = ()
     """What `problems` may say, for the reference of rules."""
     in_process: bool = False
@@ -198,6 +208,10 @@ class Sink(Generic[W]):
     def problems(self, sink: SinkSpec, columns: Mapping[str, str]) -> Iterable[Problem]:
         """What the sink has against rows with these columns, by name and type."""
         return ()
+
+    def plain_options(self, format: str, partitioned_by: tuple[str, ...]) -> W | None:
+        """What stands for the options of a plain PySpark query, for `problems`; None where it has none."""
+        return None
 
     def delivers(self, options: W) -> Delivery:
         """What a sink with these options does with a batch that comes a second time."""

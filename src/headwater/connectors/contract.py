@@ -235,12 +235,27 @@ METADATA = "__hw_metadata"
 KEPT_REASON = "_bad_reason"
 KEPT_TEXT = "_bad_text"
 
-ROW_TYPE = (
-    "struct<file: string, topic: string, partition: int, offset: bigint, timestamp: timestamp, "
-    "timestamp_type: int, headers: array<struct<key: string, value: binary>>, key: binary, value: binary>"
-)
+_ROW_FIELDS = {
+    "file": "string",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestamp_type": "int",
+    "headers": "array<struct<key: string, value: binary>>",
+    "key": "binary",
+    "value": "binary",
+}
+ROW_TYPE = f"struct<{', '.join(f'{name}: {type_}' for name, type_ in _ROW_FIELDS.items())}>"
 """Where a row stood (a file, or an offset in a partition of a topic or another log) and its bytes; a file
 that can't be opened has none."""
+
+
+def row_sql(**fields: str) -> str:
+    """ROW as SQL, by an expression for each field that a source has; the others are null."""
+    named = (f"'{name}', CAST({fields.get(name, 'NULL')} AS {type_})" for name, type_ in _ROW_FIELDS.items())
+    return f"named_struct({', '.join(named)})"
+
 
 ROW_PLACE = (
     f"coalesce({ROW}.file, concat_ws(' ', {ROW}.topic, 'partition', {ROW}.partition, 'offset', {ROW}.offset))"

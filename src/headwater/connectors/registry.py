@@ -14,6 +14,8 @@ from headwater.spec import Column, Schema, SourceSpec
 from headwater.values import BadRows
 
 GROUP = "headwater.connectors"
+EXAMPLES = {"source": "files", "sink": "console"}
+"""What a message shows to a user who has named none."""
 
 
 @cache

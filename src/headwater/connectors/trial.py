@@ -177,6 +177,7 @@ class ConsoleWriter(Sink[ConsoleSink]):
 
     options = ConsoleSink
     modes = ALL_MODES
+    temporary_checkpoint = True
     delivery = Delivery.REPEATS
     continuous = True
     real_time = True
@@ -210,6 +211,8 @@ class MemoryWriter(Sink[MemorySink]):
 
     options = MemorySink
     modes = ALL_MODES
+    by_writer = True
+    temporary_checkpoint = True
     # The table and the checkpoint begin together, and Spark's sink passes over a batch that it has.
     delivery = Delivery.IDEMPOTENT
     batch = False
@@ -231,6 +234,7 @@ class NoopWriter(Sink[NoopSink]):
 
     options = NoopSink
     modes = ALL_MODES
+    temporary_checkpoint = True
     delivery = Delivery.IDEMPOTENT
     continuous = True
 

@@ -65,6 +65,17 @@ def artifacts(need: str, spark_version: str) -> tuple[Artifact, ...] | None:
     return _line(spark_version).get(need)
 
 
+def package_of(need: str, spark_version: str) -> str | None:
+    """The coordinates for `spark.jars.packages`; for a line that is not in the table, as for another one."""
+    line = ".".join(spark_version.split(".")[:2])
+    listed = next((each for each in (line, *TABLE) if need in TABLE.get(each, {})), None)
+    if listed is None:
+        return None
+    jar = TABLE[listed][need][0]
+    version = spark_version if jar.group == "org.apache.spark" else jar.releases[0].version
+    return f"{jar.group}:{jar.name.replace(listed, line)}:{version}"
+
+
 def needs(spark_version: str) -> tuple[str, ...]:
     """Everything that the table has for a Spark version."""
     return tuple(_line(spark_version))

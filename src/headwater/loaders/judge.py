@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from headwater.connectors import Sink, Source, all_connectors
+from headwater.connectors.registry import EXAMPLES
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.connectors import UNKNOWN_CONNECTOR
 from headwater.errors.catalogue.pipelines import (
@@ -272,7 +273,7 @@ class _Judge:
     ) -> Source[Any] | Sink[Any] | None:
         name = part.values.get("connector")
         if name is None and "connector" not in misspelt:
-            example = f"`connector: {'files' if side == 'source' else 'console'}`"
+            example = f"`connector: {EXAMPLES[side]}`"
             missing = {"where": part.where, "key": "connector", "example": example}
             self.problems.append(MISSING_KEY.at(part.of_key(), **missing))
         if isinstance(name, str) and name not in fitting:

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from headwater.connectors.registry import EXAMPLES
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import MISSING_KEY, SECRET_NOT_HERE, UNKNOWN_KEY, WRONG_VALUE
 from headwater.loaders.keys import KnownKeys, Model, Part, Route, known_keys
@@ -18,7 +19,7 @@ PLACEHOLDERS = {
     "check": "cost >= 0",
     "class": '"feeds.py:Tickers"',
     "column": "shown_at",
-    "connector": "files",
+    "connector": EXAMPLES["source"],
     "delay": "10 minutes",
     "format": "json",
     "function": '"out.py:write"',

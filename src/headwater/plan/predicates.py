@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from headwater.connectors import all_connectors, sink_side, source_side
+from headwater.connectors import Connector, all_connectors, sink_side, source_side
 from headwater.connectors.registry import source_columns
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN, EXPECTATION_SYNTAX
@@ -162,8 +162,6 @@ def most_partitions(query: QueryFacts, source: str, together: Sequence[QueryFact
 
 # What is known of Spark's own formats: a plain program names these, where a pipeline names connectors.
 
-FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
-
 
 @dataclass(frozen=True)
 class SourceFormat:
@@ -197,28 +195,34 @@ _TABLES = ("delta", "iceberg")
 """Formats that Headwater has no connector for, and whose ways are known all the same."""
 
 
+def connector_of_format(name: str) -> Connector | None:
+    """The connector that reads or writes in the same way as one of Spark's formats."""
+    known = all_connectors().values()
+    return next((each for each in known if name.lower() in each.spark_formats), None)
+
+
 def source_format(name: str) -> SourceFormat:
     """What is known of a format as a source."""
-    for connector in all_connectors().values():
-        side = connector.source
-        if side and name.lower() in connector.spark_formats:
-            return SourceFormat(
-                connector.name,
-                replayable=side.replayable,
-                continuous=side.continuous is not None,
-                real_time=side.real_time is not None,
-                made_while_running=side.made_while_running,
-                idle_options=side.continuous.without if side.continuous else (),
-            )
+    connector = connector_of_format(name)
+    side = connector.source if connector else None
+    if connector and side:
+        return SourceFormat(
+            connector.name,
+            replayable=side.replayable,
+            continuous=side.continuous is not None,
+            real_time=side.real_time is not None,
+            made_while_running=side.made_while_running,
+            idle_options=side.continuous.without if side.continuous else (),
+        )
     unknown = SourceFormat(name, known=False, continuous=True, real_time=True)
     return SourceFormat(name.lower()) if name.lower() in _TABLES else unknown
 
 
 def sink_format(name: str) -> SinkFormat:
     """What is known of a format as a sink."""
-    for connector in all_connectors().values():
-        if connector.sink and name.lower() in connector.spark_formats:
-            return connector_format(connector.name)
+    connector = connector_of_format(name)
+    if connector and connector.sink:
+        return connector_format(connector.name)
     if name.lower() in _TABLES:
         return SinkFormat(name.lower(), ("append", "complete"), Delivery.IDEMPOTENT.name)
     return SinkFormat(name, known=False, continuous=True, real_time=True)

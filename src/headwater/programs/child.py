@@ -17,6 +17,7 @@ from pyspark.sql import DataFrameReader, DataFrameWriter
 
 from headwater.engine.plain_facts import WriterSettings, plain_facts
 from headwater.loaders.python_form import Declarations
+from headwater.plan.predicates import connector_of_format
 from headwater.programs.capture import FinishedQuery, catch_sessions, catch_streams, watch_options
 from headwater.programs.outside import catch_outside
 from headwater.programs.sandbox.launcher import Kind
@@ -66,7 +67,9 @@ def _catch_everything(teller: Teller, order: Order, clock: Clock) -> None:
         teller.tell(kind="query", query=json.loads(virtual.as_meant(json.dumps(found.to_json()))))
         started.add(query, start)
         # What it would have made can be read by what follows.
-        if writer.table or (writer.format == "memory" and writer.name):
+        connector = connector_of_format(writer.format)
+        in_process = connector is not None and connector.sink is not None and connector.sink.in_process
+        if writer.table or (in_process and writer.name):
             virtual.table_written(writer.table or writer.name, query.frame, None)
         virtual.path_written(writer.options.get("path"), query.frame, None)
 

@@ -17,21 +17,21 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from headwater.connectors import sink_side
+from headwater.connectors import Sink, all_connectors
 from headwater.connectors.call import ConnectorCall
-from headwater.connectors.files import FilesSink
 from headwater.engine.builder import SPARK_ERRORS, columns_in
 from headwater.engine.plain_facts import WriterSettings, plain_facts
 from headwater.errors import HeadwaterError, PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue import programs
 from headwater.errors.catalogue.environment import INTERNAL
 from headwater.errors.catalogue.running import SINK_MODE, UNKNOWN_COLUMN
-from headwater.plan.predicates import FILES, SinkFormat, connector_format, sink_format
+from headwater.jars import package_of
+from headwater.plan.predicates import SinkFormat, connector_format, connector_of_format, sink_format
 from headwater.programs.capture import FinishedQuery
 from headwater.programs.script import CapturedQuery
 from headwater.spark.errors import condition_of, parameters_of, sentence_of
 from headwater.spark.session import class_of, may_be_python, writes_streams
-from headwater.spec import SinkSpec
+from headwater.spec import Delivery, SinkSpec
 from headwater.values import Duration, Position
 from headwater.values.user_frames import fails_in_headwater, own_place, raising_place
 from headwater.values.words import nearest
@@ -42,12 +42,6 @@ _STREAM_ACTION = "Queries with streaming sources must be executed with writeStre
 _NO_SOURCE = re.compile(r"Failed to find (?:the )?data source: (\S+?)[.\s]")
 # What a write in the sandbox gives where it can't be discarded.
 _NOT_DISCARDED = (errno.EOVERFLOW, errno.EROFS)
-_PACKAGED = {
-    "kafka": "org.apache.spark:spark-sql-kafka-0-10_2.13:{spark}",
-    "avro": "org.apache.spark:spark-avro_2.13:{spark}",
-    "delta": "io.delta:delta-spark_{line}_2.13:4.4.0",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{line}_2.13:1.12.0",
-}
 
 
 def failure_of(error: BaseException, file: str, spark_version: str) -> Problem | None:
@@ -103,13 +97,11 @@ def _spark_problem(error: Exception, place: Position | None, spark_version: str)
 
 def source_missing(place: Position | None, format: str, spark_version: str) -> Problem:
     """The problem of a data source that Spark does not have."""
-    package = _PACKAGED.get(format.lower())
+    package = package_of(format.lower(), spark_version or "4.1.1")
     if package:
-        spark, line = spark_version or "4.1.1", ".".join((spark_version or "4.1").split(".")[:2])
-        filled = package.format(spark=spark, line=line)
         hint = (
-            f"Set `spark.jars.packages` to `{filled}` where the session is made; the check of a script takes "
-            f"it as `--conf spark.jars.packages={filled} --allow-network`."
+            f"Set `spark.jars.packages` to `{package}` where the session is made; the check of a script "
+            f"takes it as `--conf spark.jars.packages={package} --allow-network`."
         )
     else:
         hint = "Correct its name, or add its jar where the session is made: `spark.jars`."
@@ -138,11 +130,8 @@ def deadline_problem(frame: FrameType | None, file: str, seconds: float) -> Prob
 
 
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
-# Spark makes a checkpoint for these by itself, in a folder for passing files.
-_UNCHECKED = ("console", "foreach", "foreachbatch", "memory", "noop")
-_LASTING = ("foreach", "foreachbatch")
-_ONLY_SOURCES = ("rate", "rate-micro-batch", "socket", "textsocket", "statestore")
-_OWN = ("memory", "foreach", "foreachbatch")
+_STATE = "statestore"
+"""Spark's format for reading the state of a query, which no connector stands for."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +152,12 @@ class Start:
         return {column.lower() for column in self.frame.columns}
 
     @cached_property
+    def sink(self) -> Sink[Any] | None:
+        """The sink of the connector that stands for the format."""
+        connector = connector_of_format(self.format)
+        return connector.sink if connector else None
+
+    @cached_property
     def checkpoint(self) -> str:
         """The checkpoint that the query would have; empty where Spark would make one that passes."""
         given = {key.lower(): value for key, value in self.writer.options.items()}.get("checkpointlocation")
@@ -177,14 +172,16 @@ class Start:
             yield missing
             return
         writer, place, name = self.writer, self.place, self.name
-        if self.format == "memory" and not writer.name:
+        side = self.sink
+        path = side.options.model_fields.get("path") if side else None
+        if side and side.in_process and not writer.name:
             yield programs.NO_TABLE_NAME.at(place)
-        if self.format in FILES and not writer.table and "path" not in writer.options:
+        if path and path.is_required() and not writer.table and "path" not in writer.options:
             yield programs.NO_PATH.at(place, name=name, format=self.format)
-        if not self.checkpoint and self.format not in _UNCHECKED:
+        if not self.checkpoint and not (side and side.temporary_checkpoint):
             shown = f"the table {writer.table}" if writer.table else self.format
             yield programs.NO_CHECKPOINT.at(place, name=name, format=shown)
-        if writer.partitioned_by and self.format in _OWN:
+        if writer.partitioned_by and side and side.by_writer:
             columns = ", ".join(f"`{column}`" for column in writer.partitioned_by)
             yield programs.NOT_PARTITIONED.at(place, name=name, columns=columns, format=self.format)
         else:
@@ -196,7 +193,9 @@ class Start:
 
     def doubts(self) -> Iterator[Problem]:
         """A sink whose rows stay, fed from a checkpoint that does not."""
-        if self.format in _LASTING and not self.checkpoint:
+        side = self.sink
+        lasting = side is not None and side.temporary_checkpoint and side.delivery is Delivery.USER
+        if lasting and not self.checkpoint:
             yield programs.PASSING_CHECKPOINT.at(self.place, name=self.name)
 
     def sink_problems(self, known: SinkFormat) -> Iterator[Problem]:
@@ -205,22 +204,21 @@ class Start:
         if known.modes and writer.mode not in known.modes:
             params = {"sink": name, "mode": writer.mode, "connector": known.connector}
             yield SINK_MODE.at(self.place, **params, modes=", ".join(known.modes))
-        if self.format in FILES:
-            # What the files connector has against the columns.
-            partitions = tuple(column for column in writer.partitioned_by if column.lower() in self.columns)
-            options = FilesSink.model_construct(path="", format=self.format, partition_by=partitions)
-            sink = SinkSpec.model_construct(
-                name=name, reads=name, connector="files", options=options, position=self.place
-            )
-            yield from sink_side("files").problems(sink, columns_in(self.frame))
+        side = self.sink
+        partitions = tuple(column for column in writer.partitioned_by if column.lower() in self.columns)
+        options = side.plain_options(self.format, partitions) if side else None
+        if side and options:
+            given = {"name": name, "reads": name, "connector": known.connector, "options": options}
+            sink = SinkSpec.model_construct(**given, position=self.place)
+            yield from side.problems(sink, columns_in(self.frame))
 
     def format_problem(self) -> Problem | None:
         """A format that Spark does not have, or can't write streams with."""
         spark, format = self.frame.sparkSession, self.writer.format
-        if self.format in _OWN or self.writer.table:
+        if self.writer.table or (self.sink and self.sink.by_writer):
             return None
         hint = "Write it in a function of `foreachBatch`, with `df.write` there."
-        if self.format in _ONLY_SOURCES:
+        if self.format == _STATE or (connector_of_format(format) and not self.sink):
             hint = 'It is for reading; to look at the rows write `.format("console")`.'
         else:
             try:
@@ -271,7 +269,7 @@ class Started:
             )
 
 
-# A DataFrame of a running program, judged where it stands: nothing is started, nothing is changed.
+# A DataFrame of a running program, checked where it stands: nothing is started, nothing is changed.
 
 _UNKNOWN = SinkFormat("", known=False, continuous=True, real_time=True)
 
@@ -297,10 +295,11 @@ def sink_of(sink: object, place: Position | None = None) -> tuple[str, SinkForma
     match sink:
         case None:
             return "", _UNKNOWN
-        case ConnectorCall(connector="files", keys=keys):
-            return str(keys.get("format", "")), connector_format("files")
-        case ConnectorCall(connector=connector):
-            return connector, connector_format(connector)
+        case ConnectorCall(connector=connector, keys=keys):
+            # Of a connector with several formats, a key of that name says which one it is.
+            formats = all_connectors()[connector].spark_formats if connector in all_connectors() else ()
+            format = keys.get("format", "")
+            return format if format in formats else connector, connector_format(connector)
         case str():
             return _named(sink)
         case _ if callable(getattr(sink, "process", None)):

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from headwater.checks import Query, query_of
 from headwater.checks.suppression import check_query, with_reasons
-from headwater.connectors import sink_side
+from headwater.connectors import all_connectors, sink_side
 from headwater.connectors.connector import ReadsBack
 from headwater.connectors.registry import source_columns
 from headwater.engine.builder import SPARK_ERRORS, Builder
@@ -196,9 +196,10 @@ class FunctionSubject(Subject):
         return failure_problem(error, self._as_sink(), (), Path.cwd(), Path("spark.log"))
 
     def _as_sink(self) -> SinkSpec:
-        return SinkSpec(
-            name=self.name, reads=self.name, connector="memory", options=SinkOptions(), mode=self.mode
-        )
+        # Its rows live in this process, as those of one connector do.
+        known = all_connectors().items()
+        own = next(name for name, each in known if each.built_in and each.sink and each.sink.in_process)
+        return SinkSpec(name=self.name, reads=self.name, connector=own, options=SinkOptions(), mode=self.mode)
 
 
 def _refuse_parameters(function: Callable[..., Any], given: Mapping[str, Any]) -> None:

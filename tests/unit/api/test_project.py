@@ -11,13 +11,14 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from headwater.api.check import check
-from headwater.api.project import KAFKA, KINDS, TEMPLATES, WORD_COUNT, InitResult, Template, init
+from headwater.api.project import KINDS, TEMPLATES, InitResult, Template, init
 from headwater.errors import EnvironmentProblem, UsageProblem
 from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
 from headwater.errors.catalogue.programs import FOLDER_NOT_EMPTY, UNKNOWN_TEMPLATE
 from headwater.loaders.json_schema import pipeline_schema
 from headwater.loaders.yaml_form import YamlFile
 
+WORD_COUNT, KAFKA = KINDS["word-count"], KINDS["kafka"]
 FILES, RUN = WORD_COUNT.files, WORD_COUNT.first_command
 ODD_NAMES = ["my project", "ünïcode", "2026-11", "it's", "-x", "a&b;c", "${HOME}"]
 

@@ -182,6 +182,9 @@ class FilesWriter(Sink[FilesSink]):
     def stored_elsewhere(self, options: FilesSink) -> str | None:
         return None if is_uri(options.path) else named_outside(Path(options.path))
 
+    def plain_options(self, format: str, partitioned_by: tuple[str, ...]) -> FilesSink:
+        return FilesSink.model_construct(path="", format=format, partition_by=partitioned_by)
+
     def quarantine_options(self, folder: Path) -> FilesSink:
         return FilesSink(path=str(folder), format="parquet")
 

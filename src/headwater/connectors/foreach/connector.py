@@ -22,6 +22,8 @@ class ForeachWriter(Sink[ForeachSink]):
     options = ForeachSink
     modes = ALL_MODES
     delivery = Delivery.USER
+    by_writer = True
+    temporary_checkpoint = True
     passes = ("row",)
     methods = METHODS
 
@@ -52,6 +54,8 @@ class ForeachBatchWriter(Sink[ForeachBatchSink]):
     options = ForeachBatchSink
     modes = ALL_MODES
     delivery = Delivery.USER
+    by_writer = True
+    temporary_checkpoint = True
     passes = ("batch", "batch_id")
 
     def functions(self, options: ForeachBatchSink) -> tuple[FunctionRef, ...]:

@@ -32,7 +32,7 @@ from headwater.connectors.kafka.cluster import (
     topics_read,
 )
 from headwater.connectors.kafka.source_options import GROUPS, PER_BATCH, PER_TASK, KafkaSource
-from headwater.connectors.kafka.start import cluster_problem, resolve_positions
+from headwater.connectors.kafka.start import cluster_problem, resolve_positions, start_note
 from headwater.connectors.options import option_texts, plain
 from headwater.errors import CheckpointError, HeadwaterError, PipelineError, Problem
 
@@ -163,9 +163,11 @@ class TopicWatch(RunTask):
         self._answered = True
         self._due = 0.0
         self._gone: set[tuple[str, str]] = set()
-        ids = context.directory.topic_ids
+        note = context.directory.note
         self._queries = [
-            _Query(reader, TopicIds(ids(reader.query), reader.query, context.name), numbers)
+            _Query(
+                reader, TopicIds(note("kafka", f"{reader.query}.json"), reader.query, context.name), numbers
+            )
             for reader in readers
             if (numbers := tuple(n for n, name in enumerate(reader.sources) if name == context.name))
         ]
@@ -226,7 +228,7 @@ class TopicWatch(RunTask):
                 problems += self._losses(query, earliest)
             query.batches.clear()
         if all(query.begun for query in self._queries):
-            self._context.directory.start_note.unlink(missing_ok=True)
+            start_note(self._context).unlink(missing_ok=True)
         if problems:
             raise CheckpointError.of(problems)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from headwater.checkpoint.store import Note, NoteError
@@ -217,9 +218,14 @@ class _Start:
     offsets: dict[str, dict[int, int]]
 
 
+def start_note(context: Context) -> Path:
+    """Where `latest` was at a first start."""
+    return context.directory.note("kafka", "starts", f"{context.name}.json")
+
+
 def read_start(context: Context, start: str) -> dict[Partition, int]:
     """What was noted for the same `start`; nothing where every query has begun since."""
-    file = context.directory.start_note
+    file = start_note(context)
     try:
         noted = Note.at(file, _Start).read()
     except NoteError as error:
@@ -233,7 +239,7 @@ def read_start(context: Context, start: str) -> dict[Partition, int]:
 
 def note_start(context: Context, start: str, offsets: Mapping[Partition, int]) -> None:
     """Leave a note for the start of the run, which writes it before the first query starts."""
-    file = context.directory.start_note
+    file = start_note(context)
     context.keep(file, Note.at(file, _Start).text(_Start(start, _by_topic(offsets))))
 
 

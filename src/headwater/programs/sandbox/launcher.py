@@ -28,7 +28,7 @@ from headwater.programs.sandbox.namespaces import (
     separate,
 )
 
-FILES, MOUNTS = "files", "mounts"
+FILES, MOUNTS = "changes", "mounts"
 """Below the scratch directory: what the command may write, and where the sandbox mounts its view."""
 _UNAVAILABLE = 97
 _BY_SIGNAL = 128
