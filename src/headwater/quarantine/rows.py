@@ -9,7 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -82,7 +82,9 @@ class QuarantinedRow:
     @property
     def text(self) -> str | None:
         """Its bytes as text; None where they are no text."""
-        return _text(self.value)
+        with suppress(UnicodeDecodeError):
+            return None if self.value is None else self.value.decode()
+        return None
 
     @property
     def can_replay(self) -> bool:
@@ -109,21 +111,9 @@ class QuarantinedRow:
 
     def record(self) -> dict[str, Any]:
         """The record of a file from which the pipeline reads it again."""
-        headers = self.headers
-        row = {
-            name: getattr(self, name)
-            for name in (
-                "file",
-                "topic",
-                "partition",
-                "offset",
-                "timestamp",
-                "timestamp_type",
-                "key",
-                "value",
-            )
-        }
-        row["headers"] = None if headers is None else [{"key": key, "value": value} for key, value in headers]
+        row = {field.name: getattr(self, field.name) for field in _ROW}
+        if self.headers is not None:
+            row["headers"] = [{"key": key, "value": value} for key, value in self.headers]
         told = {name: getattr(self, name) for name in ("source", "reason", "detail", "set_aside_at")}
         return {"id": self.id, **told, "row": row}
 
@@ -131,13 +121,6 @@ class QuarantinedRow:
 def _utc(moment: datetime) -> datetime:
     """A time as Spark keeps it: in UTC, which not every form of a parquet file says."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _base64(value: bytes | None) -> str | None:
@@ -290,7 +273,11 @@ class Unread:
 
     def __call__(self, row: QuarantinedRow) -> frozenset[str]:
         """The queries that have yet to read a row."""
-        return frozenset(name for name, read in self.readers.items() if not self._has(read, row))
+        return frozenset(
+            name
+            for name, read in self.readers.items()
+            if not (self._has_at_place(read, row) and self._has_replay(read, row))
+        )
 
     @property
     def level(self) -> bool:
@@ -302,9 +289,6 @@ class Unread:
             for one in self.readers.values()
             for other in self.readers.values()
         )
-
-    def _has(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
-        return self._has_at_place(read, row) and self._has_replay(read, row)
 
     def _has_at_place(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
         if self.side is not None:
@@ -367,16 +351,12 @@ class Replay:
     """Whether all queries have read the same."""
 
 
-def _no_queries() -> Unread:
-    return Unread("", None, {}, {}, {})
-
-
 def replay_rows(
     quarantine: Quarantine,
     wanted: Callable[[QuarantinedRow], bool],
     mended: Mapping[str, Sequence[Mended]] | None = None,
     *,
-    places: Callable[[], Unread] = _no_queries,
+    places: Callable[[], Unread] = lambda: Unread("", None, {}, {}, {}),
     dry: bool = False,
 ) -> Replay:
     """Replay the waiting rows that are wanted; with `mended` only those, with these bytes by their ids.
