@@ -10,6 +10,7 @@ import pytest
 from headwater.checks import Finding, Reached, Rule, Severity, Situation, all_rules
 from headwater.checks.changes import facts_gone, output_ahead, output_misplaced, output_unreadable
 from headwater.plan import Graph, QueryFacts
+from tests.unit.checks.facts import facts
 from tests.unit.specs import spec_of
 
 PIPELINE = """
@@ -18,16 +19,7 @@ PIPELINE = """
     sinks:
       out: {reads: clicks, connector: files, path: out, format: parquet}
 """
-FACTS = QueryFacts(
-    sink="out",
-    connector="files",
-    mode="append",
-    root="/project",
-    timezone="UTC",
-    sources=(),
-    output_schema={"value": "bigint"},
-    places=("/project/out",),
-)
+FACTS = facts(connector="files", sources=(), output_schema={"value": "bigint"}, places=("/project/out",))
 REACHED = Reached("/project/.headwater/checkpoints/out", (7,), batch=3)
 
 

@@ -25,10 +25,11 @@ from headwater.checks.declarations import (
 )
 from headwater.errors import Entry, EnvironmentProblem
 from headwater.errors.catalogue.pipelines import SECRET_MISSING
-from headwater.plan import Graph, QueryFacts, SourceFacts
+from headwater.plan import Graph, SourceFacts
 from headwater.plan.predicates import secret_problems
 from headwater.spec import PipelineSpec
 from headwater.values import Position
+from tests.unit.checks.facts import facts
 from tests.unit.specs import spec_of
 
 PIPELINE = """
@@ -42,12 +43,8 @@ PIPELINE = """
     sinks:
       out: {reads: Few, connector: files, path: out, format: parquet}
 """
-FACTS = QueryFacts(
-    sink="out",
+FACTS = facts(
     connector="files",
-    mode="append",
-    root="/project",
-    timezone="UTC",
     sources=(SourceFacts("clicks", "files", ("/project/in",)),),
     output_schema={"id": "int", "Cost": "double"},
 )
@@ -152,32 +149,25 @@ def test_before_the_first_start_nothing_has_changed() -> None:
         assert said(rule, first) == []
 
 
-def test_another_folder_is_refused() -> None:
-    now = (SourceFacts("clicks", "files", ("/project/other",)),)
-    assert said(place_changed, changed(sources=now)) == [("HW-PLACE-CHANGED", Severity.ERROR, 3)]
+def read_at(*places: str, streaming: bool = True) -> dict[str, Any]:
+    return {"sources": (SourceFacts("clicks", "files", places, streaming=streaming),)}
 
 
-def test_another_order_of_folders_is_refused_as_spark_tells_them_apart_by_it() -> None:
-    one, two = ("/project/a", "/project/b"), ("/project/b", "/project/a")
-    before = {"sources": (SourceFacts("clicks", "files", one),)}
-    assert said(place_changed, changed(before, sources=(SourceFacts("clicks", "files", two),))) == [
-        ("HW-PLACE-CHANGED", Severity.ERROR, 3)
-    ]
-
-
-def test_a_static_source_may_move() -> None:
-    before = {"sources": (SourceFacts("clicks", "files", ("/a",), streaming=False),)}
-    assert said(place_changed, changed(before)) == []
-
-
-def test_a_moved_project_is_told_as_such() -> None:
-    before = {"root": "/old", "sources": (SourceFacts("clicks", "files", ("/old/in",)),)}
-    assert said(place_changed, changed(before)) == [("HW-MOVED", Severity.ERROR, 9)]
-
-
-def test_a_moved_project_with_another_folder_is_told_by_the_folder() -> None:
-    before = {"root": "/old", "sources": (SourceFacts("clicks", "files", ("/old/other",)),)}
-    assert said(place_changed, changed(before)) == [("HW-PLACE-CHANGED", Severity.ERROR, 3)]
+@pytest.mark.parametrize(
+    ("stored", "now", "code", "line"),
+    [
+        pytest.param({}, read_at("/project/other"), "HW-PLACE-CHANGED", 3, id="another folder"),
+        # Spark tells folders apart by their order.
+        pytest.param(read_at("/a", "/b"), read_at("/b", "/a"), "HW-PLACE-CHANGED", 3, id="another order"),
+        pytest.param({"root": "/old", **read_at("/old/in")}, {}, "HW-MOVED", 9, id="a moved project"),
+        pytest.param(
+            {"root": "/old", **read_at("/old/x")}, {}, "HW-PLACE-CHANGED", 3, id="moved and changed"
+        ),
+        pytest.param(read_at("/a", streaming=False), {}, "", 0, id="a static source may move"),
+    ],
+)
+def test_another_place_is_refused(stored: Any, now: Any, code: str, line: int) -> None:
+    assert said(place_changed, changed(stored, **now)) == ([(code, Severity.ERROR, line)] if code else [])
 
 
 def test_a_moved_project_is_told_by_its_sinks_too() -> None:

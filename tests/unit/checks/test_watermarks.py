@@ -1,4 +1,4 @@
-"""Rules about streams that a UNION puts together."""
+"""Rules about watermarks that clear nothing, and about streams that a UNION puts together."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from headwater.checks import Finding, Query, Severity
+from headwater.checks import Finding, Query, Rule, Severity, watermarks
 from headwater.checks.watermarks import branch_without_watermark
 from headwater.plan import QueryFacts
 from headwater.plan.facts import Refusal
-from headwater.plan.operators import ArbitraryState, EventTime, Kind, Operator
+from headwater.plan.operators import ArbitraryState, EventTime, Key, Kind, Operator
 from tests.unit.checks.facts import HOUR, aggregation, facts, join, key, side, watermark, window_key
 
 TIMES = (EventTime("at", HOUR),)
@@ -118,3 +118,61 @@ def test_a_join_goes_by_the_time_of_the_side(bounded: bool) -> None:
     # Windows behind the join may be made of the other side's time.
     query = facts(NORTH, union(0), watermark("east", "on"), met, above(WINDOWS, 3))
     assert bool(found(query)) is bounded
+
+
+def by(*keys: Key, **overrides: Any) -> Operator:
+    """An aggregation that reads the first operator."""
+    return aggregation(*keys, inputs=(0,), **overrides)
+
+
+RULES = [each for each in vars(watermarks).values() if isinstance(each, Rule)]
+PART: dict[str, Any] = {"made_from": ("at",), "cyclic": True}
+# The steps of a query, and of what is found the code and a parameter.
+UNCLEARED = {
+    "part of a window": (
+        (watermark(), by(window_key(taken_apart=True, made_from=("at",)))),
+        ("HW-WINDOW-TAKEN-APART", "key", "window(at)"),
+    ),
+    "part of a session": (
+        (aggregation(window_key(session=True, taken_apart=True)),),
+        ("HW-SESSION-TAKEN-APART", "key", "window(at)"),
+    ),
+    "computed time": (
+        (watermark(), by(key("hour", "timestamp", made_from=("at",), grows=True))),
+        ("HW-WATERMARK-LOST", "column", "at"),
+    ),
+    "calendar": (
+        (watermark(), by(key("y", sql="year(at)", **PART), key("m", sql="month(at)", **PART))),
+        ("HW-WATERMARK-LOST", "key", "year(at)"),
+    ),
+    "other column": (
+        (watermark(column="paid"), by(window_key())),
+        ("HW-WATERMARK-WRONG-COLUMN", "others", "`paid`"),
+    ),
+    "one branch": ((watermark(), by(window_key())), ("HW-WATERMARK-ON-A-BRANCH", "column", "at")),
+    "second watermark": (
+        (watermark(), above(watermark(column="ts"), 0)),
+        ("HW-WATERMARK-TWICE", "second", "ts"),
+    ),
+    "too late": (
+        (aggregation(key("id")), above(watermark(), 0)),
+        ("HW-WATERMARK-AFTER-STATE", "operator", "GROUP BY"),
+    ),
+    "no delay": (
+        (watermark(delay_ms=0), by(window_key(watermarked=True))),
+        ("HW-WATERMARK-NO-DELAY", "streams", "`rows`"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNCLEARED)
+def test_a_watermark_that_does_not_do_what_it_was_declared_for(name: str) -> None:
+    steps, (code, parameter, value) = UNCLEARED[name]
+    query = facts(*steps, mode="update")
+    (finding,) = [each for rule in RULES for each in rule.about(Query(query))]
+    assert (finding.code, finding.problem.params[parameter]) == (code, value)
+
+
+def test_a_window_that_carries_the_watermark_is_sound() -> None:
+    query = facts(watermark(), by(key("id"), window_key(watermarked=True)), mode="update")
+    assert [each for rule in RULES for each in rule.about(Query(query))] == []
