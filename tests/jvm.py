@@ -11,7 +11,7 @@ from pyspark import SparkContext
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
 from headwater.spark.jvm_log import LOG
-from tests.short_lives import java_options
+from tests.short_lives import PATIENT, java_options
 
 SHOWN = 60
 """Lines: the end of Spark's log and the head of Java's error file say why a JVM is gone."""
@@ -28,6 +28,7 @@ def shared_context(
         "spark.master": "local[2]",
         "spark.scheduler.mode": "FAIR",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **PATIENT,
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": f'{java_options()} "-XX:ErrorFile={error_file}"',
     }

@@ -52,11 +52,9 @@ def run_until_idle(file: Path, events: list[Event] | None = None, **options: Any
     """Run a pipeline until nothing is left to read."""
     seen = events if events is not None else []
     lines: list[str] = []
-    # A query that has nothing to do looks for files every 10 ms; the others need the two cores more.
-    conf = {"spark.sql.streaming.pollingDelay": "100ms", **options.pop("conf", {})}
     return run(
         file,
-        RunOptions(until_idle=True, conf=conf, **options),
+        RunOptions(until_idle=True, **options),
         limit=LONGEST,
         emit=seen.append,
         stdout=lines.append,

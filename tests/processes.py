@@ -55,10 +55,13 @@ class Program:
     def until(self, condition: Callable[[], object], seconds: float = START_SECONDS) -> None:
         """Wait for something that has to happen while the program runs."""
         deadline = time.monotonic() + seconds
+        looked = time.thread_time()
         while not condition():
             assert self.process.poll() is None, f"ended too early\n{self.told}"
             assert time.monotonic() < deadline, f"did not happen within {seconds:g} seconds\n{self.told}"
-            time.sleep(_LOOK_SECONDS)
+            # A dear look comes less often: the program needs the core more than the one who waits for it.
+            time.sleep(max(_LOOK_SECONDS, 4 * (time.thread_time() - looked)))
+            looked = time.thread_time()
 
     def signal(self, number: signal.Signals, *, group: bool = False) -> None:
         """A signal to the process, or to its whole group as a terminal sends it."""
