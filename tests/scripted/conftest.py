@@ -8,14 +8,9 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.testing.test_runner import TestRunner
-from tests.jvm import shared_context
+from tests.spark.conftest import context
 
-
-@pytest.fixture(scope="session")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
-    """The process's Spark context, on two cores."""
-    with shared_context(tmp_path_factory.mktemp("jvm"), lambda line: None) as context:
-        yield context
+__all__ = ["context", "player"]
 
 
 @pytest.fixture(scope="session")
