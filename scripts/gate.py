@@ -24,7 +24,7 @@ from scripts.contract import RECORDS, ROOT
 REPORTS = ROOT / "build" / "gate"
 QUICK_FOLDERS = ("unit", "architecture")
 # The longest come first, so that the short ones fill what is left of the time.
-SPARK_FOLDERS = ("spark", "kafka", "files", "scripted", "faults", "checker", "docs", "connectors")
+FOLDERS = ("spark", "kafka", "scripted", "files", "faults", "checker", "docs", "unit", "connectors")
 # A test waits a quarter of its time, for a broker or for a process to end: two cores carry three lanes.
 LANES = 3
 SLOWEST = 30
@@ -59,7 +59,7 @@ def phases(quick: bool) -> list[list[Step]]:
     # Every JVM of a test starts faster with the archive, so tests that start one wait for it.
     archive = Step("class archive", (sys.executable, "-m", "tests.short_lives"))
     first = [archive, *tool_steps(), *test_steps(("architecture",))]
-    return [first, test_steps((*SPARK_FOLDERS[:-1], "unit", SPARK_FOLDERS[-1]))]
+    return [first, test_steps(FOLDERS)]
 
 
 def tool_steps() -> list[Step]:

@@ -376,9 +376,9 @@ def laughs(levels: int) -> str:
     ],
 )
 def test_limits_are_kept_quickly(document: str, code: str) -> None:
-    begun = time.perf_counter()
+    begun = time.thread_time()
     assert [problem.code for problem in problems_of(document)] == [code]
-    assert time.perf_counter() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def test_what_is_within_the_limits_is_read() -> None:
@@ -388,9 +388,9 @@ def test_what_is_within_the_limits_is_read() -> None:
 
 
 def test_a_long_list_of_open_parentheses_is_read_quickly() -> None:
-    begun = time.perf_counter()
+    begun = time.thread_time()
     assert parse_tree("a: [" + "f(, " * 5_000 + "]", "p.yml").value
-    assert time.perf_counter() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def test_messages_stay_short() -> None:
@@ -408,9 +408,9 @@ def test_a_large_pipeline_is_read_quickly() -> None:
     ]
     table = "\n".join(lines)
     document = "name: x\ntables:\n" + "".join(table.format(n=n) for n in range(400))
-    begun = time.perf_counter()
+    begun = time.thread_time()
     assert len(parse_tree(document, "p.yml").value["tables"]) == 400
-    assert time.perf_counter() - begun < 3
+    assert time.thread_time() - begun < 3
 
 
 def test_reads_a_file(tmp_path: Path) -> None:
