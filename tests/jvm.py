@@ -11,17 +11,19 @@ from pyspark import SparkContext
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
 from headwater.spark.jvm_log import LOG
-from tests.short_lives import PATIENT, java_options
+from tests.short_lives import PATIENT, ROOM, java_options
 
+STEP_BY_STEP = {"spark.sql.codegen.wholeStage": "false"}
+"""For many queries over a few rows: a tenth of the time would go into compiling code for whole stages."""
 SHOWN = 60
 """Lines: the end of Spark's log and the head of Java's error file say why a JVM is gone."""
 
 
 @contextmanager
 def shared_context(
-    folder: Path, stdout: Callable[[str], None], jars: Iterable[str] = ()
+    folder: Path, stdout: Callable[[str], None], jars: Iterable[str] = (), **more: str
 ) -> Iterator[SparkContext]:
-    """The process's Spark context, on two cores; `stdout` gets what the JVM prints."""
+    """The process's Spark context, on two cores; `stdout` gets what the JVM prints, `more` are settings."""
     error_file = folder / "hs_err.log"
     settings = {
         "spark.jars": ",".join(jars),
@@ -29,8 +31,9 @@ def shared_context(
         "spark.scheduler.mode": "FAIR",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **PATIENT,
+        **more,
         "spark.driver.memory": "2g",
-        "spark.driver.extraJavaOptions": f'{java_options()} "-XX:ErrorFile={error_file}"',
+        "spark.driver.extraJavaOptions": f'{java_options()} {ROOM} "-XX:ErrorFile={error_file}"',
     }
     jvm = start_context(settings, java=find_java(), log_folder=folder, stdout=stdout)
     try:

@@ -1,5 +1,5 @@
 """One JVM for all tests of the checker in this process."""
 
-from tests.spark.conftest import context
+from tests.scripted.conftest import context, player
 
-__all__ = ["context"]
+__all__ = ["context", "player"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,6 @@ from tests.scripted.plays import play_here
 
 HOUR, MINUTE = 3_600_000, 60_000
 NOON = datetime(2026, 1, 1, 12)
-
-
-@pytest.fixture(scope="module")
-def player(context: SparkContext) -> Iterator[TestRunner]:
-    player = TestRunner()
-    yield player
-    player.close()
 
 
 def sinks_of(file: Path, rates: Mapping[str, float] | None = None) -> dict[str, dict[str, Any]]:

@@ -8,9 +8,14 @@ import pytest
 from pyspark import SparkContext
 
 from headwater.testing.test_runner import TestRunner
-from tests.spark.conftest import context
+from tests.jvm import STEP_BY_STEP, shared_context
 
-__all__ = ["context", "player"]
+
+@pytest.fixture(scope="session")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkContext]:
+    """The process's Spark context, on two cores."""
+    with shared_context(tmp_path_factory.mktemp("jvm"), lambda line: None, **STEP_BY_STEP) as context:
+        yield context
 
 
 @pytest.fixture(scope="session")
