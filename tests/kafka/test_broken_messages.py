@@ -18,6 +18,7 @@ from headwater.checkpoint import LocalStore, SinkLog
 from headwater.dev import Broker
 from headwater.spec.paths import local_path
 from tests.messages import Message, fresh_topic, produce
+from tests.pipelines import run_until_idle
 from tests.processes import headwater
 
 MESSAGES = 100_000 if os.environ.get("HEADWATER_SOAK") else 20_000
@@ -83,6 +84,7 @@ def committed_ids(folder: Path) -> Counter[int]:
 
 
 @pytest.mark.feature("K1.1")
+@pytest.mark.usefixtures("context")
 def test_every_good_message_once_and_every_broken_one_once_in_quarantine(
     tmp_path: Path, broker: Broker
 ) -> None:
@@ -108,13 +110,13 @@ def test_every_good_message_once_and_every_broken_one_once_in_quarantine(
         )
         os.kill(program.pid, signal.SIGKILL)
         program.process.wait()
-    with headwater(tmp_path, "run", file, "--until-idle", "--json") as program:
-        assert program.wait() == 0, program.told
-        ended = program.events[-1]["queries"]
-    assert set(ended) == {"clicks", "quarantine.clicks"}
-    counts = ended["clicks"]["sources"]["clicks"]
+    ended = run_until_idle(file)
+    assert ended.exit_code == 0
+    assert set(ended.queries) == {"clicks", "quarantine.clicks"}
+    query = ended.queries["clicks"]
+    counts = query.sources["clicks"]
     # Spark's own counts are those of the rows read and written: ours must agree with them.
-    assert (counts["read"], counts["good"]) == (ended["clicks"]["rows_in"], ended["clicks"]["rows_out"])
+    assert (counts["read"], counts["good"]) == (query.rows_in, query.rows_out)
     assert 0 < counts["read"] < MESSAGES
 
     assert committed_ids(tmp_path / "out") == good

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from headwater.dev import Broker
@@ -40,7 +41,9 @@ def block(title: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def written(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Counter[str]]:
+def written(
+    context: SparkContext, broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Counter[str]]:
     """A topic whose writer was killed in the middle of a batch and started again, and what it should hold."""
     folder, topic = tmp_path_factory.mktemp("writer"), fresh_topic(broker.servers, 2)
     rows = [{"user": f"u{user}", "page": f"p{page}"} for user in range(USERS) for page in range(PAGES)] * EACH
@@ -57,8 +60,10 @@ def written(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> tuple[s
         run.signal(signal.SIGKILL)
         run.wait()
     assert 0 < count() < len(rows), "it was not killed in the middle"
-    with headwater(folder, "run", "pipeline.yml", "--until-idle", **environment) as run:
-        assert run.wait() == 0, run.told
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        assert run_until_idle(folder / "pipeline.yml").exit_code == 0
     return topic, Counter(json.dumps(row) for row in rows)
 
 

@@ -171,7 +171,10 @@ def test_a_topic_made_again_under_a_running_query_stops_it(
 def test_a_topic_that_is_deleted_ends_the_query_by_name(
     spark: SparkSession, tmp_path: Path, broker: Broker, topic: str, on_data_loss: str
 ) -> None:
-    file = write(tmp_path, pipeline(broker.servers, f"topic: {topic}\n    on_data_loss: {on_data_loss}"))
+    # Spark asks for a topic that is gone until its client gives up, after a minute unless told.
+    impatient = "options: {kafka.default.api.timeout.ms: 5000, kafka.request.timeout.ms: 5000}"
+    keys = f"topic: {topic}\n    on_data_loss: {on_data_loss}\n    {impatient}"
+    file = write(tmp_path, pipeline(broker.servers, keys))
     sent(broker, topic, *range(5))
     events: list[Event] = []
 
