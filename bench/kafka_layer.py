@@ -37,7 +37,7 @@ from pyspark.sql.functions import col, from_json, struct, to_json
 
 from headwater.dev import Broker
 from headwater.dev.topics import create_topic
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.engine.session import artifacts_of, jar_store, query_settings
 from headwater.events import Event, QueryProgress
 from headwater.runtime import RunOptions, start

@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from headwater.engine.listener import EventListener
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.engine.query import progress_event
 from headwater.events import Event, QueryProgress
 from headwater.runtime import RunOptions, launch, start

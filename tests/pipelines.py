@@ -13,7 +13,7 @@ from typing import Any
 from headwater.api.batch import run_batch
 from headwater.api.results import RunResult
 from headwater.api.run import run
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.engine.session import add_to, artifacts_of, jar_store
 from headwater.events import Event, QueryProgress
 from headwater.runtime import Run, RunOptions, start

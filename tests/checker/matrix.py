@@ -219,7 +219,7 @@ class BatchForms:
         session.apply(settings_of(session, spec))
         self._names = queries
         self._builder = Builder(session.spark, spec, None, batch=True)
-        self._graph = self._builder.graph()
+        self._graph = self._builder.graph
         self._known: dict[tuple[Query, str], list[Any]] = {}
         for name in queries.values():
             try:

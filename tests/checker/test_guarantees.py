@@ -15,7 +15,7 @@ from headwater.api.check import check
 from headwater.api.results import CheckResult
 from headwater.checks.guarantees import Guarantee, guarantee_offline
 from headwater.cli.render import show_check
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.plan import Graph
 from tests.pipelines import feed, rows_of, run_until_idle, write
 

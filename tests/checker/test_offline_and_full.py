@@ -14,7 +14,7 @@ from headwater.api.check import check
 from headwater.api.results import CheckResult
 from headwater.checks import Finding
 from headwater.checks.guarantees import Level
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError
 from tests.docs.pages import ROOT
 from tests.pipelines import feed, write

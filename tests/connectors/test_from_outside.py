@@ -14,7 +14,7 @@ ORDERS = [{"id": 1, "cost": 5.0}, {"id": 2, "cost": 50.0}, {"id": 3, "cost": 12.
 LARGE = Counter({(2, 50.0): 1, (3, 12.5): 1})
 LOADED = """
 import json
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.connectors import all_connectors
 
 yaml, python = load("pipeline.yml"), load("pipeline.py")

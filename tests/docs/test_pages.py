@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from typer.main import get_command
 
 from headwater.cli.main import app
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from tests.docs.pages import DOCS, ROOT, Block, Command, blocks, commands, differences
 from tests.docs.terminal import Terminal
 

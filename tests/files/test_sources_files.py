@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from headwater.api.explain import explain
 from headwater.checkpoint import Checkpoint, LocalStore
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError
 from headwater.events import Event
 from tests.pipelines import batches, capture, captured, feed, put, rows_of, run_until_idle, with_avro, write

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.events import Event
 from headwater.events.idle import QueryInputs
 from headwater.runtime import RunOptions, start

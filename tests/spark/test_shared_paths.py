@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.connectors import sink_side
-from headwater.engine.loading import load
 from headwater.engine.outcome import check_outcome
+from headwater.engine.pipeline_file import load
 from headwater.engine.prepare import prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import stream_paths

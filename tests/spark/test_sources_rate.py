@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError
 from headwater.events import Event
 from headwater.runtime import Run

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 
 from headwater.api.batch import run_batch
 from headwater.api.check import check
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError
 from headwater.events import Event
 from headwater.runtime import Run, RunOptions, start

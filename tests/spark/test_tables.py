@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from headwater.api.explain import explain
 from headwater.cli.render import show_explained
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.plan import Graph
 from tests.java_classes import GEO_MEAN, make_jar
 from tests.pipelines import capture, captured, feed, run_until_idle, write

@@ -10,7 +10,7 @@ from headwater.checkpoint import SINK_LOG
 from headwater.connectors import sink_side, source_side
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.listener import counted, observed_counts
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.engine.prepare import Prepared, canonical, prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import batch_paths, unshared
@@ -47,18 +47,17 @@ def in_order(prepared: Prepared, sinks: tuple[SinkSpec, ...]) -> list[SinkSpec]:
 
     A console asks for a few rows only, so where anything is counted those that store every row come first.
     """
-    counts = prepared.builder.observed or prepared.builder.observed_sources
+    counts = prepared.builder.parts(lambda node: node.counts)
     return sorted(sinks, key=lambda sink: not sink_side(sink.connector).stores) if counts else list(sinks)
 
 
 def _counts(prepared: Prepared) -> tuple[dict[str, SourceCounts], dict[str, TableCounts]]:
     """What was counted by source and by table, of those that Spark told of."""
-    builder = prepared.builder
-    read = {name: observed_counts(each) for name, each in builder.observed_sources.items()}
-    judged = {name: observed_counts(each) for name, each in builder.observed.items()}
+    sources = {source.name for source in prepared.builder.spec.sources}
+    told = prepared.builder.parts(lambda node: observed_counts(node.counts) if node.counts else None)
     return (
-        {name: SourceCounts(each[READ], each[BAD]) for name, each in read.items() if each},
-        {name: counts_of(each) for name, each in judged.items() if each},
+        {name: SourceCounts(each[READ], each[BAD]) for name, each in told.items() if name in sources},
+        {name: counts_of(each) for name, each in told.items() if name not in sources},
     )
 
 

@@ -11,7 +11,7 @@ from headwater.api.results import CheckResult, SinkChecked
 from headwater.checks import Finding, Situation, accepted, examine, together
 from headwater.checks.guarantees import guarantee_offline
 from headwater.checks.outline import Outline, rate_problems
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
 from headwater.errors.catalogue.programs import SCRIPT_ACCEPT, SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
 from headwater.events import Emit, SparkStarting

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from headwater.api.check import check
 from headwater.api.results import BatchResult, ExplainResult
 from headwater.checks import Finding
-from headwater.engine.loading import declared, judged
+from headwater.engine.pipeline_file import declared, judged
 from headwater.errors.catalogue.pipelines import NO_SINKS, NO_SUCH_PATH
 from headwater.events import Event
 from headwater.loaders.python_form import Declarations

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.connectors.decoding.options import ask_again
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue.running import (
     NO_QUARANTINE,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headwater.api.results import RunResult
 from headwater.checks import Finding, unqueried
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import Interrupted, Problem
 from headwater.errors.catalogue.notices import RUN_STOPPING, START_STOPPED, TIME_OVER
 from headwater.errors.catalogue.running import FORCED, START_FORCED

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -22,16 +23,16 @@ from headwater.connectors.contract import METADATA, QUARANTINE_COLUMNS
 from headwater.engine.plan_record import parsed_references
 from headwater.engine.project_code import ProjectCode, driver_path
 from headwater.engine.rows import (
+    apply_bad_rows,
     expectation_problems,
     expected_rows,
     quarantined_bad_rows,
     quarantined_violations,
-    settled,
     validated_rows,
     with_replayed_rows,
 )
 from headwater.engine.session import send_by_value
-from headwater.engine.static_sources import Kept, StaticSources
+from headwater.engine.static_sources import CachedRows, StaticSources
 from headwater.engine.translate import function_problem, source_problem, sql_problem, unknown_column
 from headwater.errors import HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue.connectors import KEPT_OUTSIDE
@@ -49,6 +50,7 @@ from headwater.spec.paths import as_glob
 from headwater.values import BadRows
 
 SPARK_ERRORS = (PySparkException, Py4JError)
+Part = TypeVar("Part")
 
 
 def _names_metadata(table: TableSpec) -> bool:
@@ -75,6 +77,23 @@ def columns_of(schema: StructType) -> dict[str, str]:
 
 
 @dataclass
+class Node:
+    """What was built of one source or table."""
+
+    frame: DataFrame | None = None
+    with_metadata: DataFrame | None = None
+    """A source of files with the column `_metadata`, if a table names it."""
+    quarantined: DataFrame | None = None
+    """The rows that it quarantines, where it does."""
+    replayed: DataFrame | None = None
+    """The rows that were quarantined and are replayed."""
+    counts: Observation | None = None
+    """In a batch run: what counts the rows that can't be read, or that fail expectations."""
+    problems: tuple[Problem, ...] = ()
+    """Why it can't be built; nothing is said of what only reads it."""
+
+
+@dataclass
 class Builder:
     """Builds the DataFrames of one pipeline in one session."""
 
@@ -95,20 +114,9 @@ class Builder:
     """In a test: the rows of a source in place of what its connector reads; None for those."""
     counts: Callable[[str], bool] = lambda source: True
     """Whether the rows of a source or table are counted in its queries, which some triggers can't have."""
-    frames: dict[str, DataFrame] = field(default_factory=dict)
-    with_metadata: dict[str, DataFrame] = field(default_factory=dict)
-    """Sources of files with the column `_metadata`, if a table names it."""
-    quarantined: dict[str, DataFrame] = field(default_factory=dict)
-    """The rows that a source or table quarantines, where it does."""
-    replayed: dict[str, DataFrame] = field(default_factory=dict)
-    """The rows that were quarantined and are replayed, by their source or table."""
-    observed: dict[str, Observation] = field(default_factory=dict)
-    """In a batch run: what counts the rows that fail the expectations of a table."""
-    observed_sources: dict[str, Observation] = field(default_factory=dict)
-    """In a batch run: what counts the rows of a source that can't be read."""
+    nodes: dict[str, Node] = field(default_factory=lambda: defaultdict(Node))
+    """What was built, in that order."""
     statics: StaticSources = field(init=False)
-    broken: dict[str, tuple[Problem, ...]] = field(default_factory=dict)
-    """What can't be built, and why; nothing is said of what only reads it."""
 
     def __post_init__(self) -> None:
         self.statics = StaticSources(self.spec.root, self._directory)
@@ -120,14 +128,20 @@ class Builder:
     def _directory(self) -> RunDirectory:
         return RunDirectory(self.spec.folder)
 
-    def graph(self) -> Graph:
-        """The graph as Spark's own parser sees it, with all that is wrong with it."""
-        return self._graph
-
     @cached_property
-    def _graph(self) -> Graph:
-        # Asked for at each source that has a start: the parser is asked about each table once.
+    def graph(self) -> Graph:
+        """The graph as Spark's own parser sees it, which is asked once, with all that is wrong with it."""
         return Graph.of(self.spec, self._references)
+
+    @property
+    def frames(self) -> dict[str, DataFrame]:
+        """The DataFrames of all that could be built."""
+        return self.parts(lambda node: node.frame)
+
+    def parts(self, part: Callable[[Node], Part | None]) -> dict[str, Part]:
+        """One part of all that was built, by the names of what has it."""
+        found = {name: part(node) for name, node in self.nodes.items()}
+        return {name: each for name, each in found.items() if each is not None}
 
     def frame(self, name: str, graph: Graph) -> DataFrame:
         """The DataFrame of a source or table, after all that it reads; PipelineError with all that is wrong.
@@ -137,25 +151,25 @@ class Builder:
         needed = graph.upstream(name)
         for each in needed:
             reads = graph.reads[each] or ()
-            if each in self.frames or each in self.broken:
-                continue
-            if graph.sound(each) and all(other in self.frames for other in reads):
+            if each not in self.nodes and graph.sound(each) and self.frames.keys() >= set(reads):
                 self._build(each)
-        problems = [problem for each in needed for problem in self.broken.get(each, ())]
-        if name not in self.frames:
-            raise PipelineError.of(problems)
-        return self.frames[name]
+        frame = self.frames.get(name)
+        if frame is None:
+            problems = self.parts(lambda node: node.problems)
+            raise PipelineError.of(problem for each in needed for problem in problems.get(each, ()))
+        return frame
 
     def _build(self, name: str) -> None:
         sources = {source.name: source for source in self.spec.sources}
         tables = {table.name: table for table in self.spec.tables}
+        node = self.nodes[name]
         try:
             built = self._source(sources[name]) if name in sources else self._table(tables[name])
         except PipelineError as error:
-            self.broken[name] = error.problems
+            node.problems = error.problems
             return
         built.createOrReplaceTempView(name)
-        self.frames[name] = built
+        node.frame = built
 
     def load(self, ref: FunctionRef) -> Callable[..., Any]:
         """The user's function."""
@@ -195,7 +209,7 @@ class Builder:
         """Whether every query that reads a source goes on from a checkpoint."""
         if self.batch or source.static or not source_side(source.connector).first_start_keys:
             return False
-        readers = self.graph().readers(source.name)
+        readers = self.graph.readers(source.name)
         states = [
             self._directory.state(sink.name, in_process=sink_side(sink.connector).in_process)
             for sink in readers
@@ -218,7 +232,7 @@ class Builder:
                 rows = rows.drop(METADATA)
                 # A declared column of that name is the user's.
                 if "_metadata" not in rows.columns:
-                    self.with_metadata[source.name] = self._watermarked(seen, source)
+                    self.nodes[source.name].with_metadata = self._watermarked(seen, source)
             return self._watermarked(rows, source)
         except SPARK_ERRORS as error:
             raise PipelineError(source_problem(error, source, self.spec.root)) from error
@@ -230,13 +244,13 @@ class Builder:
             raise PipelineError(*missing)
         side, context = source_side(source.connector), self.context(source)
         if isinstance(side, ValidatesRows) and self._validates(source):
-            return self._settled(source, side, context)
+            return self._validated(source, side, context)
         if not source.static and not self.batch:
             return side.read_stream(self.spark, source.options, context)
         if self.batch or not isinstance(side, RefreshesStatic):
             frame = side.read_batch(self.spark, source.options, context)
             if source.cache and not self.batch:
-                self.statics.add(source, Kept(frame))
+                self.statics.add(source, CachedRows(frame))
             return frame
         frame, rows = side.read_static(
             self.spark, source.options, context, source.refresh, cache=source.cache
@@ -250,7 +264,7 @@ class Builder:
             return True
         return accepts_replay(source) and self._replays(source.name)
 
-    def _settled(self, source: SourceSpec, side: ValidatesRows, context: Context) -> DataFrame:
+    def _validated(self, source: SourceSpec, side: ValidatesRows, context: Context) -> DataFrame:
         """The rows of a source that tells good ones from bad ones."""
         validated = side.read_validated(
             self.spark,
@@ -259,12 +273,15 @@ class Builder:
             max_row_bytes=source.max_row_bytes,
             replayed=self.replay_of(source.name),
         )
-        self.quarantined[source.name] = quarantined_bad_rows(validated, source)
-        name = f"{SOURCE_COUNTS}{source.name}"
+        self.nodes[source.name].quarantined = quarantined_bad_rows(validated, source)
+        return apply_bad_rows(validated, source, self._counted(source.name, SOURCE_COUNTS))
+
+    def _counted(self, name: str, prefix: str) -> str | Observation | None:
+        """What counts the rows of a source or table, where its triggers let them be counted."""
         if self.batch:
-            self.observed_sources[source.name] = Observation(name)
-            return settled(validated, source, self.observed_sources[source.name])
-        return settled(validated, source, name if self.counts(source.name) else None)
+            self.nodes[name].counts = Observation(f"{prefix}{name}")
+            return self.nodes[name].counts
+        return f"{prefix}{name}" if self.counts(name) else None
 
     def replay_of(self, name: str) -> Callable[[], DataFrame] | None:
         """What reads the rows of a quarantine that are replayed; None where none are, and in a batch run.
@@ -279,7 +296,8 @@ class Builder:
         # Else Spark reads files several times if the run directory has a character of a glob in its path.
         reader = reader.option("recursiveFileLookup", "true")
         rows = reader.parquet(as_glob(str(folder), folder))
-        self.replayed[name] = self.replayed[name].union(rows) if name in self.replayed else rows
+        before = self.nodes[name].replayed
+        self.nodes[name].replayed = before.union(rows) if before is not None else rows
         return rows.select("row")
 
     def _replays(self, name: str) -> bool:
@@ -305,18 +323,9 @@ class Builder:
             return rows
         validated = validated_rows(rows, table)
         if quarantines_rows(table):
-            self.quarantined[table.name] = quarantined_violations(validated, table)
-        return expected_rows(validated, table, self._counted(table))
-
-    def _counted(self, table: TableSpec) -> str | Observation | None:
-        """What counts the rows that fail, where some may and the triggers let them be counted."""
-        if not table.expect:
-            return None
-        name = f"{TABLE_COUNTS}{table.name}"
-        if self.batch:
-            self.observed[table.name] = Observation(name)
-            return self.observed[table.name]
-        return name if self.counts(table.name) else None
+            self.nodes[table.name].quarantined = quarantined_violations(validated, table)
+        counted = self._counted(table.name, TABLE_COUNTS) if table.expect else None
+        return expected_rows(validated, table, counted)
 
     def _rows(self, table: TableSpec) -> DataFrame:
         if table.sql is not None:
@@ -336,7 +345,7 @@ class Builder:
 
     def _sql(self, table: TableSpec) -> DataFrame:
         # A view hides `_metadata`, so the tables that name it see sources with that column.
-        seen = self.with_metadata if _names_metadata(table) else {}
+        seen = self.parts(lambda node: node.with_metadata) if _names_metadata(table) else {}
         try:
             for name, frame in seen.items():
                 frame.createOrReplaceTempView(name)
@@ -344,8 +353,9 @@ class Builder:
         except SPARK_ERRORS as error:
             raise PipelineError(sql_problem(error, table)) from error
         finally:
-            for name in seen:
-                self.frames[name].createOrReplaceTempView(name)
+            for name, frame in self.frames.items():
+                if name in seen:
+                    frame.createOrReplaceTempView(name)
 
     def _call(self, table: TableSpec) -> DataFrame:
         assert table.function is not None, "a table is SQL or a function"

@@ -123,9 +123,10 @@ def _steps(
         streams, frame = _streams(prepared, spec), prepared.frames[sink.name]
         steps = steps_in(frame, streams, owners or Owners.of(frames))
         named = {each.name for each in spec.sources}
-        forms = (frames, prepared.builder.with_metadata)
+        forms = (frames, prepared.builder.parts(lambda node: node.with_metadata))
         sources = [(name, rows) for form in forms for name, rows in form.items() if name in named]
-        known[reads] = _with_state(frame, sources, prepared.builder.replayed, steps)
+        replayed = prepared.builder.parts(lambda node: node.replayed)
+        known[reads] = _with_state(frame, sources, replayed, steps)
     return known[reads]
 
 
@@ -166,7 +167,7 @@ def _inputs(prepared: Prepared, spec: PipelineSpec, frame: DataFrame) -> tuple[s
 
 def _streams(prepared: Prepared, spec: PipelineSpec) -> dict[str, DataFrame]:
     """The streams by their names; that of rows replayed stands in its source's frame, and is named last."""
-    frames, replayed = prepared.builder.frames, prepared.builder.replayed
+    frames, replayed = prepared.builder.frames, prepared.builder.parts(lambda node: node.replayed)
     named = [each.name for each in spec.sources if each.name in frames and not each.static]
     again = {replay_stream(name): rows for name, rows in replayed.items()}
     return {name: frames[name] for name in named} | again

@@ -201,7 +201,7 @@ def prepare(
         epoch=epoch,
         counts=lambda name: name not in uncounted,
     )
-    graph = builder.graph()
+    graph = builder.graph
     uncounted |= _uncounted(spec, graph)
     frames, refusals = dict[str, DataFrame](), dict[str, Refusal | None]()
     problems = {str(problem): ("", problem) for problem in (*unregistered, *graph.problems)}
@@ -210,9 +210,11 @@ def prepare(
     for sink in known:
         try:
             frame = builder.frame(canonical(spec, sink.reads), graph)
-            frames[sink.name] = (
-                builder.quarantined[canonical(spec, sink.reads)] if sink.is_quarantine else frame
-            )
+            if sink.is_quarantine:
+                quarantined = builder.nodes[canonical(spec, sink.reads)].quarantined
+                assert quarantined is not None, "only what quarantines rows has a quarantine"
+                frame = quarantined
+            frames[sink.name] = frame
         except PipelineError as error:
             found = list(error.problems)
         else:

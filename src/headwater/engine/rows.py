@@ -64,7 +64,7 @@ from headwater.spec import Expectation, SourceSpec, TableSpec
 from headwater.values import BadRows, Otherwise
 
 
-def settled(validated: DataFrame, source: SourceSpec, counted: str | Observation | None) -> DataFrame:
+def apply_bad_rows(validated: DataFrame, source: SourceSpec, counted: str | Observation | None) -> DataFrame:
     """The rows that go on, by what the source does with bad ones; all are counted before."""
     good = col(REASON).isNull()
     if counted is not None:

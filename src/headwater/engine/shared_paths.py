@@ -368,7 +368,7 @@ def stream_paths(prepared: Prepared, spec: PipelineSpec, facts: Mapping[str, Que
         for each in copied
     } | {
         f"Replayed rows of `{name}` are read from": directory.quarantine(name).replay
-        for name in prepared.builder.replayed
+        for name in prepared.builder.parts(lambda node: node.replayed)
     }
     kept = [
         LocalPath(str(path), use, "`folder`", spec.at("folder"), created=True)

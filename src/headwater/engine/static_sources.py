@@ -28,7 +28,7 @@ _NAMED = re.compile(r"while reading file (.+?)\. File does not exist")
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedRows:
     """The rows of a static source, kept by Spark from their first use to the end of the run."""
 
     frame: DataFrame

@@ -249,7 +249,7 @@ class PipelineSubject(Subject):
         self._builder, unregistered = assemble(self.session, self.spec)
         for key, value in QUICK.items():
             self.spark.conf.set(key, value)
-        self._graph = self._builder.graph()
+        self._graph = self._builder.graph
         if unregistered or self._graph.problems:
             raise PipelineError.of([*unregistered, *self._graph.problems])
 

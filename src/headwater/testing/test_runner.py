@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.session import PipelineSession, open_session
 from headwater.errors import HeadwaterError, PipelineError, Place

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.api import analysis
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import EnvironmentProblem
 from headwater.errors.catalogue.environment import SPARK_NOT_STARTED
 

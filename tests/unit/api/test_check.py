@@ -11,7 +11,7 @@ from headwater import console, files, foreach_batch, rate
 from headwater.api import analysis
 from headwater.api.check import check
 from headwater.api.pipeline import Pipeline
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import EnvironmentProblem, PipelineError
 from headwater.errors.catalogue.environment import PLATFORM_UNSUPPORTED
 

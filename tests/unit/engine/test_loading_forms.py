@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import headwater as hw
-from headwater.engine.loading import load as load_spec
+from headwater.engine.pipeline_file import load as load_spec
 from headwater.errors import PipelineError, Problem
 
 YAML = """\

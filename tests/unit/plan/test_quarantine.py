@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.plan.quarantine import quarantine_of, with_quarantine
 from headwater.values import Unpaced, parse_trigger
 

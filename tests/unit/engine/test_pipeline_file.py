@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.errors import HeadwaterError, Problem
 
 DECLARED = """
