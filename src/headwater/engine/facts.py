@@ -20,7 +20,7 @@ from headwater.plan.quarantine import quarantine_fingerprints, replay_stream
 from headwater.plan.reading import Steps, steps_of
 from headwater.plan.state_layout import state_layouts
 from headwater.spark.errors import sentence_of
-from headwater.spark.plans import inputs_of
+from headwater.spark.plans import PlanReader
 from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
 from headwater.values.secrets import MASK, masked
@@ -162,7 +162,7 @@ def _sources(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, steps: Step
 
 
 def _inputs(prepared: Prepared, spec: PipelineSpec, frame: DataFrame) -> tuple[str, ...]:
-    return inputs_of(frame, _streams(prepared, spec)).sources
+    return PlanReader.of(frame).inputs(_streams(prepared, spec)).sources
 
 
 def _streams(prepared: Prepared, spec: PipelineSpec) -> dict[str, DataFrame]:

@@ -17,8 +17,8 @@ from headwater.engine.prepare import refusal_of, trigger_refusal_of
 from headwater.engine.session import FROZEN, TIMEZONE, cores_of
 from headwater.plan import QueryFacts, SourceFacts
 from headwater.plan.predicates import SinkFormat, name_for, place_of, sink_format, source_format
-from headwater.spark.plans import analyzed, frame_of_plan, nodes_of
-from headwater.spark.private import JavaObject, class_name, items_of, kind_of, pairs_of
+from headwater.spark.plans import PlanReader, frame_of_plan
+from headwater.spark.private import JavaObject, class_name, items_of, pairs_of
 from headwater.spark.query import stream_write, writer_session
 from headwater.spark.session import table_provider
 from headwater.spec import Mode
@@ -50,7 +50,7 @@ class PlainSources:
 
 def plain_sources(frame: DataFrame) -> PlainSources:
     """Everything that a query reads and that lies outside of the program."""
-    leaves = list(_distinct(_leaves(analyzed(frame))))
+    leaves = list(_distinct(_leaves(PlanReader.of(frame))))
     named: dict[str, list[Leaf]] = {}
     names: dict[tuple[object, ...], str] = {}
     for leaf in leaves:
@@ -98,9 +98,9 @@ def _slots(options: Mapping[str, str]) -> int:
     return int(given) if given.isdigit() else 0
 
 
-def _leaves(plan: JavaObject) -> Iterator[Leaf]:
-    for node in nodes_of(plan):
-        match kind_of(node):
+def _leaves(plan: PlanReader) -> Iterator[Leaf]:
+    for kind, node in plan.nodes:
+        match kind:
             case "StreamingRelation":
                 source = node.dataSource()
                 options = pairs_of(source.options())

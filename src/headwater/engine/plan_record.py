@@ -225,7 +225,7 @@ def record_of(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners
     """The plan of a streaming DataFrame; `sources` give the streams in it their names."""
     plan = analyzed(frame)
     flat = iter(json.loads(plan.toJSON()))
-    walk = _Walk(frame.sparkSession, owners, stream_names(frame, sources))
+    walk = _Walk(frame.sparkSession, owners, stream_names(sources))
     root = walk.node(plan, flat)
     if not any(map(_tells_more_optimized, root.walk())):
         return PlanRecord(root)

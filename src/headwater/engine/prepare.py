@@ -28,13 +28,11 @@ from headwater.spark.errors import condition_of, python_failure, sentence_of
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
 from headwater.spark.plans import (
+    PlanReader,
     check_batch,
     check_continuous,
     check_streaming,
-    distinct_streams,
-    leaves_of,
     physical_plan,
-    stream_path,
 )
 from headwater.spark.probes import GRACEFUL_STOP, PROBES, Probe, lacking, missing
 from headwater.spec import Mode, PipelineSpec, SinkSpec
@@ -80,8 +78,8 @@ def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[
     """A join of a source with itself reads it twice, as two sources; a union does not."""
     for source in unreplayable_sources(builder.spec):
         if source.name in builder.frames:
-            own, read = leaves_of(builder.frames[source.name]), leaves_of(frame)
-            count = max(sum(bool(leaf.sameResult(one)) for leaf in read) for one in own)
+            own, read = PlanReader.of(builder.frames[source.name]), PlanReader.of(frame)
+            count = max(sum(bool(leaf.sameResult(one)) for leaf in read.streams) for one in own.streams)
             if count > 1:
                 yield NOT_REPLAYABLE_TWICE.at(
                     sink.position, sink=sink.name, name=source.name, connector=source.connector, count=count
@@ -94,14 +92,6 @@ def code_problems(builder: Builder, sink: SinkSpec) -> list[Problem]:
     if not isinstance(side, ChecksCode):
         return []
     return list(side.code_problems(sink.options, builder.context(sink)))
-
-
-def streamed_paths(frame: DataFrame) -> tuple[str, ...]:
-    """The path of each source of a query as Spark has it; empty for what is no folder of files.
-
-    They stand in the order of the plan, by which Spark numbers the sources of a checkpoint.
-    """
-    return tuple(map(stream_path, distinct_streams(frame)))
 
 
 def batch_problems(builder: Builder) -> Iterator[Problem]:

@@ -28,7 +28,7 @@ from headwater.errors.catalogue.running import NO_REAL_TIME
 from headwater.events import QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.spark.errors import SparkGone
-from headwater.spark.plans import inputs_of
+from headwater.spark.plans import PlanReader
 from headwater.spark.query import (
     Waiting,
     end_after_batch,
@@ -274,7 +274,8 @@ def _inputs(builder: Builder, frame: DataFrame) -> QueryInputs:
     """What a query reads; nothing where Spark's plan can't be read, which is no reason not to run it."""
     streams = {source.name for source in builder.spec.sources if not source.static}
     with suppress(Py4JError):
-        return inputs_of(frame, {name: each for name, each in builder.frames.items() if name in streams})
+        named = {name: each for name, each in builder.frames.items() if name in streams}
+        return PlanReader.of(frame).inputs(named)
     return QueryInputs()
 
 

@@ -78,7 +78,7 @@ def state_plan(
     streams of rows that come once more.
     """
     spark = frame.sparkSession
-    cut = _Cut.of(spark, sources, frozenset(stream_names(frame, replayed)))
+    cut = _Cut.of(spark, sources, frozenset(stream_names(replayed)))
     plan = _reduced(spark, cut.without_sources(inlined(spark, analyzed(frame))))
     flat: list[dict[str, Any]] = json.loads(plan.toJSON())
     return StatePlan(_with_types(plan, inner_node(iter(flat))), cut.columns)

@@ -12,7 +12,7 @@ from pathlib import Path
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import HasRunTasks
 from headwater.connectors.contract import Pending, QueryCheckpoint, RunTask, StopQueries, Tick
-from headwater.engine.prepare import Prepared, streamed_paths
+from headwater.engine.prepare import Prepared
 from headwater.engine.static_sources import StaticSources
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.errors.catalogue.running import BEHIND, UPKEEP_FAILED
@@ -23,6 +23,7 @@ from headwater.plan.predicates import most_partitions
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.scope import RunScope
 from headwater.spark.jvm_log import keep_small
+from headwater.spark.plans import PlanReader
 from headwater.spark.query import Waiting
 from headwater.values import scrub
 
@@ -108,7 +109,7 @@ def _checkpoint(scope: RunScope, prepared: Prepared, facts: QueryFacts) -> Query
     return QueryCheckpoint(
         facts.sink,
         scope.directory.checkpoint(facts.sink),
-        streamed_paths(prepared.frames[facts.sink]),
+        PlanReader.of(prepared.frames[facts.sink]).paths,
         facts.inputs,
         before.inputs if before else (),
     )

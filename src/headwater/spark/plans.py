@@ -6,6 +6,7 @@ import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -32,8 +33,7 @@ from headwater.spec import Mode
 _STREAMS = ("StreamingRelation", "StreamingRelationV2")
 _PROCESSOR = "TransformWithStateInPySpark"
 WATERMARK = "EventTimeWatermark"
-# A source's frame is asked for every query that may read it, and never changes.
-_READ_BY: WeakKeyDictionary[DataFrame, tuple[int, ...]] = WeakKeyDictionary()
+_READERS: WeakKeyDictionary[DataFrame, PlanReader] = WeakKeyDictionary()
 
 
 def analyzed(frame: DataFrame) -> JavaObject:
@@ -81,26 +81,9 @@ def nodes_of(plan: JavaObject) -> Iterator[JavaObject]:
         yield from nodes_of(child)
 
 
-def leaves_of(frame: DataFrame) -> list[JavaObject]:
-    """What the analyzed plan reads, each once."""
-    return items_of(analyzed(frame).collectLeaves().distinct())
-
-
 def streams_below(node: JavaObject) -> Iterator[JavaObject]:
     """The streams at the end of a part of a plan, in its order."""
     return (leaf for leaf in items_of(node.collectLeaves()) if kind_of(leaf) in _STREAMS)
-
-
-def distinct_streams(frame: DataFrame) -> list[JavaObject]:
-    """The streams of a query in the order of its plan, by which Spark numbers the sources of a checkpoint.
-
-    What is equal shares one source when the query starts; what is joined with itself is not equal.
-    """
-    found: list[JavaObject] = []
-    for leaf in streams_below(analyzed(frame)):
-        if leaf not in found:
-            found.append(leaf)
-    return found
 
 
 def read_by(leaf: JavaObject) -> JavaObject:
@@ -117,23 +100,9 @@ def read_by(leaf: JavaObject) -> JavaObject:
     return leaf
 
 
-def stream_path(stream: JavaObject) -> str:
-    """The path of a stream of files as Spark has it; empty for what is no folder of files."""
-    if kind_of(stream) != "StreamingRelation":
-        return ""
-    path = stream.dataSource().options().get("path")
-    return str(path.get()) if path.isDefined() else ""
-
-
-def stream_names(frame: DataFrame, sources: Mapping[str, DataFrame]) -> dict[int, str]:
+def stream_names(sources: Mapping[str, DataFrame]) -> dict[int, str]:
     """The names of streams by the identity of what they read."""
-    identity = identity_of(frame.sparkSession)
-    names: dict[int, str] = {}
-    for name, source in sources.items():
-        if source not in _READ_BY:
-            _READ_BY[source] = tuple(identity(read_by(leaf)) for leaf in streams_below(analyzed(source)))
-        names |= dict.fromkeys(_READ_BY[source], name)
-    return names
+    return {number: name for name, source in sources.items() for number in PlanReader.of(source).stream_ids}
 
 
 def stream_name(spark: SparkSession, leaf: JavaObject, names: Mapping[int, str]) -> str:
@@ -141,48 +110,79 @@ def stream_name(spark: SparkSession, leaf: JavaObject, names: Mapping[int, str])
     return names.get(identity_of(spark)(read_by(leaf))) or str(leaf.sourceName())
 
 
-def inputs_of(frame: DataFrame, sources: Mapping[str, DataFrame]) -> QueryInputs:
-    """The inputs of a query; `sources` are the DataFrames of the streams that it may read, by their names.
-
-    A stream that a table's function opens by itself goes by Spark's name for it.
-    """
-    plan = _Plan.of(frame, sources)
-    watermarks = {str(node.nodeId()): plan.names_below(node) for node in plan.marks}
-    return QueryInputs(tuple(map(plan.name_of, distinct_streams(frame))), watermarks)
-
-
 @dataclass(frozen=True)
-class _Plan:
-    """An analyzed plan, with what its parts refer to."""
+class PlanReader:
+    """The analyzed plan of a DataFrame, walked once: each question to the JVM takes its time."""
 
     spark: SparkSession
-    names: Mapping[int, str]
-    """The names of streams by the identity of what they read."""
-    marks: tuple[JavaObject, ...]
-    """The nodes that carry a watermark."""
-    parts: Mapping[int, JavaObject]
-    """What `WITH` names, by Spark's number for it."""
+    nodes: tuple[tuple[str, JavaObject], ...]
+    """Every node and its kind, from the top."""
 
     @classmethod
-    def of(cls, frame: DataFrame, sources: Mapping[str, DataFrame]) -> _Plan:
-        nodes = [(kind_of(node), node) for node in nodes_of(analyzed(frame))]
-        marks = tuple(node for kind, node in nodes if kind == WATERMARK)
-        parts = {int(node.id()): node for kind, node in nodes if kind == "CTERelationDef"}
-        return cls(frame.sparkSession, stream_names(frame, sources), marks, parts)
+    def of(cls, frame: DataFrame) -> PlanReader:
+        """The reader of a DataFrame, whose plan never changes."""
+        if frame not in _READERS:
+            nodes = tuple((kind_of(node), node) for node in nodes_of(analyzed(frame)))
+            _READERS[frame] = cls(frame.sparkSession, nodes)
+        return _READERS[frame]
 
-    def names_below(self, node: JavaObject) -> tuple[str, ...]:
+    def of_kind(self, *kinds: str) -> list[JavaObject]:
+        """The nodes of some kinds."""
+        return [node for kind, node in self.nodes if kind in kinds]
+
+    @cached_property
+    def streams(self) -> list[JavaObject]:
+        """The streams in the order of the plan, by which Spark numbers the sources of a checkpoint.
+
+        What is equal shares one source when the query starts; what is joined with itself is not equal.
+        """
+        found: list[JavaObject] = []
+        for leaf in self.of_kind(*_STREAMS):
+            if leaf not in found:
+                found.append(leaf)
+        return found
+
+    @cached_property
+    def stream_ids(self) -> tuple[int, ...]:
+        """The identity of what each stream reads."""
+        identity = identity_of(self.spark)
+        return tuple(identity(read_by(leaf)) for leaf in self.of_kind(*_STREAMS))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path of each stream as Spark has it; empty for what is no folder of files."""
+        found = (
+            leaf.dataSource().options().get("path") if kind_of(leaf) == _STREAMS[0] else None
+            for leaf in self.streams
+        )
+        return tuple(str(path.get()) if path is not None and path.isDefined() else "" for path in found)
+
+    def inputs(self, sources: Mapping[str, DataFrame]) -> QueryInputs:
+        """What a query reads; `sources` are the DataFrames of the streams that it may read, by their names.
+
+        A stream that a table's function opens by itself goes by Spark's name for it.
+        """
+        names = stream_names(sources)
+        marks = {str(node.nodeId()): self._names_below(node, names) for node in self.of_kind(WATERMARK)}
+        streams = (stream_name(self.spark, each, names) for each in self.streams)
+        return QueryInputs(tuple(streams), marks)
+
+    def _names_below(self, node: JavaObject, names: Mapping[int, str]) -> tuple[str, ...]:
         """The names of all streams whose rows pass a node, each once."""
         found: dict[str, None] = {}
-        for each in items_of(node.collectLeaves()):
-            kind = kind_of(each)
+        for leaf in items_of(node.collectLeaves()):
+            kind = kind_of(leaf)
             if kind in _STREAMS:
-                found[self.name_of(each)] = None
+                found[stream_name(self.spark, leaf, names)] = None
             elif kind == "CTERelationRef":
-                found |= dict.fromkeys(self.names_below(self.parts[int(each.cteId())]))
+                named = self._named_parts[int(leaf.cteId())]
+                found |= dict.fromkeys(self._names_below(named, names))
         return tuple(found)
 
-    def name_of(self, leaf: JavaObject) -> str:
-        return stream_name(self.spark, leaf, self.names)
+    @cached_property
+    def _named_parts(self) -> dict[int, JavaObject]:
+        """What `WITH` names, by Spark's number for it."""
+        return {int(node.id()): node for node in self.of_kind("CTERelationDef")}
 
 
 # What single nodes tell.
@@ -242,12 +242,11 @@ def extend_processor_paths(frame: DataFrame, folders: Iterable[str]) -> None:
     Spark asks a processor for its state variables in a Python process on the driver, to which it hands none
     of the files that executors get. Its search path comes from the environment the function was made with.
     """
-    for node in nodes_of(analyzed(frame)):
-        if kind_of(node) == _PROCESSOR:
-            variables = node.functionExpr().func().envVars()
-            known = str(variables.get("PYTHONPATH") or "").split(os.pathsep)
-            path = dict.fromkeys(each for each in (*known, *folders) if each)
-            variables.put("PYTHONPATH", os.pathsep.join(path))
+    for node in PlanReader.of(frame).of_kind(_PROCESSOR):
+        variables = node.functionExpr().func().envVars()
+        known = str(variables.get("PYTHONPATH") or "").split(os.pathsep)
+        path = dict.fromkeys(each for each in (*known, *folders) if each)
+        variables.put("PYTHONPATH", os.pathsep.join(path))
 
 
 # A plan made anew: without its sources, and with single rules of Spark's optimizer.

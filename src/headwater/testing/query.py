@@ -26,8 +26,7 @@ from headwater.events.idle import QueryInputs, idle_sources
 from headwater.spark.callbacks import StepClock
 from headwater.spark.errors import sentence_of
 from headwater.spark.frames import arrow_schema
-from headwater.spark.plans import WATERMARK, analyzed, delay_of, inputs_of, nodes_of
-from headwater.spark.private import kind_of
+from headwater.spark.plans import WATERMARK, PlanReader, delay_of
 from headwater.spark.query import MemoryStream, Target, last_progress, latest_rows, moment, start_with_clock
 from headwater.spark.session import active
 from headwater.spec import Mode
@@ -148,24 +147,16 @@ def event_times(frame: DataFrame, inputs: QueryInputs) -> tuple[EventTime, ...]:
             delay_of(frame.sparkSession, node),
             inputs.watermarks[str(node.nodeId())],
         )
-        for node in nodes_of(analyzed(frame))
-        if kind_of(node) == WATERMARK
+        for node in PlanReader.of(frame).of_kind(WATERMARK)
     )
 
 
 def looks_at_the_clock(frame: DataFrame) -> bool:
     """Whether state times out by processing time: Spark then makes a batch at every trigger."""
-    return any(_timing(node).startswith("ProcessingTime") for node in nodes_of(analyzed(frame)))
-
-
-def _timing(node: Any) -> str:
-    match kind_of(node):
-        case "FlatMapGroupsInPandasWithState":
-            return str(node.timeout())
-        case "TransformWithStateInPySpark":
-            return str(node.timeMode())
-        case _:
-            return ""
+    plan = PlanReader.of(frame)
+    timings = [node.timeout() for node in plan.of_kind("FlatMapGroupsInPandasWithState")]
+    timings += [node.timeMode() for node in plan.of_kind("TransformWithStateInPySpark")]
+    return any(str(timing).startswith("ProcessingTime") for timing in timings)
 
 
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -228,7 +219,7 @@ class ScriptedQuery:
         self.clock = StepClock(milliseconds)
         self.failed, self._timed = False, looks_at_the_clock(frame)
         self._started_at, self._brought = len(self.batches), {}
-        inputs = inputs_of(frame, {name: stream.frame for name, stream in streams.items()})
+        inputs = PlanReader.of(frame).inputs({name: stream.frame for name, stream in streams.items()})
         self.event_times = event_times(frame, inputs)
         self._committed = _last_commit(self.checkpoint)
         with _setting(frame.sparkSession, NO_DATA_BATCHES, no_data_batches):
