@@ -86,11 +86,8 @@ def _mounts() -> list[tuple[str, str]]:
 def read_mounts(text: str) -> list[tuple[str, str]]:
     """The points and kinds in Linux's table of mounts, where odd characters stand as octal numbers."""
     fields = [line.split() for line in text.splitlines()]
-    return [(_unescaped(line[1]), line[2]) for line in fields if len(line) > 2]
-
-
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+    octal = re.compile(r"\\([0-7]{3})")
+    return [(octal.sub(lambda at: chr(int(at[1], 8)), line[1]), line[2]) for line in fields if len(line) > 2]
 
 
 OLDEST_PYTHON = (3, 11)
@@ -105,31 +102,12 @@ WANTED_MEMORY = 2 * 1024**3
 NETWORK_FILE_SYSTEMS = frozenset(
     {
         # `9p` and `drvfs` are how WSL sees the disks of Windows.
-        "9p",
-        "afpfs",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "davfs",
-        "drvfs",
-        "fuse.gcsfuse",
-        "fuse.glusterfs",
-        "fuse.grpcfuse",
-        "fuse.rclone",
-        "fuse.s3fs",
-        "fuse.sshfs",
-        "gfs2",
-        "glusterfs",
-        "lustre",
-        "nfs",
-        "nfs4",
-        "ocfs2",
-        "smb3",
-        "smbfs",
-        "webdav",
+        "9p", "drvfs",
+        "afpfs", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.gcsfuse", "fuse.glusterfs", "fuse.grpcfuse",
+        "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4", "ocfs2",
+        "smb3", "smbfs", "webdav",
     }
-)
+)  # fmt: skip
 
 Status = Literal["ok", "warning", "error"]
 

@@ -99,7 +99,7 @@ def facts_of(
         trigger=str(sink.trigger),
         cores=prepared.session.cores,
         **of_steps(steps),
-        inputs=_inputs(prepared, spec, frame),
+        inputs=PlanReader.of(frame).inputs(_streams(prepared, spec)).sources,
         verdicts=quarantine_fingerprints(spec, prepared.graph, canonical(spec, sink.reads)),
         sink_continuous=side.continuous,
         sink_real_time=side.real_time,
@@ -159,10 +159,6 @@ def _sources(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, steps: Step
     used = [each for each in spec.sources if each.name in needed]
     slots = {each.name: _slots(prepared.session, each, sink.trigger) for each in used}
     return tuple(source_facts(each, steps, sink.trigger, slots[each.name]) for each in used)
-
-
-def _inputs(prepared: Prepared, spec: PipelineSpec, frame: DataFrame) -> tuple[str, ...]:
-    return PlanReader.of(frame).inputs(_streams(prepared, spec)).sources
 
 
 def _streams(prepared: Prepared, spec: PipelineSpec) -> dict[str, DataFrame]:

@@ -22,7 +22,7 @@ from headwater.engine.prepare import Prepared, settings_of
 from headwater.engine.session import Setting
 from headwater.plan import QueryFacts
 from headwater.plan.reading import Steps
-from headwater.spec import PipelineSpec, SinkSpec
+from headwater.spec import PipelineSpec
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ def check_outcome(
     reached: Callable[[], Mapping[str, Reached]],
 ) -> CheckOutcome:
     """Ask every rule that can be asked; what is broken does not hide what is wrong elsewhere."""
-    streams = [sink for sink in spec.sinks if _streams(prepared, sink)]
+    frames = prepared.frames
+    streams = [sink for sink in spec.sinks if sink.name in frames and frames[sink.name].isStreaming]
     kept = kept_settings(stored, reached())
     settings = {sink.name: settings_of(prepared.session, spec, kept.get(sink.name)) for sink in streams}
     owners, known = Owners.of(prepared.builder.frames), dict[str, Steps]()
@@ -71,7 +72,3 @@ def check_outcome(
     findings = [each for each in findings if each.sink not in never]
     found = accepted(findings, spec, complete=situation.sound)
     return CheckOutcome(together(found), settings, facts)
-
-
-def _streams(prepared: Prepared, sink: SinkSpec) -> bool:
-    return sink.name in prepared.frames and prepared.frames[sink.name].isStreaming

@@ -13,12 +13,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headwater.engine.builder import SPARK_ERRORS, columns_in
 from headwater.engine.facts import idle_options, of_steps, steps_in
 from headwater.engine.plan_record import Owners
-from headwater.engine.prepare import refusal_of, trigger_refusal_of
+from headwater.engine.prepare import as_refusal, refused_by_spark, trigger_refusal_of
 from headwater.engine.session import FROZEN, TIMEZONE, cores_of
 from headwater.plan import QueryFacts, SourceFacts
 from headwater.plan.predicates import SinkFormat, name_for, place_of, sink_format, source_format
 from headwater.spark.plans import PlanReader, frame_of_plan
-from headwater.spark.private import JavaObject, class_name, items_of, pairs_of
+from headwater.spark.private import JavaObject, class_name, items_of, kind_of, pairs_of
 from headwater.spark.query import stream_write, writer_session
 from headwater.spark.session import table_provider
 from headwater.spec import Mode
@@ -50,10 +50,9 @@ class PlainSources:
 
 def plain_sources(frame: DataFrame) -> PlainSources:
     """Everything that a query reads and that lies outside of the program."""
-    leaves = list(_distinct(_leaves(PlanReader.of(frame))))
     named: dict[str, list[Leaf]] = {}
     names: dict[tuple[object, ...], str] = {}
-    for leaf in leaves:
+    for leaf in _leaves(PlanReader.of(frame)):
         same = (leaf.format, tuple(sorted(leaf.options.items())), leaf.places, leaf.streaming)
         if same not in names:
             names[same] = _free_name(name_for(leaf.format, leaf.places), named)
@@ -99,8 +98,8 @@ def _slots(options: Mapping[str, str]) -> int:
 
 
 def _leaves(plan: PlanReader) -> Iterator[Leaf]:
-    for kind, node in plan.nodes:
-        match kind:
+    for node in plan.leaves:
+        match kind_of(node):
             case "StreamingRelation":
                 source = node.dataSource()
                 options = pairs_of(source.options())
@@ -124,15 +123,6 @@ def _static_files(node: JavaObject) -> Iterator[Leaf]:
         return
     places = tuple(str(path.toString()) for path in items_of(relation.location().rootPaths()))
     yield Leaf(str(relation.fileFormat().toString()).lower(), {}, False, node, places)
-
-
-def _distinct(leaves: Iterator[Leaf]) -> Iterator[Leaf]:
-    """What is equal shares one source when the query starts; what is joined with itself is not equal."""
-    seen: list[JavaObject] = []
-    for leaf in leaves:
-        if leaf.node not in seen:
-            seen.append(leaf.node)
-            yield leaf
 
 
 def _free_name(name: str, taken: Mapping[str, object]) -> str:
@@ -200,12 +190,8 @@ def trigger_text(java: str) -> str:
     if kind == "ProcessingTime" and milliseconds == 0:
         return "unpaced"
     if kind in _WORDS:
-        return f"{_WORDS[kind]} {_duration(milliseconds)}"
+        return f"{_WORDS[kind]} {Duration.parse(f'{milliseconds} milliseconds')}"
     return {"OneTime": "once", "AvailableNow": "available now"}.get(kind, java)
-
-
-def _duration(milliseconds: int) -> str:
-    return str(Duration.parse(f"{milliseconds} milliseconds"))
 
 
 def plain_facts(
@@ -217,7 +203,7 @@ def plain_facts(
     sources = plain_sources(frame)
     steps = steps_in(frame, sources.streams, Owners.of({}))
     mode = Mode(writer.mode)
-    refused = refusal_of(spark, frame, mode)
+    refused = as_refusal(refused_by_spark(spark, frame, mode))
     return QueryFacts(
         sink=name,
         connector=known.connector,

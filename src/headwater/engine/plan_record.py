@@ -60,23 +60,24 @@ _KEEPING = (
 )
 
 
-def join_reaches(spark: SparkSession, plan: JavaObject, names: Mapping[int, str]) -> tuple[JoinReach, ...]:
-    """The joins of two streams in an optimized plan, from the top; `names` are those of the streams.
+def _with_optimized(
+    spark: SparkSession, root: Node, plan: JavaObject, names: Mapping[int, str]
+) -> PlanRecord:
+    """A plan with the joins of two streams, and the operators to which several watermarks come, from the top.
 
-    A range in a WHERE clause gets into the join's condition only there, and BETWEEN is taken apart.
+    A range in a WHERE clause gets into a join's condition only when it is optimized, and BETWEEN is taken
+    apart there.
     """
-    return tuple(_reach(spark, node, names) for node in nodes_of(plan) if _of_streams(node))
+    nodes = [(kind_of(node), node) for node in nodes_of(optimized(spark, plan)) if node.isStreaming()]
+    joins = [node for kind, node in nodes if kind == "Join"]
+    of_streams = [node for node in joins if node.left().isStreaming() and node.right().isStreaming()]
+    marked = ((kind, _marked(kind, node)) for kind, node in nodes)
+    clashes = tuple(Clash(kind, columns) for kind, columns in marked if len(columns) > 1)
+    return PlanRecord(root, tuple(_reach(spark, join, names) for join in of_streams), clashes)
 
 
-def clashes_in(plan: JavaObject) -> tuple[Clash, ...]:
-    """The operators of an optimized plan, from the top, to which several columns with a watermark come."""
-    found = ((kind_of(node), _marked(node)) for node in nodes_of(plan) if node.isStreaming())
-    return tuple(Clash(kind, columns) for kind, columns in found if len(columns) > 1)
-
-
-def _marked(node: JavaObject) -> tuple[str, ...]:
+def _marked(kind: str, node: JavaObject) -> tuple[str, ...]:
     """The columns with a watermark by which an operator would have to clear what it keeps."""
-    kind = kind_of(node)
     if kind == "Aggregate":
         given = node.groupingExpressions()
     elif kind in _KEEPING:
@@ -85,10 +86,6 @@ def _marked(node: JavaObject) -> tuple[str, ...]:
         return ()
     written = str(given.mkString(_BETWEEN)).split(_BETWEEN)
     return tuple(dict.fromkeys(found[1] for found in map(_MARK.match, written) if found))
-
-
-def _of_streams(node: JavaObject) -> bool:
-    return kind_of(node) == "Join" and node.left().isStreaming() and node.right().isStreaming()
 
 
 def _reach(spark: SparkSession, join: JavaObject, names: Mapping[int, str]) -> JoinReach:
@@ -100,17 +97,13 @@ def _reach(spark: SparkSession, join: JavaObject, names: Mapping[int, str]) -> J
         if in_keys:
             return SideReach(True, 0, streams)
         found = state.watermark(mine, other, _NOW)
-        if found is None or not _has_watermark(mine):
+        if found is None or f'"{_DELAY_KEY}"' not in str(mine.schema().json()):
             return SideReach(False, 0, streams)
         behind = _NOW - found
         # A bound that includes its end is a millisecond further away.
         return SideReach(True, behind - 1 if behind % 10 == 1 else behind, streams)
 
     return JoinReach(side(join.left(), join.right()), side(join.right(), join.left()), in_keys)
-
-
-def _has_watermark(plan: JavaObject) -> bool:
-    return f'"{_DELAY_KEY}"' in str(plan.schema().json())
 
 
 # Which tables a SQL text reads, told by Spark's own parser.
@@ -148,8 +141,8 @@ def _walk(plan: JavaObject, hidden: frozenset[str], found: dict[str, Reference])
     if name == "UnresolvedRelation":
         parts = items_of(plan.multipartIdentifier())
         if len(parts) == 1 and parts[0].lower() not in hidden:
-            line, column = _stream_origin(plan)
-            reference = Reference(parts[0], line, column)
+            line, column = _origin(plan)
+            reference = Reference(parts[0], line or 1, column or 1)
             known = found.setdefault(parts[0].lower(), reference)
             found[parts[0].lower()] = min(known, reference, key=Reference.place)
         return
@@ -165,12 +158,6 @@ def _walk(plan: JavaObject, hidden: frozenset[str], found: dict[str, Reference])
         _walk(child, hidden, found)
     for subquery in items_of(plan.subqueries()):
         _walk(subquery, hidden, found)
-
-
-def _stream_origin(plan: JavaObject) -> tuple[int, int]:
-    origin = plan.origin()
-    line, column = origin.line(), origin.startPosition()
-    return (line.get() if line.isDefined() else 1), (column.get() + 1 if column.isDefined() else 1)
 
 
 _ATTRIBUTE = re.compile(r"#(\d+)L?(?:-T(-?\d+)ms)?$")
@@ -191,6 +178,7 @@ _READS_COLUMNS = frozenset(
 )  # fmt: skip
 _STATES = ("FlatMapGroupsInPandasWithState", "TransformWithStateInPySpark")
 _SCALARS = (str, int, float, bool)
+_CHILDREN = ("child", "left", "right", "aggregateFunction", "plan")
 
 
 @dataclass
@@ -229,8 +217,7 @@ def record_of(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners
     root = walk.node(plan, flat)
     if not any(map(_tells_more_optimized, root.walk())):
         return PlanRecord(root)
-    best = optimized(frame.sparkSession, plan)
-    return PlanRecord(root, join_reaches(frame.sparkSession, best, walk.streams), clashes_in(best))
+    return _with_optimized(frame.sparkSession, root, plan, walk.streams)
 
 
 def _tells_more_optimized(node: Node) -> bool:
@@ -362,14 +349,10 @@ def _details_of(said: Mapping[str, Any]) -> dict[str, str]:
             continue
         if isinstance(value, dict) and set(value) == {"object"}:
             found[name] = value["object"].rpartition(".")[2].rpartition("$")[0].rpartition("$")[2]
-        elif isinstance(value, _SCALARS) and not _is_child(name, value):
+        # A number may be the place of a child, which the order of the children tells already.
+        elif isinstance(value, _SCALARS) and not (type(value) is int and name in _CHILDREN):
             found[name] = str(value)
     return found
-
-
-def _is_child(name: str, value: object) -> bool:
-    """Whether a number is the place of a child, which the order of the children tells already."""
-    return type(value) is int and name in ("child", "left", "right", "aggregateFunction", "plan")
 
 
 def _modes_of(plan: JavaObject) -> dict[str, str]:

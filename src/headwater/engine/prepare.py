@@ -120,31 +120,18 @@ def refused_by_spark(spark: SparkSession, frame: DataFrame, mode: Mode) -> Excep
     return None
 
 
-def refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode) -> Refusal | None:
-    """The same as plain data."""
-    return as_refusal(refused_by_spark(spark, frame, mode))
-
-
-def continuous_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode) -> Refusal | None:
-    """What Spark has against running a query continuously, which takes much less than batches do."""
-    try:
-        check_continuous(spark, frame, mode)
-    except SPARK_ERRORS as error:
-        return as_refusal(error)
-    return None
-
-
-def real_time_refusal_of(spark: SparkSession, frame: DataFrame) -> Refusal | None:
-    """The join in the physical plan that can't run in real time; one whose static side is broadcast can."""
-    found = _MOVING_JOIN.search(physical_plan(spark, frame))
-    return Refusal("", found[0]) if found else None
-
-
 def trigger_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode, trigger: str) -> Refusal | None:
     """What Spark has against a query under its trigger, where it has nothing against the query alone."""
     if trigger.startswith("continuous "):
-        return continuous_refusal_of(spark, frame, mode)
-    return real_time_refusal_of(spark, frame) if trigger.startswith("real time ") else None
+        try:
+            check_continuous(spark, frame, mode)
+        except SPARK_ERRORS as error:
+            return as_refusal(error)
+    if trigger.startswith("real time "):
+        # A join that moves rows can't run in real time; one whose static side is broadcast can.
+        found = _MOVING_JOIN.search(physical_plan(spark, frame))
+        return Refusal("", found[0]) if found else None
+    return None
 
 
 def as_refusal(error: Exception | None) -> Refusal | None:

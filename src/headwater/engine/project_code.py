@@ -335,11 +335,8 @@ def _for_the_driver_only(modules: Iterable[ModuleType]) -> list[ModuleType]:
 
 def _has_type_as_text(module: ModuleType) -> bool:
     functions = (value for value in vars(module).values() if isinstance(value, FunctionType))
-    return any(isinstance(getattr(_udf_of(function), "_returnType", None), str) for function in functions)
-
-
-def _udf_of(function: FunctionType) -> object:
-    return getattr(function, "_unwrapped", None)
+    udfs = (getattr(function, "_unwrapped", None) for function in functions)
+    return any(isinstance(getattr(udf, "_returnType", None), str) for udf in udfs)
 
 
 def _imports_any(module: ModuleType, others: Iterable[ModuleType]) -> bool:

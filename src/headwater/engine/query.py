@@ -253,7 +253,10 @@ def start_query(
         session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         side, context = sink_side(sink.connector), builder.context(sink)
         rows = side.outgoing(frame, sink.options, context)
-        writer = _counted(rows, trigger).writeStream.queryName(sink.name).outputMode(sink.mode.value)
+        # A continuous query can't count its rows.
+        if not isinstance(trigger, Continuous):
+            rows = rows.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
+        writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
         let_it_run_again(session.spark, sink, checkpoint, settings)
         # Nothing slow may stand between the start and who waits for the first events.
@@ -277,13 +280,6 @@ def _inputs(builder: Builder, frame: DataFrame) -> QueryInputs:
         named = {name: each for name, each in builder.frames.items() if name in streams}
         return PlanReader.of(frame).inputs(named)
     return QueryInputs()
-
-
-def _counted(frame: DataFrame, trigger: Trigger) -> DataFrame:
-    """With a count of its rows, which a continuous query can't have."""
-    if isinstance(trigger, Continuous):
-        return frame
-    return frame.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
 
 
 def _triggered(writer: DataStreamWriter, trigger: Trigger, sink: SinkSpec) -> DataStreamWriter:

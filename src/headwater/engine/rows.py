@@ -132,12 +132,8 @@ def _unread(rows: DataFrame) -> Column:
 
 
 _NEVER_SEEN: dict[str, object] = {
-    "tinyint": 0,
-    "smallint": 0,
-    "int": 0,
-    "bigint": 0,
-    "float": 0.0,
-    "double": 0.0,
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), 0),
+    **dict.fromkeys(("float", "double"), 0.0),
     "string": "",
     "binary": b"",
     "boolean": False,
@@ -175,10 +171,13 @@ def expected_rows(validated: DataFrame, table: TableSpec, counted: str | Observa
     # The strongest wins: a row that fails the query is neither quarantined nor dropped.
     goes_on = ~_any_failed(table, Otherwise.DROP, Otherwise.QUARANTINE)
     for failed, each in reversed(list(_failed(table, Otherwise.FAIL))):
-        goes_on = when(failed, _failure(validated, table, each)).otherwise(goes_on)
+        failure = _ended(EXPECTATION_FAILED, _as_json(validated), table.name, each.name)
+        goes_on = when(failed, failure).otherwise(goes_on)
     if _UNREAD in validated.columns:
-        # Where nothing takes them they fail the query: nobody would ever hear of them otherwise.
-        lost = lit(False) if quarantines_rows(table) else _unreadable(table)
+        # Where nothing takes them they fail the query: nobody would ever hear of them otherwise. The text is
+        # the user's own, and may hold what the parts of a failure stand apart by.
+        text = regexp_replace(col(_UNREAD), r"[\t\r\n]+", " ")
+        lost = lit(False) if quarantines_rows(table) else _ended(FED_AGAIN_UNREADABLE, text, table.name)
         goes_on = when(col(_UNREAD).isNotNull(), lost).otherwise(goes_on)
     if _UNREAD in validated.columns or any(each.otherwise is not Otherwise.WARN for each in table.expect):
         validated = validated.where(goes_on)
@@ -222,18 +221,8 @@ def _any_failed(table: TableSpec, *kinds: Otherwise) -> Column:
     return reduce(or_, (failed for failed, _ in _failed(table, *kinds)), lit(False))
 
 
-def _failure(validated: DataFrame, table: TableSpec, each: Expectation) -> Column:
-    """Ends the query with a row; the parts of the text stand apart by tabs, for who translates it."""
-    return _ended(EXPECTATION_FAILED, _as_json(validated), table.name, each.name)
-
-
-def _unreadable(table: TableSpec) -> Column:
-    """Ends the query with a text that was replayed."""
-    # It is the user's own, and may hold what the parts stand apart by.
-    return _ended(FED_AGAIN_UNREADABLE, regexp_replace(col(_UNREAD), r"[\t\r\n]+", " "), table.name)
-
-
 def _ended(entry: Entry, row: Column, *about: str) -> Column:
+    """Ends the query with a row; the parts of the text stand apart by tabs, for who translates it."""
     text = concat_ws("\t", lit(entry.code), *map(lit, about), substring(row, 1, _LONGEST_ROW))
     return raise_error(text).cast("boolean")
 

@@ -269,11 +269,14 @@ def open_session(
 ) -> PipelineSession:
     """The pipeline's session; the JVM is started by the first one in the process."""
     given = given_settings(spec, conf or {}, master=master, spark_ui=spark_ui)
-    _refuse_settings(given)
+    # Settings that Spark would pass over, or that have a key of their own in the pipeline file.
+    refused = [problem for problem in map(setting_problem, given) if problem]
+    if refused:
+        raise PipelineError.of(refused)
     given = with_connector_settings(spec, given)
     jars = jars_of(spec, emit)
     jvm = start_context(
-        {**_context_settings(spec, given), **_class_path(given, jars)},
+        _context_settings(spec, given, jars),
         java=find_java(),
         log_folder=logs or RunDirectory(spec.folder).logs,
         stdout=stdout,
@@ -309,15 +312,12 @@ def with_connector_settings(spec: PipelineSpec, given: Mapping[str, str]) -> dic
     return {**needed, **given, **({EXTENSIONS: united} if united else {})}
 
 
-def _context_settings(spec: PipelineSpec, given: Mapping[str, str]) -> dict[str, str]:
+def _context_settings(spec: PipelineSpec, given: Mapping[str, str], jars: tuple[str, ...]) -> dict[str, str]:
     # Without a word of the user spark-submit has one.
     default = {} if "PYSPARK_GATEWAY_PORT" in os.environ else {MASTER: DEFAULT_MASTER}
-    return {"spark.app.name": f"headwater {spec.name}", **default, **given, FAIR: "FAIR"}
-
-
-def _class_path(given: Mapping[str, str], jars: tuple[str, ...]) -> dict[str, str]:
-    """A JVM's class path is complete when it starts; what the user sets is kept."""
-    return {JARS: ",".join([*filter(None, [given.get(JARS)]), *jars])} if jars else {}
+    # A JVM's class path is complete when it starts; what the user sets is kept.
+    with_jars = {JARS: ",".join([*filter(None, [given.get(JARS)]), *jars])} if jars else {}
+    return {"spark.app.name": f"headwater {spec.name}", **default, **given, FAIR: "FAIR", **with_jars}
 
 
 def _with_secret_options_hidden(
@@ -334,13 +334,6 @@ def _with_secret_options_hidden(
     widened = "|".join((before, *map(re.escape, sorted(secret)))).lstrip("|")
     spark.conf.set(REDACTED_OPTIONS, widened)
     return {**given, REDACTED_OPTIONS: widened} if REDACTED_OPTIONS in given else given
-
-
-def _refuse_settings(given: Mapping[str, str]) -> None:
-    """Settings that Spark would pass over, or that have a key of their own in the pipeline file."""
-    problems = [problem for problem in map(setting_problem, given) if problem]
-    if problems:
-        raise PipelineError.of(problems)
 
 
 def _refuse_late_settings(spark: SparkSession, given: Mapping[str, str], spec: PipelineSpec) -> None:

@@ -19,6 +19,7 @@ from headwater.engine.plan_record import inner_node
 from headwater.plan.operators import Column, Node, Term
 from headwater.plan.state_layout import REPLAYED
 from headwater.spark.plans import (
+    WATERMARK,
     analysis_rule,
     analyzed,
     inlined,
@@ -30,7 +31,6 @@ from headwater.spark.plans import (
 )
 from headwater.spark.private import JavaObject, identity_of, items_of, kind_of
 
-_WATERMARK = "EventTimeWatermark"
 _KEYS = {
     "Aggregate": "groupingExpressions",
     "Deduplicate": "keys",
@@ -109,8 +109,12 @@ class _Cut:
         cls, spark: SparkSession, sources: Iterable[tuple[str, DataFrame]], replayed: frozenset[int]
     ) -> _Cut:
         identity = identity_of(spark)
-        tops = [(name, _below_watermark(analyzed(source))) for name, source in sources]
-        return cls(spark, [_Root(name, top, identity(top), kind_of(top)) for name, top in tops], replayed)
+        roots = []
+        for name, source in sources:
+            top = analyzed(source)
+            top = top.children().apply(0) if kind_of(top) == WATERMARK else top
+            roots.append(_Root(name, top, identity(top), kind_of(top)))
+        return cls(spark, roots, replayed)
 
     def without_sources(self, plan: JavaObject) -> JavaObject:
         number, kind = identity_of(self.spark)(plan), kind_of(plan)
@@ -135,16 +139,9 @@ class _Cut:
 
     def _leaf(self, name: str, plan: JavaObject) -> JavaObject:
         columns = {int(each.exprId().id()): str(each.name()) for each in items_of(plan.output())}
-        self.columns |= {number: f"{name}.{_quoted(column)}" for number, column in columns.items()}
+        for number, column in columns.items():
+            self.columns[number] = f"{name}.{column if _IDENTIFIER.fullmatch(column) else f'`{column}`'}"
         return leaf_like(self.spark, plan)
-
-
-def _quoted(column: str) -> str:
-    return column if _IDENTIFIER.fullmatch(column) else f"`{column}`"
-
-
-def _below_watermark(plan: JavaObject) -> JavaObject:
-    return plan.children().apply(0) if kind_of(plan) == _WATERMARK else plan
 
 
 def _reduced(spark: SparkSession, plan: JavaObject) -> JavaObject:

@@ -131,16 +131,21 @@ class PlanReader:
         return [node for kind, node in self.nodes if kind in kinds]
 
     @cached_property
-    def streams(self) -> list[JavaObject]:
-        """The streams in the order of the plan, by which Spark numbers the sources of a checkpoint.
+    def leaves(self) -> list[JavaObject]:
+        """What the plan reads: streams, files and tables.
 
         What is equal shares one source when the query starts; what is joined with itself is not equal.
         """
         found: list[JavaObject] = []
-        for leaf in self.of_kind(*_STREAMS):
+        for leaf in self.of_kind(*_STREAMS, "LogicalRelation", "DataSourceV2Relation"):
             if leaf not in found:
                 found.append(leaf)
         return found
+
+    @property
+    def streams(self) -> list[JavaObject]:
+        """The streams in the order of the plan, by which Spark numbers the sources of a checkpoint."""
+        return [leaf for leaf in self.leaves if kind_of(leaf) in _STREAMS]
 
     @cached_property
     def stream_ids(self) -> tuple[int, ...]:
