@@ -187,11 +187,8 @@ def prepare(
     for sink in known:
         try:
             frame = builder.frame(canonical(spec, sink.reads), graph)
-            if sink.is_quarantine:
-                quarantined = builder.nodes[canonical(spec, sink.reads)].quarantined
-                assert quarantined is not None, "only what quarantines rows has a quarantine"
-                frame = quarantined
-            frames[sink.name] = frame
+            quarantined = builder.parts(lambda node: node.quarantined)
+            frames[sink.name] = quarantined[canonical(spec, sink.reads)] if sink.is_quarantine else frame
         except PipelineError as error:
             found = list(error.problems)
         else:
