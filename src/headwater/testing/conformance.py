@@ -25,7 +25,7 @@ from headwater.checkpoint import Checkpoint, LocalStore, Read
 from headwater.connectors import ALL_MODES, Connector, Sink, Source, all_connectors, sink_side
 from headwater.connectors import connector as contract
 from headwater.connectors.connector import ExplainsFailures, Failure, ValidatesRows
-from headwater.engine.loading import load
+from headwater.engine.pipeline_file import load
 from headwater.jars import needs
 from headwater.run_directory import RunDirectory
 from headwater.spec import Delivery, Schema, SinkOptions, SinkSpec, SourceOptions
