@@ -93,7 +93,7 @@ def read_mounts(text: str) -> list[tuple[str, str]]:
 OLDEST_PYTHON = (3, 11)
 # Lowest supported and first unsupported version; the same as in the package's own requirements.
 SUPPORTED: dict[str, tuple[str, str | None]] = {
-    "pyspark": ("4.1", "4.2"),
+    "pyspark": ("4.1", "4.3"),
     "pandas": ("2.2", "3"),
     "pyarrow": ("15", None),
     "protobuf": ("6.31", None),

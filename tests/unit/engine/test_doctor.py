@@ -150,7 +150,8 @@ def fake_pyspark(folder: Path, version: str, monkeypatch: pytest.MonkeyPatch, ja
         ("4.0.1", True, "HW-PACKAGE-UNSUPPORTED"),
         ("4.1.0", True, ""),
         ("4.1.9", True, ""),
-        ("4.2.0", True, "HW-PACKAGE-UNSUPPORTED"),
+        ("4.2.0", True, ""),
+        ("4.3.0", True, "HW-PACKAGE-UNSUPPORTED"),
         ("4.1.4", False, "HW-SPARK-CLIENT-ONLY"),
     ],
 )

@@ -4,7 +4,7 @@ from headwater.errors.problems import Entry
 
 TEST_SPARK_VERSION = Entry(
     "Tests with scripted streams can't control Spark {version}.",
-    'Install a Spark that they know: `pip install "pyspark>=4.1,<4.2"`.',
+    'Install a Spark that they know: `pip install "pyspark>=4.1,<4.3"`.',
 )
 TEST_UNKNOWN_NAME = Entry("{where} names `{name}`, which is no {kind} of the pipeline.", "{hint}")
 TEST_FEEDS_STATIC = Entry(
