@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from headwater.checks.rules import AGGREGATING, Match, Query, Severity, is_session, marked_below, rule
 from headwater.errors import Entry
@@ -39,7 +40,6 @@ def _by_whole_windows(query: Query, step: Operator, key: Key, column: str, other
         acceptable=query.runs,
         rewritten=rewritten,
         key=key.sql.replace("`", ""),
-        column=column,
         hint=f"Group by the whole window: {rewritten}" if rewritten else f"{otherwise}{in_python}",
     )
 
@@ -127,7 +127,8 @@ def watermark_lost(query: Query) -> Iterator[Match]:
         before = [each for each in query.facts.below(step) if each.kind is Kind.AGGREGATION]
         if any(key.window for each in before for key in each.keys):
             otherwise = "Hand the whole window on, and make the larger one of it: `window(window, '1 hour')`."
-        yield _by_whole_windows(query, step, lost[0], column, otherwise)
+        match = _by_whole_windows(query, step, lost[0], column, otherwise)
+        yield replace(match, params={**match.params, "column": column})
 
 
 WATERMARK_WRONG_COLUMN = Entry(
