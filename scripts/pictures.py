@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from headwater.testing.drawing.chart import draw
+from headwater.testing.chart import draw
 from headwater.testing.report import report
 from headwater.testing.test_files import load_tests
 from headwater.testing.test_runner import TestRunner

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headwater.connectors.files.call import files
     from headwater.connectors.foreach.options import foreach, foreach_batch
     from headwater.connectors.kafka.call import kafka
-    from headwater.connectors.python.options import python
+    from headwater.connectors.python.connector import python
     from headwater.connectors.trial import console, memory, noop, rate, rate_per_batch, socket
     from headwater.errors import HeadwaterError
     from headwater.loaders.python_form import expect
@@ -34,7 +34,7 @@ _MODULES = {
     "foreach_batch": "connectors.foreach.options",
     "kafka": "connectors.kafka.call",
     "load": "api.pipeline",
-    "python": "connectors.python.options",
+    "python": "connectors.python.connector",
     "secret": "values",
 }
 """Where public names are; the others are connectors for trying things out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.testing.drawing.chart import draw
+from headwater.testing.chart import draw
 from headwater.testing.report import report
 from headwater.testing.results import TestResult
 from headwater.testing.test_files import load_tests

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from headwater.errors import HeadwaterError, UsageProblem, shown_file
 from headwater.errors.catalogue.testing import TEST_NOT_CHOSEN, TEST_NOT_FOUND
+from headwater.testing.chart import Pictures
 from headwater.testing.discovery import chosen, find_tests
-from headwater.testing.drawing.chart import Pictures
 from headwater.testing.results import (
     Noted,
     StepPlayed,

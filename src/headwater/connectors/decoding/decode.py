@@ -20,9 +20,9 @@ from pyspark.sql.functions import col, expr, udf
 
 from headwater.connectors.contract import DETAIL, REASON, ROW, Context, Reason
 from headwater.connectors.decoding import executors
-from headwater.connectors.decoding.errors import AVRO_PACKAGE, REGISTRY_NO_FOLDER, REGISTRY_UNREACHABLE
 from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Text, Validity, text
 from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry
+from headwater.connectors.decoding.schemas import AVRO_PACKAGE, REGISTRY_NO_FOLDER, REGISTRY_UNREACHABLE
 from headwater.connectors.options import file_bytes, file_text, hidden, option_texts, revealed
 from headwater.errors import PipelineError, Place
 from headwater.spec.schema import backticked

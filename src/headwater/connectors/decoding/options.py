@@ -17,9 +17,8 @@ from pydantic import (
     model_validator,
 )
 
-from headwater.connectors.decoding.errors import REGISTRY_GONE
 from headwater.connectors.decoding.executors import UNKNOWN
-from headwater.connectors.decoding.schemas import avro_columns, protobuf_columns
+from headwater.connectors.decoding.schemas import REGISTRY_GONE, avro_columns, protobuf_columns
 from headwater.connectors.options import Password, SchemaField, read_schema
 from headwater.errors import Problem
 from headwater.run_directory import SourceDirectory

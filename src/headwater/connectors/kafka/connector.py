@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from headwater.checkpoint import Read
 from headwater.connectors.connector import ALL_MODES, Connector, Failure, LazyModule, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, QueryCheckpoint, RowPlace, RunTask
-from headwater.connectors.decoding.errors import ENTRIES as OF_DECODING
 from headwater.connectors.decoding.options import VALIDITY_KEYS, registry_failure
+from headwater.connectors.decoding.schemas import ENTRIES as OF_DECODING
 from headwater.connectors.kafka.errors import ENTRIES
 from headwater.connectors.kafka.failures import kafka_failure, kafka_write_failure
 from headwater.connectors.kafka.message import REJECTIONS, problems_of

@@ -1,6 +1,5 @@
 """A source or sink of the user's own, written for Spark's Python Data Source API."""
 
-from headwater.connectors.python.connector import CONNECTOR
-from headwater.connectors.python.options import PythonSink, PythonSource
+from headwater.connectors.python.connector import CONNECTOR, PythonSink, PythonSource
 
 __all__ = ["CONNECTOR", "PythonSink", "PythonSource"]

@@ -2,14 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from pydantic import Field, ValidationInfo, field_validator
+
+from headwater.connectors.call import ConnectorCall, Options, connector
 from headwater.connectors.connector import ALL_MODES, Connector, LazyModule, Sink, Source
 from headwater.connectors.contract import Context
-from headwater.connectors.python.errors import ENTRIES
-from headwater.connectors.python.options import PythonSink, PythonSource
-from headwater.errors import Problem
-from headwater.spec import ClassRef, Delivery, Schema
+from headwater.connectors.options import SchemaField, read_schema
+from headwater.errors import Entry, Problem, name_entries
+from headwater.spec import ClassRef, Delivery, Schema, SinkOptions, SourceOptions
+from headwater.spec.pipeline import ClassField
+
+PYTHON_NO_DATA_SOURCE = Entry(
+    "`{class_name}` of the {side} `{name}` is no data source: it does not derive from Spark's DataSource.",
+    "Write `from pyspark.sql.datasource import DataSource` and `class {class_name}(DataSource):`.",
+)
+PYTHON_METHOD_MISSING = Entry(
+    "The {side} `{name}` can't {does}: its class `{class_name}` has no `{method}`.", "{hint}"
+)
+PYTHON_NO_SCHEMA = Entry(
+    "The columns of the source `{name}` are not known: its class `{class_name}` has no `schema`.",
+    'Write `schema:` beside `class:`, or a method `def schema(self): return "id int, …"`.',
+)
+
+ENTRIES = name_entries(globals())
+
+
+class PythonSource(SourceOptions):
+    """Rows of a class of yours: `streamReader` or `simpleStreamReader` streams, `reader` reads at once."""
+
+    python_class: ClassField = Field(
+        alias="class", description='The DataSource, as `"feeds.py:Tickers"`, relative to the pipeline file.'
+    )
+    columns: SchemaField | None = Field(
+        default=None,
+        alias="schema",
+        description="The columns, where the class leaves them to you; else its `schema()` says them.",
+    )
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _read_columns(cls, written: Any, info: ValidationInfo) -> Schema:
+        return read_schema(written, info)
+
+
+class PythonSink(SinkOptions):
+    """Hands rows to a class of yours: to its `streamWriter`, in a batch run to its `writer`."""
+
+    python_class: ClassField = Field(
+        alias="class", description='The DataSource, as `"out.py:Post"`, relative to the pipeline file.'
+    )
+
+
+def python(
+    *,
+    class_: str | type,
+    schema: str | Mapping[str, Any] | None = None,
+    options: Options | None = None,
+) -> ConnectorCall:
+    """A class of yours, written for Spark's Python Data Source API, as a source or as a sink."""
+    return connector("python", **{"class": class_, "schema": schema, "options": options})
+
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

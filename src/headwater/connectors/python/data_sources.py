@@ -13,8 +13,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
-from headwater.connectors.python.errors import PYTHON_METHOD_MISSING, PYTHON_NO_DATA_SOURCE, PYTHON_NO_SCHEMA
-from headwater.connectors.python.options import PythonSink, PythonSource
+from headwater.connectors.python.connector import (
+    PYTHON_METHOD_MISSING,
+    PYTHON_NO_DATA_SOURCE,
+    PYTHON_NO_SCHEMA,
+    PythonSink,
+    PythonSource,
+)
 from headwater.errors import PipelineError, Problem
 from headwater.spark.private import python_includes
 from headwater.spark.query import writer_session

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from headwater.testing.drawing.chart import LABEL_GAP, apart, draw
+from headwater.testing.chart import LABEL_GAP, apart, draw
 from headwater.testing.results import Batch, StepTrace, TestResult
 from tests.unit.testing.stories import (
     NOON,
@@ -413,7 +413,7 @@ def test_a_sink_can_be_chosen() -> None:
 def test_the_same_result_gives_the_same_file_in_every_process() -> None:
     root = Path(__file__).parents[4]
     command = (
-        "from tests.unit.testing.stories import textbook; from headwater.testing.drawing.chart import draw;"
+        "from tests.unit.testing.stories import textbook; from headwater.testing.chart import draw;"
         " print(draw(textbook()), end='')"
     )
     drawn = {

@@ -1,1 +1,0 @@
-"""Pictures of tests: event time against batches, as SVG."""
