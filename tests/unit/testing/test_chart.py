@@ -411,7 +411,7 @@ def test_a_sink_can_be_chosen() -> None:
 
 
 def test_the_same_result_gives_the_same_file_in_every_process() -> None:
-    root = Path(__file__).parents[4]
+    root = Path(__file__).parents[3]
     command = (
         "from tests.unit.testing.stories import textbook; from headwater.testing.chart import draw;"
         " print(draw(textbook()), end='')"
