@@ -15,7 +15,7 @@ from headwater.api.check import check
 from headwater.api.quarantine import replay
 from headwater.checks import Severity
 from headwater.events import Event, Notice
-from headwater.quarantine import Mended, Quarantine, quarantines, replay_rows
+from headwater.quarantine import CorrectedRow, Quarantine, quarantines, replay_rows
 from headwater.runtime import RunOptions
 from tests.pipelines import batches, feed, rows_of, run_until_idle, write
 
@@ -121,7 +121,7 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     # A mended row and one that is still bad flow again.
     quarantine = quarantine_of(tmp_path)
     fourth = next(row for row in quarantine.rows() if json.loads(row.value or b"")["id"] == 4)
-    mended = {fourth.id: [Mended(json.dumps({"id": 4, "cost": 4.0, "at": AT}).encode())]}
+    mended = {fourth.id: [CorrectedRow(json.dumps({"id": 4, "cost": 4.0, "at": AT}).encode())]}
     assert replay_rows(quarantine, lambda row: row.id == fourth.id, mended).rows == 1
     assert replay_rows(quarantine, lambda row: True).rows == 1
     lines = PIPELINE.replace("id > 0", "id >= 0").splitlines()

@@ -95,7 +95,7 @@ def check(
     `hw.files(…)`; without one, what hangs on the sink is not known. `trigger` is written as in a pipeline
     file: "every 10 seconds". `accept` holds codes of findings that are all right, each with the reason.
     """
-    from headwater.programs.starting import check_frame
+    from headwater.programs.query_start import check_frame
 
     place = caller()
     called, accepts = name or "query", _accepts(accept, place, "`accept={{{code!r}: …}}`")

@@ -15,7 +15,7 @@ from headwater.errors.catalogue.notices import RUN_STOPPING, START_STOPPED, TIME
 from headwater.errors.catalogue.running import FORCED, START_FORCED
 from headwater.events import Emit, Notice
 from headwater.runtime import Run, RunOptions, start
-from headwater.runtime.signals import Signals, StopAsked
+from headwater.runtime.signals import Signals, StopRequested
 from headwater.values import Duration
 
 _LOOK_SECONDS = 0.2
@@ -39,7 +39,7 @@ def run(
                 spec = load(file)
                 # A check could not know that a command runs the pipeline.
                 running, session = start(spec, options, emit, stdout, found, signals, unqueried(spec))
-        except StopAsked as asked:
+        except StopRequested as asked:
             emit(Notice.of(START_STOPPED.at(None, signal=str(asked))))
             return RunResult(0)
         except KeyboardInterrupt:

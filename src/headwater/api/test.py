@@ -15,11 +15,11 @@ from headwater.errors.catalogue.testing import TEST_NOT_CHOSEN, TEST_NOT_FOUND
 from headwater.testing.chart import Pictures
 from headwater.testing.discovery import chosen, find_tests
 from headwater.testing.results import (
-    Noted,
     StepPlayed,
     StepTrace,
     TestBegun,
     TestEvent,
+    TestNote,
     TestPlayed,
     TestResult,
     TestsChosen,
@@ -54,7 +54,7 @@ def _spark_player(conf: Mapping[str, str], say: Say, limit: float | None) -> Pla
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedTest:
     """A test that will be played, or the refusal of a file that could not be read."""
 
     name: str
@@ -93,7 +93,7 @@ def run_tests(
         @cache
         def plays() -> Plays:
             # Made for the first test that is played: files that are all refused need none.
-            made = player(conf or {}, lambda text: emit(Noted(text)), limit)
+            made = player(conf or {}, lambda text: emit(TestNote(text)), limit)
             held.callback(made.close)
             return made
 
@@ -106,7 +106,7 @@ def run_tests(
     return TestsResult(tuple(results), monotonic() - begun, tuple(pictures.written) if pictures else ())
 
 
-def planned(paths: Sequence[Path], k: str | None = None) -> list[Planned]:
+def planned(paths: Sequence[Path], k: str | None = None) -> list[PlannedTest]:
     """The chosen tests of all files, in their order, and the files that can't be read."""
     choice = chosen(k) if k is not None else None
     files = find_tests(paths)
@@ -125,28 +125,30 @@ def planned(paths: Sequence[Path], k: str | None = None) -> list[Planned]:
     return plan
 
 
-def _of_file(file: Path) -> Iterator[Planned]:
+def _of_file(file: Path) -> Iterator[PlannedTest]:
     begun = monotonic()
     try:
         tests = load_tests(file)
     except HeadwaterError as error:
         name, took = shown_file(str(file)), monotonic() - begun
         refusal = TestResult(name, file, (), took, problems=error.problems, place=Position(str(file), 1))
-        yield Planned(name, file, refusal=refusal)
+        yield PlannedTest(name, file, refusal=refusal)
     else:
-        yield from (Planned(test.name, file, test) for test in tests)
+        yield from (PlannedTest(test.name, file, test) for test in tests)
 
 
-def _variants(planned: Planned, shuffle: int, crash: bool) -> Iterator[Planned]:
+def _variants(planned: PlannedTest, shuffle: int, crash: bool) -> Iterator[PlannedTest]:
     yield planned
     if planned.test is None:
         return
     harder = [shuffled(planned.test, number) for number in range(1, shuffle + 1)]
     harder += [crashed(planned.test)] if crash else []
-    yield from (Planned(test.name, planned.file, test, variant=True) for test in harder)
+    yield from (PlannedTest(test.name, planned.file, test, variant=True) for test in harder)
 
 
-def _played(planned: Planned, plays: Callable[[], Plays], emit: Callable[[TestEvent], None]) -> TestResult:
+def _played(
+    planned: PlannedTest, plays: Callable[[], Plays], emit: Callable[[TestEvent], None]
+) -> TestResult:
     emit(TestBegun(planned.name, planned.file, len(planned.test.steps) if planned.test else 0))
     if planned.test is not None:
         result = plays().play(planned.test, lambda step: emit(StepPlayed(step)))

@@ -2,7 +2,7 @@
 
 from headwater.checkpoint.edits import CheckpointEdit, FileChange
 from headwater.checkpoint.file_logs import SINK_LOG, SinkFile, SinkLog, SourceFile
-from headwater.checkpoint.lock import CheckpointLock, Clock, Owner, Place, Process, SystemClock
+from headwater.checkpoint.lock import CheckpointLock, Clock, Host, Owner, Process, SystemClock
 from headwater.checkpoint.logs import (
     STATE_FORMAT,
     Checkpoint,
@@ -25,10 +25,10 @@ __all__ = [
     "Clock",
     "CommitEntry",
     "FileChange",
+    "Host",
     "LocalStore",
     "OffsetEntry",
     "Owner",
-    "Place",
     "Process",
     "Read",
     "SinkFile",

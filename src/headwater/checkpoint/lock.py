@@ -32,7 +32,7 @@ _VERSION = 1
 
 
 @dataclass(frozen=True)
-class Place:
+class Host:
     """Where process numbers mean the same: a host, since its last start, in one process namespace."""
 
     host: str
@@ -40,8 +40,8 @@ class Place:
     pid_namespace: str | None
 
     @staticmethod
-    def here() -> Place:
-        return Place(socket.gethostname(), _boot_id(), _pid_namespace())
+    def here() -> Host:
+        return Host(socket.gethostname(), _boot_id(), _pid_namespace())
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Owner:
     token: str
     run_id: str
     user: str
-    place: Place
+    place: Host
     process: Process
     jvm: Process | None
     since: AwareDatetime
@@ -90,7 +90,7 @@ class Owner:
 
     @staticmethod
     def this_process(run_id: str, now: datetime) -> Owner:
-        return Owner(uuid4().hex, run_id, _user(), Place.here(), Process.this(), None, now, now)
+        return Owner(uuid4().hex, run_id, _user(), Host.here(), Process.this(), None, now, now)
 
     def to_bytes(self) -> bytes:
         times = {"since": self.since.isoformat(), "heartbeat": self.heartbeat.isoformat()}
@@ -441,7 +441,7 @@ def _refuse_if_alive(files: _Files, owner: Owner, mine: Owner, clock: Clock) -> 
         raise CheckpointHeld(catalogue.CHECKPOINT_HELD.at(**files.held_by(owner)))
 
 
-def _refuse_if_heard(files: _Files, owner: Owner, here: Place, clock: Clock) -> None:
+def _refuse_if_heard(files: _Files, owner: Owner, here: Host, clock: Clock) -> None:
     """Judge an owner whose process can't be looked at by its last sign of life."""
     # The file's own time comes from the file server: a host whose clock is behind is not taken for dead.
     written = datetime.fromtimestamp(files.store.modified(files.name), UTC)

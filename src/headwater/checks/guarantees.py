@@ -151,7 +151,7 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True)
-class Reason:
+class GuaranteeReason:
     """What one part gives, why, and what would raise it."""
 
     part: Part
@@ -169,10 +169,10 @@ class Guarantee:
     """What a sink gives, and on what that stands."""
 
     level: Level
-    reasons: tuple[Reason, ...]
+    reasons: tuple[GuaranteeReason, ...]
 
     @classmethod
-    def of(cls, reasons: Iterable[Reason]) -> Guarantee:
+    def of(cls, reasons: Iterable[GuaranteeReason]) -> Guarantee:
         """The weakest of all parts."""
         every = tuple(reasons)
         levels = {each.level for each in every}
@@ -192,7 +192,7 @@ class Guarantee:
         return cls(weakest, every)
 
     @property
-    def lowering(self) -> tuple[Reason, ...]:
+    def lowering(self) -> tuple[GuaranteeReason, ...]:
         """The reasons for which it is not exactly once."""
         return tuple(each for each in self.reasons if each.level is not Level.EXACTLY_ONCE)
 
@@ -230,8 +230,10 @@ def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guara
     possible = [each.level for name, each in declared.items() if name not in needed]
     if not known and not (needed and all(level is Level.EXACTLY_ONCE for level in possible)):
         why = "which sources it reads, only Spark can tell"
-        reasons.append(Reason(Part.SOURCE, Level.UNKNOWN, why, "a check with Spark"))
-    unknown = Reason(Part.QUERY, Level.UNKNOWN, "only Spark can tell what it computes", "a check with Spark")
+        reasons.append(GuaranteeReason(Part.SOURCE, Level.UNKNOWN, why, "a check with Spark"))
+    unknown = GuaranteeReason(
+        Part.QUERY, Level.UNKNOWN, "only Spark can tell what it computes", "a check with Spark"
+    )
     side = known_sink(sink.connector)
     delivery = side.delivers(sink.options).name if side else ""
     return Guarantee.of(
@@ -256,7 +258,7 @@ def is_kept_once(facts: QueryFacts) -> bool:
     return is_kept(facts) and facts.delivery in (Delivery.IDEMPOTENT.name, Delivery.MARKED.name)
 
 
-def _source(source: SourceFacts) -> Reason:
+def _source(source: SourceFacts) -> GuaranteeReason:
     name = f"`{source.name}` ({source.connector})"
     if not source.streaming and source.options.get("refresh", str(Never())) != str(Never()):
         level, raised_by = Level.AT_LEAST_ONCE, "`refresh: never`, and static rows that do not change"
@@ -278,10 +280,10 @@ def _source(source: SourceFacts) -> Reason:
     else:
         level, raised_by = Level.AT_MOST_ONCE, "a source that keeps its rows, such as `files`"
         why = f"{name} can't be read again: what a failing batch had taken is lost"
-    return Reason(Part.SOURCE, level, why, raised_by)
+    return GuaranteeReason(Part.SOURCE, level, why, raised_by)
 
 
-def _declared(source: SourceSpec) -> Reason:
+def _declared(source: SourceSpec) -> GuaranteeReason:
     """The same of a source as it was declared."""
     side = source_side(source.connector)
     return _source(
@@ -296,16 +298,16 @@ def _declared(source: SourceSpec) -> Reason:
     )
 
 
-def _query(facts: QueryFacts) -> list[Reason]:
+def _query(facts: QueryFacts) -> list[GuaranteeReason]:
     reasons = _paced(facts.trigger)
     for each in unstable_parts(facts):
         why = f"{each.what} may give another value when a batch runs again: {each.why}"
-        reasons.append(Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, each.instead))
-    same = Reason(Part.QUERY, Level.EXACTLY_ONCE, "it gives the same rows for the same input")
+        reasons.append(GuaranteeReason(Part.QUERY, Level.AT_LEAST_ONCE, why, each.instead))
+    same = GuaranteeReason(Part.QUERY, Level.EXACTLY_ONCE, "it gives the same rows for the same input")
     return reasons or [same]
 
 
-def _paced(trigger: str) -> list[Reason]:
+def _paced(trigger: str) -> list[GuaranteeReason]:
     """What the trigger takes away; batches take nothing."""
     reasons = {
         "continuous": "continuous processing hands rows on before it notes how far it has come",
@@ -313,10 +315,10 @@ def _paced(trigger: str) -> list[Reason]:
     }
     raised_by = "a trigger of batches, such as `every 1 second`"
     found = (why for start, why in reasons.items() if trigger.startswith(start))
-    return [Reason(Part.QUERY, Level.AT_LEAST_ONCE, why, raised_by) for why in found]
+    return [GuaranteeReason(Part.QUERY, Level.AT_LEAST_ONCE, why, raised_by) for why in found]
 
 
-def _sink(connector: str, delivery: str) -> Reason:
+def _sink(connector: str, delivery: str) -> GuaranteeReason:
     side, level = known_sink(connector), Level.AT_LEAST_ONCE
     has_log = isinstance(side, ForgetsBatches)
     again = f"{connector} writes a batch that runs again a second time"
@@ -349,7 +351,7 @@ def _sink(connector: str, delivery: str) -> Reason:
             why, raised_by = again, "a sink that passes over what it has, such as `files`"
             if side and side.raised_by:
                 raised_by = side.raised_by
-    return Reason(Part.SINK, level, why, raised_by)
+    return GuaranteeReason(Part.SINK, level, why, raised_by)
 
 
 def known_sink(connector: str) -> Sink[Any] | None:

@@ -55,7 +55,7 @@ class Call:
         return cls(start[1], tuple(map(bare, arguments)), rest.lstrip().startswith("FILTER"))
 
 
-def ways_around(step: Operator, aggregate: Aggregate, *, in_sql: bool) -> str:
+def alternatives_to(step: Operator, aggregate: Aggregate, *, in_sql: bool) -> str:
     """What gives the same number, with the columns as they are called."""
     # Columns of SQL have the name of their table before them; others may be a field of a struct.
     qualifiers = None if in_sql else frozenset({*step.streams, _UNNAMED})
@@ -194,7 +194,7 @@ def distinct_aggregate(query: Query) -> Iterator[Match]:
     for step in query.facts.steps(Kind.AGGREGATION):
         for aggregate in step.aggregates:
             if aggregate.distinct:
-                remedy = ways_around(step, aggregate, in_sql=bool(query.text(step.table)))
+                remedy = alternatives_to(step, aggregate, in_sql=bool(query.text(step.table)))
                 yield query.match(step, sql=aggregate.sql, hint=remedy)
 
 

@@ -21,10 +21,10 @@ from headwater.errors import UsageProblem, shown_file
 from headwater.errors.catalogue.testing import TEST_WRITE
 from headwater.testing.report import details, headline
 from headwater.testing.results import (
-    Noted,
     StepPlayed,
     TestBegun,
     TestEvent,
+    TestNote,
     TestPlayed,
     TestResult,
     TestsChosen,
@@ -68,7 +68,7 @@ class LineTests(TestsView):
         match event:
             case TestPlayed(result=result):
                 self._show(result)
-            case Noted(text=text):
+            case TestNote(text=text):
                 self.beside(text)
             case _:
                 self.progress(event)

@@ -17,7 +17,7 @@ from headwater.engine.session import FROZEN, PipelineSession, Setting
 from headwater.engine.state_plan import state_plan
 from headwater.plan import QueryFacts, Refusal, SourceFacts
 from headwater.plan.quarantine import quarantine_fingerprints, replay_stream
-from headwater.plan.reading import Steps, steps_of
+from headwater.plan.reader import Steps, steps_of
 from headwater.plan.state_layout import state_layouts
 from headwater.spark.errors import sentence_of
 from headwater.spark.plans import PlanReader

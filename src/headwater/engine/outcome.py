@@ -21,7 +21,7 @@ from headwater.engine.plan_record import Owners
 from headwater.engine.prepare import Prepared, settings_of
 from headwater.engine.session import Setting
 from headwater.plan import QueryFacts
-from headwater.plan.reading import Steps
+from headwater.plan.reader import Steps
 from headwater.spec import PipelineSpec
 
 

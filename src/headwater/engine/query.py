@@ -27,10 +27,10 @@ from headwater.errors import PipelineError
 from headwater.errors.catalogue.running import NO_REAL_TIME
 from headwater.events import QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
-from headwater.spark.errors import SparkGone
+from headwater.spark.errors import SparkStopped
 from headwater.spark.plans import PlanReader
 from headwater.spark.query import (
-    Waiting,
+    UnreadFiles,
     end_after_batch,
     execution_of,
     last_plan,
@@ -50,7 +50,7 @@ from headwater.values import AvailableNow, Continuous, Duration, Every, Once, Re
 # Putting right what a crash between a sink's commit and Spark's own leaves behind.
 
 
-def let_it_run_again(
+def rerun_unfinished(
     spark: SparkSession, sink: SinkSpec, checkpoint: Path, settings: tuple[Setting, ...]
 ) -> None:
     """See to it that a stateful query computes its unfinished batch again.
@@ -138,7 +138,7 @@ class RunningQuery:
         try:
             return self.handle.exception()
         except _NO_ANSWER as error:
-            return SparkGone(str(error))
+            return SparkStopped(str(error))
 
     def progress_after(self, batch: int) -> tuple[QueryProgress, ...]:
         """The newer batches whose progress Spark still has, oldest first; it keeps the last hundred.
@@ -157,7 +157,7 @@ class RunningQuery:
                     found.append(progress_event(self.name, json.loads(each.json())))
         return tuple(reversed(found))
 
-    def waiting(self) -> tuple[Waiting, ...]:
+    def waiting(self) -> tuple[UnreadFiles, ...]:
         """The files that its sources have seen and left for later batches, where they have a limit.
 
         Spark keeps these lists to itself; where it can't be asked, nothing is known to wait.
@@ -258,7 +258,7 @@ def start_query(
             rows = rows.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
         writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
-        let_it_run_again(session.spark, sink, checkpoint, settings)
+        rerun_unfinished(session.spark, sink, checkpoint, settings)
         # Nothing slow may stand between the start and who waits for the first events.
         inputs = _inputs(builder, frame)
         with active(session.spark):

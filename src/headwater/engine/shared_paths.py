@@ -97,7 +97,7 @@ class LocalPath:
 
 
 @dataclass(frozen=True)
-class Probe:
+class PathProbe:
     """Everything that was created to ask about some paths, until it is removed."""
 
     paths: list[LocalPath]
@@ -108,7 +108,7 @@ class Probe:
 
     @classmethod
     @contextmanager
-    def placed(cls, paths: list[LocalPath]) -> Iterator[Probe]:
+    def placed(cls, paths: list[LocalPath]) -> Iterator[PathProbe]:
         """Create the probe files; everything that the driver can remove is removed afterwards."""
         probe = cls(paths)
         try:
@@ -412,7 +412,7 @@ def unshared(
     executors = Executors(context, emit, go_on, waits_long=starts)
     asked = {"master": str(context.master), "path": used[0].path}
     try:
-        with Probe.placed(used) as probe:
+        with PathProbe.placed(used) as probe:
             findings = list(_answered(executors, probe, asked))
         if probe.left:
             with suppress(NoExecutors, NotAsked):
@@ -423,7 +423,7 @@ def unshared(
         return [Finding(none, Severity.ERROR if starts else Severity.WARNING)]
 
 
-def _answered(executors: Executors, probe: Probe, asked: Mapping[str, str]) -> Iterator[Finding]:
+def _answered(executors: Executors, probe: PathProbe, asked: Mapping[str, str]) -> Iterator[Finding]:
     """What the executors answer; an error if some do not, since any of them may lack a path."""
     try:
         answers = executors.ask(partial(probe_task.answer, probe.questions))

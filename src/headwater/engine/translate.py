@@ -20,7 +20,7 @@ from headwater.errors.catalogue.running import (
     SUBQUERY_OVER_STREAM,
 )
 from headwater.spark.errors import (
-    SparkGone,
+    SparkStopped,
     as_spark_said,
     causes_of,
     condition_of,
@@ -148,7 +148,7 @@ def failure_problem(
     error: Exception, sink: SinkSpec, tables: Iterable[TableSpec], root: Path, log: Path
 ) -> Problem:
     """Why a running query failed, at the user's own line where there is one."""
-    if isinstance(error, SparkGone):
+    if isinstance(error, SparkStopped):
         return _detailed(running.SPARK_GONE.at(None, sink=sink.name, log=str(log.with_name(LOG))), error)
     of_row = _row_problem(str(error), sink, {table.name: table for table in tables})
     if of_row:

@@ -20,9 +20,9 @@ from headwater.loaders.python_form import Declarations
 from headwater.plan.predicates import connector_of_format
 from headwater.programs.capture import FinishedQuery, catch_sessions, catch_streams, watch_options
 from headwater.programs.outside import catch_outside
+from headwater.programs.query_start import Start, Started, deadline_problem, failure_of
 from headwater.programs.sandbox.launcher import Kind
 from headwater.programs.script import STANDSTILL_SECONDS, CapturedQuery, Clock, Order, Teller, problem_to_json
-from headwater.programs.starting import Start, Started, deadline_problem, failure_of
 from headwater.programs.writes import VirtualWrites, catch_writes
 from headwater.spark.private import has_jvm
 from headwater.values import Position

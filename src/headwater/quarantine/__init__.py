@@ -1,7 +1,7 @@
 """Quarantined rows: reading them, writing them out, replaying them. Without Spark."""
 
 from headwater.quarantine.rows import (
-    Mended,
+    CorrectedRow,
     Quarantine,
     QuarantinedRow,
     Replay,
@@ -10,4 +10,12 @@ from headwater.quarantine.rows import (
     replay_rows,
 )
 
-__all__ = ["Mended", "Quarantine", "QuarantinedRow", "Replay", "quarantines", "read_mended", "replay_rows"]
+__all__ = [
+    "CorrectedRow",
+    "Quarantine",
+    "QuarantinedRow",
+    "Replay",
+    "quarantines",
+    "read_mended",
+    "replay_rows",
+]

@@ -131,7 +131,7 @@ def _base64(value: bytes | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Mended:
+class CorrectedRow:
     """What a line says of its row: the bytes of `text`, and those that `value` has in base64."""
 
     text: bytes | None = None
@@ -143,15 +143,15 @@ class Mended:
         return next(changed, self.text)
 
 
-def read_mended(file: Path) -> dict[str, list[Mended]]:
+def read_mended(file: Path) -> dict[str, list[CorrectedRow]]:
     """The lines of a file by the ids of their rows; rows that are equal share one."""
-    found: dict[str, list[Mended]] = {}
+    found: dict[str, list[CorrectedRow]] = {}
     for id_, mended in _lines(file):
         found.setdefault(id_, []).append(mended)
     return found
 
 
-def _lines(file: Path) -> Iterator[tuple[str, Mended]]:
+def _lines(file: Path) -> Iterator[tuple[str, CorrectedRow]]:
     try:
         # Not by splitlines(): a text may hold signs that it takes for the end of a line.
         lines = file.read_text(encoding="utf-8").split("\n")
@@ -169,11 +169,11 @@ def _lines(file: Path) -> Iterator[tuple[str, Mended]]:
             raise UsageProblem(problem) from error
 
 
-def _parsed(row: Any) -> tuple[str, Mended]:
+def _parsed(row: Any) -> tuple[str, CorrectedRow]:
     id_, text, value = row["id"], row["text"], row.get("value")
     if not isinstance(id_, str) or not all(isinstance(each, str | None) for each in (text, value)):
         raise TypeError("`id` is a text; `text` and `value` are texts, or null")
-    return id_, Mended(
+    return id_, CorrectedRow(
         None if text is None else text.encode(),
         None if value is None else base64.b64decode(value, validate=True),
     )
@@ -354,7 +354,7 @@ class Replay:
 def replay_rows(
     quarantine: Quarantine,
     wanted: Callable[[QuarantinedRow], bool],
-    mended: Mapping[str, Sequence[Mended]] | None = None,
+    mended: Mapping[str, Sequence[CorrectedRow]] | None = None,
     *,
     places: Callable[[], Unread] = lambda: Unread("", None, {}, {}, {}),
     dry: bool = False,
@@ -390,7 +390,7 @@ def replay_rows(
 
 
 def _picked(
-    rows: list[QuarantinedRow], mended: Mapping[str, Sequence[Mended]] | None
+    rows: list[QuarantinedRow], mended: Mapping[str, Sequence[CorrectedRow]] | None
 ) -> Iterator[QuarantinedRow | None]:
     """The rows that can be replayed, or those of them that were mended; None for each that is passed over.
 

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, Self
 
 
-class StopAsked(Exception):
+class StopRequested(Exception):
     """A signal asked for the end before the run had begun."""
 
 
@@ -56,6 +56,6 @@ class Signals:
             self._interruptible = False
 
     def go_on(self) -> None:
-        """Raise StopAsked when a stop is wished for."""
+        """Raise StopRequested when a stop is wished for."""
         if self.stop:
-            raise StopAsked(self.stop)
+            raise StopRequested(self.stop)

@@ -56,7 +56,7 @@ class QueryStarter:
             statics.start()
             # What stands against one query is told before any other writes.
             for each in self.plan:
-                for notice in self.made_ready(each, supervisor.tasks):
+                for notice in self.resume_query(each, supervisor.tasks):
                     scope.emit(notice)
             self._say_started()
             with scope.phase("queries", "Starting the queries", total=len(self.plan)) as phase:
@@ -85,7 +85,7 @@ class QueryStarter:
             )
         )
 
-    def made_ready(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
+    def resume_query(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
         """Make a checkpoint fit the query that is about to start; what was done, step by step."""
         return resume(
             self.scope.directory, self.prepared.session, each.sink, each.settings, each.facts, tasks

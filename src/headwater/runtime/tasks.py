@@ -24,7 +24,7 @@ from headwater.runtime.query_state import QueryState
 from headwater.runtime.scope import RunScope
 from headwater.spark.jvm_log import keep_small
 from headwater.spark.plans import PlanReader
-from headwater.spark.query import Waiting
+from headwater.spark.query import UnreadFiles
 from headwater.values import scrub
 
 
@@ -146,7 +146,7 @@ class Backlog:
         self.is_behind = False
         self._before: int | None = None
 
-    def falls_behind(self, waiting: Waiting) -> int | None:
+    def falls_behind(self, waiting: UnreadFiles) -> int | None:
         """How many files a batch takes, if the source fell behind just now."""
         before, self._before = self._before, waiting.files
         taken = waiting.at_most or (before - waiting.files if before is not None else 0)
@@ -180,7 +180,7 @@ MANY_INPUTS = 10
 
 
 @dataclass
-class _Spell:
+class _IdleTime:
     """For how long an input has been idle."""
 
     begun: int
@@ -198,7 +198,7 @@ class IdleWatch(RunTask):
     def __init__(self, queries: Mapping[str, QueryState], emit: Emit) -> None:
         self._queries = queries
         self._emit = emit
-        self._spells: dict[str, dict[Idle, _Spell]] = {}
+        self._spells: dict[str, dict[Idle, _IdleTime]] = {}
 
     def tick(self, tick: Tick) -> Iterator[Problem]:
         for name in sorted(tick.committed):
@@ -215,7 +215,7 @@ class IdleWatch(RunTask):
 
     def _lasted(self, state: QueryState, found: tuple[Idle, ...]) -> Iterator[Problem]:
         newest, before = max(state.brought.values(), default=0), self._spells.get(state.name, {})
-        self._spells[state.name] = {idle: before.get(idle) or _Spell(newest) for idle in found}
+        self._spells[state.name] = {idle: before.get(idle) or _IdleTime(newest) for idle in found}
         for idle, spell in self._spells[state.name].items():
             if not spell.said and newest - spell.begun >= MANY_INPUTS:
                 spell.said = True

@@ -37,11 +37,11 @@ _OF_PROJECT = re.compile(rf"^{PACKAGE_PREFIX}[0-9a-f]+\.")
 _LONGEST_RAISED = 500
 
 
-class SparkSaid(Exception):
+class PlainSparkError(Exception):
     """What Spark said to code of ours that it had called."""
 
 
-class SparkGone(Exception):
+class SparkStopped(Exception):
     """Spark's process ended while a query ran."""
 
 
@@ -77,7 +77,7 @@ def failure_of(error: Exception, stack: str) -> str:
     """What a query failed of: Spark's name for it, its sentence, and the part of the SQL that it is about."""
     inner = _CAUSED_BY.findall(stack)
     if inner and condition_of(error).startswith(_WRAPPERS):
-        error = SparkSaid(inner[-1])
+        error = PlainSparkError(inner[-1])
     condition, sentence, quoted = condition_of(error), sentence_of(error), _SQL_PLACE.search(str(error))
     if not condition:
         return _with_class(error, sentence)
@@ -139,7 +139,7 @@ def as_spark_said(error: Exception, root: Path) -> Exception:
     frames = _PYTHON_FRAME.findall(trace + said)
     if not captured or _CALLBACK not in trace or any(is_users(file, root) for file, _ in frames):
         return error
-    plain = SparkSaid(said.partition(": ")[2])
+    plain = PlainSparkError(said.partition(": ")[2])
     plain.__cause__ = error
     return plain
 
@@ -168,7 +168,7 @@ def _raised(trace: list[str]) -> str:
     more = list(takewhile(lambda line: line.strip() and not line.startswith("\t"), behind[first + 1 :]))
     if name.endswith("Py4JJavaError"):
         # The first line names the object that was called; Java's own message follows.
-        return sentence_of(SparkSaid("\n".join([message, *more])))
+        return sentence_of(PlainSparkError("\n".join([message, *more])))
     if name.startswith("pyspark."):
         # A plan or the quoted SQL follows.
         name, more = name.rpartition(".")[2], []

@@ -141,7 +141,7 @@ _WITH_SINK_NAME = 13
 
 
 @dataclass(frozen=True)
-class Waiting:
+class UnreadFiles:
     """Files that wait for later batches of one source."""
 
     path: str
@@ -187,13 +187,13 @@ def end_after_batch(spark: SparkSession, handle: StreamingQuery) -> None:
     execution_of(handle).state().set(scala_object(states, "TERMINATED"))
 
 
-def waiting_files(handle: StreamingQuery) -> tuple[Waiting, ...]:
+def waiting_files(handle: StreamingQuery) -> tuple[UnreadFiles, ...]:
     """The files that a query's sources have seen and left for later batches, where they have a limit."""
     found = map(_waiting, items_of(execution_of(handle).logicalPlan().collectLeaves()))
     return tuple(each for each in found if each)
 
 
-def _waiting(leaf: JavaObject) -> Waiting | None:
+def _waiting(leaf: JavaObject) -> UnreadFiles | None:
     if class_name(leaf) != "StreamingExecutionRelation":
         return None
     source = leaf.source()
@@ -202,7 +202,7 @@ def _waiting(leaf: JavaObject) -> Waiting | None:
     files, limit = private_field(source, "unreadFiles"), source.getDefaultReadLimit()
     by_files = class_name(limit) == "ReadMaxFiles"
     path = str(source.toString()).removeprefix("FileStreamSource[").removesuffix("]").removeprefix("file:")
-    return Waiting(path, files.size() if files else 0, limit.maxFiles() if by_files else None)
+    return UnreadFiles(path, files.size() if files else 0, limit.maxFiles() if by_files else None)
 
 
 def marks_of(handle: StreamingQuery, inputs: QueryInputs) -> tuple[tuple[InputMark, ...], datetime | None]:

@@ -19,9 +19,9 @@ from headwater.testing.picture import (
     Calendar,
     Column,
     Dot,
-    Fate,
     Mark,
     Picture,
+    RowFate,
     clock,
     cut,
 )
@@ -94,8 +94,8 @@ INK, FAINT, GRID, RED = "#1f2937", "#6b7280", "#e5e7eb", "#c81e1e"
 SHADE, MARK, AXIS = "#f3f4f6", "#6d28d9", "#9ca3af"
 WINDOW, WINDOW_FILL = "#475569", "#eef1f5"
 FATES = {
-    Fate.BEHIND: "behind the watermark (dropped in part, or unclear)",
-    Fate.DROPPED: "dropped as late",
+    RowFate.BEHIND: "behind the watermark (dropped in part, or unclear)",
+    RowFate.DROPPED: "dropped as late",
 }
 TOP, BOTTOM = 96.0, 476.0
 """The edges of the plot; above it are title and names of batches."""
@@ -219,7 +219,7 @@ class Chart:
         fates = Counter(dot.fate for column in picture.columns for dot in column.dots)
         told = (
             f"Event time against the batches of sink {picture.sink}."
-            f" {batches}; rows: {fates.total()}; dropped as late: {fates[Fate.DROPPED]}."
+            f" {batches}; rows: {fates.total()}; dropped as late: {fates[RowFate.DROPPED]}."
         )
         if picture.watermark_after is not None:
             told += f" The watermark at the end is {picture.calendar.short(picture.watermark_after)}."
@@ -329,13 +329,13 @@ class Chart:
             near = bool(places) and abs(places[-1][2] - y) < DOT_WIDTH / 2
             places.append((dot, places[-1][1] + DOT_WIDTH if near else x, y))
         begin = max((x for _, x, _ in places), default=self.x + PAD) + DOT_WIDTH / 2
-        late_first = sorted(places, key=lambda place: place[0].fate is Fate.KEPT)
+        late_first = sorted(places, key=lambda place: place[0].fate is RowFate.KEPT)
         shown = sorted(late_first[:MOST_LABELS], key=lambda place: place[2])
         parts = []
         for (dot, x, y), height in zip(shown, apart((y for _, _, y in shown), BOTTOM - 20), strict=True):
             if abs(y - height) > LABEL_GAP / 2:
                 parts.append(line(x + 4, y, begin + 3, height, stroke=AXIS, stroke_width=0.8))
-            ink = RED if dot.fate is Fate.DROPPED else self._ink(dot.source)
+            ink = RED if dot.fate is RowFate.DROPPED else self._ink(dot.source)
             parts.append(haloed(begin + 4, height + 4, dot.label, font_size=LABEL_SIZE, fill=ink))
         if more := len(places) - len(shown):
             parts.append(haloed(begin, BOTTOM - 5, f"+{more} more", font_size=LABEL_SIZE, fill=FAINT))
@@ -410,12 +410,12 @@ class Chart:
             if source in picture.result.event_times:
                 name, delay = picture.result.event_times[source]
                 told = f"row of {source} (event time: {name}, delay: {Duration(delay)})"
-                yield _dot(Fate.KEPT, self._ink(source)), told
+                yield _dot(RowFate.KEPT, self._ink(source)), told
         found = {dot.fate: self._ink(dot.source) for column in columns for dot in column.dots}
         windows = any(column.boxes for column in columns)
         for fate, told in FATES.items():
             if fate in found:
-                once = " (Spark counts it once per window)" if windows and fate is Fate.DROPPED else ""
+                once = " (Spark counts it once per window)" if windows and fate is RowFate.DROPPED else ""
                 yield _dot(fate, found[fate]), told + once
         if picture.newest:
             yield [line(-12, 0, 12, 0, stroke=FAINT, stroke_dasharray="5 4")], "newest event time so far"
@@ -429,9 +429,9 @@ class Chart:
             yield [], f"not drawn, having no event time: {picture.undated}"
 
 
-def _dot(fate: Fate, ink: str, x: float = 0.0, y: float = 0.0) -> list[str]:
+def _dot(fate: RowFate, ink: str, x: float = 0.0, y: float = 0.0) -> list[str]:
     """Filled if kept, hollow if behind the watermark, red and crossed if dropped."""
-    kept, dropped = fate is Fate.KEPT, fate is Fate.DROPPED
+    kept, dropped = fate is RowFate.KEPT, fate is RowFate.DROPPED
     stroke = RED if dropped else "#fff" if kept else ink
     fill = ink if kept else "#fff"
     parts = [element("circle", cx=x, cy=y, r=4.2, fill=fill, stroke=stroke, stroke_width=1.6)]

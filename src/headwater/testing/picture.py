@@ -92,7 +92,7 @@ def cut(text: str, longest: int) -> str:
 # Which rows a batch dropped as late, told from what Spark counts and from the windows that came out.
 
 
-class Fate(Enum):
+class RowFate(Enum):
     """What became of a row."""
 
     KEPT = "kept"
@@ -118,26 +118,26 @@ def window_ends(seen: set[Span]) -> WindowEnds | None:
     return lambda time: range(time - (time - origin) % slide + shortest, time, -slide)
 
 
-def fates(times: Sequence[int], late: int, watermark: int | None, ends: WindowEnds | None) -> list[Fate]:
+def fates(times: Sequence[int], late: int, watermark: int | None, ends: WindowEnds | None) -> list[RowFate]:
     """What became of the rows of a batch.
 
     The watermark is the one of the batch before: Spark drops late rows by it, and by the batch's own one it
     only clears state. A row is called dropped only where that explains the number that Spark counted.
     """
     if watermark is None or not late:
-        return [Fate.KEPT] * len(times)
+        return [RowFate.KEPT] * len(times)
     windows = [ends(time) for time in times] if ends else []
     closed = [[end for end in each if end <= watermark] for each in windows]
     each_closed = [end for each in closed for end in each]
     # Spark counts late rows once per window, and rows of one key and window as one at the least.
     if len(set(each_closed)) <= late <= len(each_closed):
         return [
-            Fate.KEPT if not shut else Fate.DROPPED if len(shut) == len(every) else Fate.BEHIND
+            RowFate.KEPT if not shut else RowFate.DROPPED if len(shut) == len(every) else RowFate.BEHIND
             for shut, every in zip(closed, windows, strict=True)
         ]
     behind = [time <= watermark for time in times]
-    told = Fate.DROPPED if sum(behind) == late else Fate.BEHIND
-    return [told if each else Fate.KEPT for each in behind]
+    told = RowFate.DROPPED if sum(behind) == late else RowFate.BEHIND
+    return [told if each else RowFate.KEPT for each in behind]
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Dot:
     source: str
     time: int
     label: str
-    fate: Fate
+    fate: RowFate
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from headwater.errors.catalogue.testing import (
     TEST_UNKNOWN_NAME,
 )
 from headwater.run_directory import RunDirectory
-from headwater.testing.query import QueryFailed, ScriptedQuery, ScriptedStream, Stuck, frame_of
+from headwater.testing.query import ScriptedQuery, ScriptedStream, Stuck, TestQueryFailed, frame_of
 from headwater.testing.results import Failure, Values
 from headwater.testing.steps import Row, Rows
 from headwater.testing.subjects import ReadBack, ReadFunction, Subject
@@ -305,7 +305,7 @@ class ScriptedQueries:
             move()
         except Stuck as stuck:
             raise PipelineError(TEST_STUCK.at(None, name=query.name, limit=str(stuck))) from None
-        except QueryFailed as failed:
+        except TestQueryFailed as failed:
             error = failed.__cause__
             assert isinstance(error, Exception), "a query that ended by itself has failed"
             self.broken.append(Broken(query.name, self.subject.problem(query.name, error)))

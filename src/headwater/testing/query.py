@@ -168,7 +168,7 @@ class Stuck(Exception):
     """A query does not come to rest; the text says after what."""
 
 
-class QueryFailed(Exception):
+class TestQueryFailed(Exception):
     """A query has ended; its cause is the error with which it did."""
 
 
@@ -282,7 +282,7 @@ class ScriptedQuery:
             raise Stuck(f"{self.limit:.0f} seconds") from None
         if not waits:
             self.failed, self.running = True, None
-            raise QueryFailed from running.failure()
+            raise TestQueryFailed from running.failure()
         # Spark's progress also tells of triggers that ran no batch; a commit is there only after a batch.
         committed = _last_commit(self.checkpoint)
         if committed == self._committed:

@@ -234,7 +234,7 @@ class TestPlayed(TestEvent):
 
 
 @dataclass(frozen=True)
-class Noted(TestEvent):
+class TestNote(TestEvent):
     """Something the user should know, in a sentence: Spark starts."""
 
     text: str

@@ -33,7 +33,7 @@ from headwater.testing.steps import (
     Start,
     Step,
     Stop,
-    Unsaid,
+    Unset,
 )
 from headwater.testing.subjects import Subject
 from headwater.testing.values import BadRow, read_time
@@ -115,7 +115,7 @@ class Checker:
                 yield Failure("state", f"the state of {named} is not as expected", sink, diff)
 
     def _idle(self) -> Iterator[Failure]:
-        if isinstance(self.step.idle, Unsaid):
+        if isinstance(self.step.idle, Unset):
             return
         refuse_streams(self.script.subject, self.step.idle)
         got = sorted({name for query in self.script.queries.values() for name in query.idle()})
@@ -125,7 +125,7 @@ class Checker:
 
     def _by_sink(self, check: str, written: Any, found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Values by the name of the sink, or one for all queries with event time, where they don't differ."""
-        if isinstance(written, Unsaid):
+        if isinstance(written, Unset):
             return
         if isinstance(written, Mapping):
             yield from written.items()

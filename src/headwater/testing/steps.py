@@ -29,11 +29,11 @@ Watermark = Any
 
 
 @dataclass(frozen=True)
-class Unsaid:
+class Unset:
     """Nothing is expected; a word of its own, since None is an answer to some questions."""
 
 
-UNSAID = Unsaid()
+UNSAID = Unset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +42,13 @@ class Step:
 
     expect: Mapping[str, Rows] = field(default_factory=dict)
     """Exactly these rows of a sink: new, changed or all, by its mode; all that it holds if it is real."""
-    watermark: Watermark | Mapping[str, Watermark] | Unsaid = UNSAID
+    watermark: Watermark | Mapping[str, Watermark] | Unset = UNSAID
     """The watermark that the next batch will use, of every query or by the name of the sink."""
-    late: int | Mapping[str, int] | Unsaid = UNSAID
+    late: int | Mapping[str, int] | Unset = UNSAID
     """How many rows the operators dropped as late, over all queries or by the name of the sink."""
     state: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the sink: the number of rows kept, or the rows themselves."""
-    idle: Sequence[str] | Unsaid = UNSAID
+    idle: Sequence[str] | Unset = UNSAID
     """The sources for which the watermark waits."""
     fails: str | None = None
     """The code or a part of the sentence with which the query must fail in this step."""
@@ -133,7 +133,7 @@ class ChangeTo(Step):
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadStep:
     """How a real sink that Headwater can't read back by itself is read: a function of the user's."""
 
     function: str
@@ -153,7 +153,7 @@ class Test:
     steps: Sequence[Step]
     given: Mapping[str, Rows | str] = field(default_factory=dict)
     """The rows of static sources, or the word `real`."""
-    real: Mapping[str, Read | None] = field(default_factory=dict)
+    real: Mapping[str, ReadStep | None] = field(default_factory=dict)
     """The sinks that are kept as declared, and how each is read back where that has to be said."""
     all_real: bool = False
     """Every sink is kept as declared (`sinks: real`)."""

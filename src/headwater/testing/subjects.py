@@ -21,7 +21,7 @@ from headwater.engine.builder import SPARK_ERRORS, Builder
 from headwater.engine.facts import facts_of
 from headwater.engine.plain_facts import WriterSettings, plain_facts
 from headwater.engine.prepare import Prepared, assemble, objections, settings_of
-from headwater.engine.query import INTERRUPT_SECONDS, STOP_TIMEOUT, let_it_run_again
+from headwater.engine.query import INTERRUPT_SECONDS, STOP_TIMEOUT, rerun_unfinished
 from headwater.engine.session import FILE_MANAGER, PARTITIONS, STATE, TIMEZONE, PipelineSession
 from headwater.engine.translate import failure_problem, function_problem, planning_problem
 from headwater.errors import PipelineError, Problem
@@ -316,7 +316,7 @@ class PipelineSubject(Subject):
             return memory_sink(self.spark)
         moved = self._moved(declared, real)
         context = self._builder.context(moved)
-        let_it_run_again(self.spark, moved, checkpoint, settings_of(self.session, self.spec))
+        rerun_unfinished(self.spark, moved, checkpoint, settings_of(self.session, self.spec))
         try:
             with active(self.spark):
                 side = sink_side(declared.connector)

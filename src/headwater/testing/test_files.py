@@ -49,7 +49,7 @@ from headwater.testing.steps import (
     Check,
     Crash,
     Feed,
-    Read,
+    ReadStep,
     Restart,
     Row,
     Rows,
@@ -155,7 +155,7 @@ class _FileReader:
             said["all_real"] = sinks == "real"
         return said
 
-    def _read(self, route: Route, written: Any) -> Read | None:
+    def _read(self, route: Route, written: Any) -> ReadStep | None:
         """How a real sink is read back, where that has to be said."""
         if written == "real":
             return None
@@ -165,7 +165,7 @@ class _FileReader:
         file, _, name = keys.read.rpartition(":")
         place, path = self._place((*route, "read")), self._path(file)
         self._collected(lambda: called_function(path, name, ("spark",), place))
-        return Read(f"{path}:{name}", place)
+        return ReadStep(f"{path}:{name}", place)
 
     def _test(self, name: str, written: Any, pipeline: Path, settings: Mapping[str, Any]) -> Test | None:
         route: Route = ("tests", name)

@@ -28,7 +28,7 @@ from headwater.spec import Mode, PipelineSpec
 from headwater.testing.queries import DEFAULT_LIMIT, Environment, ScriptedQueries, refuse_sinks
 from headwater.testing.results import StepTrace, TestResult
 from headwater.testing.step_runner import StepRunner
-from headwater.testing.steps import Read, Test
+from headwater.testing.steps import ReadStep, Test
 from headwater.testing.subjects import FunctionSubject, PipelineSubject, ReadFunction, Subject, in_utc
 from headwater.testing.values import BadRow, LocalDay, read_date, read_time
 from headwater.values import scrub
@@ -200,7 +200,7 @@ def _real(test: Test, subject: PipelineSubject) -> dict[str, ReadFunction | None
     }
 
 
-def _read_back(read: Read | None, subject: PipelineSubject) -> ReadFunction | None:
+def _read_back(read: ReadStep | None, subject: PipelineSubject) -> ReadFunction | None:
     if read is None:
         return None
     file, _, name = read.function.rpartition(":")

@@ -11,10 +11,10 @@ import pytest
 from headwater.api.test import run_tests
 from headwater.errors import UsageProblem
 from headwater.testing.results import (
-    Noted,
     StepPlayed,
     TestBegun,
     TestEvent,
+    TestNote,
     TestPlayed,
     TestsChosen,
     TestsResult,
@@ -47,8 +47,8 @@ def test_every_test_of_a_folder_is_played_by_one_player(folder: Path) -> None:
     [player] = FakePlayer.made
     assert (player.conf, player.limit, player.closed) == ({"spark.a": "b"}, 5.0, True)
     assert [type(event) for event in events] == [
-        TestsChosen, TestBegun, Noted, StepPlayed, TestPlayed, TestBegun, StepPlayed, StepPlayed, TestPlayed,
-        TestBegun, StepPlayed, TestPlayed,
+        TestsChosen, TestBegun, TestNote, StepPlayed, TestPlayed, TestBegun, StepPlayed, StepPlayed,
+        TestPlayed, TestBegun, StepPlayed, TestPlayed,
     ]  # fmt: skip
     assert events[0] == TestsChosen(3)
     assert events[1] == TestBegun("one", folder / "test_a.yml", 1)

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from headwater.checks.guarantees import Guarantee, Level, Part, Reason, guarantee_of, guarantee_offline
+from headwater.checks.guarantees import (
+    Guarantee,
+    GuaranteeReason,
+    Level,
+    Part,
+    guarantee_of,
+    guarantee_offline,
+)
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Aggregate, Expression, Kind, Operator, PythonFunction
 from tests.unit.checks.facts import aggregation, facts
@@ -191,7 +198,9 @@ def test_the_weakest_part_decides(levels: str, weakest: str) -> None:
         "most": Level.AT_MOST_ONCE,
         "unknown": Level.UNKNOWN,
     }
-    reasons = [Reason(part, named[each], "so") for part, each in zip(Part, levels.split(), strict=True)]
+    reasons = [
+        GuaranteeReason(part, named[each], "so") for part, each in zip(Part, levels.split(), strict=True)
+    ]
     assert Guarantee.of(reasons).level == weakest
 
 

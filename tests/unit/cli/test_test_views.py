@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from headwater.cli.test_views import view_of_tests
-from headwater.testing.results import Noted, StepPlayed, TestBegun, TestPlayed, TestsChosen, TestsResult
+from headwater.testing.results import StepPlayed, TestBegun, TestNote, TestPlayed, TestsChosen, TestsResult
 from tests.unit.cli.conftest import Headwater
 from tests.unit.testing.fake_player import FakePlayer, put_in_place
 from tests.unit.testing.played_results import failed, result, step
@@ -188,7 +188,7 @@ def test_on_a_terminal_the_test_and_step_that_are_played(monkeypatch: pytest.Mon
         for event in (
             TestsChosen(2),
             TestBegun("one [x]", Path("a.yml"), 3),
-            Noted("Starting Spark …"),
+            TestNote("Starting Spark …"),
             StepPlayed(step(1)),
         ):
             view.event(event)

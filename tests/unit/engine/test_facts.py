@@ -15,7 +15,7 @@ from headwater.engine import outcome as asking
 from headwater.engine.facts import SinkContents, contents_of, source_facts
 from headwater.engine.outcome import check_outcome, kept_settings
 from headwater.plan import Graph, QueryFacts
-from headwater.plan.reading import Steps
+from headwater.plan.reader import Steps
 from headwater.values import Unpaced
 from tests.unit.specs import spec_of
 

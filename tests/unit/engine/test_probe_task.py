@@ -12,12 +12,12 @@ import pytest
 
 from headwater.engine import probe_task
 from headwater.engine.probe_task import Answer, Question, answer
-from headwater.engine.shared_paths import LocalPath, Probe
+from headwater.engine.shared_paths import LocalPath, PathProbe
 
 
 def asked(
     path: Path,
-    meanwhile: Callable[[Probe], None] = lambda probe: None,
+    meanwhile: Callable[[PathProbe], None] = lambda probe: None,
     afterwards: Callable[[Path], None] = lambda path: None,
     *,
     writes: bool = False,
@@ -25,7 +25,7 @@ def asked(
 ) -> list[str]:
     """What is said against a path that something happens to before an executor looks, and after."""
     local = LocalPath(str(path), "Something uses", "`path`", None, writes=writes, created=created)
-    with Probe.placed([local]) as probe:
+    with PathProbe.placed([local]) as probe:
         meanwhile(probe)
         answers = answer(probe.questions, ())
         afterwards(path)
@@ -41,7 +41,7 @@ def test_the_same_directory(tmp_path: Path) -> None:
 def test_a_directory_without_the_probe_is_another_one(tmp_path: Path) -> None:
     """As on a machine that has a directory of the same name."""
 
-    def replace(probe: Probe) -> None:
+    def replace(probe: PathProbe) -> None:
         os.remove(tmp_path / probe.questions[0].probe)
 
     (said,) = asked(tmp_path, replace)
@@ -103,7 +103,7 @@ def test_a_file_that_is_replaced_meanwhile_says_nothing(tmp_path: Path) -> None:
 def test_a_directory_that_the_driver_can_not_write(tmp_path: Path) -> None:
     read_only = Path("/proc/self/net" if os.path.isdir("/proc/self/net") else "/dev")
     local = LocalPath(str(read_only), "Something uses", "`path`", None)
-    with Probe.placed([local]) as probe:
+    with PathProbe.placed([local]) as probe:
         (question,) = probe.questions
         assert question.probe == ""
         assert question.marks
@@ -130,7 +130,7 @@ def test_an_empty_directory_is_recognized_by_its_time(tmp_path: Path) -> None:
 
 def test_only_some_of_many_hosts_are_named(tmp_path: Path) -> None:
     local = LocalPath(str(tmp_path), "The sink `out` writes to", "`path`", None, writes=True, sink="out")
-    with Probe.placed([local]) as probe:
+    with PathProbe.placed([local]) as probe:
         away: list[Answer] = [((f"host-{number}", 1), [(("gone", ()), "", "")]) for number in range(7)]
         (finding,) = probe.findings(away)
     assert finding.code == "HW-PATH-NOT-SHARED"

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.engine.static_sources import StaticSources
 from headwater.run_directory import RunDirectory
-from headwater.spark.errors import SparkSaid
+from headwater.spark.errors import PlainSparkError
 from headwater.values import Secret
 from tests.unit.specs import ROOT, spec_of
 
@@ -74,7 +74,7 @@ def statics(place: str = "s3a://bucket") -> tuple[StaticSources, dict[str, Rows]
 )
 def test_a_file_that_is_gone_belongs_to_one_source(file: str, whose: str | None) -> None:
     found, rows = statics()
-    assert found.again("q", SparkSaid(GONE % file)) is (whose is not None)
+    assert found.again("q", PlainSparkError(GONE % file)) is (whose is not None)
     assert {name: each.asked for name, each in rows.items()} == {
         name: ["q"] if name == whose else [] for name in rows
     }
@@ -84,19 +84,19 @@ def test_places_below_the_project_and_with_a_scheme(tmp_path: Path) -> None:
     (tmp_path / "ads").mkdir()
     for place in (tmp_path.as_uri(), str(tmp_path)):
         found, rows = statics(place)
-        assert found.again("q", SparkSaid(GONE % f"{tmp_path.as_uri()}/ads/1"))
+        assert found.again("q", PlainSparkError(GONE % f"{tmp_path.as_uri()}/ads/1"))
         assert rows["ads"].asked == ["q"]
 
 
 def test_a_batch_that_misread_a_changed_file_runs_again() -> None:
     found, rows = statics()
-    error = SparkSaid(BROKEN % "file:/x")
+    error = PlainSparkError(BROKEN % "file:/x")
     assert not found.again("q", error)
     rows["ads"].is_outdated = True
     assert found.again("q", error)
     assert (rows["ads"].asked, rows["shops"].asked) == (["q"], [])
     # Whatever else fails has nothing to do with it.
-    assert not found.again("q", SparkSaid("[DIVIDE_BY_ZERO] Division by zero."))
+    assert not found.again("q", PlainSparkError("[DIVIDE_BY_ZERO] Division by zero."))
 
 
 def test_what_was_written_over_is_told_at_the_source() -> None:

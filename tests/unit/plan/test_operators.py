@@ -8,7 +8,7 @@ import pytest
 
 from headwater.plan.lineage import Lineage
 from headwater.plan.operators import Column, Expression, Node, PlanRecord, Term
-from headwater.plan.reading import steps_of
+from headwater.plan.reader import steps_of
 
 AT = Column("at", 1, "timestamp", 60_000)
 STREAM = Node("StreamingRelation", stream="rows", columns=(AT,))

@@ -11,7 +11,7 @@ import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 
 from headwater.errors import CheckpointError
-from headwater.quarantine import Mended, Quarantine, QuarantinedRow, quarantines, replay_rows
+from headwater.quarantine import CorrectedRow, Quarantine, QuarantinedRow, quarantines, replay_rows
 from headwater.quarantine.rows import SCHEMA
 from headwater.run_directory import RunDirectory
 from tests.quarantines import commit, row
@@ -51,7 +51,9 @@ def test_each_row_is_fed_once_for_each_time_it_was_set_aside(quarantine: Quarant
 def test_mended_rows_are_fed_with_their_new_text_under_their_old_id(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1), row(2)])
     replayed = replay_rows(
-        quarantine, lambda each: True, {row(2).id: [Mended(b'{"a": 1}')], "unknown": [Mended(b"x")]}
+        quarantine,
+        lambda each: True,
+        {row(2).id: [CorrectedRow(b'{"a": 1}')], "unknown": [CorrectedRow(b"x")]},
     )
     assert (replayed.rows, replayed.left, replayed.unknown) == (1, 1, ("unknown",))
     (again,) = quarantine.replayed()
@@ -97,7 +99,9 @@ def test_a_file_that_can_t_be_read_is_named(quarantine: Quarantine) -> None:
 def test_equal_rows_take_their_texts_one_after_another(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1, file="f"), row(1, file="f")])
     assert (
-        replay_rows(quarantine, lambda each: True, {row(1, file="f").id: [Mended(b"X"), Mended(b"Y")]}).rows
+        replay_rows(
+            quarantine, lambda each: True, {row(1, file="f").id: [CorrectedRow(b"X"), CorrectedRow(b"Y")]}
+        ).rows
         == 2
     )
     assert [each.value for each in quarantine.replayed()] == [b"X", b"Y"]
@@ -106,21 +110,21 @@ def test_equal_rows_take_their_texts_one_after_another(quarantine: Quarantine) -
 @pytest.mark.parametrize(
     ("value", "line", "replayed"),
     [
-        (b"x", Mended(b"x", b"x"), b"x"),
-        (b"x", Mended(b"y", b"x"), b"y"),
+        (b"x", CorrectedRow(b"x", b"x"), b"x"),
+        (b"x", CorrectedRow(b"y", b"x"), b"y"),
         # Bytes that happen to be text can be mended as bytes, too.
-        (b"x", Mended(b"x", b"\xff"), b"\xff"),
-        (b"x", Mended(b"y", b"z"), b"y"),
-        (b"x", Mended(None, b"y"), b"y"),
-        (b"\xff", Mended(None, b"\xff"), None),
-        (b"\xff", Mended(None, b"\x00"), b"\x00"),
-        (b"\xff", Mended(b"y", b"\xff"), b"y"),
-        (None, Mended(), None),
-        (None, Mended(b""), b""),
+        (b"x", CorrectedRow(b"x", b"\xff"), b"\xff"),
+        (b"x", CorrectedRow(b"y", b"z"), b"y"),
+        (b"x", CorrectedRow(None, b"y"), b"y"),
+        (b"\xff", CorrectedRow(None, b"\xff"), None),
+        (b"\xff", CorrectedRow(None, b"\x00"), b"\x00"),
+        (b"\xff", CorrectedRow(b"y", b"\xff"), b"y"),
+        (None, CorrectedRow(), None),
+        (None, CorrectedRow(b""), b""),
     ],
 )
 def test_a_mended_row_is_what_was_changed_of_it(
-    value: bytes | None, line: Mended, replayed: bytes | None
+    value: bytes | None, line: CorrectedRow, replayed: bytes | None
 ) -> None:
     assert line.bytes_of(row(1, value)) == replayed
 
@@ -129,10 +133,10 @@ def test_mended_rows_that_are_not_fed_are_told_of(quarantine: Quarantine) -> Non
     other, broken = row(3, reason="too large"), row(4, None, "unreadable file")
     commit(quarantine, 0, [row(1), row(2, b"\xff"), other, broken])
     lines = {
-        row(1).id: [Mended(b"X"), Mended(b"one too many")],
-        row(2, b"\xff").id: [Mended(None, b"\xff")],
-        other.id: [Mended(b"Y")],
-        broken.id: [Mended(b"no row")],
+        row(1).id: [CorrectedRow(b"X"), CorrectedRow(b"one too many")],
+        row(2, b"\xff").id: [CorrectedRow(None, b"\xff")],
+        other.id: [CorrectedRow(b"Y")],
+        broken.id: [CorrectedRow(b"no row")],
     }
     replayed = replay_rows(quarantine, lambda each: each.reason != "too large", lines)
     assert (replayed.rows, replayed.left, replayed.passed_over) == (1, 2, 2)
@@ -150,7 +154,10 @@ def test_a_file_that_could_not_be_opened_is_not_fed(quarantine: Quarantine) -> N
 def test_a_dry_feeding_feeds_nothing(quarantine: Quarantine) -> None:
     commit(quarantine, 0, [row(1)])
     replayed = replay_rows(
-        quarantine, lambda each: True, {"unknown": [Mended(b"x")], row(1).id: [Mended(b"y")]}, dry=True
+        quarantine,
+        lambda each: True,
+        {"unknown": [CorrectedRow(b"x")], row(1).id: [CorrectedRow(b"y")]},
+        dry=True,
     )
     assert (replayed.rows, replayed.left, replayed.unknown, replayed.file) == (1, 0, ("unknown",), None)
     assert list(quarantine.replayed()) == []

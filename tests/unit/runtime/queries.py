@@ -20,7 +20,7 @@ from headwater.runtime.handles import Run
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.scope import RunOptions, RunScope
 from headwater.runtime.supervisor import Listener, Starter, Supervisor
-from headwater.spark.query import Waiting
+from headwater.spark.query import UnreadFiles
 from headwater.values import Trigger, Unpaced
 
 SECONDS = 20.0
@@ -51,7 +51,7 @@ class FakeQuery:
     def progress_after(self, batch: int) -> tuple[QueryProgress, ...]:
         return tuple(each for each in self.committed if each.batch_id > batch)
 
-    def waiting(self) -> tuple[Waiting, ...]:
+    def waiting(self) -> tuple[UnreadFiles, ...]:
         return ()
 
     def marks(self) -> tuple[tuple[InputMark, ...], datetime | None] | None:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from headwater.runtime.signals import Signals, StopAsked
+from headwater.runtime.signals import Signals, StopRequested
 
 ASKING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
@@ -20,7 +20,7 @@ def test_a_signal_asks_for_a_stop(number: signal.Signals) -> None:
         signals.go_on()
         signal.raise_signal(number)
         assert (signals.stop, signals.forced) == (f"Stopping ({number.name})", False)
-        with pytest.raises(StopAsked):
+        with pytest.raises(StopRequested):
             signals.go_on()
     assert signal.getsignal(number) is before
 

@@ -30,7 +30,7 @@ class Noted(QueryStarter):
 
     steps: list[str] = field(default_factory=list)
 
-    def made_ready(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
+    def resume_query(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
         self.steps.append(f"{each.sink.name} is ready")
         if each.sink.name == "bad":
             raise CheckpointError(FIRST_BATCH_OPEN.at(batch=0, checkpoint="here"))

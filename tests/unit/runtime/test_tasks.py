@@ -12,14 +12,14 @@ from headwater.events import Event, QueryWaits
 from headwater.events.idle import InputMark
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.tasks import MANY_INPUTS, Backlog, BacklogWatch, IdleWatch
-from headwater.spark.query import Waiting
+from headwater.spark.query import UnreadFiles
 from tests.unit.runtime.queries import FakeQuery
 
 
 def told(counts: list[int], at_most: int | None) -> list[int]:
     """The numbers at which it is told."""
     backlog = Backlog()
-    return [count for count in counts if backlog.falls_behind(Waiting("/in", count, at_most))]
+    return [count for count in counts if backlog.falls_behind(UnreadFiles("/in", count, at_most))]
 
 
 def test_it_is_told_once_until_it_has_caught_up() -> None:
@@ -35,8 +35,8 @@ def test_without_a_number_in_the_limit_the_last_batch_counts() -> None:
 class Waits(FakeQuery):
     """A query with many files before it."""
 
-    def waiting(self) -> tuple[Waiting, ...]:
-        return (Waiting("/in", 29, 1),)
+    def waiting(self) -> tuple[UnreadFiles, ...]:
+        return (UnreadFiles("/in", 29, 1),)
 
 
 def test_the_advice_names_the_limit() -> None:

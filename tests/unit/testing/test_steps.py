@@ -16,7 +16,7 @@ from headwater.testing.steps import (
     Check,
     Crash,
     Feed,
-    Read,
+    ReadStep,
     Restart,
     Row,
     Start,
@@ -114,7 +114,7 @@ def test_a_whole_file(write: Write, tmp_path: Path) -> None:
     assert [row.values for row in first.given["ads"] if isinstance(row, Row)] == [{"ad": "a", "name": "x"}]
     assert first.given["shops"] == "real"
     read = first.real["totals"]
-    assert isinstance(read, Read)
+    assert isinstance(read, ReadStep)
     assert (list(first.real), first.real["counts"], first.all_real) == (["counts", "totals"], None, False)
     assert read.function == f"{folder / 'checks.py'}:totals"
     feed, restart = first.steps

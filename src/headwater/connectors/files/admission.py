@@ -49,7 +49,7 @@ def place_of(read: str) -> str:
 
 def rejected_files(folder: Path) -> dict[str, str]:
     """The files that are rejected as they are now, each with the small file in its place."""
-    record = Record(folder, "")
+    record = AdmissionRecord(folder, "")
     record.read()
     return {path: each.stands_in for path, each in record.files.items() if each.stands_in}
 
@@ -82,7 +82,7 @@ class _Noted:
     stand_ins: dict[str, FileStamp]
 
 
-class Record:
+class AdmissionRecord:
     """The record of one path."""
 
     def __init__(self, folder: Path, place: str) -> None:
@@ -167,7 +167,7 @@ class Admission:
 
     name: str
     pattern: str
-    record: Record
+    record: AdmissionRecord
     opener: Opener
     stand_in: StandIn
     only: str = ""

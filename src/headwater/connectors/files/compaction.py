@@ -87,7 +87,7 @@ class _Noted:
     passes: tuple[Pass, ...]
 
 
-class Record:
+class CompactionRecord:
     """The exchanges whose files are not tidied up yet: `_headwater/compaction.json` in the sink's folder.
 
     The order is: stage the new files under `_headwater/`; note the exchange; move the new files to their

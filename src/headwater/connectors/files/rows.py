@@ -15,9 +15,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from headwater.connectors.contract import METADATA, Context, QueryCheckpoint, RunTask
 from headwater.connectors.files.admission import (
     Admission,
+    AdmissionRecord,
     Admissions,
     Finished,
-    Record,
     place_of,
     read_by_all,
 )
@@ -87,7 +87,7 @@ class ValidatedFiles(SourceFiles):
         settings = {**self.options.spark_options(), "mode": "PERMISSIVE"}
         opened = FileOpener(self.spark, self.context.name, self.options.format, path.inside, settings)
         pattern = as_glob(path.path, self.context.root)
-        record = Record(self.context.directory.admitted(path.number), pattern)
+        record = AdmissionRecord(self.context.directory.admitted(path.number), pattern)
         record.begin()
         only = self.options.given(_CHOOSES)
         return Admission(
@@ -149,7 +149,7 @@ class ValidatedFiles(SourceFiles):
         read = rows.select(text.alias(TEXT), f.col(PATH).alias(ADDRESS), *self._file_of_row)
         if not self._admitted:
             return read.withColumn(REJECTED, no_text())
-        inside = encoded_path(Record(self._admitted_folder(path.number), path.path).rejected) + "/"
+        inside = encoded_path(AdmissionRecord(self._admitted_folder(path.number), path.path).rejected) + "/"
         stands_in = f.instr(f.col(ADDRESS), inside) > 0
         return read.withColumn(REJECTED, f.when(stands_in, f.col(TEXT)))
 

@@ -22,9 +22,9 @@ from headwater.connectors.contract import Context, RunTask, Tick
 from headwater.connectors.files import sink_folder
 from headwater.connectors.files.compaction import (
     STAGING,
+    CompactionRecord,
     Compactor,
     Pass,
-    Record,
     Rewriter,
     Rewritten,
     small_files,
@@ -64,7 +64,7 @@ class FilesUpkeep(RunTask):
         self._log = SinkLog(self._output)
         self._checkpoint = Checkpoint(LocalStore(checkpoint))
         self._compactor = compactor
-        self._record = Record(self._folder)
+        self._record = CompactionRecord(self._folder)
         self._clock = clock
         self._recovered = False
         self._shown: Manifest | None = None

@@ -35,7 +35,7 @@ _DEEPEST = 20
 
 
 @dataclass(frozen=True)
-class Blame:
+class FailedRow:
     """The innermost part that can't be pickled: the way to it, and what it is."""
 
     path: str
@@ -53,7 +53,7 @@ class Blame:
         return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
 
 
-def blame(thing: object, fails: Callable[[object], bool]) -> Blame:
+def blame(thing: object, fails: Callable[[object], bool]) -> FailedRow:
     """The part to blame for a thing that can't be pickled; `fails` says of a value that it can't be."""
     path, file, seen = "", _file_of(thing), {id(thing)}
     for _ in range(_DEEPEST):
@@ -65,10 +65,10 @@ def blame(thing: object, fails: Callable[[object], bool]) -> Blame:
         seen.add(id(thing))
         # Names inside a function or class mean what its file says, and no other's.
         file = _file_of(thing) if isinstance(thing, FunctionType | type) else file
-    return Blame(path, thing, file)
+    return FailedRow(path, thing, file)
 
 
-def line_of(found: Blame) -> Position | None:
+def line_of(found: FailedRow) -> Position | None:
     """The line in which the part gets its value, if the file tells."""
     lines = linecache.getlines(found.file) if found.file else []
     try:

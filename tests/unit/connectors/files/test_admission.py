@@ -16,8 +16,8 @@ from headwater.connectors.files.admission import (
     SETTLED_SECONDS,
     START_SECONDS,
     Admission,
+    AdmissionRecord,
     Admissions,
-    Record,
     place_of,
 )
 from headwater.errors import CheckpointError, Problem
@@ -45,7 +45,7 @@ class Shop:
         self.clock, self.opened = Clock(), list[str]()
 
     def admission(self, only: str = "", finished: frozenset[str] = frozenset()) -> Admission:
-        record = Record(self.kept, str(self.folder))
+        record = AdmissionRecord(self.kept, str(self.folder))
         record.begin()
         return Admission(
             "s",

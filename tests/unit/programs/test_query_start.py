@@ -11,7 +11,7 @@ import pytest
 from headwater.engine.plain_facts import WriterSettings
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.programs import CONNECT_SESSION
-from headwater.programs.starting import Started, deadline_problem, failure_of, source_missing
+from headwater.programs.query_start import Started, deadline_problem, failure_of, source_missing
 from headwater.values import Position
 
 HERE, THERE = Position("/jobs/streams.py", 7), Position("/jobs/job.py", 20)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.plan.operators import EventTime, Kind, Operator, PlanRecord, PythonFunction, Variable, Window
-from headwater.plan.reading import Steps, steps_of
+from headwater.plan.reader import Steps, steps_of
 
 RECORDED = Path(__file__).parent / "recorded"
 HOUR = 3_600_000
