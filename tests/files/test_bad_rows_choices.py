@@ -16,6 +16,7 @@ from headwater.connectors.files.rows import ValidatedFiles
 from headwater.events import BatchEnded, Event, Notice
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
+from headwater.values import BadRows
 from tests.files.test_bad_rows_files import old, quarantined
 from tests.pipelines import put, run_until_idle, write
 
@@ -130,7 +131,7 @@ def files(spark: SparkSession, root: Path, options: dict[str, Any], **more: Any)
     source = FilesSource.model_validate(options)
     context = Context(
         "s", None, root, RunDirectory(root / ".headwater").source("s"), lambda ref: print,
-        **{"batch": False, **more},
+        lambda file, text: None, at=lambda *key: None, bad_rows=BadRows.QUARANTINE,
         **{"batch": False, **more},
     )  # fmt: skip
     return ValidatedFiles(spark, source, context)

@@ -179,11 +179,12 @@ def _install() -> None:
 
 
 def _guarded(method: WritingMethod, original: Method) -> Method:
-    def called(*given: Any, **named: Any) -> Any:
+    # Who looks for the method that the user has called passes over private names.
+    def _called(*given: Any, **named: Any) -> Any:
         refused = _refused.get()
         if refused is None or not method.writes(*given, **named):
             return original(*given, **named)
         refused.append(WriteRefused(method.call))
         raise refused[-1]
 
-    return called
+    return _called
