@@ -81,14 +81,15 @@ def called_once(texts: dict[Path, str]) -> int:
 
 
 def connectors_outside(texts: dict[Path, str]) -> list[str]:
-    """Imports of one connector's modules from elsewhere; shared modules of `connectors` are none."""
+    """Imports of one connector's modules from elsewhere; shared modules of `connectors` are none, and
+    `headwater/__init__.py` is the list of public names."""
     folders = [each.name for each in (SOURCE / "connectors").iterdir() if (each / "__init__.py").exists()]
     own = "|".join(name for name in folders if name != "decoding")
     pattern = re.compile(rf"^\s*from headwater\.connectors\.({own}|catalog|trial)[. ]", re.MULTILINE)
     return [
         str(file.relative_to(SOURCE))
         for file, text in texts.items()
-        if file.relative_to(SOURCE).parts[0] != "connectors" and pattern.search(text)
+        if file.relative_to(SOURCE).parts[0] not in ("connectors", "__init__.py") and pattern.search(text)
     ]
 
 
@@ -101,6 +102,14 @@ def modules_of(command: list[str], folder: Path) -> list[str]:
         raise RuntimeError(done.stderr)
     modules: list[str] = json.loads(seen.read_text(encoding="utf-8"))
     return modules
+
+
+def on_the_pages(texts: dict[Path, str]) -> Iterator[str]:
+    """How many modules each page that follows a command names."""
+    modules = {str(file.relative_to(SOURCE))[: -len(".py")] for file in texts}
+    for page in sorted((ROOT / "docs" / "walks").glob("*.md")):
+        named = set(re.findall(r"[a-z_]+(?:/[a-z_]+)+", page.read_text(encoding="utf-8"))) & modules
+        yield f"modules that docs/walks/{page.name} names: {len(named)}"
 
 
 def walks() -> Iterator[str]:
@@ -126,6 +135,8 @@ def main() -> int:
     print(f"private functions called once: {called_once(texts)}")
     outside = connectors_outside(texts)
     print(f"modules that name a connector outside of its folder: {len(outside)} {' '.join(outside)}")
+    for line in on_the_pages(texts):
+        print(line)
     if "--no-walks" not in sys.argv:
         for line in walks():
             print(line, flush=True)

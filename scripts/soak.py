@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from scripts.contract import ROOT
 
-MARKED = ("spark", "files", "scripted", "checker", "docs", "kafka")
+MARKED = ("spark", "files", "scripted", "checker", "docs", "kafka", "connectors")
 """The folders besides tests/faults that hold tests marked `soak`; each has a JVM of its own."""
 NO_TESTS = 5
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headwater.api.pipeline import Pipeline, load
     from headwater.api.plain import check
-    from headwater.connectors.call import connector
     from headwater.connectors.catalog import catalog
+    from headwater.connectors.connector import connector
     from headwater.connectors.files.call import files
     from headwater.connectors.foreach.options import foreach, foreach_batch
     from headwater.connectors.kafka.call import kafka
@@ -27,7 +27,7 @@ _MODULES = {
     "Run": "runtime",
     "catalog": "connectors.catalog",
     "check": "api.plain",
-    "connector": "connectors.call",
+    "connector": "connectors.connector",
     "expect": "loaders.python_form",
     "files": "connectors.files.call",
     "foreach": "connectors.foreach.options",

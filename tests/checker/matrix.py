@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 import headwater as hw
 from headwater.checks import Finding
-from headwater.connectors.call import ConnectorCall
+from headwater.connectors.connector import ConnectorCall
 from headwater.engine.builder import Builder
 from headwater.engine.outcome import check_outcome
 from headwater.engine.prepare import prepare, settings_of

@@ -65,7 +65,14 @@ def take_batch(rows, batch_id):
 """
 
 
-@pytest.mark.parametrize("pipeline", [PIPELINE, REPEATING], ids=["idempotent", "repeating"])
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        pytest.param(PIPELINE, id="idempotent"),
+        # The tests of these connectors start them, too.
+        pytest.param(REPEATING, id="repeating", marks=pytest.mark.soak),
+    ],
+)
 def test_connectors_that_need_no_server_start(pipeline: str, tmp_path: Path) -> None:
     (tmp_path / "feeds.py").write_text(FEEDS, encoding="utf-8")
     (tmp_path / "lines").mkdir()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
-from headwater.connectors.call import ConnectorCall, Options, connector
-from headwater.connectors.connector import Connector, Source
+from headwater.connectors.connector import Connector, ConnectorCall, Options, Source, connector
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
 from headwater.errors import Entry, PipelineError, name_entries

@@ -31,7 +31,7 @@ from headwater.spec import (
     SourceSpec,
     Waiting,
 )
-from headwater.values import BadRows, Refresh
+from headwater.values import BadRows, Refresh, Secret
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -387,3 +387,22 @@ class Connector:
     def built_in(self) -> bool:
         """Whether it comes with Headwater."""
         return all(module.startswith("headwater.") for module in self.modules)
+
+
+# Connectors in a Python declaration: each has a typed function beside its options, so that editors complete
+# its keys and mypy checks them; `connector` names any other.
+
+Options = Mapping[str, str | int | float | bool | Secret]
+
+
+@dataclass(frozen=True)
+class ConnectorCall:
+    """A connector and its keys, not yet judged: that needs to know the pipeline's folder."""
+
+    connector: str
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+
+def connector(name: str, /, **keys: Any) -> ConnectorCall:
+    """Any installed connector by name, with the keys of its reference page."""
+    return ConnectorCall(name, {key: value for key, value in keys.items() if value is not None})

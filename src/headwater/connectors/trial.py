@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator
 
-from headwater.connectors.call import ConnectorCall, Options, connector
-from headwater.connectors.connector import ALL_MODES, Connector, LongTasks, Sink, Source
+from headwater.connectors.connector import (
+    ALL_MODES,
+    Connector,
+    ConnectorCall,
+    LongTasks,
+    Options,
+    Sink,
+    Source,
+    connector,
+)
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
 from headwater.spec import Delivery, Schema, SinkOptions, SourceOptions

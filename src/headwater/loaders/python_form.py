@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, overload
 
-from headwater.connectors.call import ConnectorCall
+from headwater.connectors.connector import ConnectorCall
 from headwater.errors import PipelineError, UsageProblem
 from headwater.errors.catalogue.pipelines import NAME_TAKEN
 from headwater.errors.catalogue.programs import TABLE_CALL

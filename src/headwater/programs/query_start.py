@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from headwater.connectors import Sink, all_connectors
-from headwater.connectors.call import ConnectorCall
+from headwater.connectors.connector import ConnectorCall
 from headwater.engine.builder import SPARK_ERRORS, columns_in
 from headwater.engine.plain_facts import WriterSettings, plain_facts
 from headwater.errors import HeadwaterError, PipelineError, Problem, UsageProblem

@@ -12,7 +12,7 @@ import pytest
 import headwater
 import headwater as hw
 from headwater.connectors import Connector, all_connectors
-from headwater.connectors.call import ConnectorCall
+from headwater.connectors.connector import ConnectorCall
 from headwater.errors import PipelineError, Problem, UsageProblem
 from headwater.loaders.keys import known_keys
 from headwater.loaders.python_form import Declarations

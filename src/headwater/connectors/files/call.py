@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from headwater.connectors.call import ConnectorCall, Options, connector
+from headwater.connectors.connector import ConnectorCall, Options, connector
 from headwater.values import Duration
 
 Format = Literal["avro", "csv", "json", "orc", "parquet", "text", "xml"]

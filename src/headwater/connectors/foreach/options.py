@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from headwater.connectors.call import ConnectorCall, connector
+from headwater.connectors.connector import ConnectorCall, connector
 from headwater.spec import Method, SinkOptions
 from headwater.spec.pipeline import ClassField, FunctionField
 

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from headwater.connectors.call import ConnectorCall, Options, connector
-from headwater.connectors.connector import ALL_MODES, Connector, LazyModule, Sink, Source
+from headwater.connectors.connector import (
+    ALL_MODES,
+    Connector,
+    ConnectorCall,
+    LazyModule,
+    Options,
+    Sink,
+    Source,
+    connector,
+)
 from headwater.connectors.contract import Context
 from headwater.connectors.options import SchemaField, read_schema
 from headwater.errors import Entry, Problem, name_entries
