@@ -126,6 +126,12 @@ def test_it_runs_as_a_stream_and_as_a_batch(site: Path, project: Path) -> None:
     assert written(project / "results" / "large") == {"large.jsonl": LARGE + Counter({(4, 11.0): 1})}
 
 
+def test_the_tests_of_the_page_pass(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_jsonl.py").write_text(page_files()["test_jsonl.py"], encoding="utf-8")
+    done = python("import pytest, sys; sys.exit(pytest.main(['-q', 'test_jsonl.py']))", site, tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1].split(" in ")[0]) == (0, "2 passed"), done.stdout
+
+
 @pytest.mark.parametrize("module", ["import no_such_package\n", "CONNECTOR = 3\n", "raise SystemExit(3)\n"])
 def test_a_broken_connector_is_named(module: str, project: Path, tmp_path: Path) -> None:
     files = {**page_files(), "headwater_jsonl/__init__.py": module}
