@@ -369,7 +369,8 @@ class _Files:
         """Keep the epoch of a new owner, who otherwise gives the lock back."""
         try:
             self.store.replace(self._epoch, b"%d\n" % owner.epoch)
-        except OSError:
+        except BaseException:
+            # An interrupt, too: nobody else could give back a lock of this process.
             self.store.delete(self.name)
             raise
 

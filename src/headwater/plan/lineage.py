@@ -127,7 +127,6 @@ class Lineage:
         return term.kind in _CYCLIC and self._of_growing(term, marked)
 
     def _of_growing(self, term: Term, marked: Collection[int]) -> bool:
-
         return any(self.grows(each, marked) for each in term.children)
 
 

@@ -153,14 +153,14 @@ class QueryState:
         return QueryStatus.STOPPED if self.stopping else QueryStatus.FINISHED
 
     def summary(self) -> QuerySummary:
-        """What it did in this run."""
+        """What it did in this run; the listener's thread may add to it meanwhile."""
         has_batches = self.query.has_batches
         return QuerySummary(
             status=self.status.value,
             rows_in=self.rows_in if has_batches else None,
             rows_out=self.rows_out if has_batches else None,
-            sources={name: counts.to_json() for name, counts in self.sources.items()},
-            expectations={name: counts.to_json() for name, counts in self.tables.items()},
+            sources={name: counts.to_json() for name, counts in list(self.sources.items())},
+            expectations={name: counts.to_json() for name, counts in list(self.tables.items())},
             late_rows=dict(self.late),
             batch=self.recent[-1]["batchId"] if self.recent else self.epoch,
             waits_for=tuple(idle.to_json(self.name) for idle in self.waits_for),

@@ -51,12 +51,15 @@ def resume(
     tasks: Tasks,
 ) -> Iterator[Notice]:
     """Make a checkpoint fit the query that is about to start; what was done."""
-    done = (
-        reset_in_process(directory, sink),
-        add_replay_source(directory, facts),
-        convert_trigger(directory, sink, partial(settings_line, session, settings)),
+    # What one step did is said before the next, which may refuse to go on.
+    steps: tuple[Callable[[], Problem | None], ...] = (
+        partial(reset_in_process, directory, sink),
+        partial(add_replay_source, directory, facts),
+        partial(convert_trigger, directory, sink, partial(settings_line, session, settings)),
     )
-    yield from map(Notice.of, filter(None, done))
+    for step in steps:
+        if done := step():
+            yield Notice.of(done)
     for problem in tasks.before_start(sink.name, directory.backup(sink.name, datetime.now(UTC))):
         yield Notice.of(problem, with_code=True)
 

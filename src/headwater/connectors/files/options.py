@@ -170,8 +170,9 @@ class _Files(ConnectorOptions):
 
     def spark_options(self) -> dict[str, str]:
         """All that is said of the format, in Spark's words."""
-        said = {option: getattr(self, key, None) or None for option, key in _SPARK_OPTIONS.items()}
-        if getattr(self, "format", "") == "csv" and not self.given("escape"):
+        said = {option: getattr(self, key, None) for option, key in _SPARK_OPTIONS.items()}
+        said = {option: value for option, value in said.items() if value or value == ""}
+        if getattr(self, "format", "") == "csv" and "escape" not in map(str.lower, self.options):
             # As in RFC 4180, a quote inside quotes is doubled; Spark's own default is a backslash before it.
             said["escape"] = '"'
         return {**option_texts(said), **plain(self)}
