@@ -136,6 +136,29 @@ def test_half_an_ability_and_wrong_answers_are_told(monkeypatch: pytest.MonkeyPa
     ]
 
 
+class Texts(Careless):
+    """A text and a list where others give a tuple and a mapping."""
+
+    fixed_keys = "path"  # type: ignore[assignment]
+
+    def jars(self, options: Wordless) -> tuple[str, ...]:
+        return "no_such.jar"  # type: ignore[return-value]
+
+    def spark_settings(self, options: Wordless) -> dict[str, str]:
+        return ["spark.a"]  # type: ignore[return-value]
+
+
+def test_a_text_for_a_tuple_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"texts": Connector("texts", "Texts.", sink=Texts())}
+    monkeypatch.setattr(conformance, "all_connectors", lambda: texts)
+    assert {each for each in problems_of("texts", sink={}) if each.startswith("`Texts.")} == {
+        "`Texts.fixed_keys` is a text, not a tuple of keys",
+        "`Texts.jars` gives a text, not a tuple of texts",
+        "`Texts.spark_settings` gives no mapping of settings to texts",
+        "`Texts.explain` takes a failure for its own that it can't know",
+    }
+
+
 def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {"broken": Connector("broken", "No sentence", source=NoReader(), sink=NoWriter())}
     monkeypatch.setattr(conformance, "all_connectors", lambda: broken)

@@ -153,9 +153,17 @@ def failure_problem(
     of_row = _row_problem(str(error), sink, {table.name: table for table in tables})
     if of_row:
         return _detailed(of_row, error)
-    of_connector = _explained(Failure(str(error), full_text(error)), sink)
+    of_connector, broken = _explained(Failure(str(error), full_text(error)), sink)
     if of_connector:
         return _detailed(of_connector, error)
+    problem = _unexplained(error, sink, tables, root, log)
+    return replace(problem, detail=f"{problem.detail}\n\n{scrub(broken)}") if broken else problem
+
+
+def _unexplained(
+    error: Exception, sink: SinkSpec, tables: Iterable[TableSpec], root: Path, log: Path
+) -> Problem:
+    """The same for a failure of which no connector knows anything."""
     error = as_spark_said(error, root)
     in_python = python_failure(error, root)
     if in_python:
@@ -184,18 +192,23 @@ def failure_problem(
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
 
 
-def _explained(failure: Failure, sink: SinkSpec) -> Problem | None:
-    """What a connector makes of a failure: the sink's is asked first, since only they can tell."""
+def _explained(failure: Failure, sink: SinkSpec) -> tuple[Problem | None, str]:
+    """What a connector makes of a failure: the sink's is asked first, since only they can tell.
+
+    Also what `explain` itself raised, for the log: another package's code must not hide the failure.
+    """
+    broken = ""
     known = sorted(all_connectors().values(), key=lambda each: each.name != sink.connector)
     for side in (side for each in known for side in (each.source, each.sink)):
         if side is not None and isinstance(side, ExplainsFailures):
             try:
                 problem = side.explain(failure, sink)
-            except Exception:  # noqa: BLE001, S112 (another package's code must not hide the failure)
+            except Exception:  # noqa: BLE001 (code of another package may raise anything)
+                broken += f"{type(side).__name__}.explain failed:\n{traceback.format_exc()}"
                 continue
             if problem:
-                return problem
-    return None
+                return problem, broken
+    return None, broken
 
 
 def _row_problem(says: str, sink: SinkSpec, tables: Mapping[str, TableSpec]) -> Problem | None:

@@ -82,7 +82,11 @@ def _model(side: Side, base: type[SourceOptions | SinkOptions]) -> Iterator[str]
             yield f"the key `{key}` of `{model.__name__}` has no description"
     for keys in ("stream_keys", "batch_keys", "first_start_keys", "fixed_keys"):
         known = {field.alias or key for key, field in model.model_fields.items()}
-        for key in set(getattr(side, keys, ())) - known:
+        named = getattr(side, keys, ())
+        if isinstance(named, str):
+            yield f"`{name}.{keys}` is a text, not a tuple of keys"
+            continue
+        for key in set(named) - known:
             yield f"`{name}.{keys}` has `{key}`, which is no key"
     for key in getattr(side, "validity_keys", ()):
         if not hasattr(model, key) and key not in model.model_fields:
@@ -181,10 +185,19 @@ def _answers(connector: Connector, side: Side | None, keys: Keys | None) -> Iter
     if not all(isinstance(each, str) for each in side.places(options)):
         yield f"`{name}.places` gives something that is no text"
     known = needs(version("pyspark"))
-    for jar in side.jars(options):
+    # Nothing is known of what another package's code gives.
+    jars: Any = side.jars(options)
+    settings: Any = side.spark_settings(options)
+    if isinstance(jars, str):
+        yield f"`{name}.jars` gives a text, not a tuple of texts"
+        jars = ()
+    if not isinstance(settings, Mapping):
+        yield f"`{name}.spark_settings` gives no mapping of settings to texts"
+        settings = {}
+    for jar in jars:
         if jar not in known and not Path(jar).is_file():
             yield f"`{name}.jars` names `{jar}`, which is no file and none of {', '.join(known)}"
-    for key, value in side.spark_settings(options).items():
+    for key, value in settings.items():
         if not key.startswith("spark.") or not isinstance(value, str):
             yield f"`{name}.spark_settings` has `{key}`: expected a setting of Spark with a text"
     if isinstance(side, Source) and not isinstance(side.columns(options), Schema | None):

@@ -113,6 +113,8 @@ def test_a_connector_that_fails_to_explain_hides_nothing(monkeypatch: pytest.Mon
     error = RuntimeError("something else")
     found = failure_problem(error, spec.sinks[0], (), Path("/p"), Path("/p/log"))
     assert (found.code, "something else" in found.sentence) == ("HW-QUERY-FAILED", True)
+    assert "explain failed:" in found.detail
+    assert "RuntimeError: broken" in found.detail
 
 
 SPEC = spec_of("""
