@@ -35,7 +35,7 @@ OF_RULES = {
 EVERY = {**ENTRIES, **OF_RULES}
 
 
-NOTICES = {*name_entries(vars(AREAS["notices"])), "FILES_WAITED_FOR", "FILES_LATER"}
+NOTICES = {*name_entries(vars(AREAS["notices"])), "FILES_WAITING", "FILES_DEFERRED"}
 """What is told of a run, where nothing is wrong."""
 
 

@@ -26,9 +26,9 @@ sources:
   orders: {connector: files, path: in, format: json, schema: {id: int}, max_files_per_batch: 10}
 tables:
   few: SELECT id FROM orders WHERE id > 1
-  later: {sql: SELECT id FROM orders, accept: {HW-UNUSED: the next release reads it}}
+  later: {sql: SELECT id FROM orders, accept: {HW-DECLARATION-UNUSED: the next release reads it}}
 sinks:
-  few: {reads: few, connector: files, path: out, format: json, accept: {HW-NOT-REPLAYABLE: for a try}}
+  few: {reads: few, connector: files, path: out, format: json, accept: {HW-SOURCE-NOT-REPLAYABLE: for a try}}
 """
 
 
@@ -71,14 +71,14 @@ def test_what_is_accepted_keeps_nothing_from_starting(context: SparkContext, fil
     result = check(file, strict=True)
     found = told(result)
     assert found["HW-LOUD"] == ("error", "few", "the neighbours are away")
-    assert found["HW-UNUSED"] == ("warning", "", "the next release reads it")
+    assert found["HW-DECLARATION-UNUSED"] == ("warning", "", "the next release reads it")
     # Everything was asked, so what matches nothing is a mistake; only a strict check fails by it.
-    assert found["HW-ACCEPT-UNMATCHED"] == ("warning", "few", "")
+    assert found["HW-SUPPRESS-UNUSED"] == ("warning", "few", "")
     assert [each.problem.code for each in result.errors] == []
     assert (result.exit_code, check(file).exit_code) == (3, 0)
 
     findings, run_id = start(file)
-    assert {each.problem.code for each in findings if each.accepted} == {"HW-LOUD", "HW-UNUSED"}
+    assert {each.problem.code for each in findings if each.accepted} == {"HW-LOUD", "HW-DECLARATION-UNUSED"}
     stored = json.loads((file.parent / ".headwater" / "findings.json").read_text(encoding="utf-8"))
     assert stored["run_id"] == run_id
     assert stored["findings"] == [each.to_json() for each in findings]
@@ -105,5 +105,5 @@ def test_what_could_not_run_can_not_be_accepted(context: SparkContext, file: Pat
         "accept: {HW-LOUD", f"{accept}HW-LOUD"
     )
     result = check(write(file.parent, wrong))
-    assert [each.problem.code for each in result.errors] == ["HW-ACCEPT-REFUSED", "HW-SQL-SYNTAX"]
+    assert [each.problem.code for each in result.errors] == ["HW-SUPPRESS-NOT-ALLOWED", "HW-SQL-SYNTAX"]
     assert result.errors[0].problem.params["says"] == "Spark would refuse the query"

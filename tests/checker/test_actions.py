@@ -92,8 +92,11 @@ def test_an_action_on_a_stream_is_caught_at_the_users_line(context: SparkContext
     }
     assert told == {
         # The table of a pivot is not named in its message.
-        "None": ("HW-PIVOT-ON-STREAM", None, code.count("\n")),
-        **{name_of(action): ("HW-ACTION-ON-A-STREAM", f"`{action}`", lines[action]) for action in ACTIONS},
+        "None": ("HW-PIVOT-UNSUPPORTED", None, code.count("\n")),
+        **{
+            name_of(action): ("HW-TABLE-ACTION-UNSUPPORTED", f"`{action}`", lines[action])
+            for action in ACTIONS
+        },
     }
     assert {Path(each.place.file).name for each in found if each.place} == {"tables.py"}
 
@@ -106,11 +109,11 @@ def test_a_write_in_a_table_is_refused_at_the_users_line(context: SparkContext, 
     code, told = f"OUT = {str(tmp_path / 'out')!r}\n\n\n", {}
     for number, (call, line) in enumerate(WRITES.items()):
         code += f"def table_{number}(events, users, spark):\n    {line}\n    return events\n\n\n"
-        told[f"table_{number}"] = ("HW-WRITE-IN-A-TABLE", call, code.count("\n") - 3)
+        told[f"table_{number}"] = ("HW-TABLE-WRITE-UNSUPPORTED", call, code.count("\n") - 3)
     # What is refused is told all the same when the function goes on without.
     code += "def swallowed(events, users):\n    try:\n        users.write.csv(f'{OUT}/csv')\n"
     code += "    except Exception:\n        pass\n    return events\n"
-    told["swallowed"] = ("HW-WRITE-IN-A-TABLE", "`write.csv()`", code.count("\n") - 3)
+    told["swallowed"] = ("HW-TABLE-WRITE-UNSUPPORTED", "`write.csv()`", code.count("\n") - 3)
     # To look at static rows is all right.
     code += "\n\ndef looks(events, users, spark):\n    spark.sql('SELECT 1').collect()\n"
     code += "    return events.limit(users.count())\n"

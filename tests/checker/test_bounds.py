@@ -168,23 +168,23 @@ TABLES = (
     "static_left", "static_right", "static_full", "static_semi", "static_anti", "stream_kept", "stream_anti",
 )  # fmt: skip
 WARNED = {
-    "per_hour": "HW-WINDOWS-KEPT",
-    "whole": "HW-COMPLETE-KEEPS-ALL",
-    "lists": "HW-VALUES-GROW",
-    "once": "HW-REPEATS-REMEMBERED",
-    "inner_join": "HW-JOIN-KEEPS-ALL",
-    "half": "HW-JOIN-KEEPS-ALL",
+    "per_hour": "HW-UNBOUNDED-WINDOWS",
+    "whole": "HW-UNBOUNDED-COMPLETE",
+    "lists": "HW-UNBOUNDED-COLLECT",
+    "once": "HW-UNBOUNDED-DEDUP",
+    "inner_join": "HW-UNBOUNDED-JOIN",
+    "half": "HW-UNBOUNDED-JOIN",
 }
 RANGE = "a time range in the join condition, such as `x <= z + INTERVAL 1 HOUR`"
 STATIC = ("left", "right", "full", "semi", "anti")
 REFUSED: dict[str, tuple[str, str | None]] = {
-    "no_watermark": ("HW-OUTER-JOIN-UNBOUNDED", "a watermark on `b`"),
-    "silent": ("HW-OUTER-JOIN-UNBOUNDED", "a watermark on `b`"),
-    "no_range": ("HW-OUTER-JOIN-UNBOUNDED", RANGE),
-    "half_full": ("HW-OUTER-JOIN-UNBOUNDED", RANGE),
-    "semi": ("HW-OUTER-JOIN-UNBOUNDED", "a watermark on `b`, and a time range in the join condition"),
-    "anti": ("HW-ANTI-JOIN-OF-STREAMS", None),
-    **{f"static_{type_}": ("HW-STATIC-SIDE-PRESERVED", None) for type_ in STATIC},
+    "no_watermark": ("HW-UNBOUNDED-OUTER-JOIN", "a watermark on `b`"),
+    "silent": ("HW-UNBOUNDED-OUTER-JOIN", "a watermark on `b`"),
+    "no_range": ("HW-UNBOUNDED-OUTER-JOIN", RANGE),
+    "half_full": ("HW-UNBOUNDED-OUTER-JOIN", RANGE),
+    "semi": ("HW-UNBOUNDED-OUTER-JOIN", "a watermark on `b`, and a time range in the join condition"),
+    "anti": ("HW-ANTI-JOIN-UNSUPPORTED", None),
+    **{f"static_{type_}": ("HW-STATIC-OUTER-JOIN-UNSUPPORTED", None) for type_ in STATIC},
 }
 OURS = {*WARNED.values(), *(code for code, _ in REFUSED.values())}
 

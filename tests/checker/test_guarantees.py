@@ -116,26 +116,26 @@ SINKS: dict[str, tuple[str, str, str, str, set[str]]] = {
     "own": ("visits", USER, "at least once", "sink", set()),
     "lost": ("lines", FILES, "at most once", "source", set()),
     "fed": ("feed", FILES, "unknown", "source", set()),
-    "seeded": ("seeded", FILES, "at least once", "query", {"HW-NOT-REPEATABLE"}),
-    "clock": ("clock", FILES, "at least once", "query", {"HW-NOT-REPEATABLE"}),
+    "seeded": ("seeded", FILES, "at least once", "query", {"HW-NONDETERMINISTIC"}),
+    "clock": ("clock", FILES, "at least once", "query", {"HW-NONDETERMINISTIC"}),
     "moment": ("moment", FILES, "exactly once", "", set()),
     "named": ("named", FILES, "exactly once", "", set()),
     "picked": ("picked", FILES, "exactly once", "", set()),
-    "marked": ("marked", FILES, "at least once", "query", {"HW-NOT-REPEATABLE"}),
+    "marked": ("marked", FILES, "at least once", "query", {"HW-NONDETERMINISTIC"}),
     "salted": ("salted", "connector: noop, mode: update", "at least once", "query", {"HW-STATE-PARTITIONS"}),
     "latest": (
         "latest",
         "connector: noop, mode: update",
         "at least once",
         "query",
-        {"HW-ORDER-DECIDES", "HW-STATE-PARTITIONS"},
+        {"HW-ORDER-DEPENDENT", "HW-STATE-PARTITIONS"},
     ),
     "listed": ("listed", "connector: noop, mode: update", "exactly once", "", {"HW-STATE-PARTITIONS"}),
     "few": ("few", FILES, "at least once", "query", {"HW-STATE-PARTITIONS"}),
     "joined": ("joined", FILES, "exactly once", "", set()),
     "priced": ("priced", FILES, "at least once", "source", set()),
-    "crossed": ("crossed", FILES, "exactly once", "", {"HW-CROSS-JOIN"}),
-    "ranged": ("ranged", FILES, "exactly once", "", {"HW-RANGE-JOIN"}),
+    "crossed": ("crossed", FILES, "exactly once", "", {"HW-CROSS-JOIN-UNBOUNDED"}),
+    "ranged": ("ranged", FILES, "exactly once", "", {"HW-RANGE-JOIN-SLOW"}),
     "counted": ("counted", FILES, "exactly once", "", set()),
     "known": ("known", FILES, "exactly once", "", set()),
     "both": ("both", FILES, "exactly once", "", {"HW-READ-TWICE"}),
@@ -145,13 +145,14 @@ SINKS: dict[str, tuple[str, str, str, str, set[str]]] = {
         FILES,
         "at least once",
         "query",
-        {"HW-EVENT-TIME-NOT-REPEATABLE", "HW-STATE-PARTITIONS"},
+        {"HW-NONDETERMINISTIC-EVENT-TIME", "HW-STATE-PARTITIONS"},
     ),
 }
 MINE = {
-    "HW-NOT-REPEATABLE", "HW-STATE-NOT-REPEATABLE", "HW-EVENT-TIME-NOT-REPEATABLE", "HW-ORDER-DECIDES",
-    "HW-READ-TWICE", "HW-CROSS-JOIN", "HW-RANGE-JOIN", "HW-STATE-PARTITIONS", "HW-FULL-FOLDER",
-    "HW-LIMIT-TOO-LOW", "HW-SECRET-IN-CLEAR", "HW-SECRET-IN-SETTINGS",
+    "HW-NONDETERMINISTIC", "HW-NONDETERMINISTIC-STATE", "HW-NONDETERMINISTIC-EVENT-TIME",
+    "HW-ORDER-DEPENDENT", "HW-READ-TWICE", "HW-CROSS-JOIN-UNBOUNDED", "HW-RANGE-JOIN-SLOW",
+    "HW-STATE-PARTITIONS", "HW-BACKLOG-UNLIMITED", "HW-BACKLOG-SLOW", "HW-SECRET-PLAINTEXT",
+    "HW-SECRET-IN-SPARK-SETTINGS",
 }  # fmt: skip
 
 
@@ -197,14 +198,14 @@ def test_findings_stand_where_the_cause_stands(checked: CheckResult, file: Path)
         for each in checked.findings
         if each.problem.code in MINE and each.problem.place
     }
-    assert places["HW-CROSS-JOIN"].startswith("crossed: SELECT")
-    assert places["HW-RANGE-JOIN"].startswith("ranged: SELECT")
-    assert places["HW-ORDER-DECIDES"].startswith("latest: SELECT")
-    assert places["HW-EVENT-TIME-NOT-REPEATABLE"].startswith("sql: SELECT id, timestampadd")
+    assert places["HW-CROSS-JOIN-UNBOUNDED"].startswith("crossed: SELECT")
+    assert places["HW-RANGE-JOIN-SLOW"].startswith("ranged: SELECT")
+    assert places["HW-ORDER-DEPENDENT"].startswith("latest: SELECT")
+    assert places["HW-NONDETERMINISTIC-EVENT-TIME"].startswith("sql: SELECT id, timestampadd")
     assert places["HW-READ-TWICE"].startswith("visits:")
     assert places["HW-STATE-PARTITIONS"].startswith("spark:")
     errors = {each.problem.code for each in checked.errors}
-    assert "HW-EVENT-TIME-NOT-REPEATABLE" in errors
+    assert "HW-NONDETERMINISTIC-EVENT-TIME" in errors
 
 
 def test_offline_never_contradicts_the_full_check(checked: CheckResult, file: Path) -> None:

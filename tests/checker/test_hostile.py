@@ -87,7 +87,9 @@ def test_a_hostile_script_has_no_effect(folder: Path, monkeypatch: pytest.Monkey
     line = line_of(folder, 'format("no_such_format").start')
     name = f"job.py:{line}"
     assert [sink["name"] for sink in result.to_json()["sinks"]] == [name, "judged"]
-    assert [(each.problem.code, each.sink) for each in result.errors] == [("HW-SCRIPT-SOURCE-MISSING", name)]
+    assert [(each.problem.code, each.sink) for each in result.errors] == [
+        ("HW-SCRIPT-SOURCE-NOT-FOUND", name)
+    ]
     lines = (folder / "job.py").read_text().splitlines()
     skipped = [number for number, line in enumerate(lines, start=1) if line.endswith("# process")]
     notes = [each.problem for each in result.findings if each.problem.code == "HW-SCRIPT-PROCESS"]
@@ -127,7 +129,7 @@ def test_after_the_deadline_no_process_is_left(folder: Path, monkeypatch: pytest
     (folder / "job.py").write_text(STAYS.lstrip("\n"), encoding="utf-8")
     (finding,) = check("job.py", deadline=1).findings
     assert hostile.marked_processes(folder) == set()
-    assert finding.problem.code == "HW-SCRIPT-DEADLINE"
+    assert finding.problem.code == "HW-SCRIPT-TIMEOUT"
     assert finding.problem.place is not None
     assert finding.problem.place.line == line_of(folder, "time.sleep(0.1)")
     assert finding.problem.params == {
@@ -183,7 +185,7 @@ def test_a_script_gets_the_network_only_when_it_is_allowed(folder: Path) -> None
         assert finding.problem.place is not None
         assert finding.problem.place.line == 9
         (finding,) = check("job.py", network=True).findings
-        assert finding.problem.code == "HW-SCRIPT-NO-QUERY"
+        assert finding.problem.code == "HW-SCRIPT-QUERY-MISSING"
         assert len(heard) == 2
 
 

@@ -208,21 +208,21 @@ def test_an_unsound_script_is_told_at_its_lines(folder: Path) -> None:
     for sink, problem in errors:
         codes.setdefault(sink, set()).add(problem.code)
     assert codes == {
-        "": {"HW-UNKNOWN-COLUMN"},
-        "job.py:15": {"HW-NEVER-FINAL"},
-        "job.py:15 (2, from job.py:24)": {"HW-SINK-MODE", "HW-NOTHING-TO-COMPLETE"},
-        "job.py:15 (3, from job.py:25)": {"HW-NO-CHECKPOINT"},
-        "job.py:15 (4, from job.py:26)": {"HW-NO-PATH"},
-        "job.py:15 (5, from job.py:27)": {"HW-NO-TABLE-NAME"},
-        "job.py:15 (6, from job.py:28)": {"HW-NOT-A-SINK"},
-        "job.py:15 (7, from job.py:29)": {"HW-SCRIPT-SOURCE-MISSING"},
-        "sorted": {"HW-SORTED-STREAM"},
-        "job.py:20 (2, from job.py:32)": {"HW-SAME-CHECKPOINT"},
+        "": {"HW-COLUMN-NOT-FOUND"},
+        "job.py:15": {"HW-APPEND-NEEDS-WATERMARK"},
+        "job.py:15 (2, from job.py:24)": {"HW-SINK-MODE-UNSUPPORTED", "HW-COMPLETE-NEEDS-AGGREGATION"},
+        "job.py:15 (3, from job.py:25)": {"HW-CHECKPOINT-MISSING"},
+        "job.py:15 (4, from job.py:26)": {"HW-SINK-PATH-MISSING"},
+        "job.py:15 (5, from job.py:27)": {"HW-QUERY-NAME-MISSING"},
+        "job.py:15 (6, from job.py:28)": {"HW-SINK-FORMAT-UNSUPPORTED"},
+        "job.py:15 (7, from job.py:29)": {"HW-SCRIPT-SOURCE-NOT-FOUND"},
+        "sorted": {"HW-SORT-UNSUPPORTED"},
+        "job.py:20 (2, from job.py:32)": {"HW-CHECKPOINT-CONFLICT"},
     }
     lines = {problem.place.line for _, problem in errors if problem.place}
     assert lines == {15, 20, 35}
     assert [each[1:] for each in told(result) if each[0] == "warning" and each[2] == "job.py:33"] == [
-        ("HW-PASSING-CHECKPOINT", "job.py:33", 33)
+        ("HW-CHECKPOINT-TEMPORARY", "job.py:33", 33)
     ]
     details = scrub("".join(finding.problem.detail for finding in result.findings))
     assert "the password is *** query: check passed" in details
@@ -234,10 +234,10 @@ def test_an_unsound_script_is_told_at_its_lines(folder: Path) -> None:
 QUICK: dict[str, tuple[str, str, dict[str, Any], int | None]] = {
     "an exit code": ("import sys\n\nsys.exit(3)\n", "HW-SCRIPT-EXIT", {"code": 3}, 3),
     "a failure": ("def f():\n    return {}['a']\n\nf()\n", "HW-SCRIPT-FAILED", {"error": "KeyError: 'a'"}, 2),
-    "no Spark": ("print('nothing')\n", "HW-SCRIPT-NO-QUERY", {"file": "jobs/job.py"}, None),
+    "no Spark": ("print('nothing')\n", "HW-SCRIPT-QUERY-MISSING", {"file": "jobs/job.py"}, None),
     "Spark Connect": (
         "from pyspark.sql import SparkSession\n\nSparkSession.builder.remote('sc://x').getOrCreate()\n",
-        "HW-CONNECT-SESSION",
+        "HW-CONNECT-SESSION-UNSUPPORTED",
         {},
         3,
     ),
@@ -277,5 +277,5 @@ def test_the_start_of_spark_does_not_count(folder: Path) -> None:
     """
     began = time.monotonic()
     (finding,) = checked(folder, "\n".join(line[8:] for line in text.split("\n")), seconds=3).findings
-    assert finding.problem.code == "HW-SCRIPT-NO-QUERY"
+    assert finding.problem.code == "HW-SCRIPT-QUERY-MISSING"
     assert time.monotonic() - began > 4

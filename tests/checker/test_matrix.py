@@ -16,7 +16,7 @@ from tests.checker.outcomes import known_outcomes, outcomes, recorded, text_hash
 pytestmark = pytest.mark.timeout(1_800)
 
 # What stands for a rule that does not exist: Spark's own sentence.
-IN_SPARKS_WORDS = {"HW-NOT-ON-A-STREAM", "HW-MODE-NOT-SUPPORTED", "HW-SPARK-REFUSES"}
+IN_SPARKS_WORDS = {"HW-STREAM-OPERATION-UNSUPPORTED", "HW-MODE-UNSUPPORTED", "HW-SPARK-ANALYSIS-FAILED"}
 
 
 @pytest.fixture(scope="module")

@@ -50,14 +50,14 @@ NOOP = "{reads: t, connector: noop}"
 # Tables, a sink, and the errors offline and with Spark.
 UNSOUND = {
     # What both see.
-    "unknown table": ("t: SELECT * FROM vists", NOOP, "UNKNOWN-TABLE", "UNKNOWN-TABLE"),
+    "unknown table": ("t: SELECT * FROM vists", NOOP, "TABLE-NOT-FOUND", "TABLE-NOT-FOUND"),
     "behind a table that only Spark reads": (
         "k: SELECT name:a.b AS b FROM visits\n  t: SELECT * FROM k JOIN nams",
         NOOP,
-        "UNKNOWN-TABLE",
-        "SPARK-REFUSES UNKNOWN-TABLE",
+        "TABLE-NOT-FOUND",
+        "SPARK-ANALYSIS-FAILED TABLE-NOT-FOUND",
     ),
-    "circle": ("t: SELECT * FROM u\n  u: SELECT * FROM t", NOOP, "CYCLE", "CYCLE"),
+    "circle": ("t: SELECT * FROM u\n  u: SELECT * FROM t", NOOP, "TABLE-CYCLE", "TABLE-CYCLE"),
     "no query": ("t: DROP TABLE visits", NOOP, "SQL-NOT-A-QUERY", "SQL-NOT-A-QUERY"),
     "no query behind a WITH": (
         "t: WITH x AS (SELECT 1) INSERT INTO visits SELECT * FROM x",
@@ -68,35 +68,40 @@ UNSOUND = {
     "mode of the sink": (
         "t: SELECT * FROM visits",
         INTO_FILES.replace("json", "json, mode: update"),
-        "SINK-MODE",
-        "SINK-MODE",
+        "SINK-MODE-UNSUPPORTED",
+        "SINK-MODE-UNSUPPORTED",
     ),
     # What is told with Spark only, and could be known before.
-    "not a stream": ("t: SELECT * FROM names", NOOP, "", "STATIC-SINK"),
+    "not a stream": ("t: SELECT * FROM names", NOOP, "", "SINK-NOT-STREAMING"),
     "continuous into files": (
         "t: SELECT * FROM visits",
         INTO_FILES.replace("json", "json, trigger: continuous 1 second"),
         "",
-        "TRIGGER-SINK TRIGGER-SOURCE",
+        "TRIGGER-SINK-UNSUPPORTED TRIGGER-SOURCE-UNSUPPORTED",
     ),
     "real time from files": (
         "t: SELECT * FROM visits",
         "{reads: t, connector: console, mode: update, trigger: real time 5 minutes}",
         "",
-        "TRIGGER-SOURCE",
+        "TRIGGER-SOURCE-UNSUPPORTED",
     ),
     # What only Spark sees; offline nothing is said of it.
-    "unknown column": ("t: SELECT idd FROM visits", INTO_FILES, "", "UNKNOWN-COLUMN"),
-    "never final": ("t: SELECT id, count(*) AS n FROM visits GROUP BY id", INTO_FILES, "", "NEVER-FINAL"),
+    "unknown column": ("t: SELECT idd FROM visits", INTO_FILES, "", "COLUMN-NOT-FOUND"),
+    "never final": (
+        "t: SELECT id, count(*) AS n FROM visits GROUP BY id",
+        INTO_FILES,
+        "",
+        "APPEND-NEEDS-WATERMARK",
+    ),
     "taken apart": (
         "t: \"SELECT count(*) AS n FROM timed GROUP BY window(at, '1 minute').start\"",
         INTO_FILES,
         "",
-        "WINDOW-TAKEN-APART",
+        "GROUP-BY-WINDOW-FIELD",
     ),
     "syntax": ("t: SELECT sum( FROM visits", INTO_FILES, "SQL-SYNTAX", "SQL-SYNTAX"),
     "syntax of another dialect": ("t: SELECT * FROM visits FOR UPDATE", INTO_FILES, "", "SQL-SYNTAX"),
-    "sorted": ("t: SELECT * FROM visits ORDER BY id", INTO_FILES, "", "SORTED-STREAM"),
+    "sorted": ("t: SELECT * FROM visits ORDER BY id", INTO_FILES, "", "SORT-UNSUPPORTED"),
     # Guarantees.
     "random": ("t: SELECT id, rand() AS x FROM visits", INTO_FILES, "", ""),
     "read once": ("t: SELECT * FROM lines", INTO_FILES, "", ""),

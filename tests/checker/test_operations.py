@@ -51,18 +51,18 @@ sinks:
   events: {reads: events, connector: noop, mode: complete}
 """.lstrip()
 TOLD = {
-    "sorted": ("HW-SORTED-STREAM", "sorted", 3),
-    "passed": ("HW-OFFSET-ON-STREAM", "passed", 1),
-    "few": ("HW-LIMIT-IN-UPDATE", "few", 1),
-    "users": ("HW-DISTINCT-AGGREGATE", "users", 1),
-    "ranked": ("HW-WINDOW-FUNCTION", "ranked", 1),
-    "both": ("HW-INTERSECT-ON-STREAM", "both", 1),
-    "known": ("HW-SUBQUERY-OVER-STREAM", "known", 1),
-    "more": ("HW-UNION-WITH-STATIC", "more", 1),
-    "kept": ("HW-STATIC-SIDE-PRESERVED", "kept", 1),
-    "counts": ("HW-NEVER-FINAL", "counts", 1),
-    "counted": ("HW-RESULTS-COUNTED-AGAIN", "counted", 1),
-    "events": ("HW-NOTHING-TO-COMPLETE", "", 0),
+    "sorted": ("HW-SORT-UNSUPPORTED", "sorted", 3),
+    "passed": ("HW-OFFSET-UNSUPPORTED", "passed", 1),
+    "few": ("HW-LIMIT-MODE-UNSUPPORTED", "few", 1),
+    "users": ("HW-DISTINCT-AGGREGATE-UNSUPPORTED", "users", 1),
+    "ranked": ("HW-WINDOW-FUNCTION-UNSUPPORTED", "ranked", 1),
+    "both": ("HW-INTERSECT-UNSUPPORTED", "both", 1),
+    "known": ("HW-SUBQUERY-UNSUPPORTED", "known", 1),
+    "more": ("HW-UNION-STATIC-UNSUPPORTED", "more", 1),
+    "kept": ("HW-STATIC-OUTER-JOIN-UNSUPPORTED", "kept", 1),
+    "counts": ("HW-APPEND-NEEDS-WATERMARK", "counts", 1),
+    "counted": ("HW-CHAINED-AGGREGATION", "counted", 1),
+    "events": ("HW-COMPLETE-NEEDS-AGGREGATION", "", 0),
 }
 
 
@@ -120,7 +120,7 @@ sinks:
 def test_exact_distinct_counts_are_refused_with_ways_around_that_are_taken(folder: Path) -> None:
     """That each way gives the right number is shown by the cases of the matrix."""
     (finding,) = errors(write(folder, WAYS_AROUND))
-    assert (finding.sink, finding.problem.code) == ("exact", "HW-DISTINCT-AGGREGATE")
+    assert (finding.sink, finding.problem.code) == ("exact", "HW-DISTINCT-AGGREGATE-UNSUPPORTED")
     ways = ("approx_count_distinct(word)", "size(collect_set(word))", "distinct: [word]", "dropDuplicates")
     assert [way for way in ways if way not in finding.problem.remedy] == []
 
@@ -172,7 +172,10 @@ def test_aggregates_of_python_are_refused_before_the_start(folder: Path) -> None
     write(folder, FUNCTIONS, "tables.py")
     found = [each for each in errors(write(folder, GROUPED)) if each.sink != "summed"]
     told = {each.sink: (each.problem.code, each.problem.params["form"]) for each in found}
-    assert told == {"medians": ("HW-PYTHON-AGGREGATE", "pandas"), "maxima": ("HW-PYTHON-AGGREGATE", "arrow")}
+    assert told == {
+        "medians": ("HW-PYTHON-AGGREGATE-UNSUPPORTED", "pandas"),
+        "maxima": ("HW-PYTHON-AGGREGATE-UNSUPPORTED", "arrow"),
+    }
     assert all("transformWithState" in each.problem.remedy for each in found)
 
 
@@ -181,11 +184,12 @@ def test_groups_of_one_batch_need_an_accept(folder: Path) -> None:
     write(folder, FUNCTIONS, "tables.py")
     (finding,) = [each for each in errors(write(folder, GROUPED)) if each.sink == "summed"]
     assert (finding.problem.code, finding.problem.params["call"]) == (
-        "HW-ONE-BATCH-AT-A-TIME",
+        "HW-GROUPS-SPLIT-BY-BATCH",
         "applyInPandas",
     )
     accepting = GROUPED.replace(
-        '"tables.py:summed"}', '"tables.py:summed", accept: {HW-ONE-BATCH-AT-A-TIME: only new words matter}}'
+        '"tables.py:summed"}',
+        '"tables.py:summed", accept: {HW-GROUPS-SPLIT-BY-BATCH: only new words matter}}',
     )
     found = check(write(folder, accepting)).findings
     (finding,) = [each for each in found if each.sink == "summed"]

@@ -114,15 +114,15 @@ def test_every_form_of_a_sink(rates: DataFrame) -> None:
 @pytest.mark.feature("L1", part="refusals of sinks")
 def test_what_a_sink_does_not_take(rates: DataFrame) -> None:
     files = hw.files(path="out", format="csv")
-    assert "HW-SINK-MODE" in codes(hw.check(rates.groupBy("value").count(), "complete", files))
+    assert "HW-SINK-MODE-UNSUPPORTED" in codes(hw.check(rates.groupBy("value").count(), "complete", files))
     nested = rates.select(functions.struct("value").alias("both"))
-    assert "HW-FILES-CSV-COLUMN" in codes(hw.check(nested, sink=files))
-    assert "HW-SCRIPT-SOURCE-MISSING" in codes(hw.check(rates, sink="no_such_format"))
-    assert "HW-NOT-A-SINK" in codes(hw.check(rates, sink="rate"))
-    assert "HW-NOT-A-SINK" in codes(hw.check(rates, sink="jdbc"))
+    assert "HW-FILES-CSV-TYPE-UNSUPPORTED" in codes(hw.check(nested, sink=files))
+    assert "HW-SCRIPT-SOURCE-NOT-FOUND" in codes(hw.check(rates, sink="no_such_format"))
+    assert "HW-SINK-FORMAT-UNSUPPORTED" in codes(hw.check(rates, sink="rate"))
+    assert "HW-SINK-FORMAT-UNSUPPORTED" in codes(hw.check(rates, sink="jdbc"))
     with pytest.raises(UsageProblem) as error:
         hw.check(rates, sink=3)
-    assert [problem.code for problem in error.value.problems] == ["HW-UNKNOWN-SINK"]
+    assert [problem.code for problem in error.value.problems] == ["HW-SINK-INVALID"]
 
 
 @pytest.mark.feature("L1", part="one cause, told once")
@@ -134,12 +134,12 @@ def test_what_a_rule_explains_is_not_told_again_in_sparks_words(rates: DataFrame
     assert {
         name: [each.problem.code for each in result.findings if each.is_error]
         for name, result in found.items()
-    } == {"sessions": ["HW-GLOBAL-SESSION"], "several": ["HW-SEVERAL-EVENT-TIMES"]}
+    } == {"sessions": ["HW-SESSION-NEEDS-KEY"], "several": ["HW-EVENT-TIME-CONFLICT"]}
 
 
 @pytest.mark.feature("L1", part="accepted findings")
 def test_findings_are_accepted_with_a_reason(rates: DataFrame) -> None:
-    reasons = {"HW-ONE-BATCH-AT-A-TIME": "each batch is whole", "HW-REPEATS-REMEMBERED": "there are few"}
+    reasons = {"HW-GROUPS-SPLIT-BY-BATCH": "each batch is whole", "HW-UNBOUNDED-DEDUP": "there are few"}
     by_value = rates.dropDuplicates(["value"]).groupBy("value")
     grouped = by_value.applyInPandas(lambda rows: rows, "timestamp timestamp, value long")
     assert [each.is_error for each in hw.check(grouped, sink="parquet").findings] == [True, False]
@@ -148,10 +148,16 @@ def test_findings_are_accepted_with_a_reason(rates: DataFrame) -> None:
     assert result.ok
 
     totals = rates.groupBy("value").count()
-    refused = hw.check(totals, "append", "console", accept={"HW-NEVER-FINAL": "why", "HW-NEVR-FINAL": "why"})
-    assert sorted(codes(refused)) == ["HW-ACCEPT-REFUSED", "HW-ACCEPT-UNKNOWN", "HW-NEVER-FINAL"]
-    unmatched = {"HW-SORTED-STREAM": "why"}
-    assert codes(hw.check(totals, "update", "console", accept=unmatched)) == ["HW-ACCEPT-UNMATCHED"]
+    refused = hw.check(
+        totals, "append", "console", accept={"HW-APPEND-NEEDS-WATERMARK": "why", "HW-NEVR-FINAL": "why"}
+    )
+    assert sorted(codes(refused)) == [
+        "HW-SUPPRESS-NOT-ALLOWED",
+        "HW-SUPPRESS-CODE-UNKNOWN",
+        "HW-APPEND-NEEDS-WATERMARK",
+    ]
+    unmatched = {"HW-SORT-UNSUPPORTED": "why"}
+    assert codes(hw.check(totals, "update", "console", accept=unmatched)) == ["HW-SUPPRESS-UNUSED"]
     # Without a sink not all is asked.
     assert codes(hw.check(totals, "update", accept=unmatched)) == []
 
@@ -159,10 +165,10 @@ def test_findings_are_accepted_with_a_reason(rates: DataFrame) -> None:
 @pytest.mark.feature("L1", part="what is no stream")
 def test_what_is_no_stream(spark: SparkSession) -> None:
     static = hw.check(spark.range(3), name="numbers")
-    assert (codes(static), static.ok, static.facts) == (["HW-NOT-A-STREAM"], False, None)
+    assert (codes(static), static.ok, static.facts) == (["HW-STREAM-EXPECTED"], False, None)
     with pytest.raises(UsageProblem) as error:
         hw.check([1, 2])
-    assert [problem.code for problem in error.value.problems] == ["HW-NOT-A-FRAME"]
+    assert [problem.code for problem in error.value.problems] == ["HW-DATAFRAME-EXPECTED"]
 
 
 @pytest.mark.feature("L1", part="sources")
@@ -207,7 +213,7 @@ def test_an_unknown_format_imports_nothing(spark: SparkSession, rates: DataFrame
     probe, marker = tmp_path / "pyspark_probe.py", tmp_path / "imported"
     probe.write_text(f"open({str(marker)!r}, 'w')\nraise RuntimeError\n", encoding="utf-8")
     spark.sparkContext.addPyFile(str(probe))
-    assert "HW-SCRIPT-SOURCE-MISSING" in codes(hw.check(rates, sink="no_such_format"))
+    assert "HW-SCRIPT-SOURCE-NOT-FOUND" in codes(hw.check(rates, sink="no_such_format"))
     with pytest.raises(SPARK_ERRORS):
         spark.readStream.format("no_such_format").load()
     jvm: Any = spark._jvm

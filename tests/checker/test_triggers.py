@@ -101,7 +101,7 @@ def test_the_check_judges_each_case_as_a_real_start_does(case: Case, tmp_path: P
     real = frame is not None and works(case, frame, tmp_path)
     assert (not errors) is real, [str(each.problem) for each in errors]
     for error in errors:
-        assert error.problem.code != "HW-CONTINUOUS-REFUSED"
+        assert error.problem.code != "HW-CONTINUOUS-QUERY-UNSUPPORTED"
         assert error.problem.place is not None
         assert error.problem.remedy
 
@@ -135,9 +135,12 @@ REFUSED_STEPS: dict[str, Callable[[DataFrame], DataFrame]] = {
 # A query, its mode, its trigger and the codes of its errors.
 REAL_TIME: dict[str, tuple[Callable[[DataFrame], DataFrame], str, str, set[str]]] = {
     "stateless": (_exploded, "update", "5 seconds", set()),
-    "mode": (_exploded, "append", "5 seconds", {"HW-REAL-TIME-MODE"}),
+    "mode": (_exploded, "append", "5 seconds", {"HW-REAL-TIME-MODE-UNSUPPORTED"}),
     "interval": (_exploded, "update", "1 second", {"HW-REAL-TIME-INTERVAL"}),
-    **{name: (each, "update", "5 seconds", {"HW-REAL-TIME-STEP"}) for name, each in REFUSED_STEPS.items()},
+    **{
+        name: (each, "update", "5 seconds", {"HW-REAL-TIME-UNSUPPORTED"})
+        for name, each in REFUSED_STEPS.items()
+    },
 }
 
 

@@ -81,7 +81,7 @@ def test_the_rewritten_query_passes_and_keeps_only_windows_inside_the_delay(
 ) -> None:
     windows(tmp_path, 1000)
     found = errors(pipeline(tmp_path, REWRITTEN, "update"))
-    codes = {name: "HW-WATERMARK-LOST" if name in LOST else "HW-WINDOW-TAKEN-APART" for name in REWRITTEN}
+    codes = {name: "HW-WATERMARK-LOST" if name in LOST else "HW-GROUP-BY-WINDOW-FIELD" for name in REWRITTEN}
     assert {name: finding.problem.code for name, finding in found.items()} == codes
     assert all(finding.acceptable for finding in found.values())
 
@@ -169,7 +169,7 @@ def test_a_session_by_its_start_is_none(context: SparkContext, tmp_path: Path, m
         "SELECT user, session_window(at, '5 minutes').start AS s, count(*) AS n FROM clicks GROUP BY user, s"
     )
     found = errors(pipeline(tmp_path, {"begins": begins}, mode))
-    assert found["begins"].problem.code == "HW-SESSION-TAKEN-APART"
+    assert found["begins"].problem.code == "HW-GROUP-BY-SESSION-FIELD"
     assert found["begins"].rewritten.endswith("GROUP BY user, session_window(at, '5 minutes')")
 
 
@@ -186,15 +186,15 @@ def test_a_watermark_that_can_not_clear_is_refused_with_its_reason(
     assert {name: _told(finding) for name, finding in found.items()} == {
         "wrong_column": ("HW-WATERMARK-WRONG-COLUMN", "wrong_column", {"column": "paid", "others": "`at`"}),
         "after": ("HW-WATERMARK-AFTER-STATE", "after", {"column": "at", "operator": "GROUP BY"}),
-        "second": ("HW-WATERMARK-TWICE", "second", {"first": "at", "second": "at"}),
-        "on_windows": ("HW-WATERMARK-TWICE", "below", {"first": "at", "second": "s"}),
+        "second": ("HW-WATERMARK-CONFLICT", "second", {"first": "at", "second": "at"}),
+        "on_windows": ("HW-WATERMARK-CONFLICT", "below", {"first": "at", "second": "s"}),
         "formatted": ("HW-WATERMARK-LOST", "formatted", {"column": "at"}),
         "seconds": ("HW-WATERMARK-LOST", "seconds", {"column": "at"}),
         "calendar": ("HW-WATERMARK-LOST", "calendar", {"column": "at"}),
         "distinct": ("HW-WATERMARK-LOST", "distinct", {"column": "at"}),
         "moved": ("HW-WATERMARK-LOST", "moved", {"column": "at"}),
-        "parted": ("HW-WINDOW-TAKEN-APART", "parted", {}),
-        "twice": ("HW-WATERMARK-TWICE", "twice", {"first": "at", "second": "at"}),
+        "parted": ("HW-GROUP-BY-WINDOW-FIELD", "parted", {}),
+        "twice": ("HW-WATERMARK-CONFLICT", "twice", {"first": "at", "second": "at"}),
     }
 
 
@@ -218,5 +218,7 @@ def test_no_delay_is_warned_of(context: SparkContext, tmp_path: Path) -> None:
     windows(tmp_path, 50)
     file = pipeline(tmp_path, {"whole": SOUND["whole"]}, "update")
     file.write_text(file.read_text().replace("30 minutes", "0 seconds"), encoding="utf-8")
-    warned = [finding for finding in check(file).findings if finding.problem.code == "HW-WATERMARK-NO-DELAY"]
+    warned = [
+        finding for finding in check(file).findings if finding.problem.code == "HW-WATERMARK-DELAY-ZERO"
+    ]
     assert [(each.severity.value, each.problem.params["column"]) for each in warned] == [("warning", "at")]

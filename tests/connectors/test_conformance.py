@@ -12,7 +12,7 @@ from pydantic import Field
 from headwater.connectors import Connector, Sink, Source, all_connectors
 from headwater.connectors.connector import Failure
 from headwater.errors import Problem
-from headwater.errors.catalogue.connectors import UNKNOWN_CONNECTOR
+from headwater.errors.catalogue.connectors import CONNECTOR_NOT_FOUND
 from headwater.spec import Delivery, SinkOptions, SinkSpec, SourceOptions
 from headwater.testing import conformance
 from headwater.testing.conformance import problems_of
@@ -110,7 +110,7 @@ class Careless(Sink[Wordless]):
         return {"extensions": "x"}
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem:
-        return UNKNOWN_CONNECTOR.at(None, side="sink", name="x", hint="", known="")
+        return CONNECTOR_NOT_FOUND.at(None, side="sink", name="x", hint="", known="")
 
     def write_stream(self, writer: Any, options: Wordless, context: Any) -> Any:
         return writer

@@ -87,7 +87,7 @@ def test_the_offline_check_judges_its_keys(site: Path, project: Path) -> None:
     (finding,) = json.loads(bad.stdout)["findings"]
     assert (bad.returncode, finding["code"], finding["line"], finding["remedy"]) == (
         3,
-        "HW-UNKNOWN-KEY",
+        "HW-KEY-UNKNOWN",
         7,
         "Did you mean `prefix`?",
     )
@@ -97,7 +97,9 @@ def test_a_source_that_is_not_there_is_refused(site: Path, project: Path) -> Non
     (project / "orders" / "1.jsonl").unlink()
     (project / "orders").rmdir()
     done = headwater(site, project, "check", "--offline", "--json", "pipeline.yml")
-    assert [finding["code"] for finding in json.loads(done.stdout)["findings"]] == ["HW-NO-SUCH-PATH"]
+    assert [finding["code"] for finding in json.loads(done.stdout)["findings"]] == [
+        "HW-SOURCE-PATH-NOT-FOUND"
+    ]
 
 
 def test_the_reference_of_connectors_knows_it(site: Path, project: Path) -> None:
@@ -116,7 +118,7 @@ def test_the_schema_for_editors_knows_it(site: Path, project: Path) -> None:
 def test_without_the_package_the_connector_is_unknown(project: Path, tmp_path: Path) -> None:
     done = headwater(tmp_path, project, "check", "--offline", "--json", "pipeline.yml")
     codes = [finding["code"] for finding in json.loads(done.stdout)["findings"]]
-    assert (done.returncode, codes) == (3, ["HW-UNKNOWN-CONNECTOR"] * 2)
+    assert (done.returncode, codes) == (3, ["HW-CONNECTOR-NOT-FOUND"] * 2)
 
 
 def test_it_runs_as_a_stream_and_as_a_batch(site: Path, project: Path) -> None:
@@ -138,6 +140,6 @@ def test_a_broken_connector_is_named(module: str, project: Path, tmp_path: Path)
     site = install(wheel(files, tmp_path), tmp_path / "site")
     done = headwater(site, project, "check", "--offline", "pipeline.yml")
     assert (done.returncode, done.stdout) == (5, "")
-    assert "error HW-CONNECTOR-BROKEN" in done.stderr
+    assert "error HW-CONNECTOR-LOAD-FAILED" in done.stderr
     assert "`jsonl` (headwater_jsonl:CONNECTOR)" in done.stderr
     assert "Traceback" not in done.stderr

@@ -196,4 +196,4 @@ def test_an_example_as_a_batch(
 def test_what_has_no_batch_form_says_so(project: Path) -> None:
     with pytest.raises(PipelineError) as error:
         run_batch(project / "pipeline.yml", RunOptions(), into=project / "results", stdout=print)
-    assert [problem.code for problem in error.value.problems] == ["HW-NO-BATCH-FORM"]
+    assert [problem.code for problem in error.value.problems] == ["HW-BATCH-UNSUPPORTED"]

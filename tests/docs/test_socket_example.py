@@ -36,7 +36,7 @@ def test_two_lines_give_the_two_well_known_tables(
     shutil.copytree(EXAMPLES / NAME, project)
     file = project / form
     file.write_text(file.read_text(encoding="utf-8").replace("9999", str(server.port)), encoding="utf-8")
-    assert [each.problem.code for each in check(file).findings] == ["HW-NOT-REPLAYABLE"]
+    assert [each.problem.code for each in check(file).findings] == ["HW-SOURCE-NOT-REPLAYABLE"]
 
     def feed(run: Run) -> None:
         for number, line in enumerate(("apache spark", "apache hadoop"), start=1):

@@ -68,10 +68,10 @@ def test_two_lives_of_a_continuous_query_and_what_it_can_not_become(
     file.write_text(changed, encoding="utf-8")
     write(tmp_path, "def write(batch, number):\n    pass\n", "out.py")
     assert {(each.sink, each.code) for each in check(file).findings if each.is_error} == {
-        ("even", "HW-TRIGGER-SWITCHED"),
-        ("counts", "HW-NOT-ROW-BY-ROW"),
-        ("late", "HW-NO-CURRENT-TIME"),
-        ("ramped", "HW-OPTION-IDLE"),
-        ("wide", "HW-TOO-FEW-CORES"),
-        ("batches", "HW-TRIGGER-SINK"),
+        ("even", "HW-TRIGGER-CHANGED"),
+        ("counts", "HW-CONTINUOUS-UNSUPPORTED"),
+        ("late", "HW-CONTINUOUS-TIME-UNSUPPORTED"),
+        ("ramped", "HW-OPTION-IGNORED-BY-TRIGGER"),
+        ("wide", "HW-CORES-MISSING"),
+        ("batches", "HW-TRIGGER-SINK-UNSUPPORTED"),
     }

@@ -109,7 +109,7 @@ def kill(run: Program, victim: str, folder: Path) -> Owner | None:
         os.kill(jvm_of(folder, "copied").pid, signal.SIGKILL)
         assert run.wait() == 1, run.told
         assert {event["problem"]["code"] for event in run.events if event["event"] == "query_ended"} == {
-            "HW-SPARK-GONE"
+            "HW-SPARK-DIED"
         }
         assert run.stderr == ""
         return None
@@ -146,7 +146,12 @@ def refused(folder: Path) -> None:
         assert second.wait() == 4, second.told
     assert second.stdout == ""
     since = holder.since.isoformat(timespec="seconds")
-    for word in ("HW-CHECKPOINT-HELD", f"process {holder.process.pid} ", since, f"kill {holder.process.pid}"):
+    for word in (
+        "HW-CHECKPOINT-LOCKED",
+        f"process {holder.process.pid} ",
+        since,
+        f"kill {holder.process.pid}",
+    ):
         assert word in second.stderr
     now = lock_of(folder, "copied")
     assert now is not None

@@ -50,7 +50,7 @@ def test_a_scheduler_gets_true_exit_codes_and_no_run_beside_another(tmp_path: Pa
         with headwater(tmp_path, "run", "pipeline.yml", "--json") as second:
             assert second.wait() == 4
         (refusal,) = [event for event in map(json.loads, second.stdout.splitlines()) if "problems" in event]
-        assert [problem["code"] for problem in refusal["problems"]] == ["HW-CHECKPOINT-HELD"]
+        assert [problem["code"] for problem in refusal["problems"]] == ["HW-CHECKPOINT-LOCKED"]
         assert str(first.pid) in refusal["problems"][0]["sentence"]
         (tmp_path / "go").touch()
         assert first.wait() == 0

@@ -128,7 +128,7 @@ def test_a_second_interrupt_forces(project: Project, spark: SparkSession) -> Non
         assert run.wait(STOP_SECONDS) == 130, run.told
         assert time.monotonic() - forced < STOP_SECONDS
     assert project.committed(batch) == [False, False]
-    assert "HW-FORCED" in run.stderr
+    assert "HW-FORCED-STOP" in run.stderr
     assert "Traceback" not in run.stderr + run.stdout
 
     (project.folder / "seconds").write_text("0")
@@ -192,5 +192,5 @@ def test_a_second_interrupt_ends_a_start_that_hangs(tmp_path: Path) -> None:
         assert run.wait(STOP_SECONDS) == 130, run.told
         assert not jvm.alive
         assert lock_of(tmp_path, "called") is None
-    assert "HW-START-FORCED" in run.stderr
+    assert "HW-FORCED-STOP-AT-START" in run.stderr
     assert "Traceback" not in run.stderr + run.stdout

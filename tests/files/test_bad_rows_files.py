@@ -248,7 +248,7 @@ def test_a_new_folder_is_read_and_one_with_another_key_is_set_aside_or_refused(
 
     with pytest.raises(QueryFailed) as failed:
         run_while(write(tmp_path, FOLDERS), steer, events)
-    assert [problem.code for problem in failed.value.problems] == ["HW-FILES-FOLDER"]
+    assert [problem.code for problem in failed.value.problems] == ["HW-PARTITION-DIR-UNEXPECTED"]
     out = spark.read.parquet(str(tmp_path / "out"))
     assert Counter((row.id, str(row.day)) for row in out.collect()) == Counter(
         [(1, "2026-01-01"), (2, "2026-01-02")]
@@ -273,7 +273,7 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     file, events = write(tmp_path, CHANGED.format(keys="bad_rows: quarantine, ")), list[Event]()
     assert run_until_idle(file, events).exit_code == 0
     said = [event.text for event in events if isinstance(event, Notice)]
-    assert [text.split()[0] for text in said if text.startswith("HW-")] == ["HW-FILES-PLANNED-REJECTED"]
+    assert [text.split()[0] for text in said if text.startswith("HW-")] == ["HW-FILES-BATCH-REWRITTEN"]
     assert spark.read.parquet(str(tmp_path / "out")).count() == 1
     assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2 b.parquet", None)])
     # A crash after the batch was planned and before it was committed leaves this.
@@ -284,7 +284,7 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     with pytest.raises(CheckpointError) as refused:
         run_until_idle(write(tmp_path, CHANGED.format(keys="")))
     assert [(problem.code, problem.params["bad_rows"]) for problem in refused.value.problems] == [
-        ("HW-FILES-PLANNED-STAND-IN", "fail")
+        ("HW-FILES-BATCH-PENDING", "fail")
     ]
     # A file that could be opened was damaged before the batch was committed.
     old(tmp_path / "birds" / "1.parquet", made.read_bytes()[:99])

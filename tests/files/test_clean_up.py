@@ -93,7 +93,7 @@ def test_files_go_when_all_sinks_have_them_and_no_sink_misses_a_row(
     run_until_idle(file, events)
     assert files_in(tmp_path / "in") == {"0.json"}
     (said,) = [event.text for event in events if isinstance(event, Notice) and "HW-CLEAN-UP" in event.text]
-    assert said.startswith(f"HW-CLEAN-UP-CHANGED {tmp_path / 'in' / '0.json'} ")
+    assert said.startswith(f"HW-CLEAN-UP-FILE-CHANGED {tmp_path / 'in' / '0.json'} ")
     assert files_in(tmp_path / "done") == archived | {"in/3.json"}
     # Nothing is read twice, and nothing is missing.
     ids = [0, 1, 2, 3, 10]
@@ -119,10 +119,10 @@ sinks:
 def test_clean_up_that_would_harm_others_is_refused(tmp_path: Path) -> None:
     found = check(write(tmp_path, REFUSED), offline=True).findings
     assert {(each.problem.code, each.problem.params["name"]) for each in found} >= {
-        ("HW-CLEAN-UP-ARCHIVE", "cleaned"),
-        ("HW-CLEAN-UP-SHARED", "cleaned"),
-        ("HW-CLEAN-UP-STATIC", "fixed"),
-        ("HW-CLEAN-UP-SINK", "beside"),
+        ("HW-CLEAN-UP-ARCHIVE-CONFLICT", "cleaned"),
+        ("HW-CLEAN-UP-STATIC-CONFLICT", "cleaned"),
+        ("HW-CLEAN-UP-STATIC-SOURCE", "fixed"),
+        ("HW-CLEAN-UP-SINK-CONFLICT", "beside"),
     }
 
 
@@ -179,6 +179,8 @@ def test_limits_bound_batches_and_one_that_is_too_low_is_told_once(
     run_while(file, steer, events)
     rows = {query: {batch.rows_in for batch in batches(events, query)} - {0} for query in ("tight", "fixed")}
     assert rows == {"tight": {1}, "fixed": {5}}
-    (said,) = [event.text for event in events if isinstance(event, Notice) and "HW-BEHIND" in event.text]
+    (said,) = [
+        event.text for event in events if isinstance(event, Notice) and "HW-BACKLOG-GROWING" in event.text
+    ]
     assert "`tight`" in said
     assert "max_files_per_batch" in said

@@ -135,7 +135,7 @@ def test_a_path_that_is_the_name_of_a_directory_and_a_glob_is_refused(
     file = write(tmp_path, pipeline, "left.yml")
     failed = run_until_idle(file).queries["both"].problem
     assert failed is not None
-    assert failed.code == "HW-FILES-NAME"
+    assert failed.code == "HW-FILES-NAME-UNSUPPORTED"
 
 
 REPLAYED = """

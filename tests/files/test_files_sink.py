@@ -87,7 +87,7 @@ def test_every_format_has_each_row_once_after_a_crash_and_keeps_its_schema(
 
     result = check(write(tmp_path, pipeline(mode="update"), "update.yml"))
     assert [(f.problem.code, f.problem.params["mode"], f.sink) for f in result.errors] == [
-        ("HW-SINK-MODE", "update", "json_files")
+        ("HW-SINK-MODE-UNSUPPORTED", "update", "json_files")
     ]
     judge_other_schemas(tmp_path)
 
@@ -96,11 +96,11 @@ def judge_other_schemas(project: Path) -> None:
     """Another type is refused before the start, another column is told."""
     other = check(write(project, pipeline("SELECT CAST(id AS bigint) AS id, kind, name FROM birds")))
     assert {(f.problem.code, f.sink) for f in other.errors} == {
-        ("HW-OUTPUT-TYPE-CHANGED", f"{format}_files") for format in KEYS if format != "text"
+        ("HW-SINK-TYPES-CHANGED", f"{format}_files") for format in KEYS if format != "text"
     }
     wider = check(write(project, pipeline("SELECT *, true AS seen FROM birds WHERE id > 0")))
     assert {(f.problem.code, f.severity, f.sink) for f in wider.findings} == {
-        ("HW-OUTPUT-COLUMNS-CHANGED", Severity.WARNING, f"{format}_files")
+        ("HW-SINK-COLUMNS-CHANGED", Severity.WARNING, f"{format}_files")
         for format in KEYS
         if format != "text"
     }
@@ -109,7 +109,7 @@ def judge_other_schemas(project: Path) -> None:
         "name: birds", "name: others\nfolder: others", 1
     )
     strangers = check(write(project, elsewhere, "others.yml"))
-    told = {("HW-OUTPUT-TYPE-CHANGED", f"{format}_files") for format in ("avro", "orc", "parquet")}
+    told = {("HW-SINK-TYPES-CHANGED", f"{format}_files") for format in ("avro", "orc", "parquet")}
     # Its first batches would be passed over, since the folders have batches of these numbers.
-    told |= {("HW-OUTPUT-AHEAD", f"{format}_files") for format in KEYS}
+    told |= {("HW-SINK-AHEAD-OF-CHECKPOINT", f"{format}_files") for format in KEYS}
     assert {(f.problem.code, f.sink) for f in strangers.errors} == told

@@ -47,8 +47,8 @@ def test_what_belongs_together_is_missed(spark: SparkSession, tmp_path: Path) ->
     part.write_bytes(content[: len(content) // 2])
     part.with_name(f".{part.name}.crc").unlink()
     warnings = [
-        (Severity.WARNING, "HW-OUTPUT-UNREADABLE", "rows"),
-        (Severity.WARNING, "HW-FACTS-GONE", "counted"),
+        (Severity.WARNING, "HW-SINK-OUTPUT-UNREADABLE", "rows"),
+        (Severity.WARNING, "HW-QUERY-METADATA-MISSING", "counted"),
     ]
     assert findings(file) == warnings
     part.unlink()
@@ -63,23 +63,23 @@ def test_what_belongs_together_is_missed(spark: SparkSession, tmp_path: Path) ->
     # The same checkpoint, and a folder whose log names another place.
     out.rename(tmp_path / "results")
     moved = write(tmp_path, PIPELINE.replace("path: out", "path: results"))
-    assert findings(moved) == [(Severity.ERROR, "HW-OUTPUT-CHANGED", "rows")]
+    assert findings(moved) == [(Severity.ERROR, "HW-SINK-OPTION-CHANGED", "rows")]
     facts = folder / "facts" / "rows.json"
     stored = facts.read_text()
     facts.unlink()
-    assert (Severity.ERROR, "HW-FILE-OUTSIDE-FOLDER", "rows") in findings(moved)
+    assert (Severity.ERROR, "HW-SINK-LOG-PATH-INVALID", "rows") in findings(moved)
     facts.write_text(stored)
     (tmp_path / "results").rename(out)
 
     # Another checkpoint: by another name of the sink, or in another run folder.
     renamed = write(tmp_path, PIPELINE.replace("rows:", "all_rows:"))
-    assert findings(renamed) == [(Severity.ERROR, "HW-OUTPUT-AHEAD", "all_rows")]
+    assert findings(renamed) == [(Severity.ERROR, "HW-SINK-AHEAD-OF-CHECKPOINT", "all_rows")]
     file = write(tmp_path, PIPELINE)
     shutil.rmtree(folder)
     with pytest.raises(PipelineError) as refused:
         run_until_idle(file)
     (problem,) = refused.value.problems
-    assert problem.code == "HW-OUTPUT-AHEAD"
+    assert problem.code == "HW-SINK-AHEAD-OF-CHECKPOINT"
     assert problem.params == {"sink": "rows", "place": str(out), "held": 1, "stands": "has not begun"}
     assert rows_of(spark, out, "parquet") == Counter([(1,), (1,), (2,)])
 
@@ -105,5 +105,5 @@ def test_a_moved_project_is_noticed_by_its_sinks(spark: SparkSession, tmp_path: 
         run_until_idle(moved / "pipeline.yml")
     (problem,) = refused.value.problems
     says = f"would write to {moved / 'out'}, and what it wrote before is on record at {project / 'out'}"
-    assert problem.code == "HW-MOVED"
+    assert problem.code == "HW-PROJECT-MOVED"
     assert problem.params == {"sink": "orders", "old": str(project), "new": str(moved), "says": says}

@@ -123,7 +123,7 @@ def test_new_folders_of_the_key_are_read_and_others_stop_the_query_with_their_pa
     with pytest.raises(QueryFailed) as failed:
         run_while(file, steer, events)
     problems = {problem.params["sink"]: problem for problem in failed.value.problems}
-    assert {problem.code for problem in problems.values()} == {"HW-FILES-FOLDER"}
+    assert {problem.code for problem in problems.values()} == {"HW-PARTITION-DIR-UNEXPECTED"}
     assert str(problems["early_rows"].params["path"]).endswith("/early/other=5/3.json")
     assert str(problems["late_rows"].params["path"]).endswith("/late/z=1/2.json")
     assert everything(tmp_path, "early_rows") == Counter([("2026-01-01", 1), ("2026-01-02", 2)])
@@ -133,6 +133,6 @@ def test_new_folders_of_the_key_are_read_and_others_stop_the_query_with_their_pa
         run_until_idle(file)
     found = {(problem.code, problem.params["name"], problem.where) for problem in refused.value.problems}
     assert found == {
-        ("HW-FILES-KEY-NOT-NAMED", "early", f"{file}:4:64"),
-        ("HW-FILES-KEYS-DIFFER", "late", f"{file}:5:34"),
+        ("HW-PARTITION-KEY-MISSING", "early", f"{file}:4:64"),
+        ("HW-PARTITION-KEYS-MIXED", "late", f"{file}:5:34"),
     }

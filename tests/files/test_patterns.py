@@ -138,5 +138,5 @@ def test_a_sinks_list_counts_below_a_folder_whose_name_looks_like_a_pattern(
     with pytest.raises(PipelineError) as refused:
         run_until_idle(pipeline)
     assert [(each.code, each.params["name"]) for each in refused.value.problems] == [
-        ("HW-FILES-LOG-UNREAD", "written")
+        ("HW-FILES-PATH-INVALID", "written")
     ]

@@ -159,7 +159,7 @@ def test_a_schema_is_given_in_some_way_or_inferred_once(spark: SparkSession, tmp
     with pytest.raises(PipelineError) as refused:
         load(write(tmp_path, INFERRED.replace("infer_schema: true", "latest_first: true"), "none.yml"))
     (problem,) = refused.value.problems
-    assert problem.code == "HW-WRONG-VALUE"
+    assert problem.code == "HW-VALUE-INVALID"
     assert "a schema is required" in str(problem.params["says"])
 
     inferred = write(tmp_path, INFERRED.replace("FOLDER", "kept"), "inferred.yml")
@@ -212,7 +212,7 @@ def test_paths_are_globs_and_lists_relative_to_the_file_and_a_moved_project_is_r
     with pytest.raises(PipelineError) as refused:
         run_until_idle(moved / "pipeline.yml")
     (problem,) = refused.value.problems
-    assert problem.code == "HW-MOVED"
+    assert problem.code == "HW-PROJECT-MOVED"
     says = "would read every file again"
     assert problem.params == {"sink": "orders", "old": str(project), "new": str(moved), "says": says}
     assert len(Checkpoint(LocalStore(moved / ".headwater" / "checkpoints" / "orders")).offsets()) == 1

@@ -434,7 +434,7 @@ def test_a_file_that_is_written_over_is_never_read_by_its_old_listing(
     assert during_a_batch == []
     assert len([event for event in events if isinstance(event, QueryStarted)]) == 2
     said = [event.text for event in events if isinstance(event, Notice)]
-    told = [text for text in said if text.startswith("HW-STATIC-WRITTEN-OVER")]
+    told = [text for text in said if text.startswith("HW-STATIC-FILE-OVERWRITTEN")]
     assert len(told) == 2
     assert all(str(tmp_path / name / "1.txt") in " ".join(told) for name in ("lines", "kept"))
     assert len([text for text in said if text.startswith("A file of a static source was")]) == 1

@@ -112,7 +112,7 @@ def test_bytes_that_are_no_text_fail_the_query_by_default(spark: SparkSession, t
     assert {name: problem.code for name, problem in problems.items()} == {
         "csv": "HW-BAD-ROW",
         "text": "HW-BAD-ROW",
-        "json": "HW-MALFORMED-ROW",
+        "json": "HW-ROW-MALFORMED",
         "ascii": "HW-BAD-ROW",
         "xml": "HW-DATA-FILE-UNREADABLE",
     }

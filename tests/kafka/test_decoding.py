@@ -145,7 +145,11 @@ def test_a_registry_that_fails_ends_the_query_and_no_row_is_lost(
         registry.failing.add("/schemas/ids/8")
         failed = run_until_idle(file)
         problem: Any = failed.queries["birds"].problem
-        assert (failed.exit_code, problem.code, problem.entry.retry) == (1, "HW-REGISTRY-GONE", True)
+        assert (failed.exit_code, problem.code, problem.entry.retry) == (
+            1,
+            "HW-REGISTRY-SCHEMA-UNAVAILABLE",
+            True,
+        )
         assert problem.params["reason"] == "it answers 503 Service Unavailable"
         registry.failing.clear()
         registry.add(8, BIRD)

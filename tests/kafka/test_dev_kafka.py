@@ -44,7 +44,7 @@ def test_it_starts_fills_and_stops_and_keeps_the_data(tmp_path: Path) -> None:
         port = started["servers"].rpartition(":")[2]
         with headwater(tmp_path, "dev", "kafka", "--port", port, "--folder", "other") as third:
             assert third.wait() == 5
-        assert "HW-PORT-TAKEN" in third.stderr
+        assert "HW-PORT-IN-USE" in third.stderr
         # Nothing is left of it afterwards, though it could not stop the broker itself.
         first.signal(signal.SIGKILL)
         assert first.wait() == -signal.SIGKILL

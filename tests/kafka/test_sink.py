@@ -178,14 +178,14 @@ def test_wrong_columns_are_refused_before_start(tmp_path: Path, broker: Broker, 
         run_until_idle(file)
     found = Counter((each.code, each.params.get("cast") or "") for each in error.value.problems)
     assert found == {
-        ("HW-KAFKA-NO-VALUE", "CAST(ad AS string) AS value"): 1,
-        ("HW-KAFKA-COLUMN-TYPE", "CAST(cost AS string) AS cost"): 2,
-        ("HW-KAFKA-COLUMN-TYPE", "to_json(both) AS both"): 1,
-        ("HW-KAFKA-COLUMN-TYPE", "CAST(part AS int) AS part"): 1,
-        ("HW-KAFKA-COLUMN-TYPE", "array(struct('name' AS key, CAST(h AS binary) AS value)) AS h"): 1,
-        ("HW-KAFKA-NO-TOPIC", ""): 1,
-        ("HW-KAFKA-UNKNOWN-COLUMN", ""): 1,
-        ("HW-KAFKA-AVRO-FIELD", ""): 5,
+        ("HW-KAFKA-VALUE-MISSING", "CAST(ad AS string) AS value"): 1,
+        ("HW-KAFKA-COLUMN-TYPE-INVALID", "CAST(cost AS string) AS cost"): 2,
+        ("HW-KAFKA-COLUMN-TYPE-INVALID", "to_json(both) AS both"): 1,
+        ("HW-KAFKA-COLUMN-TYPE-INVALID", "CAST(part AS int) AS part"): 1,
+        ("HW-KAFKA-COLUMN-TYPE-INVALID", "array(struct('name' AS key, CAST(h AS binary) AS value)) AS h"): 1,
+        ("HW-KAFKA-TOPIC-MISSING", ""): 1,
+        ("HW-KAFKA-COLUMN-NOT-FOUND", ""): 1,
+        ("HW-KAFKA-AVRO-FIELD-MISMATCH", ""): 5,
     }
     assert not list((tmp_path / ".headwater").rglob("offsets"))
 
@@ -221,7 +221,7 @@ def test_a_word_count_is_read_back_by_another_client(
     told = next(sink for sink in checked.sinks if sink.name == "counts").to_json()["guarantee"]
     assert told["level"] == "at least once"
     assert "`dedup_header: true`" in next(each["raised_by"] for each in told["reasons"] if each["raised_by"])
-    assert [each.sink for each in checked.findings if each.code == "HW-COMPLETE-APPENDED"] == ["wholes"]
+    assert [each.sink for each in checked.findings if each.code == "HW-COMPLETE-TO-APPEND-SINK"] == ["wholes"]
 
     events: list[Event] = []
     assert run_until_idle(file, events).exit_code == 0
@@ -237,7 +237,7 @@ def test_a_word_count_is_read_back_by_another_client(
 
     with pytest.raises(PipelineError) as error:
         run_batch(file, RunOptions(), stdout=lambda line: None)
-    assert [each.code for each in error.value.problems] == ["HW-BATCH-NEEDS-APPEND"] * 2
+    assert [each.code for each in error.value.problems] == ["HW-BATCH-APPEND-REQUIRED"] * 2
     result = run_batch(file, RunOptions(), append=True, stdout=lambda line: None)
     assert result.written["wholes"] == f"{topics['complete']} at {broker.servers}"
     added = consume(broker.servers, topics["complete"])[14:]
@@ -296,7 +296,7 @@ def test_a_killed_broker_is_waited_for_or_named(
         result = run_until_idle(file)
         (problem,) = [query.problem for query in result.queries.values()]
         assert problem is not None
-        assert problem.code in ("HW-KAFKA-NOT-TAKEN", "HW-KAFKA-NO-SUCH-TOPIC"), problem.detail
+        assert problem.code in ("HW-KAFKA-WRITE-FAILED", "HW-KAFKA-SINK-TOPIC-NOT-FOUND"), problem.detail
     finally:
         broker.start()
     assert run_until_idle(file).exit_code == 0

@@ -172,7 +172,7 @@ def test_a_first_start_begins_where_it_is_told(
     later = file.read_text().replace("start: latest", "start: earliest")
     # No partition has a message so late; nobody asks any more.
     file.write_text(later.replace(", none_after: latest", ""))
-    found = [each for each in check(file).findings if each.code == "HW-FIRST-START-ONLY"]
+    found = [each for each in check(file).findings if each.code == "HW-OPTION-IGNORED-AFTER-FIRST-START"]
     assert {each.problem.params["source"] for each in found} == set(sources) - {"all"}
     assert {each.severity for each in found} == {"advice"}
     assert run_until_idle(file).exit_code == 0
@@ -324,18 +324,22 @@ sinks:
 @pytest.mark.parametrize(
     ("keys", "code", "params"),
     [
-        ("topic: TOPICC", "HW-KAFKA-UNKNOWN-TOPIC", {"hint": "Did you mean `TOPIC`?"}),
-        ("partitions: {TOPIC: [1]}", "HW-KAFKA-UNKNOWN-PARTITION", {"partition": 1, "partitions": 1}),
-        ("pattern: 'nothing-fits-.*'", "HW-KAFKA-UNKNOWN-TOPIC", {}),
-        ("pattern: '['", "HW-KAFKA-PATTERN", {}),
-        ("topic: TOPIC, start: {offsets: {other: {'0': 1}}}", "HW-KAFKA-NOT-READ", {"topic": "other"}),
-        ("topic: TOPIC, start: {offsets: {TOPIC: {'7': 1}}}", "HW-KAFKA-UNKNOWN-PARTITION", {"partition": 7}),
+        ("topic: TOPICC", "HW-KAFKA-TOPIC-NOT-FOUND", {"hint": "Did you mean `TOPIC`?"}),
+        ("partitions: {TOPIC: [1]}", "HW-KAFKA-PARTITION-NOT-FOUND", {"partition": 1, "partitions": 1}),
+        ("pattern: 'nothing-fits-.*'", "HW-KAFKA-TOPIC-NOT-FOUND", {}),
+        ("pattern: '['", "HW-KAFKA-PATTERN-INVALID", {}),
+        ("topic: TOPIC, start: {offsets: {other: {'0': 1}}}", "HW-KAFKA-TOPIC-NOT-READ", {"topic": "other"}),
+        (
+            "topic: TOPIC, start: {offsets: {TOPIC: {'7': 1}}}",
+            "HW-KAFKA-PARTITION-NOT-FOUND",
+            {"partition": 7},
+        ),
         (
             "topic: TOPIC, start: {offsets: {TOPIC: {'0': 1}}}",
-            "HW-KAFKA-OFFSET-BEYOND",
+            "HW-KAFKA-OFFSET-OUT-OF-RANGE",
             {"offset": 1, "next": 0},
         ),
-        ("topic: TOPIC, start: {time: '2030-01-01'}", "HW-KAFKA-NOTHING-AFTER", {"partition": 0}),
+        ("topic: TOPIC, start: {time: '2030-01-01'}", "HW-KAFKA-NO-OFFSET-FOR-TIMESTAMP", {"partition": 0}),
     ],
 )
 def test_what_is_not_there_is_refused_before_the_start(
@@ -358,10 +362,10 @@ def test_a_batch_that_could_hold_nothing_is_refused(
 ) -> None:
     one = f"topic: {topic}, schema: {{n: int}}"
     for keys, code in (
-        (f"{one}, start: latest", "HW-KAFKA-BATCH-LATEST"),
+        (f"{one}, start: latest", "HW-KAFKA-RANGE-EMPTY"),
         (
             f'{one}, start: {{offsets: {{{topic}: {{"0": 5}}}}}}, end: {{offsets: {{{topic}: {{"0": 2}}}}}}',
-            "HW-KAFKA-BATCH-TURNED",
+            "HW-KAFKA-RANGE-REVERSED",
         ),
     ):
         file = write(tmp_path, pipeline(broker.servers, {"numbers": keys}))
@@ -381,7 +385,7 @@ def test_nobody_answers(
         port = free.getsockname()[1]
     for servers, code in (
         (f"127.0.0.1:{port}", "HW-KAFKA-UNREACHABLE"),
-        ("no.such.host.invalid:9092", "HW-KAFKA-SETTINGS"),
+        ("no.such.host.invalid:9092", "HW-KAFKA-SETTINGS-INVALID"),
     ):
         file = write(tmp_path, pipeline(servers, {"numbers": "topic: t, schema: {n: int}"}))
         assert [each.code for each in check(file).findings if each.is_error] == [code]

@@ -83,7 +83,7 @@ def test_a_loss_fails_or_is_named(spark: SparkSession, tmp_path: Path, broker: B
     file.write_text(pipeline(broker.servers, f"topic: {topic}\n    on_data_loss: warn"))
     events: list[Event] = []
     assert run_until_idle(file, events).exit_code == 0
-    (told,) = said(events, "HW-KAFKA-ROWS-LOST")
+    (told,) = said(events, "HW-KAFKA-ROWS-DELETED")
     assert f"offsets 10 to 14 of partition 0 of `{topic}`" in told
     assert numbers(spark, tmp_path) == Counter([*range(10), *range(15, 20)])
 
@@ -97,12 +97,12 @@ def test_a_loss_fails_or_is_named(spark: SparkSession, tmp_path: Path, broker: B
         wait_for(lambda: read(events) == 5, run)
         sent(broker, topic, *range(25, 30))
         cut(broker, topic, 28)
-        wait_for(lambda: bool(said(events, "HW-KAFKA-ROWS-LOST")), run)
+        wait_for(lambda: bool(said(events, "HW-KAFKA-ROWS-DELETED")), run)
         sent(broker, topic, *range(30, 35))
         wait_for(lambda: read(events) == 12, run)
 
     run_while(file, lose, events)
-    (told,) = said(events, "HW-KAFKA-ROWS-LOST")
+    (told,) = said(events, "HW-KAFKA-ROWS-DELETED")
     assert f"offsets 25 to 27 of partition 0 of `{topic}`" in told
     assert numbers(spark, tmp_path) == Counter([*range(10), *range(15, 25), *range(28, 35)])
 
@@ -121,12 +121,12 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(
     sent(broker, topic, *range(100, 108))
     with pytest.raises(CheckpointError) as refused:
         run_until_idle(file)
-    assert [problem.code for problem in refused.value.problems] == ["HW-KAFKA-NEW-TOPIC"]
+    assert [problem.code for problem in refused.value.problems] == ["HW-KAFKA-TOPIC-RECREATED"]
     assert refused.value.problems[0].params["topic"] == topic
     file.write_text(pipeline(broker.servers, f"{keys}\n    on_new_topic: earliest"))
     events: list[Event] = []
     assert run_until_idle(file, events).exit_code == 0
-    (told,) = said(events, "HW-KAFKA-READ-ANEW")
+    (told,) = said(events, "HW-KAFKA-TOPIC-RESET")
     assert numbers(spark, tmp_path) == Counter([*range(5), *range(100, 108)])
     (backup,) = (tmp_path / ".headwater/backups/out").iterdir()
     assert str(backup) in told
@@ -156,7 +156,7 @@ def test_a_topic_made_again_under_a_running_query_stops_it(
 
     with pytest.raises(QueryFailed) as failed:
         run_while(file, again, events)
-    assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-NEW-TOPIC"]
+    assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-TOPIC-RECREATED"]
     file.write_text(pipeline(broker.servers, f"{keys}\n    on_new_topic: earliest"))
     assert run_until_idle(file).exit_code == 0
     found = numbers(spark, tmp_path)
@@ -185,7 +185,7 @@ def test_a_topic_that_is_deleted_ends_the_query_by_name(
 
     with pytest.raises(QueryFailed) as failed:
         run_while(file, delete, events)
-    assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-TOPIC-GONE"]
+    assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-TOPIC-DELETED"]
     assert bool(said(events, "HW-KAFKA-TOPIC-LOST")) == (on_data_loss == "warn")
     assert numbers(spark, tmp_path) == Counter(range(5))
 

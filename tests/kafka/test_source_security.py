@@ -166,7 +166,7 @@ sinks:
     produce(broker.servers, incoming, [{"n": 2}])
     failed = run_until_idle(write(tmp_path, text.replace(outgoing, "nowhere")), events)
     problem: Any = failed.queries["out"].problem
-    assert (failed.exit_code, problem.code) == (1, "HW-KAFKA-NO-SUCH-TOPIC")
+    assert (failed.exit_code, problem.code) == (1, "HW-KAFKA-SINK-TOPIC-NOT-FOUND")
     assert "kafka010" in (tmp_path / ".headwater/logs/failures.log").read_text()
     assert told_in(repr([event.to_json() for event in events]) + str(problem) + str(problem.detail)) == []
     assert held_in(tmp_path) == {}
@@ -190,11 +190,11 @@ def test_who_is_not_let_in_is_told_before_the_start(
     file = pipeline(tmp_path / "trust", broker, topic, {"trust": ("TLS", "tls: {}")})
     refused["trust"] = [each for each in check(file).findings if each.is_error]
     assert {name: [each.code for each in found] for name, found in refused.items()} == {
-        "plain": ["HW-KAFKA-LOGIN"],
-        "scram_512": ["HW-KAFKA-LOGIN"],
-        "tls_both": ["HW-KAFKA-SETTINGS"],
-        "newer": ["HW-KAFKA-KEY-FORM"],
-        "trust": ["HW-KAFKA-LOGIN"],
+        "plain": ["HW-KAFKA-AUTHENTICATION-FAILED"],
+        "scram_512": ["HW-KAFKA-AUTHENTICATION-FAILED"],
+        "tls_both": ["HW-KAFKA-SETTINGS-INVALID"],
+        "newer": ["HW-KAFKA-KEY-ENCRYPTION-UNSUPPORTED"],
+        "trust": ["HW-KAFKA-AUTHENTICATION-FAILED"],
     }
     assert not any("not-the-canary" in str(each.problem) for found in refused.values() for each in found)
 

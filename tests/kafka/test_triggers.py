@@ -199,20 +199,30 @@ CONTINUOUS, REAL_TIME = "continuous 1 second", "real time 5 minutes"
 SINKS = {
     "fine": ("one", TO_KAFKA, CONTINUOUS, None),
     "rt_fine": ("timed", TO_KAFKA, REAL_TIME, None),
-    "counted": ("counts", TO_KAFKA, CONTINUOUS, "HW-NOT-ROW-BY-ROW"),
-    "rt_counted": ("counts", TO_KAFKA, REAL_TIME, "HW-REAL-TIME-STEP"),
-    "timed": ("timed", TO_KAFKA, CONTINUOUS, "HW-NO-CURRENT-TIME"),
-    "marked": ("one", f"{TO_KAFKA}, dedup_header: true", CONTINUOUS, "HW-KAFKA-DEDUP-TRIGGER"),
-    "rt_marked": ("one", f"{TO_KAFKA}, dedup_header: true", REAL_TIME, "HW-KAFKA-DEDUP-TRIGGER"),
-    "kept": ("one", "connector: files, path: kept, format: json", CONTINUOUS, "HW-TRIGGER-SINK"),
-    "own": ("one", "connector: foreach_batch, function: 'out.py:write'", CONTINUOUS, "HW-TRIGGER-SINK"),
-    "rt_own": ("one", "connector: foreach_batch, function: 'out.py:write'", REAL_TIME, "HW-TRIGGER-SINK"),
-    "limited": ("limited", TO_KAFKA, CONTINUOUS, "HW-OPTION-IDLE"),
-    "rt_limited": ("limited", TO_KAFKA, REAL_TIME, "HW-OPTION-IDLE"),
-    "wide": ("wide", TO_KAFKA, CONTINUOUS, "HW-TOO-FEW-CORES"),
-    "rt_wide": ("wide", TO_KAFKA, REAL_TIME, "HW-TOO-FEW-CORES"),
+    "counted": ("counts", TO_KAFKA, CONTINUOUS, "HW-CONTINUOUS-UNSUPPORTED"),
+    "rt_counted": ("counts", TO_KAFKA, REAL_TIME, "HW-REAL-TIME-UNSUPPORTED"),
+    "timed": ("timed", TO_KAFKA, CONTINUOUS, "HW-CONTINUOUS-TIME-UNSUPPORTED"),
+    "marked": ("one", f"{TO_KAFKA}, dedup_header: true", CONTINUOUS, "HW-KAFKA-DEDUP-TRIGGER-UNSUPPORTED"),
+    "rt_marked": ("one", f"{TO_KAFKA}, dedup_header: true", REAL_TIME, "HW-KAFKA-DEDUP-TRIGGER-UNSUPPORTED"),
+    "kept": ("one", "connector: files, path: kept, format: json", CONTINUOUS, "HW-TRIGGER-SINK-UNSUPPORTED"),
+    "own": (
+        "one",
+        "connector: foreach_batch, function: 'out.py:write'",
+        CONTINUOUS,
+        "HW-TRIGGER-SINK-UNSUPPORTED",
+    ),
+    "rt_own": (
+        "one",
+        "connector: foreach_batch, function: 'out.py:write'",
+        REAL_TIME,
+        "HW-TRIGGER-SINK-UNSUPPORTED",
+    ),
+    "limited": ("limited", TO_KAFKA, CONTINUOUS, "HW-OPTION-IGNORED-BY-TRIGGER"),
+    "rt_limited": ("limited", TO_KAFKA, REAL_TIME, "HW-OPTION-IGNORED-BY-TRIGGER"),
+    "wide": ("wide", TO_KAFKA, CONTINUOUS, "HW-CORES-MISSING"),
+    "rt_wide": ("wide", TO_KAFKA, REAL_TIME, "HW-CORES-MISSING"),
     "rt_short": ("one", TO_KAFKA, "real time 1 second", "HW-REAL-TIME-INTERVAL"),
-    "rt_append": ("one", f"{TO_KAFKA}, mode: append", REAL_TIME, "HW-REAL-TIME-MODE"),
+    "rt_append": ("one", f"{TO_KAFKA}, mode: append", REAL_TIME, "HW-REAL-TIME-MODE-UNSUPPORTED"),
 }
 
 
@@ -232,7 +242,7 @@ def test_what_can_not_run_so_is_refused_before_the_start(
         (sink, code) for sink, (_, _, _, code) in SINKS.items() if code
     }
     assert all(each.problem.place is not None for each in found)
-    few = [each.problem.params for each in found if each.problem.code == "HW-TOO-FEW-CORES"]
+    few = [each.problem.params for each in found if each.problem.code == "HW-CORES-MISSING"]
     assert [(params["slots"], params["cores"]) for params in few] == [(3, 2), (3, 2)]
 
 
@@ -283,7 +293,7 @@ def test_both_outlive_the_broker_are_stopped_when_it_outgrows_them_and_go_on_in_
 
         with pytest.raises(QueryFailed) as failed:
             run_while(write(tmp_path, (PIPELINE + AT_ONCE).format(**names, **quick)), steer, events)
-        assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-OUTGROWN"] * 2
+        assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-TOO-FEW-CORES"] * 2
         feed(range(20, 30))
         # No batch has ever run for `doubled`: Spark's settings for one are made anew.
         assert run_until_idle(write(tmp_path, (PIPELINE + AT_ONCE).format(**names, **batches))).exit_code == 0

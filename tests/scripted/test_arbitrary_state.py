@@ -241,7 +241,7 @@ def test_modes_of_operators(calls: TestResult, played: Played, context: SparkCon
     found = sorted((each for each in findings if each.is_error), key=lambda each: each.sink)
     names = {"groups": "applyInPandasWithState", "rows": "transformWithState"}
     names |= {"frames": "transformWithStateInPandas"}
-    codes = {"counted": "HW-STATE-AGGREGATED", "added": "HW-STATE-MODE"}
+    codes = {"counted": "HW-AGGREGATION-AFTER-UPDATE", "added": "HW-STATE-MODE"}
     assert [(each.sink, each.problem.code, each.problem.params["call"]) for each in found] == [
         (f"{api}_{sink}", codes[sink], names[api]) for api in sorted(APIS) for sink in ("added", "counted")
     ]

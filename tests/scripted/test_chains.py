@@ -48,20 +48,20 @@ tests:
         minutes_complete: [[{start: 12:00, end: 12:01}, k, 2]]
 """
 TABLES = ("windows", "windows_too", "counted", "of_counts", "cascade")
-CODES = {"windows": "HW-RESULTS-COUNTED-AGAIN", "windows_too": "HW-RESULTS-COUNTED-AGAIN"}
+CODES = {"windows": "HW-CHAINED-AGGREGATION", "windows_too": "HW-CHAINED-AGGREGATION"}
 REFUSED = {
-    f"{table}_{mode}": CODES.get(table, "HW-JOIN-IN-MODE")
+    f"{table}_{mode}": CODES.get(table, "HW-JOIN-MODE-UNSUPPORTED")
     for table in TABLES
     for mode in ("update", "complete")
 } | {
     # Complete mode asks for an aggregation first of all.
-    "cascade_complete": "HW-NOTHING-TO-COMPLETE"
+    "cascade_complete": "HW-COMPLETE-NEEDS-AGGREGATION"
 }
 USE = {"Use append"}
 if not pyspark.__version__.startswith(ONLY_APPEND):
     # Since 4.2 Spark runs inner joins of streams in update mode, too.
     del REFUSED["counted_update"], REFUSED["cascade_update"]
-    REFUSED["of_counts_update"] = "HW-RESULTS-COUNTED-AGAIN"
+    REFUSED["of_counts_update"] = "HW-CHAINED-AGGREGATION"
     USE.add("Use append or update")
 
 

@@ -187,7 +187,7 @@ def test_static_sources_are_given(player: TestRunner, project: Path) -> None:
         "given: {kinds: [[owl, bird]]}\n",
     )
     (missing,) = played(player, project, "- expect: {kinds_of: []}\n").problems
-    assert (missing.code, missing.params["name"]) == ("HW-TEST-NOT-GIVEN", "kinds")
+    assert (missing.code, missing.params["name"]) == ("HW-TEST-ROWS-MISSING", "kinds")
 
 
 @pytest.mark.feature("H1.2", part="the same batch, time and rows again")
@@ -299,7 +299,7 @@ def test_parts_of_a_state_are_named(player: TestRunner, project: Path) -> None:
             project,
             f"- feed: {{words: [[12:01, owl]]}}\n- state: {{twice: {wanted}}}\n",
         )
-        assert [problem.code for problem in settled.problems] == ["HW-TEST-STATE-PART"], wanted
+        assert [problem.code for problem in settled.problems] == ["HW-TEST-STATE-AMBIGUOUS"], wanted
     joined = '{"0 left": [], "0 right": []}'
     result = played(player, project, f"- feed: {{words: [[12:01, owl]]}}\n- state: {{twice: {joined}}}\n")
     assert [failure.kind for failure in result.steps[1].failures] == ["state", "state"]
@@ -327,18 +327,18 @@ def test_a_query_that_fails_unexpectedly_ends_the_test(player: TestRunner, proje
 @pytest.mark.parametrize(
     ("steps", "code", "line"),
     [
-        ("- feed: {word: [[12:01, owl]]}\n  expect: {seen: []}", "HW-TEST-UNKNOWN-NAME", 4),
-        ("- feed: {kinds: [[owl, bird]]}\n  expect: {seen: []}", "HW-TEST-FEEDS-STATIC", 4),
-        ("- feed: {words: [[12:01, owl]]}\n  expect: {sen: []}", "HW-TEST-UNKNOWN-NAME", 4),
+        ("- feed: {word: [[12:01, owl]]}\n  expect: {seen: []}", "HW-TEST-NAME-NOT-FOUND", 4),
+        ("- feed: {kinds: [[owl, bird]]}\n  expect: {seen: []}", "HW-TEST-FEED-STATIC", 4),
+        ("- feed: {words: [[12:01, owl]]}\n  expect: {sen: []}", "HW-TEST-NAME-NOT-FOUND", 4),
         (
             "- feed:\n    words:\n      - [12:01, owl]\n      - [noon, owl]\n  expect: {seen: []}",
-            "HW-TEST-BAD-ROW",
+            "HW-TEST-ROW-MISMATCH",
             7,
         ),
-        ("- feed: {words: [[12:01, owl]]}\n  expect: {counts: [[owl, many]]}", "HW-TEST-BAD-ROW", 5),
-        ("- start\n- expect: {seen: []}", "HW-TEST-RUNNING", 4),
+        ("- feed: {words: [[12:01, owl]]}\n  expect: {counts: [[owl, many]]}", "HW-TEST-ROW-MISMATCH", 5),
+        ("- start\n- expect: {seen: []}", "HW-TEST-ALREADY-RUNNING", 4),
         ("- stop\n- crash\n- expect: {seen: []}", "HW-TEST-NOT-RUNNING", 5),
-        ("- expect: {appended: []}", "HW-TEST-NO-READ", 4),
+        ("- expect: {appended: []}", "HW-TEST-SINK-UNREADABLE", 4),
     ],
 )
 def test_what_can_not_be_played_is_refused_at_its_line(
@@ -375,7 +375,7 @@ def test_what_a_step_expects_besides_a_failure_is_checked(player: TestRunner, pr
     assert (failure.kind, failure.sink) == ("rows", "counts")
     assert result.steps[3].failures == ()
     (problem,) = result.problems
-    assert (problem.code, problem.params["name"]) == ("HW-TEST-HAS-FAILED", "files")
+    assert (problem.code, problem.params["name"]) == ("HW-TEST-QUERY-FAILED", "files")
 
 
 def test_a_crash_hits_only_the_queries_that_were_in_a_batch(player: TestRunner, project: Path) -> None:
@@ -450,7 +450,7 @@ def test_a_read_that_fails_is_told_and_the_next_test_goes_on(player: TestRunner,
         settings = f'sinks: {{appended: {{read: "{file}:read"}}}}\n'
         result = played(player, project, "- expect: {appended: []}\n", settings)
         (problem,) = result.problems
-        assert (problem.code, problem.params["says"]) == ("HW-TEST-READ-FAILED", says)
+        assert (problem.code, problem.params["says"]) == ("HW-TEST-SINK-READ-FAILED", says)
     passes(player, project, "- feed: {words: [[12:01, owl]]}\n  expect: {counts: [[owl, 1]]}\n")
 
 
@@ -471,7 +471,7 @@ sinks:
     began = time.monotonic()
     result = play_here(impatient, project, slow, tests)["it"]
     assert time.monotonic() - began < 40
-    assert [problem.code for problem in result.problems] == ["HW-TEST-STUCK"]
+    assert [problem.code for problem in result.problems] == ["HW-TEST-BATCH-TIMEOUT"]
     impatient.close()
 
 

@@ -130,10 +130,10 @@ def test_a_wrong_expectation_shows_the_difference(scripted: Scripted) -> None:
 def test_what_can_not_be_run_is_refused(scripted: Scripted, tmp_path: Path) -> None:
     with pytest.raises(HeadwaterError) as caught:
         scripted(lambda words: words.groupBy("word").count(), streams=WORDS)
-    assert [problem.code for problem in caught.value.problems] == ["HW-NEVER-FINAL"]
+    assert [problem.code for problem in caught.value.problems] == ["HW-APPEND-NEEDS-WATERMARK"]
     with pytest.raises(HeadwaterError) as caught:
         scripted(lambda words: words.select("wrd"), streams=WORDS)
-    assert [problem.code for problem in caught.value.problems] == ["HW-UNKNOWN-COLUMN"]
+    assert [problem.code for problem in caught.value.problems] == ["HW-COLUMN-NOT-FOUND"]
     with pytest.raises(HeadwaterError) as caught:
         scripted(lambda words: None, streams=WORDS)
     assert [problem.code for problem in caught.value.problems] == ["HW-TABLE-NOT-A-DATAFRAME"]

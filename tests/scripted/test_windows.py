@@ -38,4 +38,4 @@ def test_sessions_are_refused_in_update_mode_alone(context: SparkContext, tmp_pa
     (tmp_path / "in").mkdir()
     findings = check(write(tmp_path, SESSIONS)).findings
     errors = [each for each in findings if each.is_error]
-    assert [(each.sink, each.problem.code) for each in errors] == [("update", "HW-SESSIONS-IN-UPDATE")]
+    assert [(each.sink, each.problem.code) for each in errors] == [("update", "HW-SESSION-MODE-UNSUPPORTED")]

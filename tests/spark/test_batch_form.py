@@ -187,11 +187,11 @@ def test_what_has_no_batch_form_is_refused_by_name(tmp_path: Path) -> None:
         return [(code, name, form, place and place.line) for code, name, form, place in told]
 
     assert refused(STREAMS_ONLY) == [
-        ("HW-NO-BATCH-FORM", "ticks", "rate", 4),
-        ("HW-NO-BATCH-FORM", "counted", "rate_per_batch", 5),
-        ("HW-NO-BATCH-FORM", "lines", "socket", 6),
+        ("HW-BATCH-UNSUPPORTED", "ticks", "rate", 4),
+        ("HW-BATCH-UNSUPPORTED", "counted", "rate_per_batch", 5),
+        ("HW-BATCH-UNSUPPORTED", "lines", "socket", 6),
     ]
     assert refused(STATEFUL) == [
-        ("HW-NO-BATCH-FORM", "unique", "dropDuplicatesWithinWatermark", 11),
-        ("HW-NO-BATCH-FORM", "seen", "applyInPandasWithState", 13),
+        ("HW-BATCH-UNSUPPORTED", "unique", "dropDuplicatesWithinWatermark", 11),
+        ("HW-BATCH-UNSUPPORTED", "seen", "applyInPandasWithState", 13),
     ]

@@ -339,7 +339,7 @@ def test_edits_of_a_pipeline_with_checkpoints(spark: SparkSession, tmp_path: Pat
         ("HW-STATE-CHANGED", 7),
         ("HW-STATE-CHANGED", 8),
         ("HW-SOURCES-CHANGED", 13),
-        ("HW-OUTPUT-CHANGED", 13),
+        ("HW-SINK-OPTION-CHANGED", 13),
     }
     assert contents(tmp_path) == before
 

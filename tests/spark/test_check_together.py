@@ -46,14 +46,14 @@ sinks:
 CODE = "import os\n\n\n@lambda function: function\ndef nothing(orders):\n    return None\n"
 WRONG = [
     ("HW-TABLE-NOT-A-DATAFRAME", "code.py", 5),
-    ("HW-WATERMARK-TYPE", "pipeline.yml", 13),
+    ("HW-WATERMARK-TYPE-INVALID", "pipeline.yml", 13),
     ("HW-SECRET-MISSING", "pipeline.yml", 14),
     ("HW-SQL-SYNTAX", "pipeline.yml", 16),
-    ("HW-UNKNOWN-TABLE", "pipeline.yml", 17),
-    ("HW-UNKNOWN-COLUMN", "pipeline.yml", 18),
-    ("HW-NEVER-FINAL", "pipeline.yml", 21),
-    ("HW-SINK-MODE", "pipeline.yml", 28),
-    ("HW-FILES-PARTITION-COLUMN", "pipeline.yml", 29),
+    ("HW-TABLE-NOT-FOUND", "pipeline.yml", 17),
+    ("HW-COLUMN-NOT-FOUND", "pipeline.yml", 18),
+    ("HW-APPEND-NEEDS-WATERMARK", "pipeline.yml", 21),
+    ("HW-SINK-MODE-UNSUPPORTED", "pipeline.yml", 28),
+    ("HW-PARTITION-COLUMN-NOT-FOUND", "pipeline.yml", 29),
 ]
 
 
@@ -72,8 +72,8 @@ def test_nothing_hides_another_thing(
     problems = [finding.problem for finding in result.findings]
     assert told(problems) == WRONG
     hints = {problem.code: problem.remedy for problem in problems}
-    assert hints["HW-UNKNOWN-COLUMN"] == "Did you mean `amount`?"
-    assert hints["HW-NEVER-FINAL"].startswith("Declare a watermark on a column with a time")
+    assert hints["HW-COLUMN-NOT-FOUND"] == "Did you mean `amount`?"
+    assert hints["HW-APPEND-NEEDS-WATERMARK"].startswith("Declare a watermark on a column with a time")
     file.write_text(PIPELINE.replace("NO_SUCH_SECRET", "A_SECRET_THAT_IS_SET"), encoding="utf-8")
     monkeypatch.setenv("A_SECRET_THAT_IS_SET", "a value that is in no other text")
     with pytest.raises(PipelineError) as error:

@@ -238,7 +238,9 @@ def test_no_probe_file_is_left_on_any_machine(told: Told) -> None:
 
 
 def test_executors_that_can_not_answer(told: Told) -> None:
-    (problem,) = [each for each in told.cases["without Python"] if each["code"] == "HW-EXECUTORS-NOT-ASKED"]
+    (problem,) = [
+        each for each in told.cases["without Python"] if each["code"] == "HW-EXECUTORS-CHECK-FAILED"
+    ]
     assert "/nowhere/python" in problem["sentence"]
     assert "No such file or directory" in problem["sentence"]
 
@@ -270,6 +272,6 @@ def test_a_cluster_without_room_for_an_executor(cluster: Cluster, tmp_path: Path
         assert run.wait(SECONDS) == 3, run.told
     notices = [event["text"] for event in run.events if event.get("event") == "said"]
     assert any("waiting for answers, 0 registered so far" in notice for notice in notices), run.told
-    assert "HW-NO-EXECUTORS" in run.told
+    assert "HW-EXECUTORS-MISSING" in run.told
     assert "provided no executor within 15 s" in run.told
     assert not (tmp_path / "out").exists()

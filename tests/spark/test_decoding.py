@@ -284,7 +284,9 @@ def test_avro_by_the_numbers_of_a_registry(
         new = messages(spark, [(None, numbered(77, b"x"))])
         late = validated(new, by_name, context(tmp_path), None)
         registry.broken = True
-        with pytest.raises(PySparkException, match=f"HW-REGISTRY-GONE\t{registry.url}\tit answers 503"):
+        with pytest.raises(
+            PySparkException, match=f"HW-REGISTRY-SCHEMA-UNAVAILABLE\t{registry.url}\tit answers 503"
+        ):
             late.collect()
         with pytest.raises(PipelineError) as refused:
             validated(raw, by_name, context(tmp_path), None)
@@ -319,7 +321,7 @@ def test_avro_by_the_numbers_of_files(spark: SparkSession, tmp_path: Path) -> No
     raw = messages(spark, ((None, numbered(number, avro(BIRD, record))) for number in (1, 2)))
     with pytest.raises(PipelineError) as refused:
         validated(raw, options(**said), context(tmp_path), None)
-    assert refused.value.problems[0].code == "HW-REGISTRY-NO-FOLDER"
+    assert refused.value.problems[0].code == "HW-REGISTRY-DIR-NOT-FOUND"
     schemas.mkdir()
     (schemas / "1.avsc").write_text(json.dumps(BIRD))
     frame = validated(raw, options(**said), context(tmp_path), None)

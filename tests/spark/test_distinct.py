@@ -27,8 +27,8 @@ sinks:
     findings = check(write(tmp_path, wrong)).findings
 
     told = [(each.problem.code, each.problem.place and each.problem.place.line) for each in findings]
-    assert told == [("HW-UNKNOWN-COLUMN", 6), ("HW-WITHIN-NO-WATERMARK", 7)]
+    assert told == [("HW-COLUMN-NOT-FOUND", 6), ("HW-DEDUP-NEEDS-WATERMARK", 7)]
     offline = check(tmp_path / "pipeline.yml", offline=True).findings
     assert [(each.problem.code, each.problem.place.line) for each in offline if each.problem.place] == [
-        ("HW-WITHIN-NO-WATERMARK", 7)
+        ("HW-DEDUP-NEEDS-WATERMARK", 7)
     ]

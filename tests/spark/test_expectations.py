@@ -182,17 +182,17 @@ def test_conditions_that_cannot_be_judged_are_refused_at_their_lines(
     (tmp_path / "in").mkdir()
     found = [each for each in check(write(tmp_path, REFUSED)).findings if each.severity is Severity.ERROR]
     assert [(each.problem.code, each.problem.place.line if each.problem.place else 0) for each in found] == [
-        ("HW-EXPECTATION-COLUMN", 10),
+        ("HW-EXPECTATION-COLUMN-NOT-FOUND", 10),
         ("HW-EXPECTATION-NOT-BOOLEAN", 11),
-        ("HW-EXPECTATION-NOT-OF-A-ROW", 12),
-        ("HW-EXPECTATION-NOT-OF-A-ROW", 13),
-        ("HW-EXPECTATION-NOT-OF-A-ROW", 14),
-        ("HW-EXPECTATION-NOT-OF-A-ROW", 15),
-        ("HW-EXPECTATION-NOT-CERTAIN", 16),
+        ("HW-EXPECTATION-NOT-PER-ROW", 12),
+        ("HW-EXPECTATION-NOT-PER-ROW", 13),
+        ("HW-EXPECTATION-NOT-PER-ROW", 14),
+        ("HW-EXPECTATION-NOT-PER-ROW", 15),
+        ("HW-EXPECTATION-NONDETERMINISTIC", 16),
         ("HW-EXPECTATION-SYNTAX", 17),
-        ("HW-EXPECTATION-REFUSED", 18),
-        ("HW-EXPECTATION-STATEFUL", 22),
-        ("HW-EXPECTATION-NOT-SETTLED", 26),
+        ("HW-EXPECTATION-INVALID", 18),
+        ("HW-EXPECTATION-QUARANTINE-STATEFUL", 22),
+        ("HW-EXPECTATION-QUARANTINE-NONDETERMINISTIC", 26),
     ]
     what = [each.problem.params["what"] for each in found if "what" in each.problem.params]
     assert what == ["an aggregate function", "a window function", "a subquery", "a function that makes rows"]

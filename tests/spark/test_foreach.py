@@ -297,7 +297,7 @@ def test_what_cannot_reach_the_executors_is_refused_at_the_users_line(
             "sqlite3.Connection",
         ),
         "`guard`": ("HW-NOT-SERIALIZABLE", at("    guard = threading.Lock()"), "_thread.lock"),
-        "HW-CLASS-NOT-MADE": ("HW-CLASS-NOT-MADE", at('        raise OSError("no way")'), None),
+        "HW-CLASS-INIT-FAILED": ("HW-CLASS-INIT-FAILED", at('        raise OSError("no way")'), None),
         "HW-CLASS-METHOD-MISSING": ("HW-CLASS-METHOD-MISSING", 8, None),
     }
 
@@ -329,4 +329,4 @@ def test_a_class_and_a_function_themselves(spark: SparkSession, tmp_path: Path) 
     wrong.sink("out", hw.foreach(object=Writer, function=send), reads="numbers")
     with pytest.raises(PipelineError) as caught:
         wrong.spec()
-    assert [problem.code for problem in caught.value.problems] == ["HW-WRONG-VALUE"]
+    assert [problem.code for problem in caught.value.problems] == ["HW-VALUE-INVALID"]

@@ -85,9 +85,9 @@ def test_functions_that_are_none_are_refused_together(tmp_path: Path) -> None:
         (f.problem.code, f.problem.params["name"], f.problem.place and f.problem.place.line) for f in findings
     ]
     assert told == [
-        ("HW-CLASS-MISSING", "missing", 4),
-        ("HW-CLASS-NO-FUNCTION", "no_function", 5),
-        ("HW-FUNCTION-RETURNS", "untyped", 6),
-        ("HW-FUNCTION-RETURNS", "typed_twice", 7),
-        ("HW-FUNCTION-BUILT-IN", "count", 8),
+        ("HW-CLASS-NOT-FOUND", "missing", 4),
+        ("HW-CLASS-NOT-A-FUNCTION", "no_function", 5),
+        ("HW-FUNCTION-RETURN-TYPE", "untyped", 6),
+        ("HW-FUNCTION-RETURN-TYPE", "typed_twice", 7),
+        ("HW-FUNCTION-NAME-CONFLICT", "count", 8),
     ]

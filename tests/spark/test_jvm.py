@@ -246,14 +246,18 @@ def test_a_start_that_fails_names_the_reason(tmp_path: Path) -> None:
     )
     log = str(tmp_path / "logs" / "spark.log")
     reason = "Improperly specified VM option 'ConcGCThreads=many'"
-    assert option == {"code": "HW-JVM-NOT-STARTED", "reason": reason, "log": log}
-    assert heap == {"code": "HW-JVM-NOT-STARTED", "reason": "Invalid maximum heap size: -Xmxlots", "log": log}
-    assert (master["code"], master["master"]) == ("HW-SPARK-NOT-STARTED", "locall[2]")
+    assert option == {"code": "HW-JVM-START-FAILED", "reason": reason, "log": log}
+    assert heap == {
+        "code": "HW-JVM-START-FAILED",
+        "reason": "Invalid maximum heap size: -Xmxlots",
+        "log": log,
+    }
+    assert (master["code"], master["master"]) == ("HW-SPARK-START-FAILED", "locall[2]")
 
 
 def test_submit_arguments_that_cannot_be_read(tmp_path: Path) -> None:
     (problem,) = run(tmp_path / "logs", "say(problem_of())", PYSPARK_SUBMIT_ARGS="--name 'x pyspark-shell")
-    assert problem["code"] == "HW-SUBMIT-ARGS-UNREADABLE"
+    assert problem["code"] == "HW-SUBMIT-ARGS-INVALID"
 
 
 def test_under_spark_submit_its_gateway_is_used(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_tables_are_queried_while_the_stream_runs_and_a_second_start_begins_anew
         assert rows(run, "SELECT n, size FROM counts JOIN lengths USING (word)") == Counter([(2, 3)])
         with pytest.raises(HeadwaterError) as caught:
             run.sql("SELECT * FROM cuonts")
-        assert [problem.code for problem in caught.value.problems] == ["HW-RUN-SQL-REFUSED"]
+        assert [problem.code for problem in caught.value.problems] == ["HW-RUN-SQL-INVALID"]
         assert caught.value.problems[0].params["tables"] == "words, changed, counts"
         ids = {name: query.id for name, query in run.queries.items()}
     run.raise_failures()
@@ -105,25 +105,25 @@ def test_from_the_command_line_it_runs_with_a_warning(spark: SparkSession, tmp_p
     feed(tmp_path / "in", "1", words("ant"))
     file = write(tmp_path, YAML)
     assert [(each.severity.value, each.problem.code) for each in check(file).findings] == [
-        ("warning", "HW-TABLE-NOT-QUERIED")
+        ("warning", "HW-MEMORY-TABLE-UNREACHABLE")
     ]
     result = run_until_idle(file)
     assert (result.exit_code, result.queries["kept"].rows_out) == (0, 1)
     with pytest.raises(PipelineError) as caught:
         run_batch(file, RunOptions(), into=tmp_path / "results", stdout=lambda line: None)
     assert [(each.code, each.params["name"]) for each in caught.value.problems] == [
-        ("HW-NO-BATCH-FORM", "kept")
+        ("HW-BATCH-UNSUPPORTED", "kept")
     ]
 
     # Its checkpoint is nothing that a sink of another kind can go on from; and the other way round.
     files = write(tmp_path, YAML.replace("memory", "files, path: out, format: json"))
     (refused,) = check(files).errors
-    assert (refused.problem.code, refused.problem.params["old"]) == ("HW-SINK-KIND-CHANGED", "memory")
+    assert (refused.problem.code, refused.problem.params["old"]) == ("HW-SINK-CONNECTOR-CHANGED", "memory")
     elsewhere = write(tmp_path, files.read_text() + "folder: other\n")
     assert run_until_idle(elsewhere).exit_code == 0
     back = write(tmp_path, YAML + "folder: other\n")
     (refused,) = check(back).errors
-    assert (refused.problem.code, refused.problem.params["new"]) == ("HW-SINK-KIND-CHANGED", "memory")
+    assert (refused.problem.code, refused.problem.params["new"]) == ("HW-SINK-CONNECTOR-CHANGED", "memory")
 
 
 @pytest.mark.feature("D6", part="a stream is no table to query")
@@ -136,6 +136,6 @@ def test_a_stream_cannot_be_queried(spark: SparkSession, tmp_path: Path) -> None
         with pytest.raises(HeadwaterError) as caught:
             run.sql("SELECT * FROM words")
         assert [(each.code, each.params) for each in caught.value.problems] == [
-            ("HW-RUN-SQL-STREAM", {"tables": "out"})
+            ("HW-RUN-SQL-STREAM-UNSUPPORTED", {"tables": "out"})
         ]
         assert run.sql("SELECT * FROM out").collect() == []

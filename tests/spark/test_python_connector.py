@@ -287,10 +287,10 @@ def test_what_a_class_lacks(context: SparkContext, tmp_path: Path) -> None:
     raised = FEEDS.splitlines().index('        raise KeyError("no columns today")') + 1
     assert Counter(found) == Counter(
         [
-            ("HW-PYTHON-NO-DATA-SOURCE", "4:37"),
+            ("HW-PYTHON-CLASS-INVALID", "4:37"),
             ("HW-PYTHON-METHOD-MISSING", "5:36"),
             ("HW-PYTHON-METHOD-MISSING", "6:39"),
-            ("HW-PYTHON-NO-SCHEMA", "7:42"),
+            ("HW-PYTHON-SCHEMA-MISSING", "7:42"),
             ("HW-PYTHON-METHOD-MISSING", "8:42"),
             ("HW-CLASS-CODE-FAILED", f"{raised}:1"),
             ("HW-PYTHON-METHOD-MISSING", "18:47"),

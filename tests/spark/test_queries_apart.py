@@ -45,7 +45,9 @@ def test_a_row_is_neither_lost_nor_doubled(tmp_path: Path, spark: SparkSession) 
     write(tmp_path, BOTH.format(cost="double"))
     left = replay(file, "orders")
     assert (left.rows, left.unread, left.behind, left.redefined) == (0, 2, ("behind",), True)
-    warned = [each.problem for each in check(file).findings if each.problem.code == "HW-JUDGED-APART"]
+    warned = [
+        each.problem for each in check(file).findings if each.problem.code == "HW-QUARANTINE-RULES-CHANGED"
+    ]
     assert [each.params["queries"] for each in warned] == ["`all`, `behind`, `quarantine.orders`"]
 
     write(tmp_path, BOTH.format(cost="int"))
@@ -54,7 +56,7 @@ def test_a_row_is_neither_lost_nor_doubled(tmp_path: Path, spark: SparkSession) 
     assert replay(file, "orders").rows == 2
     run_until_idle(file)
     found = json.loads((tmp_path / ".headwater/findings.json").read_text())["findings"]
-    assert "HW-JUDGED-APART" not in [each["code"] for each in found]
+    assert "HW-QUARANTINE-RULES-CHANGED" not in [each["code"] for each in found]
     for sink in ("all", "behind"):
         rows = spark.read.schema("id int, cost double").json(str(tmp_path / "out" / sink)).collect()
         assert Counter(map(tuple, rows)) == Counter([(1, 1.0), (2, 2.5), (3, 3.5)])

@@ -70,5 +70,5 @@ def test_without_a_quarantine_a_text_that_is_no_row_ends_the_query(
 ) -> None:
     declared = table(otherwise)
     ends = expected_rows(validated(spark, declared, [*GOOD, b"{\tbroken"]), declared, None)
-    with pytest.raises(PySparkException, match=re.escape("HW-FED-AGAIN-UNREADABLE\tjudged\t{ broken")):
+    with pytest.raises(PySparkException, match=re.escape("HW-REPLAYED-ROWS-INVALID\tjudged\t{ broken")):
         ends.collect()

@@ -61,9 +61,11 @@ sinks: {orders: {reads: orders, connector: files, path: out, format: json}}
             run_batch(file, RunOptions(), into=into, stdout=lambda line: None)
         return [(problem.code, problem.params["why"]) for problem in caught.value.problems]
 
-    assert refused(tmp_path) == [("HW-INTO-TAKEN", f"this pipeline reads or writes {tmp_path}/orders")]
+    assert refused(tmp_path) == [
+        ("HW-BATCH-OUTPUT-DIR-CONFLICT", f"this pipeline reads or writes {tmp_path}/orders")
+    ]
     wrote = "it holds files that no batch run of Headwater wrote"
-    assert refused(tmp_path / "other") == [("HW-INTO-TAKEN", wrote)]
+    assert refused(tmp_path / "other") == [("HW-BATCH-OUTPUT-DIR-CONFLICT", wrote)]
     assert json.loads((tmp_path / "orders" / "1.json").read_text()) == {"a": 1}
     for _ in range(2):
         run_as_batch(file, tmp_path / "results")

@@ -104,9 +104,9 @@ def test_good_choices_are_made_shown_settable_and_kept(spark: SparkSession, tmp_
         for f in result.findings
     }
     assert kept == {
-        ("HW-SETTING-KEPT", Severity.WARNING, PARTITIONS, "2", "7"),
-        ("HW-SETTING-KEPT", Severity.WARNING, PROVIDER, ROCKSDB, IN_MEMORY),
-        ("HW-SETTING-KEPT", Severity.WARNING, FORMAT, "2", "1"),
+        ("HW-SETTING-FROZEN", Severity.WARNING, PARTITIONS, "2", "7"),
+        ("HW-SETTING-FROZEN", Severity.WARNING, PROVIDER, ROCKSDB, IN_MEMORY),
+        ("HW-SETTING-FROZEN", Severity.WARNING, FORMAT, "2", "1"),
     }
     assert shown(chosen) == {key: (value, "kept") for key, value in choices.items()}
     feed(tmp_path / "chosen" / "in", "2", [{"word": "finch"}])
@@ -121,7 +121,7 @@ def test_a_jvm_that_runs_already_keeps_its_own(spark: SparkSession, tmp_path: Pa
     with pytest.raises(EnvironmentProblem) as caught:
         check(file)
     (problem,) = caught.value.problems
-    assert problem.code == "HW-SETTING-NEEDS-NEW-PROCESS"
+    assert problem.code == "HW-SETTING-TOO-LATE"
     assert problem.params == {"key": "spark.master", "value": "local[7]", "now": "local[2]"}
     assert problem.place == Position(str(file), 4, 17)
     assert check(file, conf={"spark.master": "local[2]"}).exit_code == 0

@@ -70,7 +70,7 @@ def test_one_source_many_times(context: SparkContext, tmp_path: Path) -> None:
     # What comes only once can't be in two queries, and no Spark is needed to see it.
     found = check(write(tmp_path, TWICE, "lines.yml"), offline=True).findings
     assert [(each.severity.value, each.problem.code, each.problem.params["name"]) for each in found] == [
-        ("error", "HW-NOT-REPLAYABLE-SHARED", "lines"),
-        ("warning", "HW-NOT-REPLAYABLE", "more"),
+        ("error", "HW-SOURCE-NOT-REPLAYABLE-SHARED", "lines"),
+        ("warning", "HW-SOURCE-NOT-REPLAYABLE", "more"),
     ]
     assert found[0].problem.params["sinks"] == "`all`, `long`"

@@ -72,10 +72,10 @@ def test_a_table_that_is_not_there(shop: SparkSession, tmp_path: Path) -> None:
     found = [each.problem for each in check(write(tmp_path, UNKNOWN)).findings]
     hints = [str(problem.params["hint"]) for problem in found]
     assert [(each.code, each.place and each.place.line, each.params["name"]) for each in found] == [
-        ("HW-CATALOG-NO-TABLE", 4, "near"),
-        ("HW-CATALOG-NO-TABLE", 5, "far"),
-        ("HW-CATALOG-NO-TABLE", 6, "database"),
-        ("HW-CATALOG-NO-TABLE", 7, "catalog"),
+        ("HW-CATALOG-TABLE-NOT-FOUND", 4, "near"),
+        ("HW-CATALOG-TABLE-NOT-FOUND", 5, "far"),
+        ("HW-CATALOG-TABLE-NOT-FOUND", 6, "database"),
+        ("HW-CATALOG-TABLE-NOT-FOUND", 7, "catalog"),
     ]
     assert hints[0] == "Did you mean headwater_shop.orders?"
     assert all(each.place and each.place.column > 10 for each in found)

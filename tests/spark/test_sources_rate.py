@@ -65,7 +65,7 @@ def test_the_clock_makes_every_value_once_over_a_restart(spark: SparkSession, tm
     with pytest.raises(PipelineError) as refused:
         load(write(tmp_path, RATE.replace("1 second", "1500 ms")))
     (problem,) = refused.value.problems
-    assert problem.code == "HW-WRONG-VALUE"
+    assert problem.code == "HW-VALUE-INVALID"
     assert "whole seconds" in str(problem.params["says"])
 
 

@@ -60,21 +60,21 @@ def read(file: Path, server: LineServer, *sent: str) -> list[tuple[object, ...]]
 def test_lines_with_their_arrival_time(context: SparkContext, tmp_path: Path) -> None:
     with LineServer() as server:
         file = lines(tmp_path, server.port, arrival_time="true")
-        assert codes(file) == [("warning", "HW-NOT-REPLAYABLE", 4)]
+        assert codes(file) == [("warning", "HW-SOURCE-NOT-REPLAYABLE", 4)]
         before = datetime.now() - timedelta(seconds=1)
         rows = read(file, server, "apache spark", "apache hadoop")
     assert [value for value, _ in rows] == ["apache hadoop", "apache spark"]
     assert all(before < datetime.fromisoformat(str(at)) < before + timedelta(minutes=5) for _, at in rows)
 
     # Spark would begin to count the lines anew and die of the count in the checkpoint.
-    assert codes(file) == [("error", "HW-NOT-REPLAYABLE-CHECKPOINT", 4)]
+    assert codes(file) == [("error", "HW-SOURCE-NOT-REPLAYABLE-RESUME", 4)]
     with pytest.raises(PipelineError) as refused:
         start(load(file), RunOptions(), print, print)
     (problem,) = refused.value.problems
     checkpoint = Path(str(problem.params["checkpoint"]))
-    assert (problem.code, problem.params["sink"]) == ("HW-NOT-REPLAYABLE-CHECKPOINT", "out")
+    assert (problem.code, problem.params["sink"]) == ("HW-SOURCE-NOT-REPLAYABLE-RESUME", "out")
     shutil.rmtree(checkpoint)
-    assert codes(file) == [("warning", "HW-NOT-REPLAYABLE", 4)]
+    assert codes(file) == [("warning", "HW-SOURCE-NOT-REPLAYABLE", 4)]
 
 
 @pytest.mark.feature("B6", part="not there when the query starts; nothing is lost by starting again")
@@ -88,7 +88,7 @@ def test_a_server_that_comes_later(context: SparkContext, tmp_path: Path) -> Non
     session.jvm.stop()
     failure = run.queries["out"].problem
     assert failure is not None
-    assert (failure.code, failure.entry.retry) == ("HW-NO-CONNECTION", True)
+    assert (failure.code, failure.entry.retry) == ("HW-CONNECTION-FAILED", True)
     with LineServer() as later:
         again = lines(tmp_path, later.port, SELF_UNION)
         rows = read(again, later, "spark")
@@ -99,9 +99,9 @@ def test_a_server_that_comes_later(context: SparkContext, tmp_path: Path) -> Non
 @pytest.mark.feature("B9.2", part="a join with itself would open a second connection")
 def test_a_join_with_itself_is_refused(context: SparkContext, tmp_path: Path) -> None:
     assert codes(lines(tmp_path, 9, SELF_JOIN)) == [
-        ("error", "HW-NOT-REPLAYABLE-TWICE", 8),
-        ("warning", "HW-NOT-REPLAYABLE", 4),
-        ("warning", "HW-JOIN-KEEPS-ALL", 6),
+        ("error", "HW-SOURCE-NOT-REPLAYABLE-TWICE", 8),
+        ("warning", "HW-SOURCE-NOT-REPLAYABLE", 4),
+        ("warning", "HW-UNBOUNDED-JOIN", 6),
     ]
 
 
@@ -110,5 +110,5 @@ def test_it_has_no_batch_form(tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as refused:
         run_batch(lines(tmp_path, 9), RunOptions(), stdout=print)
     assert [(each.code, each.params["name"]) for each in refused.value.problems] == [
-        ("HW-NO-BATCH-FORM", "lines")
+        ("HW-BATCH-UNSUPPORTED", "lines")
     ]

@@ -16,12 +16,12 @@ from headwater.engine.session import open_session
 from headwater.engine.shared_paths import batch_paths, unshared
 from headwater.engine.translate import code_problem, failure_problem
 from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
-from headwater.errors.catalogue.notices import BATCH_ROWS_BAD, BATCH_ROWS_FAILED, BATCH_ROWS_PARTLY_COUNTED
+from headwater.errors.catalogue.notices import BATCH_ROWS_BAD, BATCH_ROWS_PARTLY_COUNTED, BATCH_ROWS_VIOLATING
 from headwater.errors.catalogue.running import (
-    BATCH_NEEDS_APPEND,
-    BATCH_NEEDS_INTO,
-    INTO_TAKEN,
-    NO_BATCH_FORM,
+    BATCH_APPEND_REQUIRED,
+    BATCH_OUTPUT_DIR_CONFLICT,
+    BATCH_OUTPUT_DIR_MISSING,
+    BATCH_UNSUPPORTED,
 )
 from headwater.events import BatchEnded, Emit, Notice, SinkBegun, SinkWritten, SparkStarting
 from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_of
@@ -80,7 +80,7 @@ def _notices(
                 aside = each.otherwise is Otherwise.QUARANTINE
                 what = "; only a stream sets rows aside, here they are dropped" if aside else ""
                 params = {"rows": judged[table.name].rows, "expectation": each.name, "becomes": what}
-                yield BATCH_ROWS_FAILED.at(None, table=table.name, failed=failed, **params)
+                yield BATCH_ROWS_VIOLATING.at(None, table=table.name, failed=failed, **params)
     first: dict[str, SinkSpec] = {}
     for sink in written:
         for name in prepared.graph.upstream(canonical(spec, sink.reads)):
@@ -143,24 +143,26 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
     for source in spec.sources:
         if not source_side(source.connector).batch:
             told = {"name": source.name, "connector": source.connector}
-            yield NO_BATCH_FORM.at(source.position, what="The source", **told)
+            yield BATCH_UNSUPPORTED.at(source.position, what="The source", **told)
     for sink in spec.sinks:
         side = sink_side(sink.connector)
         if side.batch and side.appends:
             if not append:
                 place = ", ".join(side.places(sink.options)) or "where its rows say"
-                yield BATCH_NEEDS_APPEND.at(sink.position, sink=sink.name, place=place)
+                yield BATCH_APPEND_REQUIRED.at(sink.position, sink=sink.name, place=place)
             continue
         # `--into` takes the place of the key `path`: what stores rows and has none can't be led elsewhere.
         if not side.batch or (side.stores and "path" not in side.options.model_fields):
-            yield NO_BATCH_FORM.at(sink.position, what="The sink", name=sink.name, connector=sink.connector)
+            yield BATCH_UNSUPPORTED.at(
+                sink.position, what="The sink", name=sink.name, connector=sink.connector
+            )
         elif side.stores and into is None:
             place = ", ".join(side.places(sink.options))
-            yield BATCH_NEEDS_INTO.at(sink.position, sink=sink.name, place=place)
+            yield BATCH_OUTPUT_DIR_MISSING.at(sink.position, sink=sink.name, place=place)
         elif side.stores and into is not None:
             folder = into.absolute() / sink.name
             if why := _why_taken(spec, folder):
-                yield INTO_TAKEN.at(sink.position, place=str(folder), why=why)
+                yield BATCH_OUTPUT_DIR_CONFLICT.at(sink.position, place=str(folder), why=why)
 
 
 def _why_taken(spec: PipelineSpec, place: Path) -> str:

@@ -13,7 +13,11 @@ from headwater.checks.guarantees import guarantee_offline
 from headwater.checks.outline import Outline, rate_problems
 from headwater.engine.pipeline_file import load
 from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
-from headwater.errors.catalogue.programs import SCRIPT_ACCEPT, SCRIPT_ARGUMENTS, SCRIPT_OFFLINE
+from headwater.errors.catalogue.programs import (
+    SCRIPT_ARGUMENTS_NOT_ALLOWED,
+    SCRIPT_OFFLINE_UNSUPPORTED,
+    SUPPRESS_SCRIPT_ONLY,
+)
 from headwater.events import Emit, SparkStarting
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.quarantine import with_quarantine
@@ -48,16 +52,18 @@ def check(
     try:
         if not isinstance(pipeline, PipelineSpec) and is_script(file):
             if offline:
-                raise UsageProblem(SCRIPT_OFFLINE.at(None, file=file))
+                raise UsageProblem(SCRIPT_OFFLINE_UNSUPPORTED.at(None, file=file))
             emit(SparkStarting())
             run = partial(check_script, file, arguments, seconds=deadline, network=network, strict=strict)
             of_script = run(master=master, conf=conf, rates=rates, accept=accept)
             if of_script is not None:
                 return of_script
         elif arguments:
-            raise UsageProblem(SCRIPT_ARGUMENTS.at(None, file=file, arguments=" ".join(arguments)))
+            raise UsageProblem(
+                SCRIPT_ARGUMENTS_NOT_ALLOWED.at(None, file=file, arguments=" ".join(arguments))
+            )
         if accept:
-            raise UsageProblem(SCRIPT_ACCEPT.at(None, file=file))
+            raise UsageProblem(SUPPRESS_SCRIPT_ONLY.at(None, file=file))
         spec = loaded(pipeline)
     except PipelineError as error:
         rejected = tuple(together(map(Finding, error.problems)))

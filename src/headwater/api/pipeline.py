@@ -14,7 +14,7 @@ from headwater.api.check import check
 from headwater.api.results import BatchResult, ExplainResult
 from headwater.checks import Finding
 from headwater.engine.pipeline_file import declared, judged
-from headwater.errors.catalogue.pipelines import NO_SINKS, NO_SUCH_PATH
+from headwater.errors.catalogue.pipelines import PIPELINE_NO_SINKS, SOURCE_PATH_NOT_FOUND
 from headwater.events import Event
 from headwater.loaders.python_form import Declarations
 from headwater.loaders.yaml_form import YamlFile
@@ -108,7 +108,7 @@ def load(file: str | Path) -> Pipeline:
         # Python loads a module once; each call gives a pipeline of its own.
         assert isinstance(found, Pipeline), "a program makes nothing else"
         pipeline = found.copied()
-    judged(pipeline, (NO_SINKS, NO_SUCH_PATH))
+    judged(pipeline, (PIPELINE_NO_SINKS, SOURCE_PATH_NOT_FOUND))
     return pipeline
 
 

@@ -100,7 +100,7 @@ def check(
     place = caller()
     called, accepts = name or "query", _accepts(accept, place, "`accept={{{code!r}: …}}`")
     if mode.lower() not in list(Mode):
-        raise UsageProblem(programs.UNKNOWN_MODE.at(place, mode=mode))
+        raise UsageProblem(programs.MODE_INVALID.at(place, mode=mode))
     paced = _trigger(trigger, place)
     try:
         found = check_frame(df, sink=sink, mode=mode.lower(), trigger=paced, name=called, place=place)
@@ -119,14 +119,16 @@ def _trigger(trigger: str | None, place: Position) -> str:
     try:
         return str(parse_trigger(trigger))
     except ValueError as error:
-        raise UsageProblem(programs.UNKNOWN_TRIGGER.at(place, says=str(error).rstrip("."))) from error
+        raise UsageProblem(programs.TRIGGER_INVALID.at(place, says=str(error).rstrip("."))) from error
 
 
 def _accepts(given: Mapping[str, str] | None, place: Position | None, form: str) -> tuple[Accept, ...]:
     """What a check accepts; `form` is how a reason is given."""
     for code, reason in (given or {}).items():
         if not isinstance(reason, str) or not reason.strip():
-            raise UsageProblem(programs.ACCEPT_NO_REASON.at(place, code=code, form=form.format(code=code)))
+            raise UsageProblem(
+                programs.SUPPRESS_REASON_MISSING.at(place, code=code, form=form.format(code=code))
+            )
     return tuple(Accept(code, why.strip(), place, by="this check") for code, why in (given or {}).items())
 
 
@@ -206,5 +208,5 @@ def _nothing_started(file: str, spark: bool) -> Finding:
         if spark
         else "Give the file of a pipeline, or of a program that starts streaming queries when it is run."
     )
-    problem = programs.SCRIPT_NO_QUERY.at(None, file=file, hint=hint)
+    problem = programs.SCRIPT_QUERY_MISSING.at(None, file=file, hint=hint)
     return Finding(problem, Severity.WARNING if spark else Severity.ERROR)

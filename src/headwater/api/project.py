@@ -13,8 +13,12 @@ from typing import Any
 from headwater.connectors import Sink, Source, all_connectors
 from headwater.engine.doctor import Check, examine, examine_jars
 from headwater.errors import EnvironmentProblem, UsageProblem
-from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
-from headwater.errors.catalogue.programs import FOLDER_NOT_EMPTY, NO_SUCH_CONNECTOR, UNKNOWN_TEMPLATE
+from headwater.errors.catalogue.environment import RUN_DIR_UNWRITABLE
+from headwater.errors.catalogue.programs import (
+    CONNECTOR_NOT_INSTALLED,
+    DIRECTORY_NOT_EMPTY,
+    TEMPLATE_NOT_FOUND,
+)
 from headwater.loaders.json_schema import keys_of, pipeline_schema
 from headwater.loaders.keys import PipelineKeys
 from headwater.values import did_you_mean
@@ -58,11 +62,11 @@ def init(folder: Path, kind: str = "word-count") -> InitResult:
     """Make a project of a kind in a new or empty folder."""
     if kind not in KINDS:
         hint = f"{did_you_mean(kind, KINDS)} ".lstrip()
-        raise UsageProblem(UNKNOWN_TEMPLATE.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
+        raise UsageProblem(TEMPLATE_NOT_FOUND.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
     template, shown = KINDS[kind], _shown(folder)
     try:
         if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
-            raise UsageProblem(FOLDER_NOT_EMPTY.at(None, path=shown or os.curdir))
+            raise UsageProblem(DIRECTORY_NOT_EMPTY.at(None, path=shown or os.curdir))
         for name, source in template.files.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +74,7 @@ def init(folder: Path, kind: str = "word-count") -> InitResult:
             with file.open("xb") as out:
                 out.write(TEMPLATES.joinpath(template.folder, *source.split("/")).read_bytes())
     except OSError as error:
-        problem = FOLDER_NOT_WRITABLE.at(None, path=shown or os.curdir, reason=error.strerror or str(error))
+        problem = RUN_DIR_UNWRITABLE.at(None, path=shown or os.curdir, reason=error.strerror or str(error))
         raise EnvironmentProblem(problem) from error
     files = tuple(os.path.join(shown, name) for name in template.files)
     return InitResult(files, _next_command(shown, template.first_command))
@@ -162,7 +166,9 @@ def connector_reference(name: str) -> ConnectorReference:
     known = all_connectors()
     if name not in known:
         hint = did_you_mean(name, known, "Is a package missing?")
-        raise UsageProblem(NO_SUCH_CONNECTOR.at(None, name=name, hint=hint, known=", ".join(sorted(known))))
+        raise UsageProblem(
+            CONNECTOR_NOT_INSTALLED.at(None, name=name, hint=hint, known=", ".join(sorted(known)))
+        )
     found = known[name]
     return ConnectorReference(found.name, found.summary, _keys(found.source), _keys(found.sink))
 

@@ -15,10 +15,10 @@ from headwater.connectors.decoding.options import ask_again
 from headwater.engine.pipeline_file import load
 from headwater.errors import PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue.running import (
-    NO_QUARANTINE,
-    REPLAY_NEEDS_BATCHES,
-    REPLAY_NOT_READ,
-    REPLAY_READ_TWICE,
+    QUARANTINE_NOT_FOUND,
+    REPLAY_QUERY_UNSUPPORTED,
+    REPLAY_TARGET_MISSING,
+    REPLAY_TRIGGER_UNSUPPORTED,
 )
 from headwater.plan import Graph
 from headwater.plan.quarantine import accepts_replay
@@ -160,7 +160,7 @@ def _named(spec: PipelineSpec, name: str, file: str) -> Quarantine:
     if name in found:
         return found[name]
     known = f"there are rows of {', '.join(found)}" if found else "no row was"
-    raise UsageProblem(NO_QUARANTINE.at(None, name=name, known=known, file=file))
+    raise UsageProblem(QUARANTINE_NOT_FOUND.at(None, name=name, known=known, file=file))
 
 
 def _wanted(reason: str | None, ids: tuple[str, ...]) -> Callable[[QuarantinedRow], bool]:
@@ -172,7 +172,7 @@ def _refuse_unfit(spec: PipelineSpec, name: str, file: str) -> None:
     graph = Graph.of(spec)
     why = _read_by_none(graph, name)
     if why:
-        raise PipelineError(REPLAY_NOT_READ.at(None, name=name, why=why, file=file))
+        raise PipelineError(REPLAY_TARGET_MISSING.at(None, name=name, why=why, file=file))
     below, directory = set(graph.upstream(name)), RunRecords.of(spec)
     problems = [each for sink in graph.readers(name) for each in _unfit(directory, sink, name, below)]
     if problems:
@@ -195,9 +195,9 @@ def _read_by_none(graph: Graph, name: str) -> str:
 def _unfit(directory: RunRecords, sink: SinkSpec, name: str, below: set[str]) -> Iterator[Problem]:
     if isinstance(sink.trigger, Continuous | RealTime):
         trigger = str(sink.trigger)
-        yield REPLAY_NEEDS_BATCHES.at(sink.at("trigger"), sink=sink.name, name=name, trigger=trigger)
+        yield REPLAY_TRIGGER_UNSUPPORTED.at(sink.at("trigger"), sink=sink.name, name=name, trigger=trigger)
     facts = directory.stored_facts(sink.name)
     # Which of its readings share one source is decided by Spark when the query starts, and not before.
     for stream in facts.repeated_streams if facts else ():
         if stream in below:
-            yield REPLAY_READ_TWICE.at(sink.position, sink=sink.name, name=name, stream=stream)
+            yield REPLAY_QUERY_UNSUPPORTED.at(sink.position, sink=sink.name, name=name, stream=stream)

@@ -11,8 +11,8 @@ from headwater.api.results import RunResult
 from headwater.checks import Finding, unqueried
 from headwater.engine.pipeline_file import load
 from headwater.errors import Interrupted, Problem
-from headwater.errors.catalogue.notices import RUN_STOPPING, START_STOPPED, TIME_OVER
-from headwater.errors.catalogue.running import FORCED, START_FORCED
+from headwater.errors.catalogue.notices import RUN_STOPPING, START_STOPPED, TIME_LIMIT_REACHED
+from headwater.errors.catalogue.running import FORCED_STOP, FORCED_STOP_AT_START
 from headwater.events import Emit, Notice
 from headwater.runtime import Run, RunOptions, start
 from headwater.runtime.signals import Signals, StopRequested
@@ -43,7 +43,7 @@ def run(
             emit(Notice.of(START_STOPPED.at(None, signal=str(asked))))
             return RunResult(0)
         except KeyboardInterrupt:
-            raise Interrupted(START_FORCED.at(None)) from None
+            raise Interrupted(FORCED_STOP_AT_START.at(None)) from None
         try:
             _wait(running, signals, options, limit, emit)
         finally:
@@ -54,7 +54,7 @@ def run(
                 session.jvm.stop()
         # A second interrupt that came when all queries had ended interrupted nothing.
         if signals.forced and running.exit_code in (None, Interrupted.exit_code):
-            raise Interrupted(FORCED.at(None))
+            raise Interrupted(FORCED_STOP.at(None))
         return RunResult(1 if running.exit_code is None else running.exit_code, running.summary)
 
 
@@ -65,7 +65,7 @@ def _wait(running: Run, signals: Signals, options: RunOptions, limit: Duration |
         if signals.stop:
             reason = RUN_STOPPING.at(None, signal=signals.stop)
         elif deadline is not None and time.monotonic() >= deadline:
-            reason = TIME_OVER.at(None, limit=str(limit))
+            reason = TIME_LIMIT_REACHED.at(None, limit=str(limit))
         elif options.until_idle:
             reason = running.reason_to_end()
     if not reason:

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Protocol
 
 from headwater.errors import HeadwaterError, UsageProblem, shown_file
-from headwater.errors.catalogue.testing import TEST_NOT_CHOSEN, TEST_NOT_FOUND
+from headwater.errors.catalogue.testing import TEST_FILES_NOT_FOUND, TEST_NO_MATCH
 from headwater.testing.chart import Pictures
 from headwater.testing.discovery import chosen, find_tests
 from headwater.testing.results import (
@@ -111,7 +111,7 @@ def planned(paths: Sequence[Path], k: str | None = None) -> list[PlannedTest]:
     choice = chosen(k) if k is not None else None
     files = find_tests(paths)
     if not files:
-        raise UsageProblem(TEST_NOT_FOUND.at(None, where=", ".join(map(str, paths))))
+        raise UsageProblem(TEST_FILES_NOT_FOUND.at(None, where=", ".join(map(str, paths))))
     every = [each for file in files for each in _of_file(file)]
     # As with pytest the file's name counts, too.
     named = [(each, f"{each.file.name}::{each.name}") for each in every]
@@ -121,7 +121,7 @@ def planned(paths: Sequence[Path], k: str | None = None) -> list[PlannedTest]:
         meant, shown = nearest(k or "", names), ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         hint = f"Did you mean `-k '{meant}'`?" if meant else f"There are: {shown}{more}."
-        raise UsageProblem(TEST_NOT_CHOSEN.at(None, expression=k or "", count=len(names), hint=hint))
+        raise UsageProblem(TEST_NO_MATCH.at(None, expression=k or "", count=len(names), hint=hint))
     return plan
 
 

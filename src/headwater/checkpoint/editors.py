@@ -49,10 +49,10 @@ from headwater.checkpoint.store import LocalStore, Store
 from headwater.errors import CheckpointError
 from headwater.errors.catalogue import running as catalogue
 from headwater.errors.catalogue.running import (
-    FIRST_BATCH_OPEN,
-    INPUTS_DAMAGED,
-    OFFSETS_DAMAGED,
-    SOURCES_NOT_ADDED,
+    CHECKPOINT_FIRST_BATCH_PENDING,
+    CHECKPOINT_INPUTS_CORRUPT,
+    CHECKPOINT_OFFSETS_CORRUPT,
+    CHECKPOINT_REPLAY_FAILED,
 )
 
 
@@ -83,7 +83,9 @@ def alignment(store: Store, *, continuous: bool) -> Alignment:
     ahead = tuple(batch for batch in reversed(planned) if batch > newest_done)
     if continuous:
         if checkpoint.state is CheckpointState.PLANNED:
-            raise CheckpointError(FIRST_BATCH_OPEN.at(batch=planned[-1], checkpoint=store.locate("")))
+            raise CheckpointError(
+                CHECKPOINT_FIRST_BATCH_PENDING.at(batch=planned[-1], checkpoint=store.locate(""))
+            )
         _refuse_damaged(store, newest_done)
         routine = all(checkpoint.settings_line(batch) is None for batch in ahead)
         return Alignment(cut=ahead, routine=routine)
@@ -118,7 +120,9 @@ def _refuse_damaged(store: Store, newest_done: int) -> None:
     if newest_done >= 0 and Checkpoint(store).offset(newest_done) is None:
         file = f"offsets/{newest_done}"
         places = {"file": store.locate(file), "checksum": store.locate(checksum_of(file))}
-        raise CheckpointError(OFFSETS_DAMAGED.at(batch=newest_done, reason="it is missing", **places))
+        raise CheckpointError(
+            CHECKPOINT_OFFSETS_CORRUPT.at(batch=newest_done, reason="it is missing", **places)
+        )
 
 
 # Letting a checkpoint know of sources that its query did not have before.
@@ -151,7 +155,7 @@ def inputs_known(store: Store) -> tuple[str, ...] | None:
     try:
         return None if data is None else _names(data)
     except DamagedFileError as damage:
-        problem = INPUTS_DAMAGED.at(file=store.locate(_INPUTS), reason=str(damage))
+        problem = CHECKPOINT_INPUTS_CORRUPT.at(file=store.locate(_INPUTS), reason=str(damage))
         raise CheckpointError(problem) from damage
 
 
@@ -184,7 +188,7 @@ def swap_in_sources(checkpoint: Path, before: Sequence[str], now: Sequence[str],
     try:
         add_sources(LocalStore(checkpoint), before, now).swap(checkpoint, backup)
     except (OSError, ValueError) as error:
-        problem = SOURCES_NOT_ADDED.at(folder=str(checkpoint), reason=str(error))
+        problem = CHECKPOINT_REPLAY_FAILED.at(folder=str(checkpoint), reason=str(error))
         raise CheckpointError(problem) from error
 
 
@@ -339,7 +343,7 @@ def exchange(output: Store, batch_id: int, new: Mapping[NewFile, frozenset[str]]
     names the old files again: at every moment the log names the old ones or the new ones, never both.
     """
     name = f"{batch_id}.compact"
-    log = Batches(output, SINK_LOG, 1, catalogue.FILE_LOG_DAMAGED, _entries)
+    log = Batches(output, SINK_LOG, 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, _entries)
     data = content(output, f"{SINK_LOG}/{name}")
     entries = log.decode(batch_id, name, data) if data is not None else {}
     gone = frozenset().union(*new.values())

@@ -32,7 +32,7 @@ from pathlib import Path
 from headwater.checkpoint.file_logs import DamagedFileError, content
 from headwater.checkpoint.store import LocalStore, Store, sync_folder
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.running import ALIGNMENT_FAILED
+from headwater.errors.catalogue.running import CHECKPOINT_UPDATE_FAILED
 
 _COMPLETE = "complete"
 
@@ -145,7 +145,7 @@ def edit_errors(store: Store) -> Iterator[None]:
     except (OSError, DamagedFileError, ValueError, IndexError) as failure:
         reason = getattr(failure, "strerror", None) or str(failure)
         place = getattr(failure, "filename", None) or store.locate("offsets")
-        problem = ALIGNMENT_FAILED.at(folder=place, reason=reason)
+        problem = CHECKPOINT_UPDATE_FAILED.at(folder=place, reason=reason)
         raise CheckpointError(problem) from failure
 
 

@@ -69,7 +69,9 @@ class Batches(Generic[T]):
             raise DamagedFileError(f"its first line is {line[:20]!r} and not a version")
         version = int(match[1])
         if version > self.newest_version:
-            problem = catalogue.LOG_VERSION.at(file=file, version=match[0], newest=self.newest_version)
+            problem = catalogue.CHECKPOINT_VERSION_UNSUPPORTED.at(
+                file=file, version=match[0], newest=self.newest_version
+            )
             raise CheckpointError(problem)
         return version
 
@@ -179,7 +181,7 @@ class SinkLog:
     """
 
     def __init__(self, output: Store) -> None:
-        self._log = Batches(output, SINK_LOG, 1, catalogue.FILE_LOG_DAMAGED, _sink_actions)
+        self._log = Batches(output, SINK_LOG, 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, _sink_actions)
 
     @property
     def last_batch(self) -> int | None:
@@ -222,7 +224,7 @@ class _SourceLog(Batches[list[SourceFile]]):
             return super().decode(batch_id, name, data)
         except _ForeignFileError as foreign:
             file = self.store.locate(f"{self.folder}/{name}")
-            raise CheckpointError(catalogue.NOT_A_FILE_LOG.at(file=file)) from foreign
+            raise CheckpointError(catalogue.CHECKPOINT_FILE_LOG_INVALID.at(file=file)) from foreign
 
 
 def _compactible(log: Batches[T]) -> list[tuple[int, bool]]:
@@ -255,7 +257,7 @@ def _since_compaction(
 def source_files(checkpoint: Store, source: int, after: int = -1) -> tuple[SourceFile, ...]:
     """The files that a file source of a checkpoint has handed out after a batch of its own, oldest first."""
     read = partial(_source_files, after)
-    log = _SourceLog(checkpoint, f"sources/{source}", 1, catalogue.FILE_LOG_DAMAGED, read)
+    log = _SourceLog(checkpoint, f"sources/{source}", 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, read)
     return tuple(file for _, _, files in _since_compaction(log, after) for file in files)
 
 

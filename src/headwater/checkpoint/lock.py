@@ -106,7 +106,9 @@ class Owner:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         if owner is None:
-            raise CheckpointError(catalogue.LOCK_VERSION.at(file=file, version=version, known=_VERSION))
+            raise CheckpointError(
+                catalogue.LOCK_VERSION_UNSUPPORTED.at(file=file, version=version, known=_VERSION)
+            )
         return owner
 
 
@@ -304,7 +306,7 @@ class CheckpointLock:
         other = Owner.from_bytes(data, self._files.path) if data else None
         if other is None:
             raise CheckpointHeld(catalogue.LOCK_REMOVED.at(file=self._files.path))
-        raise CheckpointHeld(catalogue.LOCK_TAKEN.at(**self._files.held_by(other)))
+        raise CheckpointHeld(catalogue.LOCK_LOST.at(**self._files.held_by(other)))
 
     def _is_ours(self, data: bytes | None) -> bool:
         owner = Owner.from_bytes(data, self._files.path) if data else None
@@ -437,9 +439,9 @@ def _refuse_if_alive(files: _Files, owner: Owner, mine: Owner, clock: Clock) -> 
     if owner.place != mine.place:
         _refuse_if_heard(files, owner, mine.place, clock)
     elif owner.process == mine.process:
-        raise CheckpointHeld(catalogue.CHECKPOINT_HELD_BY_THIS_PROCESS.at(**files.held_by(owner)))
+        raise CheckpointHeld(catalogue.CHECKPOINT_LOCKED_BY_THIS_PROCESS.at(**files.held_by(owner)))
     elif owner.process.alive:
-        raise CheckpointHeld(catalogue.CHECKPOINT_HELD.at(**files.held_by(owner)))
+        raise CheckpointHeld(catalogue.CHECKPOINT_LOCKED.at(**files.held_by(owner)))
 
 
 def _refuse_if_heard(files: _Files, owner: Owner, here: Host, clock: Clock) -> None:
@@ -453,7 +455,7 @@ def _refuse_if_heard(files: _Files, owner: Owner, here: Host, clock: Clock) -> N
     free_at = seen + timedelta(seconds=_SILENCE)
     if not restarted and now < free_at:
         params = {**files.held_by(owner), "seen": _text(seen), "free_at": _text(free_at)}
-        raise CheckpointHeld(catalogue.CHECKPOINT_HELD_ELSEWHERE.at(**params))
+        raise CheckpointHeld(catalogue.CHECKPOINT_LOCKED_ELSEWHERE.at(**params))
 
 
 def _end_jvm(files: _Files, dead: Owner, jvm: Process, clock: Clock, jvm_wait: float) -> None:
@@ -465,7 +467,7 @@ def _end_jvm(files: _Files, dead: Owner, jvm: Process, clock: Clock, jvm_wait: f
         os.kill(jvm.pid, signal.SIGKILL)
     if not _wait(lambda: not jvm.alive, clock, _KILL_WAIT):
         raise CheckpointHeld(
-            catalogue.JVM_REMAINS.at(run=dead.run_id, pid=jvm.pid, checkpoint=str(files.checkpoint))
+            catalogue.JVM_STILL_RUNNING.at(run=dead.run_id, pid=jvm.pid, checkpoint=str(files.checkpoint))
         )
 
 

@@ -115,8 +115,8 @@ class Checkpoint:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._offsets = Batches(store, "offsets", 2, catalogue.OFFSETS_DAMAGED, _offset_entry)
-        self._commits = Batches(store, "commits", 2, catalogue.COMMIT_DAMAGED, _commit_entry)
+        self._offsets = Batches(store, "offsets", 2, catalogue.CHECKPOINT_OFFSETS_CORRUPT, _offset_entry)
+        self._commits = Batches(store, "commits", 2, catalogue.CHECKPOINT_COMMIT_CORRUPT, _commit_entry)
 
     @property
     def state(self) -> CheckpointState:
@@ -151,7 +151,9 @@ class Checkpoint:
             return text_field(json_object(" ".join(lines_of(data))), "id")
         except DamagedFileError as damage:
             file = self._store.locate("metadata")
-            raise CheckpointError(catalogue.METADATA_DAMAGED.at(file=file, reason=str(damage))) from damage
+            raise CheckpointError(
+                catalogue.CHECKPOINT_METADATA_CORRUPT.at(file=file, reason=str(damage))
+            ) from damage
 
     def offsets(self) -> tuple[OffsetEntry, ...]:
         """All planned batches that are kept (Spark keeps 100), oldest first."""

@@ -9,7 +9,7 @@ from headwater.checks.rules import Match, Severity, Situation, pipeline_rule, qu
 from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import ForgetsBatches
 from headwater.errors import Entry
-from headwater.errors.catalogue.connectors import FILE_OUTSIDE_FOLDER, SINK_KIND_CHANGED
+from headwater.errors.catalogue.connectors import SINK_CONNECTOR_CHANGED, SINK_LOG_PATH_INVALID
 from headwater.plan import QueryFacts
 
 Places = tuple[str, ...]
@@ -19,20 +19,20 @@ FROM_SCRATCH = (
     "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
     "a new run folder (`folder:`) and new output paths."
 )
-MOVED = Entry(
+PROJECT_MOVED = Entry(
     "The project was moved from {old} to {new}; the query `{sink}` {says}.",
     "Move it back, or start from the beginning with a new run folder (`folder:`) and another output folder.",
-    code="HW-MOVED",
+    code="HW-PROJECT-MOVED",
 )
-PLACE_CHANGED = Entry(
+SOURCE_PATH_CHANGED = Entry(
     "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
     FROM_SCRATCH,
-    code="HW-PLACE-CHANGED",
+    code="HW-SOURCE-PATH-CHANGED",
 )
 
 
 @pipeline_rule(
-    entries=[MOVED, PLACE_CHANGED],
+    entries=[PROJECT_MOVED, SOURCE_PATH_CHANGED],
     example="""
         sources:
           orders: {connector: files, path: new_orders/, format: json, schema: {id: int}}   # it was orders/
@@ -49,11 +49,11 @@ def place_changed(situation: Situation) -> Iterator[Match]:
             yield Match.at(sink.position, sink=sink.name, old=then.root, new=now.root, says=says)
         for name, *places in () if says else _changed(then, now):
             (old, new), place = map(", ".join, places), positions.get(name)
-            yield Match.at(place, entry=PLACE_CHANGED, sink=sink.name, source=name, old=old, new=new)
+            yield Match.at(place, entry=SOURCE_PATH_CHANGED, sink=sink.name, source=name, old=old, new=new)
 
 
 @pipeline_rule(
-    entries=[SINK_KIND_CHANGED],
+    entries=[SINK_CONNECTOR_CHANGED],
     example="""
         sinks:
           totals: {reads: totals, connector: memory, mode: complete}   # it was foreach_batch
@@ -113,7 +113,7 @@ def source_option_changed(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-OUTPUT-CHANGED",
+    "HW-SINK-OPTION-CHANGED",
     "The query `{sink}` cannot resume from its checkpoint: `{key}` of the sink was {old}, and is now {new}.",
     FROM_SCRATCH,
     example="""
@@ -150,7 +150,7 @@ def timezone_changed(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-SETTING-KEPT",
+    "HW-SETTING-FROZEN",
     "The query `{sink}` keeps `{key}: {kept}` from its first start; `{wanted}` is not used.",
     "Take the setting out, or start from the beginning with a new run folder (`folder:`) and another output "
     "folder.",
@@ -168,21 +168,21 @@ def setting_kept(situation: Situation) -> Iterator[Match]:
             yield Match.at(place, sink=sink, key=key, kept=now.settings[key], wanted=wanted)
 
 
-OUTPUT_TYPE_CHANGED = Entry(
+SINK_TYPES_CHANGED = Entry(
     "The sink `{sink}` would write other types than its folder holds: {says}.",
     "Cast them back, or give the sink a new name and a new output path; it then starts from scratch.",
-    code="HW-OUTPUT-TYPE-CHANGED",
+    code="HW-SINK-TYPES-CHANGED",
 )
-OUTPUT_COLUMNS_CHANGED = Entry(
+SINK_COLUMNS_CHANGED = Entry(
     "The sink `{sink}` would write other columns than its folder holds: {says}.",
     "Readers see nulls where a file has no such column. If that is not intended, give the sink a new name "
     "and a new output path; it then starts from scratch.",
-    code="HW-OUTPUT-COLUMNS-CHANGED",
+    code="HW-SINK-COLUMNS-CHANGED",
 )
 
 
 @pipeline_rule(
-    entries={OUTPUT_TYPE_CHANGED: Severity.ERROR, OUTPUT_COLUMNS_CHANGED: Severity.WARNING},
+    entries={SINK_TYPES_CHANGED: Severity.ERROR, SINK_COLUMNS_CHANGED: Severity.WARNING},
     example="""
         tables:
           totals: SELECT id, CAST(amount AS bigint) AS amount FROM orders   # amount was double
@@ -215,7 +215,7 @@ def output_schema_changed(situation: Situation) -> Iterator[Match]:
             yield Match.at(sink.position, sink=name, says=", ".join(types))
         elif columns:
             says = ", ".join(columns)
-            yield Match.at(sink.position, entry=OUTPUT_COLUMNS_CHANGED, sink=name, says=says)
+            yield Match.at(sink.position, entry=SINK_COLUMNS_CHANGED, sink=name, says=says)
 
 
 def changed_options(situation: Situation, sink: str) -> dict[str, tuple[str, str]]:
@@ -260,7 +260,7 @@ def _changed(then: QueryFacts, now: QueryFacts) -> list[tuple[str, Places, Place
 
 
 @pipeline_rule(
-    "HW-OUTPUT-AHEAD",
+    "HW-SINK-AHEAD-OF-CHECKPOINT",
     "{place} has the batches up to {held} of an earlier checkpoint, and the one of `{sink}` {stands}: Spark "
     "would pass over its batches up to {held}, and their rows would be lost.",
     "Give the sink a new name and a new output path, or remove {place} with its _spark_metadata, or restore "
@@ -284,7 +284,7 @@ def output_ahead(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    entries=[FILE_OUTSIDE_FOLDER],
+    entries=[SINK_LOG_PATH_INVALID],
     example="""
         $ headwater run pipeline.yml --until-idle
         $ mv out elsewhere
@@ -305,7 +305,7 @@ def output_misplaced(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-OUTPUT-UNREADABLE",
+    "HW-SINK-OUTPUT-UNREADABLE",
     "What the sink `{sink}` wrote before can't be read: {says}.",
     "The query can continue, but readers of {place} fail too: restore the file, or give the sink a new name "
     "and a new output path.",
@@ -326,7 +326,7 @@ def output_unreadable(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-FACTS-GONE",
+    "HW-QUERY-METADATA-MISSING",
     "The query `{sink}` has a checkpoint ({checkpoint}) but no facts: its places, time zone and columns are "
     "not compared with those of its last start.",
     "Put facts/{sink}.json back, or see that they are as they were; frozen settings are taken from the "

@@ -8,10 +8,10 @@ from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline
 from headwater.connectors import all_connectors, sink_side, source_side
 from headwater.errors import Entry
 from headwater.errors.catalogue.running import (
-    SINK_MODE,
-    WATERMARK_COLUMN,
-    WATERMARK_TYPE,
-    WITHIN_NO_WATERMARK,
+    DEDUP_NEEDS_WATERMARK,
+    SINK_MODE_UNSUPPORTED,
+    WATERMARK_COLUMN_NOT_FOUND,
+    WATERMARK_TYPE_INVALID,
 )
 from headwater.plan.predicates import columns_of, missing_secrets, mode_problem, watermark_problem
 from headwater.spec import Mode, PipelineSpec, SourceSpec
@@ -20,7 +20,7 @@ from headwater.values.secrets import masked
 
 
 @pipeline_rule(
-    "HW-UNUSED",
+    "HW-DECLARATION-UNUSED",
     "The {kind} `{name}` is read by no sink.",
     "Take it out, or add a sink that reads it.",
     Severity.WARNING,
@@ -47,7 +47,7 @@ def unused_table(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    entries=[SINK_MODE],
+    entries=[SINK_MODE_UNSUPPORTED],
     example="""
         sinks:
           totals: {reads: totals, connector: files, path: out/, format: json, mode: update}
@@ -61,7 +61,7 @@ def sink_mode(situation: Situation) -> Iterator[Finding]:
 
 
 @pipeline_rule(
-    "HW-COMPLETE-APPENDED",
+    "HW-COMPLETE-TO-APPEND-SINK",
     "In complete mode the sink `{sink}` ({connector}) gets the whole result with each batch, and adds all "
     "of it to what is there.",
     "Use `mode: update`, which writes only what has changed; readers take the last message of each key.",
@@ -89,20 +89,20 @@ def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
     """A warning for each sink whose rows nobody can query when a command runs the pipeline."""
     for sink in spec.sinks:
         if sink_side(sink.connector).in_process:
-            problem = TABLE_NOT_QUERIED.at(sink.at("connector"), sink=sink.name)
+            problem = MEMORY_TABLE_UNREACHABLE.at(sink.at("connector"), sink=sink.name)
             yield Finding(problem, Severity.WARNING, sink.name)
 
 
-TABLE_NOT_QUERIED = Entry(
+MEMORY_TABLE_UNREACHABLE = Entry(
     "The rows of the sink `{sink}` are kept by the process of the run, and from the command line nobody can "
     "query them.",
     "Start the pipeline in Python and use `run.sql(…)`, or use a `files` or `console` sink.",
-    code="HW-TABLE-NOT-QUERIED",
+    code="HW-MEMORY-TABLE-UNREACHABLE",
 )
 
 
 @pipeline_rule(
-    entries=[TABLE_NOT_QUERIED],
+    entries=[MEMORY_TABLE_UNREACHABLE],
     severity=Severity.WARNING,
     example="""
         sinks:
@@ -135,7 +135,7 @@ def secret_not_set(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-NOT-KNOWN-OFFLINE",
+    "HW-SQL-UNKNOWN-OFFLINE",
     "The SQL of the table `{name}` can't be read without Spark.",
     "Nothing to do: the full check (`headwater check`) reads it.",
     Severity.ADVICE,
@@ -156,7 +156,7 @@ def not_known_offline(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    entries=[WATERMARK_COLUMN, WATERMARK_TYPE],
+    entries=[WATERMARK_COLUMN_NOT_FOUND, WATERMARK_TYPE_INVALID],
     example="""
         sources:
           orders:
@@ -176,7 +176,7 @@ def watermark_column(situation: Situation) -> Iterator[Finding]:
 
 
 @pipeline_rule(
-    entries=[WITHIN_NO_WATERMARK],
+    entries=[DEDUP_NEEDS_WATERMARK],
     example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, at: timestamp}}
@@ -240,24 +240,24 @@ def sink_columns(situation: Situation) -> Iterator[Finding]:
 # Secrets that stand in a pipeline file for everybody to read.
 
 
-SECRET_IN_CLEAR = Entry(
+SECRET_PLAINTEXT = Entry(
     "The value of `{key}` in {where} is a secret in clear: it is stored, shown and logged like any other "
     "text.",
     "Write it under `options:` as `${{secret:NAME}}` (in Python `hw.secret('NAME')`) and set the environment "
     "variable NAME, or NAME_FILE for a file that holds it.",
-    code="HW-SECRET-IN-CLEAR",
+    code="HW-SECRET-PLAINTEXT",
 )
-SECRET_IN_SETTINGS = Entry(
+SECRET_IN_SPARK_SETTINGS = Entry(
     "The setting `{key}` of Spark is a secret in clear, and settings are stored, shown and sent to every "
     "executor.",
     "Take it out of the file: let the store's own means bring it (a credential provider, a role of the "
     "machine, `spark-defaults.conf` readable by the user alone).",
-    code="HW-SECRET-IN-SETTINGS",
+    code="HW-SECRET-IN-SPARK-SETTINGS",
 )
 
 
 @pipeline_rule(
-    entries=[SECRET_IN_CLEAR, SECRET_IN_SETTINGS],
+    entries=[SECRET_PLAINTEXT, SECRET_IN_SPARK_SETTINGS],
     severity=Severity.WARNING,
     example="""
         sources:
@@ -281,7 +281,7 @@ def secret_in_clear(situation: Situation) -> Iterator[Match]:
                 yield Match.at(thing.at(*keys), sink=sink, key=keys[-1], where=where)
     for key, value in spec.spark.items():
         if is_clear_secret(key, value):
-            yield Match.at(spec.at("spark", key), entry=SECRET_IN_SETTINGS, key=key)
+            yield Match.at(spec.at("spark", key), entry=SECRET_IN_SPARK_SETTINGS, key=key)
 
 
 def is_clear_secret(key: str, value: str) -> bool:
@@ -293,7 +293,7 @@ def is_clear_secret(key: str, value: str) -> bool:
 
 
 @pipeline_rule(
-    "HW-FIRST-START-ONLY",
+    "HW-OPTION-IGNORED-AFTER-FIRST-START",
     "`{key}` of the source `{source}` counts at a first start only: {sinks} goes on from its checkpoint.",
     "Nothing is to be done. To start there all the same, give the sink another name, or remove its "
     "checkpoint.",
@@ -320,7 +320,7 @@ def first_start_only(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-FINISHED-DATA-ONLY",
+    "HW-OPTION-IGNORED-ON-STREAM",
     "`{key}` of the source `{source}` counts for finished data only (`run --batch`, `static: true`): a "
     "stream goes on.",
     "Nothing is to be done if it is there for `run --batch`; else leave `{key}` out.",

@@ -12,23 +12,23 @@ from headwater.plan.operators import Expression, Kind, Operator
 from headwater.plan.predicates import unreplayable_sources
 from headwater.values import quoted
 
-NOT_REPEATABLE = Entry(
+NONDETERMINISTIC = Entry(
     "{what} gives another value when a batch runs again after a crash ({why}), so the sink `{sink}` "
     "({connector}) is not exactly once.",
     "{hint}",
-    code="HW-NOT-REPEATABLE",
+    code="HW-NONDETERMINISTIC",
 )
-STATE_NOT_REPEATABLE = Entry(
+NONDETERMINISTIC_STATE = Entry(
     "{what} reaches the state of the query and gives another value when a batch runs again after a crash "
     "({why}): what the sink `{sink}` ({connector}) got before the crash and what the state holds after it "
     "may disagree, and whoever reads the sink can miss rows or see them twice.",
     "{hint}",
-    code="HW-STATE-NOT-REPEATABLE",
+    code="HW-NONDETERMINISTIC-STATE",
 )
 
 
 @rule(
-    entries=[NOT_REPEATABLE, STATE_NOT_REPEATABLE],
+    entries=[NONDETERMINISTIC, NONDETERMINISTIC_STATE],
     severity=Severity.WARNING,
     example="""
         tables:
@@ -49,7 +49,7 @@ def not_repeatable(query: Query) -> Iterator[Match]:
         if matters and each.cause is not Cause.ORDER and not _of_event_time(each):
             yield query.match(
                 each.step,
-                entry=STATE_NOT_REPEATABLE if reaches else NOT_REPEATABLE,
+                entry=NONDETERMINISTIC_STATE if reaches else NONDETERMINISTIC,
                 what=each.what,
                 why=each.why,
                 connector=facts.connector,
@@ -58,7 +58,7 @@ def not_repeatable(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-EVENT-TIME-NOT-REPEATABLE",
+    "HW-NONDETERMINISTIC-EVENT-TIME",
     "A watermark stands on a column that is made from {what}, which gives another value each time ({why}): "
     "which rows are late, and into which window a row falls, is then left to chance.",
     "Put the watermark on a time that the rows bring with them, or on `current_timestamp()` for the time at "
@@ -81,7 +81,7 @@ def event_time_not_repeatable(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-ORDER-DECIDES",
+    "HW-ORDER-DEPENDENT",
     "{what} depends on the order of the rows, and a stream promises none within a batch: a batch that runs "
     "again may give another value.",
     "{hint}",
@@ -108,7 +108,7 @@ def _of_event_time(each: UnstablePart) -> bool:
 
 
 @pipeline_rule(
-    "HW-NOT-REPLAYABLE",
+    "HW-SOURCE-NOT-REPLAYABLE",
     "The rows of the source `{name}` ({connector}) can't be read again: what a batch that fails had taken, "
     "and what is sent while nothing runs, is lost.",
     "Good for trying things out; for rows that count, read a source that keeps them, such as `files`.",
@@ -125,7 +125,7 @@ def not_replayable(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-NOT-REPLAYABLE-SHARED",
+    "HW-SOURCE-NOT-REPLAYABLE-SHARED",
     "The sinks {sinks} all read the source `{name}` ({connector}), and each would get other rows.",
     "Leave one of them; or let one `files` sink store the rows, and read its folder in another pipeline.",
     example="""
@@ -147,7 +147,7 @@ def not_replayable_shared(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-NOT-REPLAYABLE-CHECKPOINT",
+    "HW-SOURCE-NOT-REPLAYABLE-RESUME",
     "The query `{sink}` can't go on from its checkpoint: the source `{name}` ({connector}) begins anew at "
     "each start.",
     "Begin anew: remove {checkpoint}, and what a `files` sink wrote with it.",

@@ -11,7 +11,7 @@ from headwater.checkpoint import Read
 from headwater.checks.rules import Finding, Match, Severity, Situation, pipeline_rule
 from headwater.connectors import source_side
 from headwater.errors import Entry, Problem
-from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN, EXPECTATION_SYNTAX
+from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN_NOT_FOUND, EXPECTATION_SYNTAX
 from headwater.errors.problems import shown_file
 from headwater.plan.graph import NotAQuery, parsed_query
 from headwater.plan.predicates import column_problem, columns_of, condition_problem
@@ -63,7 +63,7 @@ def _selected(spec: PipelineSpec, sql: str, readers: frozenset[str]) -> list[str
 
 
 @pipeline_rule(
-    entries=[EXPECTATION_SYNTAX, EXPECTATION_COLUMN],
+    entries=[EXPECTATION_SYNTAX, EXPECTATION_COLUMN_NOT_FOUND],
     example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, cost: double}}
@@ -83,48 +83,48 @@ def expectation_condition(situation: Situation) -> Iterator[Finding]:
                 yield Finding(problem, table=table.name)
 
 
-EXPECTATION_NOT_REPLAYABLE = Entry(
+EXPECTATION_QUARANTINE_NOT_REPLAYABLE = Entry(
     "The table `{table}` sets rows aside, which takes a query of its own, but its source `{source}` "
     "({connector}) gives each row to one query only.",
     "Write `else: drop` or `else: fail` at the expectation `{expectation}`, or take a source that keeps its "
     "rows, such as files or Kafka.",
-    code="HW-EXPECTATION-NOT-REPLAYABLE",
+    code="HW-EXPECTATION-QUARANTINE-NOT-REPLAYABLE",
 )
-EXPECTATION_STATEFUL = Entry(
+EXPECTATION_QUARANTINE_STATEFUL = Entry(
     "The table `{table}` sets rows aside, but its rows come out of {operator}, which keeps state: the query "
     "that sets them aside would keep it all a second time, and may see other results.",
     "Let a table below {operator} set rows aside, or write `else: drop` or `else: fail` at the expectation "
     "`{expectation}`.",
-    code="HW-EXPECTATION-STATEFUL",
+    code="HW-EXPECTATION-QUARANTINE-STATEFUL",
 )
-EXPECTATION_NOT_SETTLED = Entry(
+EXPECTATION_QUARANTINE_NONDETERMINISTIC = Entry(
     "The table `{table}` sets rows aside, but `{part}` may be another value in the query that sets them "
     "aside: a row could go on and be set aside as well, or neither.",
     "Judge by columns that a row brings along, or write `else: drop` at the expectation `{expectation}`.",
-    code="HW-EXPECTATION-NOT-SETTLED",
+    code="HW-EXPECTATION-QUARANTINE-NONDETERMINISTIC",
 )
-EXPECTATION_STATIC = Entry(
+EXPECTATION_QUARANTINE_STATIC = Entry(
     "The table `{table}` sets rows aside, but it reads no stream, and only a stream sets rows aside.",
     "Write `else: drop` or `else: fail` at the expectation `{expectation}`.",
-    code="HW-EXPECTATION-STATIC",
+    code="HW-EXPECTATION-QUARANTINE-STATIC",
 )
-EXPECTATION_REFRESHED = Entry(
+EXPECTATION_QUARANTINE_REFRESHED = Entry(
     "The table `{table}` sets rows aside, and its static source `{source}` is refreshed ({refresh}): the "
     "query that sets rows aside may see other rows of it, so that a row could go on and be set aside as "
     "well, or neither.",
     "Write `refresh: never` at the source `{source}`, or judge by columns that don't come from it, or write "
     "`else: drop` at the expectation `{expectation}`.",
-    code="HW-EXPECTATION-REFRESHED",
+    code="HW-EXPECTATION-QUARANTINE-REFRESHED",
 )
 
 
 @pipeline_rule(
     entries={
-        EXPECTATION_NOT_REPLAYABLE: Severity.ERROR,
-        EXPECTATION_STATEFUL: Severity.ERROR,
-        EXPECTATION_NOT_SETTLED: Severity.ERROR,
-        EXPECTATION_STATIC: Severity.ERROR,
-        EXPECTATION_REFRESHED: Severity.WARNING,
+        EXPECTATION_QUARANTINE_NOT_REPLAYABLE: Severity.ERROR,
+        EXPECTATION_QUARANTINE_STATEFUL: Severity.ERROR,
+        EXPECTATION_QUARANTINE_NONDETERMINISTIC: Severity.ERROR,
+        EXPECTATION_QUARANTINE_STATIC: Severity.ERROR,
+        EXPECTATION_QUARANTINE_REFRESHED: Severity.WARNING,
     },
     example="""
         sources:
@@ -152,34 +152,34 @@ def _against(situation: Situation, table: TableSpec, each: Expectation) -> Itera
     facts = situation.facts.get(quarantine_of(table.name))
     named = {"table": table.name, "expectation": each.name}
     if situation.graph.streaming(table.name) is False:
-        yield EXPECTATION_STATIC.at(each.position, **named)
+        yield EXPECTATION_QUARANTINE_STATIC.at(each.position, **named)
     needed = situation.graph.upstream(table.name)
     sources = [source for source in situation.spec.sources if source.name in needed]
     for source in sources:
         if not source.static and not source_side(source.connector).replayable:
             params = {"source": source.name, "connector": source.connector}
-            yield EXPECTATION_NOT_REPLAYABLE.at(each.position, **named, **params)
+            yield EXPECTATION_QUARANTINE_NOT_REPLAYABLE.at(each.position, **named, **params)
     stateful = [operator.name for operator in facts.stateful] if facts else []
     if table.distinct and not stateful:
         stateful = [f"dropDuplicates{'WithinWatermark' if table.distinct.within_watermark else ''}"]
     if stateful:
-        yield EXPECTATION_STATEFUL.at(each.position, **named, operator=f"`{stateful[-1]}`")
+        yield EXPECTATION_QUARANTINE_STATEFUL.at(each.position, **named, operator=f"`{stateful[-1]}`")
     # What no declared thing brought is the quarantine's own note of the time.
     parts = (*facts.non_deterministic, *facts.clock_reads) if facts else ()
     for part in [part.sql for part in parts if part.table][:1]:
-        yield EXPECTATION_NOT_SETTLED.at(each.position, **named, part=part)
+        yield EXPECTATION_QUARANTINE_NONDETERMINISTIC.at(each.position, **named, part=part)
     for source in sources:
         # Of such a source two queries may see different rows.
         if source.static and not isinstance(source.refresh, Never):
             params = {"source": source.name, "refresh": str(source.refresh)}
-            yield EXPECTATION_REFRESHED.at(each.position, **named, **params)
+            yield EXPECTATION_QUARANTINE_REFRESHED.at(each.position, **named, **params)
 
 
 # A rule about rows that are judged in another way while queries stand at different places.
 
 
 @pipeline_rule(
-    "HW-JUDGED-APART",
+    "HW-QUARANTINE-RULES-CHANGED",
     "`{name}` judges its rows in another way than at the last start, and the queries that read it stand at "
     "different places, as far as can be told: {queries}. Of the rows between these places, one that was bad "
     "before can be lost, or come twice when it is fed again.",
@@ -234,7 +234,7 @@ def _apart(situation: Situation, readers: list[str], name: str) -> bool:
 
 
 @pipeline_rule(
-    "HW-FED-BEFORE",
+    "HW-REPLAYED-ROWS-DUPLICATED",
     "The query of `{sink}` begins anew and reads rows of `{source}` that were fed again before: those that "
     "can be read at their first place by now come twice.",
     "Where that matters, drop repeats with a table (`distinct:`), or start the whole pipeline anew with "

@@ -112,7 +112,7 @@ def joins_of(query: Query, kind: Kind) -> Iterator[tuple[Operator, Join]]:
 
 
 @rule(
-    "HW-OUTER-JOIN-UNBOUNDED",
+    "HW-UNBOUNDED-OUTER-JOIN",
     "The {type} join of {left} with {right} can't tell when a row of {side} is without a partner for good.",
     "Add {missing}.",
     example="""
@@ -145,7 +145,7 @@ def outer_join_unbounded(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-ANTI-JOIN-OF-STREAMS",
+    "HW-ANTI-JOIN-UNSUPPORTED",
     "A left anti join of two streams, {left} and {right}, is not possible in Spark.",
     "Write a LEFT JOIN with watermarks and a time range in its condition, and keep the rows whose right side "
     "IS NULL.",
@@ -163,7 +163,7 @@ def anti_join_of_streams(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-STATIC-SIDE-PRESERVED",
+    "HW-STATIC-OUTER-JOIN-UNSUPPORTED",
     "A {type} join of the stream {stream} with static rows on the {side} is not possible: {why}.",
     "{hint}",
     example="""

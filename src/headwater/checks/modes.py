@@ -35,7 +35,7 @@ def _never_final(facts: QueryFacts) -> Iterator[Operator]:
 
 
 @rule(
-    "HW-NEVER-FINAL",
+    "HW-APPEND-NEEDS-WATERMARK",
     "The sink `{sink}` is in append mode, which gives a row once it is final, and {rows} never is: {why}.",
     "{hint}",
     example="""
@@ -108,7 +108,7 @@ def _nothing_to_complete(facts: QueryFacts) -> Iterator[None]:
 
 
 @rule(
-    "HW-NOTHING-TO-COMPLETE",
+    "HW-COMPLETE-NEEDS-AGGREGATION",
     "The sink `{sink}` is in complete mode, which gives the whole result each time, and without an "
     "aggregation that is every row that ever came.",
     "{hint}",
@@ -132,7 +132,7 @@ def _sessions_in_update(facts: QueryFacts) -> Iterator[Operator]:
 
 
 @rule(
-    "HW-SESSIONS-IN-UPDATE",
+    "HW-SESSION-MODE-UNSUPPORTED",
     "The sink `{sink}` is in update mode, and session windows of {keys} can't be given so: two sessions "
     "may grow into one, and what was given for them can't be taken back.",
     "{hint}",
@@ -187,7 +187,7 @@ def _results_counted_again(facts: QueryFacts) -> Iterator[Operator]:
 
 
 @rule(
-    "HW-RESULTS-COUNTED-AGAIN",
+    "HW-CHAINED-AGGREGATION",
     "{later} reads the results of {earlier}, and in {mode} mode these come again each time they change.",
     "{hint}",
     example="""
@@ -227,7 +227,7 @@ def _join_in_mode(facts: QueryFacts) -> Iterator[Operator]:
 
 
 @rule(
-    "HW-JOIN-IN-MODE",
+    "HW-JOIN-MODE-UNSUPPORTED",
     "The {type} join of two streams can't be in {mode} mode: {why}.",
     "{hint}",
     example="""
@@ -255,7 +255,7 @@ def _limit_in_update(facts: QueryFacts) -> Iterator[Operator]:
 
 
 @rule(
-    "HW-LIMIT-IN-UPDATE",
+    "HW-LIMIT-MODE-UNSUPPORTED",
     "The sink `{sink}` is in update mode, and `LIMIT` can't be: rows that were given would have to be taken "
     "back when others change.",
     "{hint}",
@@ -285,7 +285,7 @@ def _union_in_complete(facts: QueryFacts) -> Iterator[Operator]:
 
 
 @rule(
-    "HW-UNION-IN-COMPLETE",
+    "HW-UNION-MODE-UNSUPPORTED",
     "The sink `{sink}` is in complete mode, and a part of its UNION is not aggregated: of that part each "
     "batch would give only the new rows, and the older ones would be gone.",
     "Give each part a sink of its own, or use update mode.",

@@ -18,7 +18,7 @@ from headwater.checks.rules import (
     rule,
 )
 from headwater.errors import Entry
-from headwater.errors.catalogue.running import PIVOT_ON_STREAM, WITHIN_NO_WATERMARK
+from headwater.errors.catalogue.running import DEDUP_NEEDS_WATERMARK, PIVOT_UNSUPPORTED
 from headwater.plan.lineage import unknown_steps
 from headwater.plan.operators import Aggregate, Kind, Operator
 from headwater.values import capitalized, quoted
@@ -108,20 +108,20 @@ _SORTING = "Sorting"
 _NO_WATERMARK = "aggregations without watermark"
 
 
-SORTED_STREAM = Entry(
+SORT_UNSUPPORTED = Entry(
     "A stream can't be sorted: a row that belongs before the others may come at any time.",
     "{hint}",
-    code="HW-SORTED-STREAM",
+    code="HW-SORT-UNSUPPORTED",
 )
-RANDOM_SPLIT = Entry(
+RANDOM_SPLIT_UNSUPPORTED = Entry(
     "`randomSplit` sorts its rows first, and a stream can't be sorted.",
     "Split by a column: `WHERE pmod(hash(id), 10) < 7` and `>= 7`, with a column of yours for `id`.",
-    code="HW-RANDOM-SPLIT",
+    code="HW-RANDOM-SPLIT-UNSUPPORTED",
 )
 
 
 @rule(
-    entries=[SORTED_STREAM, RANDOM_SPLIT],
+    entries=[SORT_UNSUPPORTED, RANDOM_SPLIT_UNSUPPORTED],
     example="""
         tables:
           ranking: SELECT * FROM orders ORDER BY amount DESC
@@ -137,7 +137,7 @@ def sorted_stream(query: Query) -> Iterator[Match]:
         if aggregated and complete and not refused:
             continue
         if any(each.kind is Kind.SAMPLE for each in facts.above(step)[:1]):
-            yield query.match(step, entry=RANDOM_SPLIT)
+            yield query.match(step, entry=RANDOM_SPLIT_UNSUPPORTED)
             continue
         instead = "Take the sort out,"
         if aggregated and complete:
@@ -148,7 +148,7 @@ def sorted_stream(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-OFFSET-ON-STREAM",
+    "HW-OFFSET-UNSUPPORTED",
     "`OFFSET` leaves out the first rows, and a stream has no order by which some are the first.",
     "Take it out, or leave rows out by what is in them: `WHERE id > 100`.",
     example="""
@@ -162,7 +162,7 @@ def offset_on_stream(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-WINDOW-FUNCTION",
+    "HW-WINDOW-FUNCTION-UNSUPPORTED",
     "{functions} looks at rows before and after each row, and those of a stream are not all there.",
     "Group by a window of time (`GROUP BY window(at, '10 minutes'), key` with max_by, min_by, count); to "
     "compare a row with the one before it, keep that one with `transformWithState`.",
@@ -180,7 +180,7 @@ def window_functions(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-DISTINCT-AGGREGATE",
+    "HW-DISTINCT-AGGREGATE-UNSUPPORTED",
     "`{sql}` would have to keep every value that ever came, which Spark does not do on a stream.",
     "{hint}",
     example="""
@@ -198,17 +198,17 @@ def distinct_aggregate(query: Query) -> Iterator[Match]:
                 yield query.match(step, sql=aggregate.sql, hint=remedy)
 
 
-INTERSECT_ON_STREAM = Entry(
+INTERSECT_UNSUPPORTED = Entry(
     "`INTERSECT` can't be done with a stream.",
     "Write `SELECT … FROM a LEFT SEMI JOIN b ON …`, with the stream as `a`; if both are streams, with "
     "watermarks and a time range in the condition.",
-    code="HW-INTERSECT-ON-STREAM",
+    code="HW-INTERSECT-UNSUPPORTED",
 )
-EXCEPT_ON_STREAM = Entry("`EXCEPT` {why}.", "{hint}", code="HW-EXCEPT-ON-STREAM")
+EXCEPT_UNSUPPORTED = Entry("`EXCEPT` {why}.", "{hint}", code="HW-EXCEPT-UNSUPPORTED")
 
 
 @rule(
-    entries=[INTERSECT_ON_STREAM, EXCEPT_ON_STREAM],
+    entries=[INTERSECT_UNSUPPORTED, EXCEPT_UNSUPPORTED],
     example="""
         tables:
           unknown: SELECT user FROM clicks EXCEPT SELECT user FROM users
@@ -222,16 +222,16 @@ def set_operations(query: Query) -> Iterator[Match]:
         elif step.details != STATIC_ROWS_AFTER:
             why = "can't have a stream after it: a row that was given may turn out to be in there"
             hint = "Write a LEFT JOIN with watermarks and a time range, and keep rows whose partner IS NULL."
-            yield query.match(step, entry=EXCEPT_ON_STREAM, why=why, hint=hint)
+            yield query.match(step, entry=EXCEPT_UNSUPPORTED, why=why, hint=hint)
         elif query.facts.mode == "append":
             why = "gives each row once, like DISTINCT, and in append mode no row of it is ever final"
             update = "; or use update mode" if "update" in other_modes(query.facts) else ""
             anti = "Write `SELECT … FROM a LEFT ANTI JOIN b ON …`, which gives every row of the stream"
-            yield query.match(step, entry=EXCEPT_ON_STREAM, why=why, hint=f"{anti}{update}.")
+            yield query.match(step, entry=EXCEPT_UNSUPPORTED, why=why, hint=f"{anti}{update}.")
 
 
 @rule(
-    "HW-HIDDEN-AGGREGATION",
+    "HW-AGGREGATION-IN-SUBQUERY",
     "Spark makes an aggregation of the stream out of a part of the query of `{sink}`, most often a LATERAL "
     "subquery that aggregates, and in append mode no row of it is ever final.",
     "Aggregate first and join with that: "
@@ -250,7 +250,7 @@ def hidden_aggregation(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-UNKNOWN-STEP",
+    "HW-OPERATOR-UNKNOWN",
     "Not judged: {step}. No rule covers this step of Spark {version} in the query of `{sink}`: `check` does "
     "not know what it stores and when it emits rows.",
     "Read in Spark's documentation what the step does on a stream, and write a test of the query: "
@@ -269,7 +269,7 @@ def unknown_step(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-SAMPLE-ON-STREAM",
+    "HW-SAMPLE-UNSUPPORTED",
     "Spark can't take a sample of a stream.",
     "Choose by a column: `WHERE pmod(hash(id), 100) < 10` keeps a tenth, and the same rows each time.",
     example="""
@@ -285,7 +285,7 @@ def sample_on_stream(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-UNION-WITH-STATIC",
+    "HW-UNION-STATIC-UNSUPPORTED",
     "A UNION of the stream {streams} with static rows can't be done: the static ones have no batch to come "
     "in.",
     "Read them as a stream, too (without `static: true`, with `readStream`), or write them once by "
@@ -303,7 +303,7 @@ def union_with_static(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    entries=[WITHIN_NO_WATERMARK],
+    entries=[DEDUP_NEEDS_WATERMARK],
     example="""
         def once(clicks):  # clicks has no watermark
             return clicks.dropDuplicatesWithinWatermark(["id"])
@@ -318,7 +318,7 @@ def within_needs_watermark(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-ROW-NUMBERS",
+    "HW-ROW-ID-UNSUPPORTED",
     "`monotonically_increasing_id()` begins anew in every batch, so Spark does not take it on a stream.",
     "Make the id of the row's own columns: `sha2(concat_ws('|', a, b), 256)`.",
     example="""
@@ -334,7 +334,7 @@ def row_numbers(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    entries=[PIVOT_ON_STREAM],
+    entries=[PIVOT_UNSUPPORTED],
     example="""
         def by_kind(clicks):
             return clicks.groupBy("user").pivot("kind", ["a", "b"]).count()

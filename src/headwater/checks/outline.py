@@ -11,7 +11,7 @@ from typing import Any
 from headwater.checks.bounds import Bound, Extent, bounds_of, in_words, window_sql
 from headwater.checks.guarantees import Guarantee, guarantee_of
 from headwater.errors import Problem
-from headwater.errors.catalogue.programs import UNKNOWN_RATE
+from headwater.errors.catalogue.programs import RATE_SOURCE_NOT_FOUND
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Kind, Operator
 from headwater.values import nearest
@@ -64,7 +64,9 @@ def rate_problems(rates: Iterable[str], streams: Iterable[str]) -> list[Problem]
     shown = ", ".join(known) or "none"
     meant = {name: nearest(name, known) for name in rates if name not in known}
     return [
-        UNKNOWN_RATE.at(None, name=name, hint=f"Did you mean `{near}`? " if near else "", known=shown)
+        RATE_SOURCE_NOT_FOUND.at(
+            None, name=name, hint=f"Did you mean `{near}`? " if near else "", known=shown
+        )
         for name, near in meant.items()
     ]
 

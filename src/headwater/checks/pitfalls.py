@@ -31,7 +31,7 @@ _SEVERAL = "More than one event time columns"
 
 
 @rule(
-    "HW-PYTHON-AGGREGATE",
+    "HW-PYTHON-AGGREGATE-UNSUPPORTED",
     "`{sql}` is an aggregate of Python ({form}), which needs all rows of a group at once and fails on a "
     "stream.",
     "Keep what it needs with `transformWithState`, or use Spark's own aggregates (avg, percentile_approx and "
@@ -55,7 +55,7 @@ def python_aggregate(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-GLOBAL-SESSION",
+    "HW-SESSION-NEEDS-KEY",
     "Session windows without another key fail on a stream: {sql} is the only thing it groups by.",
     "Group by something else as well, such as the user whose session it is; for one session over all rows "
     "make a constant column before (`… FROM (SELECT 1 AS one, * FROM orders) GROUP BY one, "
@@ -77,7 +77,7 @@ def global_session(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-JOIN-WITHOUT-EQUALITY",
+    "HW-JOIN-NEEDS-EQUALITY",
     "A join of two streams needs something that is equal in both, and this one only compares.",
     "Write an equality into the condition (`a.id = b.id AND …`); where nothing is equal, make it so, for "
     "instance by the hour of both (`date_trunc('hour', a.at) = date_trunc('hour', b.at)`).",
@@ -96,7 +96,7 @@ def join_without_equality(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-SEVERAL-EVENT-TIMES",
+    "HW-EVENT-TIME-CONFLICT",
     "More than one column with a watermark comes to {operator}, {columns}, and Spark takes one: the query "
     "would fail in its first batch.",
     "Leave all but one out before: name the columns in the SELECT, or `drop` the others in PySpark.",
@@ -128,11 +128,11 @@ def several_event_times(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-ONE-BATCH-AT-A-TIME",
+    "HW-GROUPS-SPLIT-BY-BATCH",
     "`{call}` on a stream gets the rows of one batch at a time: a group that comes in several batches is "
     "given in several pieces, cut by chance.",
     "Use `transformWithState`, which keeps what it has seen of each group; if batch by batch is what you "
-    "want, accept it: `accept: {{HW-ONE-BATCH-AT-A-TIME: why}}`.",
+    "want, accept it: `accept: {{HW-GROUPS-SPLIT-BY-BATCH: why}}`.",
     example="""
         def summed(orders):
             return orders.groupBy("shop").applyInPandas(sum_up, "shop string, total double")
@@ -159,7 +159,7 @@ def _sees_whole_groups(facts: QueryFacts, step: Operator) -> bool:
 
 
 @rule(
-    "HW-DEDUP-OF-RESULTS",
+    "HW-DEDUP-AFTER-AGGREGATION",
     "`{call}` by {keys} reads the results of an aggregation: {why}.",
     "{hint}",
     example="""
@@ -196,23 +196,23 @@ def why_not_apart(facts: QueryFacts, step: Operator) -> str:
 _NEVER_MORE = ("semi", "anti", "existence")
 
 
-CROSS_JOIN = Entry(
+CROSS_JOIN_UNBOUNDED = Entry(
     "This {join} has no condition: every row of the stream meets every row of {static}, so that one row "
     "becomes as many as there are.",
     "Say which rows belong together, `JOIN … ON a.id = b.id`; or accept it if the static side has one row "
     "only, or few.",
-    code="HW-CROSS-JOIN",
+    code="HW-CROSS-JOIN-UNBOUNDED",
 )
-RANGE_JOIN = Entry(
+RANGE_JOIN_SLOW = Entry(
     "This {join} compares nothing by equality (`{condition}`): every row of the stream is compared with all "
     "of {static}, and comes out once for each that fits.",
     "If ranges may overlap, make sure that this is meant; an additional `a.key = b.key` makes it fast.",
-    code="HW-RANGE-JOIN",
+    code="HW-RANGE-JOIN-SLOW",
 )
 
 
 @rule(
-    entries={CROSS_JOIN: Severity.WARNING, RANGE_JOIN: Severity.ADVICE},
+    entries={CROSS_JOIN_UNBOUNDED: Severity.WARNING, RANGE_JOIN_SLOW: Severity.ADVICE},
     example="""
         tables:
           priced: SELECT o.id, p.price FROM orders o CROSS JOIN prices p
@@ -237,6 +237,6 @@ def fan_out(query: Query) -> Iterator[Match]:
             continue
         if join.condition:
             condition = join.condition
-            yield query.match(step, entry=RANGE_JOIN, join=step.name, static=static, condition=condition)
+            yield query.match(step, entry=RANGE_JOIN_SLOW, join=step.name, static=static, condition=condition)
         elif (step.table, step.line, step.column) not in laterals:
             yield query.match(step, join=step.name, static=static)

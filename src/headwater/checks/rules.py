@@ -18,7 +18,7 @@ from typing import Any
 from headwater import checks
 from headwater.checkpoint import Read
 from headwater.errors import Entry, EnvironmentProblem, Problem
-from headwater.errors.catalogue.environment import RULE_BROKEN, RULE_TWICE
+from headwater.errors.catalogue.environment import RULE_LOAD_FAILED, RULE_NAME_CONFLICT
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression, Join, Key, Kind, Operator
 from headwater.plan.state_layout import StateLayout
@@ -99,7 +99,7 @@ class Finding:
 
     @property
     def code(self) -> str:
-        """Its name in the list of errors: `HW-UNUSED`."""
+        """Its name in the list of errors: `HW-DECLARATION-UNUSED`."""
         return self.problem.code
 
     @property
@@ -401,14 +401,14 @@ def all_rules() -> dict[str, Rule]:
     for point in entry_points(group=GROUP):
         named = {"name": point.name, "module": point.value}
         if point.name in found:
-            raise EnvironmentProblem(RULE_TWICE.at(None, name=point.name, other=point.value))
+            raise EnvironmentProblem(RULE_NAME_CONFLICT.at(None, name=point.name, other=point.value))
         try:
             rule = point.load()
         except (Exception, SystemExit) as error:  # another package's code: whatever it raises must be named
-            raise EnvironmentProblem(RULE_BROKEN.at(None, **named, error=repr(error))) from error
+            raise EnvironmentProblem(RULE_LOAD_FAILED.at(None, **named, error=repr(error))) from error
         if not isinstance(rule, Rule):
             says = "it is no function with `@rule` or `@pipeline_rule`"
-            raise EnvironmentProblem(RULE_BROKEN.at(None, **named, error=says))
+            raise EnvironmentProblem(RULE_LOAD_FAILED.at(None, **named, error=says))
         found[point.name] = rule
     return dict(sorted(found.items()))
 

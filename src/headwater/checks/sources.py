@@ -46,7 +46,7 @@ def read_twice(query: Query) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-FULL-FOLDER",
+    "HW-BACKLOG-UNLIMITED",
     "The source `{name}` has {waiting} waiting and no limit, so the first batch of {sinks} reads all of it "
     "at once.",
     "If that is too much for memory, or for one batch to be lost in a crash, write {keys} beside the source.",
@@ -71,7 +71,7 @@ def full_folder(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-DIRECTORIES-IGNORED",
+    "HW-SOURCE-DIRECTORIES-IGNORED",
     "Source `{name}` ignores {count}: {directories}.",
     "To read their files, set a glob (`path: {glob}`) or `options: {{recursiveFileLookup: true}}` before the "
     "first start; for a query that has started they count as read. Otherwise move the directories elsewhere.",
@@ -100,7 +100,7 @@ def directories_ignored(situation: Situation) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-LIMIT-TOO-LOW",
+    "HW-BACKLOG-SLOW",
     "The sink `{sink}` needs {time} to read what already waits at the source `{name}` ({waiting}): with "
     "`{key}` that is {batches} batches, one {trigger}.",
     "To catch up within an hour, raise `{key}` to {enough}; or catch up first with `trigger: available now`, "
@@ -187,46 +187,46 @@ def clean_up_of(source: SourceSpec) -> CleanUp | None:
     return side.clean_up(source.options) if isinstance(side, CleansUp) else None
 
 
-CLEAN_UP_STATIC = Entry(
+CLEAN_UP_STATIC_SOURCE = Entry(
     "The source `{name}` is static and has `clean_up`: no file of it is ever finished.",
     "Leave `clean_up` out.",
-    code="HW-CLEAN-UP-STATIC",
+    code="HW-CLEAN-UP-STATIC-SOURCE",
 )
-CLEAN_UP_SHARED = Entry(
+CLEAN_UP_STATIC_CONFLICT = Entry(
     "`clean_up` of the source `{name}` would take files away from the static source `{other}` ({place}).",
     "Let the two read different folders, or leave `clean_up` out.",
-    code="HW-CLEAN-UP-SHARED",
+    code="HW-CLEAN-UP-STATIC-CONFLICT",
 )
-CLEAN_UP_SINK = Entry(
+CLEAN_UP_SINK_CONFLICT = Entry(
     "`clean_up` of the source `{name}` would take files out of {place}, which a sink keeps a list of.",
     "Leave `clean_up` out: the readers of that folder need every file.",
-    code="HW-CLEAN-UP-SINK",
+    code="HW-CLEAN-UP-SINK-CONFLICT",
 )
-CLEAN_UP_ARCHIVE = Entry(
+CLEAN_UP_ARCHIVE_CONFLICT = Entry(
     "The source `{name}` would archive files to {archive}, and the source `{other}` reads {place}.",
     "Archive to a folder that no source reads and that holds no folder which one reads.",
-    code="HW-CLEAN-UP-ARCHIVE",
+    code="HW-CLEAN-UP-ARCHIVE-CONFLICT",
 )
-CLEAN_UP_DISK = Entry(
+CLEAN_UP_ARCHIVE_FILE_SYSTEM = Entry(
     "The archive {archive} of the source `{name}` is on another file system than {place}.",
     "Archive to a folder on the same one, where a file is moved in one step.",
-    code="HW-CLEAN-UP-DISK",
+    code="HW-CLEAN-UP-ARCHIVE-FILE-SYSTEM",
 )
-CLEAN_UP_IN_PROCESS = Entry(
+CLEAN_UP_TEMPORARY_SINK = Entry(
     "The sink `{sink}` begins anew at each start, and by then the files of `{name}` have been {done}.",
     "Leave `clean_up` out, or let another kind of sink read the source.",
-    code="HW-CLEAN-UP-IN-PROCESS",
+    code="HW-CLEAN-UP-TEMPORARY-SINK",
 )
 
 
 @pipeline_rule(
     entries=[
-        CLEAN_UP_STATIC,
-        CLEAN_UP_SHARED,
-        CLEAN_UP_SINK,
-        CLEAN_UP_ARCHIVE,
-        CLEAN_UP_DISK,
-        CLEAN_UP_IN_PROCESS,
+        CLEAN_UP_STATIC_SOURCE,
+        CLEAN_UP_STATIC_CONFLICT,
+        CLEAN_UP_SINK_CONFLICT,
+        CLEAN_UP_ARCHIVE_CONFLICT,
+        CLEAN_UP_ARCHIVE_FILE_SYSTEM,
+        CLEAN_UP_TEMPORARY_SINK,
     ],
     example="""
         sources:
@@ -243,11 +243,11 @@ def clean_up_unsafe(situation: Situation) -> Iterator[Finding]:
             for sink in situation.graph.readers(source.name):
                 if sink_side(sink.connector).in_process:
                     params = {"sink": sink.name, "name": source.name, "done": clean_up.done}
-                    yield Finding(CLEAN_UP_IN_PROCESS.at(sink.position, **params))
+                    yield Finding(CLEAN_UP_TEMPORARY_SINK.at(sink.position, **params))
 
 
 @pipeline_rule(
-    "HW-CLEAN-UP-WAITS",
+    "HW-CLEAN-UP-FILES-IGNORED",
     "`clean_up` of the source `{name}` leaves each file that `{other}` passes over for its {keys} ({place}).",
     "Leave {keys} out if all files are to go, or let the two sources read different folders.",
     Severity.WARNING,
@@ -299,7 +299,7 @@ def clean_up_new_sink(situation: Situation) -> Iterator[Match]:
 def _objections(spec: PipelineSpec, source: SourceSpec, clean_up: CleanUp) -> Iterator[Problem]:
     place, name, archive = source.at("clean_up"), source.name, clean_up.archive_to
     if source.static:
-        yield CLEAN_UP_STATIC.at(place, name=name)
+        yield CLEAN_UP_STATIC_SOURCE.at(place, name=name)
         return
     folders = {other.name: _folders(spec, other) for other in spec.sources}
     static = [other.name for other in spec.sources if other.static]
@@ -307,18 +307,18 @@ def _objections(spec: PipelineSpec, source: SourceSpec, clean_up: CleanUp) -> It
     for folder in folders[name]:
         for other in static:
             if any(overlap(folder, each) for each in folders[other]):
-                yield CLEAN_UP_SHARED.at(place, name=name, other=other, place=folder)
+                yield CLEAN_UP_STATIC_CONFLICT.at(place, name=name, other=other, place=folder)
         if (Path(folder) / SINK_LOG).exists() or any(overlap(folder, each) for each in written):
-            yield CLEAN_UP_SINK.at(place, name=name, place=folder)
+            yield CLEAN_UP_SINK_CONFLICT.at(place, name=name, place=folder)
     if not archive:
         return
     place = source.at("archive_to")
     for other, theirs in folders.items():
         for folder in (each for each in theirs if overlap(archive, each)):
-            yield CLEAN_UP_ARCHIVE.at(place, name=name, archive=archive, other=other, place=folder)
+            yield CLEAN_UP_ARCHIVE_CONFLICT.at(place, name=name, archive=archive, other=other, place=folder)
     for folder in folders[name]:
         if _disk(folder) != _disk(archive):
-            yield CLEAN_UP_DISK.at(place, name=name, archive=archive, place=folder)
+            yield CLEAN_UP_ARCHIVE_FILE_SYSTEM.at(place, name=name, archive=archive, place=folder)
 
 
 def _folders(spec: PipelineSpec, source: SourceSpec) -> list[str]:

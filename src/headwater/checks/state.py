@@ -44,7 +44,7 @@ def open_ended(query: Query, *kinds: Kind) -> Iterator[tuple[Operator, Bound]]:
 
 
 @rule(
-    "HW-WINDOWS-KEPT",
+    "HW-UNBOUNDED-WINDOWS",
     "The state of {operator} in the query of `{sink}` only grows: {why}.",
     "Add {missing} (`watermark:` in the file, `withWatermark` in PySpark).",
     Severity.WARNING,
@@ -68,7 +68,7 @@ def windows_kept(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-COMPLETE-KEEPS-ALL",
+    "HW-UNBOUNDED-COMPLETE",
     "The state of {operator} in the query of `{sink}` only grows: {why}.",
     "Use {missing}.",
     Severity.WARNING,
@@ -89,7 +89,7 @@ def complete_keeps_all(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-REPEATS-REMEMBERED",
+    "HW-UNBOUNDED-DEDUP",
     "The state of `{operator}` in the query of `{sink}` only grows: {why}.",
     "{hint}",
     Severity.WARNING,
@@ -114,7 +114,7 @@ def repeats_remembered(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-JOIN-KEEPS-ALL",
+    "HW-UNBOUNDED-JOIN",
     "The state of the join of {left} with {right} in the query of `{sink}` only grows: {why}.",
     "Add {missing}.",
     Severity.WARNING,
@@ -134,7 +134,7 @@ def join_keeps_all(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-VALUES-GROW",
+    "HW-UNBOUNDED-COLLECT",
     "{aggregates} in the query of `{sink}` keeps every {values} that ever came, since no key is ever over.",
     "Group by a window of a column with a watermark too, or {instead}.",
     Severity.WARNING,
@@ -241,7 +241,7 @@ def state_mode(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-STATE-AGGREGATED",
+    "HW-AGGREGATION-AFTER-UPDATE",
     "The query of the sink `{sink}` aggregates the rows of `{call}` in update mode, and would count a row "
     "again each time it changes.",
     'Let `{call}` give rows that stay as they are, with `outputMode="append"`.',
@@ -260,7 +260,7 @@ def state_aggregated(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-STATE-AFTER-RESULTS",
+    "HW-STATE-AFTER-AGGREGATION",
     "`{call}` reads the results of an aggregation, which Spark does not take.",
     "Aggregate inside `{call}`, or write the results with a sink and read that in another pipeline.",
     example="""
@@ -276,7 +276,7 @@ def state_after_results(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-SEVERAL-STATES",
+    "HW-STATE-OPERATOR-CONFLICT",
     "The query of the sink `{sink}` calls `applyInPandasWithState` {count} times, and Spark takes one.",
     "Use `transformWithState`, or write what the first gives with a sink and read that in another pipeline.",
     example="""
@@ -309,7 +309,7 @@ def timers_need_watermark(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-NEVER-ENDS",
+    "HW-AVAILABLE-NOW-UNBOUNDED",
     "The sink `{sink}` has the trigger `available now`, and `{call}` waits by processing time, for which "
     "Spark runs batch after batch: it never ends.",
     "Use another trigger (`every 1 minute`) and `headwater run --until-idle`, or wait by event time.",

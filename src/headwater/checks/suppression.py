@@ -10,8 +10,12 @@ from headwater.checks.rules import Finding, Query, Severity, all_rules, use_mode
 from headwater.connectors import all_connectors
 from headwater.errors import Problem
 from headwater.errors.catalogue import ENTRIES
-from headwater.errors.catalogue.pipelines import ACCEPT_REFUSED, ACCEPT_UNKNOWN, ACCEPT_UNMATCHED
-from headwater.errors.catalogue.running import MODE_NOT_SUPPORTED, NOT_ON_A_STREAM, SPARK_REFUSES
+from headwater.errors.catalogue.pipelines import SUPPRESS_CODE_UNKNOWN, SUPPRESS_NOT_ALLOWED, SUPPRESS_UNUSED
+from headwater.errors.catalogue.running import (
+    MODE_UNSUPPORTED,
+    SPARK_ANALYSIS_FAILED,
+    STREAM_OPERATION_UNSUPPORTED,
+)
 from headwater.plan import QueryFacts
 from headwater.spec import PipelineSpec
 from headwater.values import Position, capitalized, did_you_mean
@@ -98,14 +102,14 @@ def _mistakes(accept: Accept, found: list[Finding], complete: bool) -> Iterator[
     if not fitting and code not in _codes():
         hint = did_you_mean(code, _codes(), "Take it out of `accept`.")
         hint = did_you_mean(code, _codes_of_rules(), hint)
-        yield mistake(ACCEPT_UNKNOWN.at(accept.place, where=where, code=code, hint=hint))
+        yield mistake(SUPPRESS_CODE_UNKNOWN.at(accept.place, where=where, code=code, hint=hint))
     elif not all(map(_may_be_accepted, fitting)):
         says = "rows would be lost or wrong, or Spark would refuse the query"
         says = says if rules else "Spark would refuse the query"
-        yield mistake(ACCEPT_REFUSED.at(accept.place, where=capitalized(where), code=code, says=says))
+        yield mistake(SUPPRESS_NOT_ALLOWED.at(accept.place, where=capitalized(where), code=code, says=says))
     # What may come and go is accepted in advance: it may be found tomorrow, or on another machine.
     elif not fitting and complete and all(rule.lasting for rule in rules):
-        problem = ACCEPT_UNMATCHED.at(accept.place, where=capitalized(where), code=code)
+        problem = SUPPRESS_UNUSED.at(accept.place, where=capitalized(where), code=code)
         yield mistake(problem, Severity.WARNING)
 
 
@@ -140,13 +144,15 @@ def unexplained(query: Query, found: Iterable[Finding]) -> Iterator[Finding]:
     if facts.refusal is None or explained:
         return
     says, where = facts.refusal.says, f"the query of the sink `{facts.sink}`"
-    problem = SPARK_REFUSES.at(place, where=where, says=says)
+    problem = SPARK_ANALYSIS_FAILED.at(place, where=where, says=says)
     if facts.refusal.condition.startswith(_MODE):
         reason = says.split(". ", 1)[-1]
         reason, hint = reason[:1].lower() + reason[1:], use_mode(facts, "change the query")
-        problem = MODE_NOT_SUPPORTED.at(place, sink=facts.sink, mode=facts.mode, says=reason, hint=hint)
+        problem = MODE_UNSUPPORTED.at(place, sink=facts.sink, mode=facts.mode, says=reason, hint=hint)
     elif facts.refusal.condition == _CHECKER:
-        problem = NOT_ON_A_STREAM.at(place, where=capitalized(where), says=says, hint=use_mode(facts))
+        problem = STREAM_OPERATION_UNSUPPORTED.at(
+            place, where=capitalized(where), says=says, hint=use_mode(facts)
+        )
     yield Finding(problem, sink=facts.sink)
 
 

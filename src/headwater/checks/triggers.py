@@ -61,7 +61,7 @@ def _options(query: Query, names: frozenset[str]) -> Iterator[tuple[str, str]]:
 
 
 @rule(
-    "HW-TRIGGER-SINK",
+    "HW-TRIGGER-SINK-UNSUPPORTED",
     "The sink `{sink}` can't take rows under `{trigger}`: {connector} writes whole batches.",
     "{hint}",
     example="""
@@ -81,7 +81,7 @@ def trigger_sink(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-TRIGGER-SOURCE",
+    "HW-TRIGGER-SOURCE-UNSUPPORTED",
     "The source `{name}` can't be read under `{trigger}`: {connector} gives its rows in batches.",
     "{hint}",
     example="""
@@ -107,27 +107,27 @@ def trigger_source(query: Query) -> Iterator[Match]:
             )
 
 
-NOT_ROW_BY_ROW = Entry(
+CONTINUOUS_UNSUPPORTED = Entry(
     "`{step}` can't run under `{trigger}`, where a query may only choose rows and compute columns, each row "
     "by itself.",
     "{hint}",
-    code="HW-NOT-ROW-BY-ROW",
+    code="HW-CONTINUOUS-UNSUPPORTED",
 )
-NO_CURRENT_TIME = Entry(
+CONTINUOUS_TIME_UNSUPPORTED = Entry(
     "`{call}` can't run under `{trigger}`: Spark knows one current time for each batch, and there is none.",
     "Use a time that the rows bring along, such as `timestamp` of the source; or a trigger with batches, "
     "such as `every 1 second`.",
-    code="HW-NO-CURRENT-TIME",
+    code="HW-CONTINUOUS-TIME-UNSUPPORTED",
 )
-CONTINUOUS_REFUSED = Entry(
+CONTINUOUS_QUERY_UNSUPPORTED = Entry(
     "Spark can't run the query of `{sink}` under `{trigger}`: {says}.",
     "Choose rows and compute columns only; or use a trigger with batches, such as `every 1 second`.",
-    code="HW-CONTINUOUS-REFUSED",
+    code="HW-CONTINUOUS-QUERY-UNSUPPORTED",
 )
 
 
 @rule(
-    entries=[NOT_ROW_BY_ROW, NO_CURRENT_TIME, CONTINUOUS_REFUSED],
+    entries=[CONTINUOUS_UNSUPPORTED, CONTINUOUS_TIME_UNSUPPORTED, CONTINUOUS_QUERY_UNSUPPORTED],
     example="""
         tables:
           late: SELECT *, current_timestamp() - timestamp AS late FROM ticks
@@ -147,16 +147,18 @@ def row_by_row(query: Query) -> Iterator[Match]:
         hint = f"{instead}; or {BATCHES}." if instead else f"{capitalized(BATCHES)}."
         yield query.match(step, step=step.sql, trigger=facts.trigger, hint=hint)
     for clock in facts.clock_reads:
-        yield query.match(clock, entry=NO_CURRENT_TIME, call=clock.sql, trigger=facts.trigger)
+        yield query.match(clock, entry=CONTINUOUS_TIME_UNSUPPORTED, call=clock.sql, trigger=facts.trigger)
     explained = facts.beyond_rows or facts.clock_reads
     # A source that only gives batches is another rule's.
     if facts.trigger_refusal and not explained and all(each.continuous for each in streaming(facts)):
         says = facts.trigger_refusal.says.rstrip(".")
-        yield query.match(query.at("trigger"), entry=CONTINUOUS_REFUSED, trigger=facts.trigger, says=says)
+        yield query.match(
+            query.at("trigger"), entry=CONTINUOUS_QUERY_UNSUPPORTED, trigger=facts.trigger, says=says
+        )
 
 
 @rule(
-    "HW-OPTION-IDLE",
+    "HW-OPTION-IGNORED-BY-TRIGGER",
     "`{option}` of the source `{name}` does nothing under `{trigger}`.",
     "Leave `{option}` out; or use a trigger with batches, such as `every 1 second`.",
     example="""
@@ -177,7 +179,7 @@ def option_idle(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-TOO-FEW-CORES",
+    "HW-CORES-MISSING",
     "The query of `{sink}` needs {slots} cores at once under `{trigger}`, one for each partition of "
     "{names}, and there are {cores}: it would wait for ever and give nothing.",
     "Run it with {slots} cores or more, on one machine `--master 'local[{slots}]'`; or have {names} make "
@@ -201,7 +203,7 @@ def too_few_cores(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-NOTHING-YET",
+    "HW-NO-DATA-AT-START",
     "The rows of `{name}` are made while a query runs, and `{trigger}` reads only what is there at the "
     "start: the first run gives none.",
     "Use a trigger that goes on, such as `every 1 second`, and stop the run when you have seen enough.",
@@ -223,7 +225,7 @@ def nothing_yet(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-LIMIT-NOT-KEPT",
+    "HW-OPTION-IGNORED-BY-ONCE",
     "`{option}` of the source `{name}` does nothing under `once`, which reads everything in one batch.",
     "Write `available now`, which reads the same in batches of that size and ends, too.",
     Severity.WARNING,
@@ -242,7 +244,7 @@ def limit_not_kept(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-ROWS-HELD-BACK",
+    "HW-OPTION-IGNORED-BY-AVAILABLE-NOW",
     "`{option}` of the source `{name}` waits for more rows, and `{trigger}` reads what is there and ends: it "
     "would not look at the option, or leave the last rows unread.",
     "Leave `{option}` out; or use a trigger that goes on, such as `every 1 minute`.",
@@ -266,7 +268,7 @@ def rows_held_back(query: Query) -> Iterator[Match]:
 
 
 @pipeline_rule(
-    "HW-CORES-SHARED",
+    "HW-CORES-CONFLICT",
     "The queries of {sinks} keep {slots} cores busy for as long as they run, and the pipeline needs "
     "{needed}: there are {cores}, so {starved} would wait for ever.",
     "Run it with {needed} cores or more, on one machine `--master 'local[{needed}]'`; or have the sources "
@@ -307,11 +309,11 @@ def cores_shared(situation: Situation) -> Iterator[Match]:
         )
 
 
-TRIGGER_SWITCHED = Entry(
+TRIGGER_CHANGED = Entry(
     "The checkpoint of `{sink}` was written under `{before}` and does not fit `{trigger}`: how far `{name}` "
     "was read is noted in two ways, and `{connector}` can't go on from one to the other.",
     "Go back to `trigger: {before}`; or begin anew: remove {checkpoint} while the pipeline does not run.",
-    code="HW-TRIGGER-SWITCHED",
+    code="HW-TRIGGER-CHANGED",
 )
 PARTITIONS_CHANGED = Entry(
     "The checkpoint of `{sink}` was written with {before} partitions of `{name}`, and now there would be "
@@ -323,7 +325,7 @@ PARTITIONS_CHANGED = Entry(
 
 
 @pipeline_rule(
-    entries=[TRIGGER_SWITCHED, PARTITIONS_CHANGED],
+    entries=[TRIGGER_CHANGED, PARTITIONS_CHANGED],
     example="""
         sources:
           ticks: {connector: rate}
@@ -382,7 +384,7 @@ _MOVED = "it moves rows between tasks, or keeps some back, and every row is to c
 
 
 @rule(
-    "HW-REAL-TIME-MODE",
+    "HW-REAL-TIME-MODE-UNSUPPORTED",
     "The sink `{sink}` is in {mode} mode, and `{trigger}` can only be in update mode.",
     'Use update mode: `mode: update` in the file, `outputMode("update")` in PySpark.',
     example="""
@@ -417,7 +419,7 @@ def real_time_interval(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-REAL-TIME-STEP",
+    "HW-REAL-TIME-UNSUPPORTED",
     "`{step}` can't run under `{trigger}` in Spark {version}: {why}.",
     "{hint}",
     example="""

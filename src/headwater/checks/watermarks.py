@@ -45,7 +45,7 @@ def _by_whole_windows(query: Query, step: Operator, key: Key, column: str, other
 
 
 @rule(
-    "HW-WINDOW-TAKEN-APART",
+    "HW-GROUP-BY-WINDOW-FIELD",
     "The query of `{sink}` groups by `{key}`, a part of a window: Spark sees no watermark on it, so that no "
     "window is ever over and its state grows for ever.",
     "{hint}",
@@ -69,7 +69,7 @@ def window_taken_apart(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-SESSION-TAKEN-APART",
+    "HW-GROUP-BY-SESSION-FIELD",
     "The query of `{sink}` groups by `{key}`, a part of a session: Spark makes one session of several rows "
     "only where the whole session is a key, so that each row would be a session of its own.",
     "{hint}",
@@ -137,16 +137,16 @@ WATERMARK_WRONG_COLUMN = Entry(
     "Declare the watermark on `{column}`, or make the windows of {others}.",
     code="HW-WATERMARK-WRONG-COLUMN",
 )
-WATERMARK_ON_A_BRANCH = Entry(
+WATERMARK_BRANCH_MISSING = Entry(
     "The query of `{sink}` groups by windows of `{column}`, which has a watermark in some branches of a "
     "UNION and none in the first: no window is ever over, and its state grows for ever.",
     "Declare a watermark on `{column}` in every branch, or once on the table that holds the UNION.",
-    code="HW-WATERMARK-ON-A-BRANCH",
+    code="HW-WATERMARK-BRANCH-MISSING",
 )
 
 
 @rule(
-    entries=[WATERMARK_WRONG_COLUMN, WATERMARK_ON_A_BRANCH],
+    entries=[WATERMARK_WRONG_COLUMN, WATERMARK_BRANCH_MISSING],
     example="""
         sources:
           orders:
@@ -163,14 +163,14 @@ def watermark_wrong_column(query: Query) -> Iterator[Match]:
         for column in windows[:1]:
             marked = marked_below(query.facts, step)
             if column in marked:
-                yield query.match(step, entry=WATERMARK_ON_A_BRANCH, acceptable=query.runs, column=column)
+                yield query.match(step, entry=WATERMARK_BRANCH_MISSING, acceptable=query.runs, column=column)
             else:
                 others = quoted(marked, " and ")
                 yield query.match(step, acceptable=query.runs, column=column, others=others)
 
 
 @rule(
-    "HW-WATERMARK-TWICE",
+    "HW-WATERMARK-CONFLICT",
     "The rows of {streams} pass two watermarks on their way to `{sink}`, on `{first}` and on `{second}`; "
     "Spark allows one, and would fail in the first batch or never give a row.",
     "Take one of the two out.",
@@ -219,7 +219,7 @@ def watermark_after_state(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-WATERMARK-NO-DELAY",
+    "HW-WATERMARK-DELAY-ZERO",
     "The watermark on `{column}` has no delay: every row that is older than the newest one of an earlier "
     "batch may be dropped.",
     "Give it the time by which rows of {streams} may be late, such as `10 minutes`.",
@@ -244,7 +244,7 @@ def watermark_no_delay(query: Query) -> Iterator[Match]:
 
 
 @rule(
-    "HW-BRANCH-WITHOUT-WATERMARK",
+    "HW-UNION-WATERMARK-MISSING",
     "The query of `{sink}` puts {streams} together with {others} in a UNION, and there is a "
     "watermark on {others} only: Spark holds all rows to it, so that rows of {streams} can be dropped as "
     "late by a limit that nobody set for them.",

@@ -23,7 +23,7 @@ from headwater.cli.options import (
     settings,
 )
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.programs import ONE_FORM
+from headwater.errors.catalogue.programs import OPTIONS_CONFLICT
 
 
 def check(
@@ -54,7 +54,7 @@ def check(
         # They would be taken for what a script is called with, and are most likely a slip.
         raise typer.BadParameter(f"what a script is called with comes after --: -- {arguments[0]}")
     if as_json and as_sarif:
-        raise UsageProblem(ONE_FORM.at(None, one="--json", other="--sarif"))
+        raise UsageProblem(OPTIONS_CONFLICT.at(None, one="--json", other="--sarif"))
     with waiting(as_json=as_json or as_sarif) as emit:
         result = run_check(
             file,

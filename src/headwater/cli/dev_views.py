@@ -12,7 +12,12 @@ from headwater.checks.outline import per_second
 from headwater.cli.render import print_json_line
 from headwater.dev.topics import STDIN, BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.environment import BAD_PRODUCE_RATE, BAD_TOPICS, DEV_OPTIONS, PRODUCE_FILE
+from headwater.errors.catalogue.environment import (
+    DEV_OPTIONS_CONFLICT,
+    PRODUCE_FILE_UNREADABLE,
+    PRODUCE_RATE_INVALID,
+    TOPICS_INVALID,
+)
 from headwater.events import Emit, Event, Notice
 
 USUAL = "127.0.0.1:9092"
@@ -96,10 +101,10 @@ def topics_of(text: str | None) -> dict[str, int]:
     for part in text.split(",") if text is not None else ():
         name, colon, count = part.strip().partition(":")
         if not _TOPIC.fullmatch(name):
-            raise UsageProblem(BAD_TOPICS.at(None, text=text, says=f"`{name}` is no name of a topic"))
+            raise UsageProblem(TOPICS_INVALID.at(None, text=text, says=f"`{name}` is no name of a topic"))
         if colon and not (count.isascii() and count.isdigit() and 0 < int(count) <= 1000):
             says = f"`{count}` is no number of partitions from 1 to 1000"
-            raise UsageProblem(BAD_TOPICS.at(None, text=text, says=says))
+            raise UsageProblem(TOPICS_INVALID.at(None, text=text, says=says))
         found[name] = int(count) if colon else 1
     return found
 
@@ -114,7 +119,7 @@ def feed_of(
         raise _wrong(f"`--topic {topic}` is no name of a topic")
     if produce != STDIN and not Path(produce).is_file():
         reason = "it is a folder" if Path(produce).is_dir() else "there is no such file"
-        raise UsageProblem(PRODUCE_FILE.at(None, file=produce, reason=reason))
+        raise UsageProblem(PRODUCE_FILE_UNREADABLE.at(None, file=produce, reason=reason))
     return Feed(produce, topic, _rate(rate), key, repeat)
 
 
@@ -126,9 +131,9 @@ def _rate(text: str | None) -> float | None:
         if not found:
             raise ValueError("nothing would be sent")
     except ValueError as error:
-        raise UsageProblem(BAD_PRODUCE_RATE.at(None, text=text, says=str(error))) from error
+        raise UsageProblem(PRODUCE_RATE_INVALID.at(None, text=text, says=str(error))) from error
     return found
 
 
 def _wrong(says: str) -> UsageProblem:
-    return UsageProblem(DEV_OPTIONS.at(None, says=says))
+    return UsageProblem(DEV_OPTIONS_CONFLICT.at(None, says=says))

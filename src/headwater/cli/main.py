@@ -13,7 +13,7 @@ import typer
 
 from headwater.cli import check, dev, project, quarantine, run, test
 from headwater.errors import HeadwaterError, Problem
-from headwater.errors.catalogue.environment import INTERNAL
+from headwater.errors.catalogue.environment import INTERNAL_ERROR
 from headwater.values import scrub
 
 app = typer.Typer(
@@ -73,7 +73,7 @@ def main() -> None:
         # The reader of our output has gone; nobody is left to tell.
         sys.exit(1)
     except Exception as error:  # noqa: BLE001 - a fault of Headwater's own: still one sentence, with a way on
-        problem = INTERNAL.at(None, error=scrub(f"{type(error).__name__}: {error}".splitlines()[0]))
+        problem = INTERNAL_ERROR.at(None, error=scrub(f"{type(error).__name__}: {error}".splitlines()[0]))
         _show([problem], as_json=as_json, verbose=False)
         if verbose:
             sys.stderr.write(scrub(traceback.format_exc()))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.programs import BAD_CONF, BAD_DURATION, BAD_RATE
+from headwater.errors.catalogue.programs import CONF_INVALID, DURATION_INVALID, RATE_INVALID
 from headwater.loaders.whole import setting_problem
 from headwater.values import Duration
 
@@ -43,7 +43,7 @@ def rates(texts: list[str] | None) -> dict[str, float]:
         try:
             name, per_second = parse_rate(text)
         except ValueError as error:
-            raise UsageProblem(BAD_RATE.at(None, text=text, says=str(error))) from error
+            raise UsageProblem(RATE_INVALID.at(None, text=text, says=str(error))) from error
         found[name] = per_second
     return found
 
@@ -54,7 +54,7 @@ def settings(conf: list[str] | None) -> dict[str, str]:
     for text in conf or []:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise UsageProblem(BAD_CONF.at(None, text=text))
+            raise UsageProblem(CONF_INVALID.at(None, text=text))
         found[key.strip()] = value.strip()
     problems = [problem for problem in map(setting_problem, found) if problem]
     if problems:
@@ -72,7 +72,7 @@ def seconds(option: str, text: str) -> float:
     """A length of time from the command line that is longer than none."""
     found = duration(option, text)
     if found is None or not found.milliseconds:
-        raise UsageProblem(BAD_DURATION.at(None, option=option, text=text, says="it leaves no time"))
+        raise UsageProblem(DURATION_INVALID.at(None, option=option, text=text, says="it leaves no time"))
     return found.seconds
 
 
@@ -84,7 +84,7 @@ def duration(option: str, text: str | None) -> Duration | None:
         return Duration.parse(text)
     except ValueError as error:
         raise UsageProblem(
-            BAD_DURATION.at(None, option=option, text=text, says=str(error).rstrip("."))
+            DURATION_INVALID.at(None, option=option, text=text, says=str(error).rstrip("."))
         ) from error
 
 

@@ -11,7 +11,7 @@ import typer
 
 from headwater.cli.options import File, Json, Verbose
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.running import EXPORT_UNWRITABLE
+from headwater.errors.catalogue.running import EXPORT_FILE_UNWRITABLE
 
 Source = Annotated[str, typer.Argument(metavar="NAME", help="The source or table that set the rows aside.")]
 Why = Annotated[str | None, typer.Option("--reason", help="Only rows with this reason, such as malformed.")]
@@ -92,7 +92,7 @@ def _write(to: Path, lines: Iterable[str]) -> None:
             out.writelines(lines)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UsageProblem(EXPORT_UNWRITABLE.at(None, file=str(to), reason=reason)) from error
+        raise UsageProblem(EXPORT_FILE_UNWRITABLE.at(None, file=str(to), reason=reason)) from error
 
 
 @commands.command()

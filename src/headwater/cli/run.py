@@ -9,7 +9,7 @@ import typer
 
 from headwater.cli.options import Conf, File, Json, Master, Verbose, duration, settings
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.programs import BATCH_HAS_AN_END, ONLY_WITH_BATCH
+from headwater.errors.catalogue.programs import OPTION_NEEDS_BATCH, OPTIONS_CONFLICT_BATCH
 
 
 def run(
@@ -42,9 +42,9 @@ def run(
     # Options that would be passed over in silence; a forgotten `--batch` would start the real stream.
     for option, given in (("--into", into is not None), ("--append", append)):
         if given and not batch:
-            raise UsageProblem(ONLY_WITH_BATCH.at(None, option=option))
+            raise UsageProblem(OPTION_NEEDS_BATCH.at(None, option=option))
     if batch and (until_idle or fail_fast or limit is not None or stop_timeout is not None):
-        raise UsageProblem(BATCH_HAS_AN_END.at(None))
+        raise UsageProblem(OPTIONS_CONFLICT_BATCH.at(None))
     wait = duration("--stop-timeout", stop_timeout)
     options = RunOptions(
         master=master,

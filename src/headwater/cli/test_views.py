@@ -18,7 +18,7 @@ from rich.text import Text
 
 from headwater.cli.render import print_json
 from headwater.errors import UsageProblem, shown_file
-from headwater.errors.catalogue.testing import TEST_WRITE
+from headwater.errors.catalogue.testing import TEST_OUTPUT_UNWRITABLE
 from headwater.testing.report import details, headline
 from headwater.testing.results import (
     StepPlayed,
@@ -178,7 +178,7 @@ def write_junit(result: TestsResult, file: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(junit(result), encoding="utf-8")
     except OSError as error:
-        raise UsageProblem(TEST_WRITE.at(None, path=str(file), reason=error.strerror)) from None
+        raise UsageProblem(TEST_OUTPUT_UNWRITABLE.at(None, path=str(file), reason=error.strerror)) from None
 
 
 def junit(result: TestsResult) -> str:

@@ -22,7 +22,7 @@ _PART = r"(?:`(?:[^`]|``)+`|[^`.\s]+)"
 _NAME = re.compile(rf"{_PART}(?:\.{_PART})*")
 _QUALIFIED = re.compile(rf"{_PART}(?:\.{_PART})+")
 
-CATALOG_NO_TABLE = Entry(
+CATALOG_TABLE_NOT_FOUND = Entry(
     "The source `{name}` reads the table {table}, which no catalog of this Spark has.",
     "{hint} Tables of another process are there only through a catalog that outlives it: "
     "set one under `spark:`, see the guide on catalog tables.",
@@ -83,7 +83,7 @@ def _read(
     except AnalysisException as error:
         if not str(error.getCondition()).startswith(_NOT_THERE):
             raise
-        problem = CATALOG_NO_TABLE.at(
+        problem = CATALOG_TABLE_NOT_FOUND.at(
             context.at("table"), name=context.name, table=options.table, hint=_hint(spark, options.table)
         )
         raise PipelineError(problem) from error

@@ -13,8 +13,8 @@ from headwater.errors import Place, Problem
 from headwater.errors.catalogue.pipelines import (
     CLASS_METHOD_MISSING,
     CLASS_NEEDS_ARGUMENTS,
-    CODE_NAME_KIND,
-    FUNCTION_ARGUMENTS,
+    CODE_NAME_INVALID,
+    FUNCTION_ARGUMENTS_MISMATCH,
 )
 from headwater.spec import ClassRef, ConnectorOptions, Method, Schema
 from headwater.spec.connector import option_text
@@ -135,7 +135,7 @@ def class_problems(
     at = ref.defined or place
     if not isinstance(found, type):
         kind = "a function" if inspect.isroutine(found) else f"a value of type {type(found).__name__}"
-        yield CODE_NAME_KIND.at(place, name=ref.name, file=ref.file, kind=kind, wanted="a class")
+        yield CODE_NAME_INVALID.at(place, name=ref.name, file=ref.file, kind=kind, wanted="a class")
         return
     # Whoever calls no methods makes no object, either: Spark makes it, in its own way.
     needs = _needed(found) if methods else ""
@@ -162,7 +162,7 @@ def method_arguments_problem(name: str, method: Method, takes: str, place: Place
     """The problem of a method that can't take what it is called with."""
     passed = ", ".join(("self", *method.passes))
     function = f"{name}.{method.name}"
-    return FUNCTION_ARGUMENTS.at(
+    return FUNCTION_ARGUMENTS_MISMATCH.at(
         place,
         function=function,
         short=method.name,

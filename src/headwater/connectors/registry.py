@@ -9,7 +9,7 @@ from typing import Any
 from headwater.connectors.connector import Connector, KeepsQuarantine, Sink, Source, ValidatesRows
 from headwater.connectors.contract import KEPT_REASON, KEPT_TEXT
 from headwater.errors import EnvironmentProblem
-from headwater.errors.catalogue.connectors import CONNECTOR_BROKEN, CONNECTOR_TWICE
+from headwater.errors.catalogue.connectors import CONNECTOR_LOAD_FAILED, CONNECTOR_NAME_CONFLICT
 from headwater.spec import Column, Schema, SourceSpec
 from headwater.values import BadRows
 
@@ -25,7 +25,7 @@ def all_connectors() -> dict[str, Connector]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         connector = _load(point)
         if connector.name in found and found[connector.name] is not connector:
-            raise EnvironmentProblem(CONNECTOR_TWICE.at(None, name=connector.name, other=point.value))
+            raise EnvironmentProblem(CONNECTOR_NAME_CONFLICT.at(None, name=connector.name, other=point.value))
         found[connector.name] = connector
     return found
 
@@ -65,11 +65,13 @@ def _load(point: EntryPoint) -> Connector:
     try:
         connector = point.load()
     except (Exception, SystemExit) as error:  # another package's code: whatever it raises must be named
-        problem = CONNECTOR_BROKEN.at(None, name=point.name, module=point.value, error=repr(error))
+        problem = CONNECTOR_LOAD_FAILED.at(None, name=point.name, module=point.value, error=repr(error))
         raise EnvironmentProblem(problem) from error
     if not isinstance(connector, Connector) or connector.name != point.name:
         says = "it is not a Connector of that name"
-        raise EnvironmentProblem(CONNECTOR_BROKEN.at(None, name=point.name, module=point.value, error=says))
+        raise EnvironmentProblem(
+            CONNECTOR_LOAD_FAILED.at(None, name=point.name, module=point.value, error=says)
+        )
     return connector
 
 

@@ -19,8 +19,13 @@ from pathlib import Path
 from headwater.dev import guard
 from headwater.engine.session import jar_store
 from headwater.errors import EnvironmentProblem, Problem
-from headwater.errors.catalogue.environment import BROKER_ENDED, BROKER_FOLDER, BROKER_NOT_STARTED, PORT_TAKEN
-from headwater.errors.catalogue.notices import BROKER_JARS
+from headwater.errors.catalogue.environment import (
+    BROKER_DIED,
+    BROKER_DIR_UNWRITABLE,
+    BROKER_START_FAILED,
+    PORT_IN_USE,
+)
+from headwater.errors.catalogue.notices import BROKER_JARS_DOWNLOADING
 from headwater.jars import BROKER
 from headwater.spark.java import find_java
 
@@ -193,7 +198,7 @@ class Broker:
     def refuse_end(self) -> None:
         """EnvironmentProblem with the reason when it has ended by itself."""
         if not self.runs:
-            raise EnvironmentProblem(BROKER_ENDED.at(reason=reason_of(self._said()), log=str(self.log)))
+            raise EnvironmentProblem(BROKER_DIED.at(reason=reason_of(self._said()), log=str(self.log)))
 
     def __enter__(self) -> Broker:
         self.start()
@@ -208,7 +213,7 @@ class Broker:
         lacking = sum(1 for artifact in BROKER if store.find(artifact) is None)
         if lacking:
             params = {"lacking": lacking, "all": len(BROKER), "folder": str(store.cache)}
-            self._notify(BROKER_JARS.at(None, **params))
+            self._notify(BROKER_JARS_DOWNLOADING.at(None, **params))
         return str(java), os.pathsep.join(str(jar.path) for jar in store.take_all(BROKER))
 
     def _claim_ports(self) -> None:
@@ -229,7 +234,7 @@ class Broker:
             settings.touch(mode=0o600)
             settings.write_text(text, encoding="utf-8")
         except OSError as error:
-            problem = BROKER_FOLDER.at(folder=str(self.folder), reason=error.strerror or str(error))
+            problem = BROKER_DIR_UNWRITABLE.at(folder=str(self.folder), reason=error.strerror or str(error))
             raise EnvironmentProblem(problem) from error
         if not (data / "meta.properties").exists():
             self._format(java, class_path, settings)
@@ -278,7 +283,7 @@ class Broker:
             return log.read().decode("utf-8", errors="replace")
 
     def _not_started(self, text: str) -> EnvironmentProblem:
-        problem = BROKER_NOT_STARTED.at(reason=reason_of(text), log=str(self.log))
+        problem = BROKER_START_FAILED.at(reason=reason_of(text), log=str(self.log))
         return EnvironmentProblem(replace(problem, detail=text[-4000:]))
 
 
@@ -296,5 +301,5 @@ def _free_port(wanted: int, held: ExitStack) -> int:
     try:
         probe.bind((HOST, wanted))
     except OSError as error:
-        raise EnvironmentProblem(PORT_TAKEN.at(port=wanted, host=HOST)) from error
+        raise EnvironmentProblem(PORT_IN_USE.at(port=wanted, host=HOST)) from error
     return int(probe.getsockname()[1])

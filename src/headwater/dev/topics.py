@@ -11,7 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from headwater.errors import EnvironmentProblem, UsageProblem
-from headwater.errors.catalogue.environment import BROKER_REFUSED, KAFKA_CLIENT_MISSING, PRODUCE_FILE
+from headwater.errors.catalogue.environment import (
+    BROKER_REQUEST_FAILED,
+    KAFKA_CLIENT_MISSING,
+    PRODUCE_FILE_UNREADABLE,
+)
 from headwater.events import Event
 
 if TYPE_CHECKING:
@@ -74,7 +78,7 @@ def refused(servers: str, what: str, error: Any) -> EnvironmentProblem:
     """The error for a client's exception."""
     said = error.args[0]
     text = said.str() if hasattr(said, "str") else str(said)
-    return EnvironmentProblem(BROKER_REFUSED.at(servers=servers, what=what, reason=text.rstrip(".")))
+    return EnvironmentProblem(BROKER_REQUEST_FAILED.at(servers=servers, what=what, reason=text.rstrip(".")))
 
 
 def _ask(servers: str, what: str, question: Callable[[AdminClient], Mapping[str, Any]]) -> None:
@@ -161,7 +165,9 @@ def _opened(file: str) -> BinaryIO:
     try:
         return sys.stdin.buffer if file == STDIN else open(file, "rb")
     except OSError as error:
-        raise UsageProblem(PRODUCE_FILE.at(None, file=file, reason=error.strerror or str(error))) from error
+        raise UsageProblem(
+            PRODUCE_FILE_UNREADABLE.at(None, file=file, reason=error.strerror or str(error))
+        ) from error
 
 
 class _Sender:

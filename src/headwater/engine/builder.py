@@ -35,7 +35,7 @@ from headwater.engine.session import send_by_value
 from headwater.engine.static_sources import CachedRows, StaticSources
 from headwater.engine.translate import function_problem, source_problem, sql_problem, unknown_column
 from headwater.errors import HeadwaterError, PipelineError, Problem
-from headwater.errors.catalogue.connectors import KEPT_OUTSIDE
+from headwater.errors.catalogue.connectors import CONNECTOR_FILE_OUTSIDE_RUN_DIR
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
 from headwater.events.kinds import SOURCE_COUNTS, TABLE_COUNTS
 from headwater.plan import Graph, Reference
@@ -201,7 +201,9 @@ class Builder:
     def _keep(self, declared: SourceSpec | SinkSpec, file: Path, text: str) -> None:
         if not file.is_relative_to(self.spec.folder):
             params = {"name": declared.name, "connector": declared.connector, "file": str(file)}
-            problem = KEPT_OUTSIDE.at(declared.position, **params, folder=str(self.spec.folder))
+            problem = CONNECTOR_FILE_OUTSIDE_RUN_DIR.at(
+                declared.position, **params, folder=str(self.spec.folder)
+            )
             raise PipelineError(problem)
         self.kept[file] = text
 

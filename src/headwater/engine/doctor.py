@@ -152,7 +152,7 @@ def check_python(version: tuple[int, ...]) -> Check:
     said = ".".join(map(str, version))
     if version < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
-        return _bad("python", environment.PYTHON_TOO_OLD.at(version=said, oldest=oldest))
+        return _bad("python", environment.PYTHON_UNSUPPORTED.at(version=said, oldest=oldest))
     return Check("python", "ok", f"Python {said} ({sys.executable})")
 
 
@@ -238,7 +238,7 @@ def check_memory(total: int, free: int | None) -> Check:
 
 def check_cores(cores: int) -> Check:
     if cores < 2:
-        return _bad("cores", environment.CORES_FEW.at(cores=cores), "warning")
+        return _bad("cores", environment.CORES_LOW.at(cores=cores), "warning")
     return Check("cores", "ok", f"{cores} cores")
 
 
@@ -252,20 +252,20 @@ def check_folder(folder: Path) -> Check:
             pass
     except OSError as error:
         reason = error.strerror or str(error)
-        return _bad("folder", environment.FOLDER_NOT_WRITABLE.at(path=str(folder), reason=reason))
+        return _bad("folder", environment.RUN_DIR_UNWRITABLE.at(path=str(folder), reason=reason))
     kind = file_system_of(nearest.resolve())
     if kind in NETWORK_FILE_SYSTEMS:
-        return _bad("folder", environment.FOLDER_ON_NETWORK.at(path=str(folder), kind=kind), "warning")
+        return _bad("folder", environment.RUN_DIR_ON_NETWORK.at(path=str(folder), kind=kind), "warning")
     return Check("folder", "ok", f"{folder} can be written")
 
 
 def _check_spark_home(home: Path, pyspark: str) -> Check:
     jar = next(iter(sorted((home / "jars").glob("spark-core_*.jar"))), None)
     if jar is None:
-        return _bad("spark", environment.SPARK_HOME_WRONG.at(path=str(home)))
+        return _bad("spark", environment.SPARK_HOME_INVALID.at(path=str(home)))
     found = jar.stem.partition("-core_")[2].partition("-")[2]
     if found != pyspark:
-        problem = environment.SPARK_HOME_DIFFERS.at(path=str(home), found=found, version=pyspark)
+        problem = environment.SPARK_HOME_MISMATCH.at(path=str(home), found=found, version=pyspark)
         return _bad("spark", problem, "warning" if found[:3] == pyspark[:3] else "error")
     return Check("spark", "ok", f"PySpark {pyspark} with the Spark of SPARK_HOME ({home})")
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headwater.connectors import sink_side
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.connectors import RUN_SQL_REFUSED, RUN_SQL_STREAM
+from headwater.errors.catalogue.connectors import RUN_SQL_INVALID, RUN_SQL_STREAM_UNSUPPORTED
 from headwater.plan.graph import NotAQuery, NotSql, sql_references
 from headwater.spark.errors import sentence_of
 from headwater.spec import PipelineSpec
@@ -31,16 +31,16 @@ class MemoryTables:
             sql_references(sql)
         except NotAQuery as error:
             says = f"it is no query ({error})"
-            raise UsageProblem(RUN_SQL_REFUSED.at(None, says=says, tables=self._names)) from None
+            raise UsageProblem(RUN_SQL_INVALID.at(None, says=says, tables=self._names)) from None
         except NotSql as error:
-            raise UsageProblem(RUN_SQL_REFUSED.at(None, says=str(error), tables=self._names)) from None
+            raise UsageProblem(RUN_SQL_INVALID.at(None, says=str(error), tables=self._names)) from None
         try:
             rows = self.spark.sql(sql)
         except SPARK_ERRORS as error:
             says = scrub(sentence_of(error))
-            raise UsageProblem(RUN_SQL_REFUSED.at(None, says=says, tables=self._names)) from error
+            raise UsageProblem(RUN_SQL_INVALID.at(None, says=says, tables=self._names)) from error
         if rows.isStreaming:
-            raise UsageProblem(RUN_SQL_STREAM.at(None, tables=self._names))
+            raise UsageProblem(RUN_SQL_STREAM_UNSUPPORTED.at(None, tables=self._names))
         return rows
 
     @property

@@ -10,7 +10,12 @@ from types import ModuleType
 from headwater.checks import Situation, accepted, examine
 from headwater.engine.project_code import ProjectCode
 from headwater.errors import Entry, PipelineError, Problem, UsageProblem
-from headwater.errors.catalogue.pipelines import NO_PIPELINE, NO_SUCH_PATH, NOT_A_PIPELINE, SEVERAL_PIPELINES
+from headwater.errors.catalogue.pipelines import (
+    PIPELINE_AMBIGUOUS,
+    PIPELINE_FILE_INVALID,
+    PIPELINE_NOT_FOUND,
+    SOURCE_PATH_NOT_FOUND,
+)
 from headwater.loaders.judge import in_order
 from headwater.loaders.keys import Refused
 from headwater.loaders.python_form import Declarations
@@ -26,7 +31,7 @@ def load(file: str | Path, *, reads: bool = True) -> PipelineSpec:
     PipelineError carries all that is wrong with its form, and what is wrong besides with the sound parts.
     Where nothing is to be read (`reads=False`), the paths of sources need not be there.
     """
-    return judged(declared(file), () if reads else (NO_SUCH_PATH,))
+    return judged(declared(file), () if reads else (SOURCE_PATH_NOT_FOUND,))
 
 
 def judged(pipeline: Declarations | YamlFile, passed_over: Collection[Entry] = ()) -> PipelineSpec:
@@ -62,23 +67,23 @@ def declared(file: str | Path) -> Declarations | YamlFile:
         return _load_python(path, name)
     if path.suffix in (".yml", ".yaml") or path.is_dir() or not path.exists():
         return YamlFile.read(path)
-    raise UsageProblem(NOT_A_PIPELINE.at(None, file=text))
+    raise UsageProblem(PIPELINE_FILE_INVALID.at(None, file=text))
 
 
 def _load_python(path: Path, name: str) -> Declarations:
     absolute = Path(os.path.abspath(path))
     if absolute.is_file() and not declares_pipeline(absolute):
         # Not run to find out: a script of the user's may start queries of its own.
-        raise PipelineError(NO_PIPELINE.at(None, file=str(path)))
+        raise PipelineError(PIPELINE_NOT_FOUND.at(None, file=str(path)))
     module = ProjectCode.of(absolute.parent, [absolute]).load(absolute, by_value=True)
     found = _pipelines(module)
     if name in found:
         return found[name]
     if not found:
-        raise PipelineError(NO_PIPELINE.at(None, file=str(path)))
+        raise PipelineError(PIPELINE_NOT_FOUND.at(None, file=str(path)))
     if len(found) > 1 or name:
         names = ", ".join(found)
-        raise UsageProblem(SEVERAL_PIPELINES.at(None, file=str(path), names=names, first=next(iter(found))))
+        raise UsageProblem(PIPELINE_AMBIGUOUS.at(None, file=str(path), names=names, first=next(iter(found))))
     return next(iter(found.values()))
 
 

@@ -21,7 +21,11 @@ from headwater.engine.translate import planning_problem, sql_problem
 from headwater.engine.user_code import register_functions, ship_user_code
 from headwater.errors import HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue.environment import SPARK_PART_MISSING
-from headwater.errors.catalogue.running import NO_BATCH_FORM, NOT_REPLAYABLE_TWICE, STATIC_SINK
+from headwater.errors.catalogue.running import (
+    BATCH_UNSUPPORTED,
+    SINK_NOT_STREAMING,
+    SOURCE_NOT_REPLAYABLE_TWICE,
+)
 from headwater.plan import Graph, Refusal
 from headwater.plan.predicates import mode_problem, unreplayable_sources
 from headwater.spark.errors import condition_of, python_failure, sentence_of
@@ -49,7 +53,7 @@ def sink_problems(
 ) -> Iterator[Problem]:
     """What would keep this sink's query from starting, besides what the rules say of Spark's refusal."""
     if not frame.isStreaming:
-        yield STATIC_SINK.at(sink.position, sink=sink.name, reads=sink.reads)
+        yield SINK_NOT_STREAMING.at(sink.position, sink=sink.name, reads=sink.reads)
         return
     if refused and python_failure(refused, builder.spec.root):
         yield planning_problem(refused, sink, builder.spec.root)
@@ -81,7 +85,7 @@ def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[
             own, read = PlanReader.of(builder.frames[source.name]), PlanReader.of(frame)
             count = max(sum(bool(leaf.sameResult(one)) for leaf in read.streams) for one in own.streams)
             if count > 1:
-                yield NOT_REPLAYABLE_TWICE.at(
+                yield SOURCE_NOT_REPLAYABLE_TWICE.at(
                     sink.position, sink=sink.name, name=source.name, connector=source.connector, count=count
                 )
 
@@ -108,7 +112,7 @@ def batch_problems(builder: Builder) -> Iterator[Problem]:
                 blamed.add(says)
                 # Spark's sentence begins with the call that has no batch form.
                 call = says.partition(" ")[0]
-                yield NO_BATCH_FORM.at(table.position, what="The table", name=table.name, connector=call)
+                yield BATCH_UNSUPPORTED.at(table.position, what="The table", name=table.name, connector=call)
 
 
 def refused_by_spark(spark: SparkSession, frame: DataFrame, mode: Mode) -> Exception | None:

@@ -178,7 +178,7 @@ class ProjectCode:
             value = getattr(value, part)
         if not callable(value):
             told = {"kind": f"a value of type {type(value).__name__}", "wanted": "a function"}
-            raise PipelineError(pipelines.CODE_NAME_KIND.at(at, name=name, file=str(file), **told))
+            raise PipelineError(pipelines.CODE_NAME_INVALID.at(at, name=name, file=str(file), **told))
         return value
 
     def archive(self, folder: Path) -> Path:

@@ -113,7 +113,7 @@ class ProjectTree:
         if parts[-1:] == ("__init__",):
             parts = parts[:-1]
         if path.suffix != ".py" or not parts or any("." in part for part in parts):
-            raise PipelineError(pipelines.CODE_FILE_NAME.at(file=str(file)))
+            raise PipelineError(pipelines.CODE_FILE_NAME_INVALID.at(file=str(file)))
         return ".".join(parts)
 
 

@@ -24,7 +24,7 @@ from headwater.engine.builder import SPARK_ERRORS, Builder
 from headwater.engine.session import PipelineSession, Setting
 from headwater.engine.translate import planning_problem
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.running import NO_REAL_TIME
+from headwater.errors.catalogue.running import REAL_TIME_NOT_AVAILABLE
 from headwater.events import QueryProgress
 from headwater.events.idle import InputMark, QueryInputs
 from headwater.spark.errors import SparkStopped
@@ -303,6 +303,6 @@ def _in_real_time(writer: DataStreamWriter, interval: Duration, sink: SinkSpec) 
     try:
         set_real_time(writer, interval.milliseconds)
     except Py4JError as error:
-        problem = NO_REAL_TIME.at(sink.at("trigger"), version=writer_session(writer).version)
+        problem = REAL_TIME_NOT_AVAILABLE.at(sink.at("trigger"), version=writer_session(writer).version)
         raise PipelineError(problem) from error
     return writer

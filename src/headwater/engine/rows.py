@@ -47,13 +47,13 @@ from headwater.connectors.options import TIMES
 from headwater.errors import Entry, Problem
 from headwater.errors.catalogue.pipelines import (
     EXPECTATION_FAILED,
+    EXPECTATION_INVALID,
+    EXPECTATION_NONDETERMINISTIC,
     EXPECTATION_NOT_BOOLEAN,
-    EXPECTATION_NOT_CERTAIN,
-    EXPECTATION_NOT_OF_A_ROW,
-    EXPECTATION_REFUSED,
+    EXPECTATION_NOT_PER_ROW,
     EXPECTATION_SYNTAX,
 )
-from headwater.errors.catalogue.running import BAD_ROW, FED_AGAIN_UNREADABLE
+from headwater.errors.catalogue.running import BAD_ROW, REPLAYED_ROWS_INVALID
 from headwater.events.kinds import ALL_ROWS, BAD, READ
 from headwater.plan.predicates import column_problem, condition_problem, unknown_column
 from headwater.plan.quarantine import quarantines_rows
@@ -177,7 +177,7 @@ def expected_rows(validated: DataFrame, table: TableSpec, counted: str | Observa
         # Where nothing takes them they fail the query: nobody would ever hear of them otherwise. The text is
         # the user's own, and may hold what the parts of a failure stand apart by.
         text = regexp_replace(col(_UNREAD), r"[\t\r\n]+", " ")
-        lost = lit(False) if quarantines_rows(table) else _ended(FED_AGAIN_UNREADABLE, text, table.name)
+        lost = lit(False) if quarantines_rows(table) else _ended(REPLAYED_ROWS_INVALID, text, table.name)
         goes_on = when(col(_UNREAD).isNotNull(), lost).otherwise(goes_on)
     if _UNREAD in validated.columns or any(each.otherwise is not Otherwise.WARN for each in table.expect):
         validated = validated.where(goes_on)
@@ -275,13 +275,13 @@ def _problem(empty: DataFrame, table: TableSpec, each: Expectation) -> Problem |
     named = {"table": table.name, "expectation": each.name}
     what = next(_looks_beyond(analyzed(found)), None)
     if what:
-        return EXPECTATION_NOT_OF_A_ROW.at(each.at(), **named, what=what)
+        return EXPECTATION_NOT_PER_ROW.at(each.at(), **named, what=what)
     types = [field.dataType.simpleString() for field in found.schema.fields]
     if types != ["boolean"]:
         shown = f"`{types[0]}`" if len(types) == 1 else "several columns"
         return EXPECTATION_NOT_BOOLEAN.at(each.at(), **named, type=shown)
     part = next(_uncertain(analyzed(found).expressions()), None)
-    return EXPECTATION_NOT_CERTAIN.at(each.at(), **named, part=part) if part else None
+    return EXPECTATION_NONDETERMINISTIC.at(each.at(), **named, part=part) if part else None
 
 
 def _refused(error: PySparkException, empty: DataFrame, table: TableSpec, each: Expectation) -> Problem:
@@ -292,8 +292,8 @@ def _refused(error: PySparkException, empty: DataFrame, table: TableSpec, each: 
         return unknown_column(table, each, column, empty.columns, spot)
     what = _SAID_OF_ROWS.get(condition.partition(".")[0])
     if what:
-        return EXPECTATION_NOT_OF_A_ROW.at(each.at(), **named, what=what)
-    entry = EXPECTATION_SYNTAX if condition.startswith("PARSE_") else EXPECTATION_REFUSED
+        return EXPECTATION_NOT_PER_ROW.at(each.at(), **named, what=what)
+    entry = EXPECTATION_SYNTAX if condition.startswith("PARSE_") else EXPECTATION_INVALID
     return entry.at(each.at(spot), **named, says=sentence_of(error))
 
 

@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 from headwater.checkpoint import STATE_FORMAT
 from headwater.connectors import all_connectors, sink_side, source_side
 from headwater.errors import EnvironmentProblem, PipelineError, Problem
-from headwater.errors.catalogue.environment import JAR_NOT_KNOWN
-from headwater.errors.catalogue.notices import JAR_FETCHED
-from headwater.errors.catalogue.running import JARS_TOO_LATE, SETTING_NEEDS_NEW_PROCESS
+from headwater.errors.catalogue.environment import JAR_UNSUPPORTED
+from headwater.errors.catalogue.notices import JAR_DOWNLOADED
+from headwater.errors.catalogue.running import JARS_ADDED_TOO_LATE, SETTING_TOO_LATE
 from headwater.events import Emit, Notice
 from headwater.jars import Artifact, JarStore, Taken, artifacts
 from headwater.jars.cache import REPOSITORY, ivy_fetch
@@ -58,7 +58,7 @@ def jars_of(spec: PipelineSpec, emit: Emit, environ: Mapping[str, str] = os.envi
     taken: list[Taken] = [store.take(artifact) for artifact in known] if store else []
     for each in taken:
         if each.origin == "repository":
-            emit(Notice.of(JAR_FETCHED.at(None, jar=each.coordinates, folder=str(each.path.parent))))
+            emit(Notice.of(JAR_DOWNLOADED.at(None, jar=each.coordinates, folder=str(each.path.parent))))
     paths = [*(str(each.path) for each in taken), *own, *spec.jars]
     return tuple(dict.fromkeys(paths))
 
@@ -75,7 +75,7 @@ def artifacts_of(need: str) -> tuple[Artifact, ...]:
     spark = version("pyspark")
     found = artifacts(need, spark)
     if found is None:
-        raise EnvironmentProblem(JAR_NOT_KNOWN.at(need=need, spark=spark))
+        raise EnvironmentProblem(JAR_UNSUPPORTED.at(need=need, spark=spark))
     return found
 
 
@@ -107,7 +107,7 @@ def late_problems(spec: PipelineSpec, late: tuple[str, ...]) -> dict[str, Proble
     as they are, and the driver does not know them: rows would flow, and no epoch ever be committed.
     """
     return {
-        sink.name: JARS_TOO_LATE.at(
+        sink.name: JARS_ADDED_TOO_LATE.at(
             sink.at("trigger"), sink=sink.name, trigger=str(sink.trigger), jars=",".join(late)
         )
         for sink in spec.sinks
@@ -342,7 +342,7 @@ def _refuse_late_settings(spark: SparkSession, given: Mapping[str, str], spec: P
     for key, value in given.items():
         if not _holds(running.get(key), key, value) and not _takes(spark, key):
             raise EnvironmentProblem(
-                SETTING_NEEDS_NEW_PROCESS.at(
+                SETTING_TOO_LATE.at(
                     spec.setting_place(key, value), key=key, value=value, now=running.get(key, "unset")
                 )
             )

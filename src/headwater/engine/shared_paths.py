@@ -27,12 +27,12 @@ from headwater.engine.probe_task import Answer, Mark, Question, Reply
 from headwater.engine.session import cores_of
 from headwater.errors import Entry, Place, Problem
 from headwater.errors.catalogue.environment import (
-    EXECUTORS_NOT_ASKED,
-    NO_EXECUTORS,
+    EXECUTORS_CHECK_FAILED,
+    EXECUTORS_MISSING,
     PATH_NOT_SHARED,
     PATH_NOT_WRITABLE,
 )
-from headwater.errors.catalogue.notices import EXECUTORS_ASKED
+from headwater.errors.catalogue.notices import EXECUTORS_CHECKING
 from headwater.events import Emit, Notice
 from headwater.plan import QueryFacts
 from headwater.run_directory import RunDirectory
@@ -319,7 +319,7 @@ class Executors:
         if not self._said and time.monotonic() - self._began >= _NOTICE_SECONDS:
             self._said = True
             self._look()
-            asked = EXECUTORS_ASKED.at(None, master=self.context.master, count=self._count)
+            asked = EXECUTORS_CHECKING.at(None, master=self.context.master, count=self._count)
             self.emit(Notice.of(asked))
 
 
@@ -419,7 +419,7 @@ def unshared(
                 executors.ask(partial(probe_task.remove, probe.left))
         return findings
     except NoExecutors:
-        none = NO_EXECUTORS.at(None, **asked, seconds=f"{executors.patience:g}")
+        none = EXECUTORS_MISSING.at(None, **asked, seconds=f"{executors.patience:g}")
         return [Finding(none, Severity.ERROR if starts else Severity.WARNING)]
 
 
@@ -429,7 +429,7 @@ def _answered(executors: Executors, probe: PathProbe, asked: Mapping[str, str]) 
         answers = executors.ask(partial(probe_task.answer, probe.questions))
     except NotAsked as error:
         answers, python = error.answers, ".".join(platform.python_version_tuple()[:2])
-        yield Finding(EXECUTORS_NOT_ASKED.at(None, **asked, reason=str(error), python=python))
+        yield Finding(EXECUTORS_CHECK_FAILED.at(None, **asked, reason=str(error), python=python))
     yield from probe.findings(answers)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 
 from headwater.connectors import StaticRows, Unreadable, source_side
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.connectors import STATIC_UNREADABLE, STATIC_WRITTEN_OVER
+from headwater.errors.catalogue.connectors import STATIC_FILE_OVERWRITTEN, STATIC_UNREADABLE
 from headwater.run_directory import RunDirectory
 from headwater.spark.errors import causes_of, condition_of, sentence_of
 from headwater.spec import SourceSpec
@@ -103,7 +103,7 @@ class StaticSources:
         """What was written over under the run, each source once."""
         told = [(source, rows.news()) for source, rows in self.sources]
         return [
-            STATIC_WRITTEN_OVER.at(source.position, name=source.name, file=file)
+            STATIC_FILE_OVERWRITTEN.at(source.position, name=source.name, file=file)
             for source, file in told
             if file
         ]

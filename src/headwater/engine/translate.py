@@ -15,9 +15,9 @@ from headwater.errors.catalogue import running
 from headwater.errors.catalogue.pipelines import EXPECTATION_FAILED
 from headwater.errors.catalogue.running import (
     BAD_ROW,
-    FED_AGAIN_UNREADABLE,
-    PIVOT_ON_STREAM,
-    SUBQUERY_OVER_STREAM,
+    PIVOT_UNSUPPORTED,
+    REPLAYED_ROWS_INVALID,
+    SUBQUERY_UNSUPPORTED,
 )
 from headwater.spark.errors import (
     SparkStopped,
@@ -84,7 +84,7 @@ _BAD_ROW = re.compile(
 _FAILED_ROW = re.compile(
     rf"\[USER_RAISED_EXCEPTION\] {EXPECTATION_FAILED.code}\t([^\t]*)\t([^\t]*)\t([^\n]*)"
 )
-_UNREADABLE_ROW = re.compile(rf"\[USER_RAISED_EXCEPTION\] {FED_AGAIN_UNREADABLE.code}\t([^\t]*)\t([^\n]*)")
+_UNREADABLE_ROW = re.compile(rf"\[USER_RAISED_EXCEPTION\] {REPLAYED_ROWS_INVALID.code}\t([^\t]*)\t([^\n]*)")
 _SHOWN_OF_A_ROW = 300
 
 _NO_CONNECTION = re.compile(r"\bjava\.net\.(Connect|UnknownHost|NoRouteToHost)Exception\b")
@@ -120,12 +120,12 @@ def function_problem(error: Exception, table: TableSpec, root: Path) -> Problem:
     place = user_line(error.__traceback__, root) or table.position
     where = f"the function of the table `{table.name}`"
     if isinstance(error, WriteRefused):
-        return _detailed(running.WRITE_IN_A_TABLE.at(place, name=table.name, call=error.call), error)
+        return _detailed(running.TABLE_WRITE_UNSUPPORTED.at(place, name=table.name, call=error.call), error)
     action = action_of(error, root)
     if action == PIVOT:
-        return _detailed(PIVOT_ON_STREAM.at(place, mode="any"), error)
+        return _detailed(PIVOT_UNSUPPORTED.at(place, mode="any"), error)
     if action:
-        return _detailed(running.ACTION_ON_A_STREAM.at(place, name=table.name, action=action), error)
+        return _detailed(running.TABLE_ACTION_UNSUPPORTED.at(place, name=table.name, action=action), error)
     if condition_of(error):
         return _generic(error, where, place)
     raised = f"{type(error).__name__}: {error}".rstrip(". ")
@@ -149,7 +149,7 @@ def failure_problem(
 ) -> Problem:
     """Why a running query failed, at the user's own line where there is one."""
     if isinstance(error, SparkStopped):
-        return _detailed(running.SPARK_GONE.at(None, sink=sink.name, log=str(log.with_name(LOG))), error)
+        return _detailed(running.SPARK_DIED.at(None, sink=sink.name, log=str(log.with_name(LOG))), error)
     of_row = _row_problem(str(error), sink, {table.name: table for table in tables})
     if of_row:
         return _detailed(of_row, error)
@@ -176,9 +176,9 @@ def _unexplained(
     if malformed:
         # The outer error names the file, the inner one the row.
         says = says if malformed[0] is error else f"{_lower(sentence_of(malformed[0]))} ({_lower(says)})"
-        return _detailed(running.MALFORMED_ROW.at(sink.position, sink=sink.name, says=says), error)
+        return _detailed(running.ROW_MALFORMED.at(sink.position, sink=sink.name, says=says), error)
     if condition_of(error).startswith(_FILE_CONDITIONS):
-        return _detailed(running.FILE_GONE.at(sink.position, sink=sink.name, says=says), error)
+        return _detailed(running.FILE_DELETED.at(sink.position, sink=sink.name, says=says), error)
     if condition_of(error).startswith(_UNREAD_FILE):
         # Spark's own sentence names the file only; what is wrong with it stands at the end of its stack.
         why = [says, *_CAUSE.findall(full_text(error))[-1:]]
@@ -187,7 +187,9 @@ def _unexplained(
     if _NO_WORKER in str(error):
         return _detailed(running.WORKER_TOO_SLOW.at(sink.position, sink=sink.name), error)
     if _NO_CONNECTION.search(full_text(error)):
-        return _detailed(running.NO_CONNECTION.at(sink.position, sink=sink.name, says=_lower(says)), error)
+        return _detailed(
+            running.CONNECTION_FAILED.at(sink.position, sink=sink.name, says=_lower(says)), error
+        )
     place, says = place_in_tables(error, tables, root) or sink.position, failure_of(error, full_text(error))
     return _detailed(running.QUERY_FAILED.at(place, sink=sink.name, says=says, log=str(log)), error)
 
@@ -220,7 +222,7 @@ def _row_problem(says: str, sink: SinkSpec, tables: Mapping[str, TableSpec]) -> 
     unreadable = _UNREADABLE_ROW.search(says)
     if unreadable:
         table, row = unreadable.groups()
-        return FED_AGAIN_UNREADABLE.at(tables[table].position, table=table, row=_shown(row))
+        return REPLAYED_ROWS_INVALID.at(tables[table].position, table=table, row=_shown(row))
     failed = _FAILED_ROW.search(says)
     if failed:
         table, expectation, row = failed.groups()
@@ -255,15 +257,15 @@ def _generic(error: Exception, where: str, place: Position | None, sql: str = ""
     if condition.startswith("UNRESOLVED_COLUMN"):
         column = parameters.get("objectName", "")
         hint = _column_hint(column, parameters.get("proposal", ""))
-        return _detailed(running.UNKNOWN_COLUMN.at(place, where=subject, column=column, hint=hint), error)
+        return _detailed(running.COLUMN_NOT_FOUND.at(place, where=subject, column=column, hint=hint), error)
     if condition.startswith("UNRESOLVED_ROUTINE"):
         function = parameters.get("routineName", "")
-        return _detailed(running.UNKNOWN_FUNCTION.at(place, where=subject, function=function), error)
+        return _detailed(running.FUNCTION_NOT_FOUND.at(place, where=subject, function=function), error)
     if condition.startswith("DATATYPE_MISMATCH"):
         return _detailed(running.TYPE_MISMATCH.at(place, where=subject, says=sentence_of(error)), error)
     if condition.startswith(_STREAM_IN_EXPRESSION):
-        return _detailed(SUBQUERY_OVER_STREAM.at(place, where=subject, hint=_joined(sql)), error)
-    return _detailed(running.SPARK_REFUSES.at(place, where=where, says=sentence_of(error)), error)
+        return _detailed(SUBQUERY_UNSUPPORTED.at(place, where=subject, hint=_joined(sql)), error)
+    return _detailed(running.SPARK_ANALYSIS_FAILED.at(place, where=where, says=sentence_of(error)), error)
 
 
 def _joined(sql: str) -> str:
@@ -291,7 +293,7 @@ def unknown_column(table: TableSpec, column: str, known: list[str]) -> Problem:
     assert table.distinct is not None, "only such a table names columns"
     hint = _column_hint(column, ", ".join(f"`{each}`" for each in known))
     where = f"The table `{table.name}`"
-    return running.UNKNOWN_COLUMN.at(table.distinct.position, where=where, column=f"`{column}`", hint=hint)
+    return running.COLUMN_NOT_FOUND.at(table.distinct.position, where=where, column=f"`{column}`", hint=hint)
 
 
 def _column_hint(column: str, proposal: str) -> str:

@@ -24,11 +24,11 @@ from headwater.engine.project_code import (
 from headwater.engine.project_imports import ProjectTree, needed_modules
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.pipelines import (
-    AGGREGATOR_INPUT,
-    CLASS_MISSING,
-    CLASS_NO_FUNCTION,
-    FUNCTION_BUILT_IN,
-    FUNCTION_RETURNS,
+    AGGREGATOR_INPUT_UNSUPPORTED,
+    CLASS_NOT_A_FUNCTION,
+    CLASS_NOT_FOUND,
+    FUNCTION_NAME_CONFLICT,
+    FUNCTION_RETURN_TYPE,
 )
 from headwater.spark.frames import (
     JavaFunction,
@@ -126,14 +126,14 @@ def register_functions(
 def _refuse_built_in(spark: SparkSession, declared: FunctionSpec) -> None:
     """A function of a built-in's name would take its place everywhere, in what Spark itself computes too."""
     if is_built_in(spark, declared.name):
-        raise PipelineError(FUNCTION_BUILT_IN.at(declared.position, name=declared.name))
+        raise PipelineError(FUNCTION_NAME_CONFLICT.at(declared.position, name=declared.name))
 
 
 def _register_python(spark: SparkSession, declared: FunctionSpec, function: Any) -> None:
     is_udf = hasattr(function, "returnType") and hasattr(function, "evalType")
     if is_udf == bool(declared.returns):
         raise PipelineError(
-            FUNCTION_RETURNS.at(
+            FUNCTION_RETURN_TYPE.at(
                 declared.position,
                 name=declared.name,
                 says="says by itself what it returns" if is_udf else "does not say what type it returns",
@@ -151,14 +151,16 @@ def _register_class(spark: SparkSession, declared: FunctionSpec) -> None:
     try:
         found = load_class(spark, java_class)
     except Py4JJavaError as error:
-        problem = CLASS_MISSING.at(declared.position, name=name, java_class=java_class)
+        problem = CLASS_NOT_FOUND.at(declared.position, name=name, java_class=java_class)
         raise PipelineError(problem) from error
     match function_kind(spark, found):
         case JavaFunction.AGGREGATOR:
             taken = aggregator_input(found) or "an unknown type"
             if not has_encoder(taken):
                 raise PipelineError(
-                    AGGREGATOR_INPUT.at(declared.position, name=name, java_class=java_class, taken=taken)
+                    AGGREGATOR_INPUT_UNSUPPORTED.at(
+                        declared.position, name=name, java_class=java_class, taken=taken
+                    )
                 )
             register_aggregator(spark, name, found, taken)
         case JavaFunction.OLD_AGGREGATE:
@@ -166,4 +168,4 @@ def _register_class(spark: SparkSession, declared: FunctionSpec) -> None:
         case JavaFunction.UDF:
             spark.udf.registerJavaFunction(name, java_class, declared.returns)
         case None:
-            raise PipelineError(CLASS_NO_FUNCTION.at(declared.position, name=name, java_class=java_class))
+            raise PipelineError(CLASS_NOT_A_FUNCTION.at(declared.position, name=name, java_class=java_class))

@@ -14,7 +14,12 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from headwater.errors import Entry, EnvironmentProblem, Problem
-from headwater.errors.catalogue.environment import JAR_CHANGED, JAR_NO_FOLDER, JAR_NOT_FETCHED, JAR_SENT
+from headwater.errors.catalogue.environment import (
+    JAR_CHECKSUM,
+    JAR_DIR_NOT_FOUND,
+    JAR_DOWNLOAD_CHECKSUM,
+    JAR_DOWNLOAD_FAILED,
+)
 from headwater.values.processes import user_cache
 
 
@@ -164,7 +169,7 @@ class JarStore:
         """The store that this machine's settings describe."""
         folder = Path(environ[FOLDER]).expanduser() if environ.get(FOLDER) else None
         if folder and not folder.is_dir():
-            raise EnvironmentProblem(JAR_NO_FOLDER.at(setting=FOLDER, folder=str(folder)))
+            raise EnvironmentProblem(JAR_DIR_NOT_FOUND.at(setting=FOLDER, folder=str(folder)))
         return cls(user_cache(environ) / "jars", folder, fetch)
 
     def find(self, artifact: Artifact) -> Taken | None:
@@ -201,7 +206,7 @@ class JarStore:
 
     def missing(self, artifact: Artifact, reasons: Iterable[str] = ()) -> Problem:
         """What to say of a jar that is not here."""
-        return JAR_NOT_FETCHED.at(
+        return JAR_DOWNLOAD_FAILED.at(
             coordinates=" or ".join(artifact.coordinates(release) for release in artifact.releases),
             reason="; ".join(reasons) or "it was not looked for",
             file=" or ".join(artifact.file_name(release) for release in artifact.releases),
@@ -221,17 +226,17 @@ class JarStore:
             for artifact, release in wanted:
                 fetched = Path(folder) / artifact.file_name(release)
                 if fetched.is_file():
-                    _refuse_changed(fetched, artifact, release, JAR_SENT)
+                    _refuse_changed(fetched, artifact, release, JAR_DOWNLOAD_CHECKSUM)
                     os.replace(fetched, self.cache / fetched.name)
         return reason
 
 
-def _refuse_changed(path: Path, artifact: Artifact, release: Release, entry: Entry = JAR_CHANGED) -> None:
+def _refuse_changed(path: Path, artifact: Artifact, release: Release, entry: Entry = JAR_CHECKSUM) -> None:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != release.sha256:
         raise EnvironmentProblem(
             entry.at(
-                path=str(path) if entry is JAR_CHANGED else path.name,
+                path=str(path) if entry is JAR_CHECKSUM else path.name,
                 coordinates=artifact.coordinates(release),
                 found=found[:12],
                 wanted=release.sha256[:12],

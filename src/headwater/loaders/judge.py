@@ -10,16 +10,16 @@ from typing import Any, Literal
 from headwater.connectors import Sink, Source, all_connectors
 from headwater.connectors.registry import EXAMPLES
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.connectors import UNKNOWN_CONNECTOR
+from headwater.errors.catalogue.connectors import CONNECTOR_NOT_FOUND
 from headwater.errors.catalogue.pipelines import (
-    BAD_NAME,
-    FUNCTION_FORM,
-    MISSING_KEY,
-    NO_SINKS,
-    ONLY_WITH_DISTINCT,
-    SECRET_NOT_HERE,
-    TABLE_FORM,
-    WRONG_VALUE,
+    FUNCTION_KIND_CONFLICT,
+    KEY_MISSING,
+    KEY_NEEDS_DEDUPLICATE,
+    NAME_INVALID,
+    PIPELINE_NO_SINKS,
+    SECRET_NOT_ALLOWED,
+    TABLE_KIND_CONFLICT,
+    VALUE_INVALID,
 )
 from headwater.loaders.keys import (
     NAME,
@@ -99,7 +99,7 @@ class _Judge:
         )
         found = whole_problems(spec, self.declaration)
         # Where the keys at the top are wrong, sinks may be there and not seen.
-        self.problems += [problem for problem in found if keys or problem.entry is not NO_SINKS]
+        self.problems += [problem for problem in found if keys or problem.entry is not PIPELINE_NO_SINKS]
         if self.problems:
             names = tuple(self._declared_names())
             sound = spec if self.names_certain else None
@@ -146,7 +146,7 @@ class _Judge:
             return None
         if len(has) != 1:
             told = " and ".join(has) or "neither"
-            self.problems.append(FUNCTION_FORM.at(part.of_key(), name=name, has=told))
+            self.problems.append(FUNCTION_KIND_CONFLICT.at(part.of_key(), name=name, has=told))
             return None
         found = self._function(keys.function, (*route, "python")) if keys.function else None
         return FunctionSpec(**{**keys.content(), "function": found}, name=name, position=part.of_key())
@@ -204,15 +204,15 @@ class _Judge:
             return False
         if len(has) != 1:
             told = " and ".join(has) or "none of them"
-            self.problems.append(TABLE_FORM.at(part.of_key(), name=name, has=told))
+            self.problems.append(TABLE_KIND_CONFLICT.at(part.of_key(), name=name, has=told))
             return False
         if has != ["distinct"]:
             alone = [key for key in ("reads", "within") if getattr(keys, key)]
-            self.problems += [ONLY_WITH_DISTINCT.at(part.of_key(key), name=name, key=key) for key in alone]
+            self.problems += [KEY_NEEDS_DEDUPLICATE.at(part.of_key(key), name=name, key=key) for key in alone]
             return not alone
         if not keys.reads:
             missing = {"where": part.where, "key": "reads", "example": "`reads: a_table`"}
-            self.problems.append(MISSING_KEY.at(part.of_key(), **missing))
+            self.problems.append(KEY_MISSING.at(part.of_key(), **missing))
         return bool(keys.reads)
 
     def _distinct(self, keys: TableKeys, part: Part) -> Distinct:
@@ -275,11 +275,11 @@ class _Judge:
         if name is None and "connector" not in misspelt:
             example = f"`connector: {EXAMPLES[side]}`"
             missing = {"where": part.where, "key": "connector", "example": example}
-            self.problems.append(MISSING_KEY.at(part.of_key(), **missing))
+            self.problems.append(KEY_MISSING.at(part.of_key(), **missing))
         if isinstance(name, str) and name not in fitting:
             hint, place = did_you_mean(name, fitting, "Is a package missing?"), part.of_value("connector")
             known = ", ".join(sorted(fitting))
-            self.problems.append(UNKNOWN_CONNECTOR.at(place, side=side, name=name, hint=hint, known=known))
+            self.problems.append(CONNECTOR_NOT_FOUND.at(place, side=side, name=name, hint=hint, known=known))
         return fitting.get(name) if isinstance(name, str) else None
 
     def _read(self, model: type[Model], part: Part, around: str = "") -> tuple[Model | None, frozenset[str]]:
@@ -300,10 +300,10 @@ class _Judge:
         if isinstance(written, Mapping):
             return part
         if isinstance(written, Secret):
-            problem = SECRET_NOT_HERE.at(part.of_value(), what=capitalized(where))
+            problem = SECRET_NOT_ALLOWED.at(part.of_value(), what=capitalized(where))
         else:
             says = "it is empty" if written is None else "keys with values are wanted here"
-            problem = WRONG_VALUE.at(part.of_key(), what=capitalized(where), says=says, hint=hint)
+            problem = VALUE_INVALID.at(part.of_key(), what=capitalized(where), says=says, hint=hint)
         self.problems.append(problem)
         return None
 
@@ -312,7 +312,7 @@ class _Judge:
         suggestion = f"_{cleaned}" if cleaned[0].isdigit() else cleaned
         if suggestion.lower() in RESERVED:
             suggestion = f"{suggestion}_rows"
-        self.problems.append(BAD_NAME.at(place, name=name, where=where, suggestion=suggestion))
+        self.problems.append(NAME_INVALID.at(place, name=name, where=where, suggestion=suggestion))
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:

@@ -11,8 +11,8 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 from headwater.connectors.connector import ConnectorCall
 from headwater.errors import PipelineError, UsageProblem
-from headwater.errors.catalogue.pipelines import NAME_TAKEN
-from headwater.errors.catalogue.programs import TABLE_CALL
+from headwater.errors.catalogue.pipelines import NAME_CONFLICT
+from headwater.errors.catalogue.programs import TABLE_NAME_MISSING
 from headwater.loaders.judge import judge
 from headwater.loaders.keys import Declaration, Places, Route
 from headwater.loaders.yaml_form import YamlFile
@@ -197,7 +197,7 @@ class Declarations:
         }
         if given:
             if not isinstance(declared, str):
-                raise UsageProblem(TABLE_CALL.at(caller()))
+                raise UsageProblem(TABLE_NAME_MISSING.at(caller()))
             if "sql" in given:
                 given["sql"] = inspect.cleandoc(given["sql"])
             return self._table(declared, **whole, **given)
@@ -249,7 +249,7 @@ class Declarations:
         if first and not again:
             kind = part[:-1]
             titles = {"first": f"a {kind} in line {first.line}", "second": f"a {kind} in line {place.line}"}
-            raise PipelineError(NAME_TAKEN.at(place, name=name, **titles))
+            raise PipelineError(NAME_CONFLICT.at(place, name=name, **titles))
         self._things[part][name] = keys
         self._positions[(part, name)] = place
 

@@ -20,7 +20,7 @@ from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue import pipelines
 from headwater.errors.catalogue.pipelines import (
     CLASS_NEEDS_ARGUMENTS,
-    FUNCTION_PARAMETER_KINDS,
+    FUNCTION_PARAMETERS_UNSUPPORTED,
 )
 from headwater.spec import ClassRef, FunctionRef, Method
 from headwater.values import Position
@@ -58,7 +58,7 @@ def called_function(
 
 def arguments_problem(place: Position | None, name: str, takes: str, passed: tuple[str, ...]) -> Problem:
     """The problem of a function that can't take what it is called with."""
-    return pipelines.FUNCTION_ARGUMENTS.at(
+    return pipelines.FUNCTION_ARGUMENTS_MISMATCH.at(
         place,
         function=name,
         short=name.rpartition(".")[2],
@@ -115,7 +115,7 @@ def _takes(signature: inspect.Signature, passed: Sequence[object]) -> bool:
 def name_missing(place: Position, file: Path, kind: str, name: str, known: Iterable[str]) -> Problem:
     """The problem of a function or class that the file does not have."""
     nearest = nearest_first(name, known)
-    return pipelines.CODE_NAME_MISSING.at(place, file=str(file), kind=kind, name=name, known=nearest)
+    return pipelines.CODE_NAME_NOT_FOUND.at(place, file=str(file), kind=kind, name=name, known=nearest)
 
 
 def nearest_first(name: str, known: Iterable[str]) -> str:
@@ -135,16 +135,16 @@ def read_source(file: Path, place: Position | None = None) -> PythonFile:
         importlib.util.decode_source(content)
     except FileNotFoundError:
         known = nearest_first(file.name, (other.name for other in file.parent.glob("*.py")))
-        raise PipelineError(pipelines.CODE_FILE_MISSING.at(place, file=str(file), known=known)) from None
+        raise PipelineError(pipelines.CODE_FILE_NOT_FOUND.at(place, file=str(file), known=known)) from None
     except OSError as error:
         problem = pipelines.CODE_FILE_UNREADABLE.at(place, file=str(file), reason=error.strerror or error)
         raise PipelineError(problem) from None
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        problem = pipelines.CODE_ENCODING.at(replace(at, line=line), reason=str(error))
+        problem = pipelines.CODE_ENCODING_INVALID.at(replace(at, line=line), reason=str(error))
         raise PipelineError(problem) from None
     except SyntaxError as error:
-        raise PipelineError(pipelines.CODE_ENCODING.at(at, reason=error.msg)) from None
+        raise PipelineError(pipelines.CODE_ENCODING_INVALID.at(at, reason=error.msg)) from None
     with warnings.catch_warnings():
         # A file is read more than once, and its style is a matter for a linter.
         warnings.simplefilter("ignore")
@@ -221,7 +221,7 @@ def declared_class(file: Path, name: str, place: Position | None = None) -> Decl
         raise PipelineError(name_missing(place or Position(str(file), 1), file, "class", name, names))
     if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
         told = {"name": name, "file": str(file), "kind": "a function", "wanted": "a class"}
-        raise PipelineError(pipelines.CODE_NAME_KIND.at(place, **told))
+        raise PipelineError(pipelines.CODE_NAME_INVALID.at(place, **told))
     if not isinstance(found, ast.ClassDef):
         return None
     methods = {node.name: node for node in statements(found.body) if isinstance(node, ast.FunctionDef)}
@@ -280,7 +280,7 @@ def _with_signature(ref: FunctionRef, place: Position | None) -> tuple[FunctionR
     found = _found(Path(ref.file), ref.name, place)
     if not isinstance(found, ast.FunctionDef):
         at = place or Position(ref.file, found.lineno)
-        raise PipelineError(pipelines.FUNCTION_NOT_DEFINED_HERE.at(at, function=ref.name, file=ref.file))
+        raise PipelineError(pipelines.FUNCTION_DEFINED_ELSEWHERE.at(at, function=ref.name, file=ref.file))
     signature = signature_of(found.args)
     named = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     told = replace(
@@ -306,7 +306,7 @@ def table_function(ref: FunctionRef, place: Position | None, names: Iterable[str
         if each.kind is each.POSITIONAL_ONLY:
             unnamed = f"`{each.name}` by its place only"
         if unnamed:
-            problem = FUNCTION_PARAMETER_KINDS.at(ref.defined, function=ref.name, parameter=unnamed)
+            problem = FUNCTION_PARAMETERS_UNSUPPORTED.at(ref.defined, function=ref.name, parameter=unnamed)
             raise PipelineError(problem)
     known = {name.lower() for name in names}
     passed = [each for each in ref.parameters if each not in ref.optional or each.lower() in known]

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from headwater.connectors.registry import EXAMPLES
 from headwater.errors import Problem
-from headwater.errors.catalogue.pipelines import MISSING_KEY, SECRET_NOT_HERE, UNKNOWN_KEY, WRONG_VALUE
+from headwater.errors.catalogue.pipelines import KEY_MISSING, KEY_UNKNOWN, SECRET_NOT_ALLOWED, VALUE_INVALID
 from headwater.loaders.keys import KnownKeys, Model, Part, Route, known_keys
 from headwater.values import Secret, capitalized, nearest
 
@@ -54,7 +54,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 def unknown_keys(part: Part, known: KnownKeys, around: str = "") -> list[Problem]:
     """A problem for each key that is not known here, with the nearest one that is."""
     return [
-        UNKNOWN_KEY.at(part.of_key(key), where=around or part.where, key=key, hint=known.hint(key))
+        KEY_UNKNOWN.at(part.of_key(key), where=around or part.where, key=key, hint=known.hint(key))
         for key in part.values
         if key not in known
     ]
@@ -171,17 +171,17 @@ def _problem(details: ErrorDetails, part: Part, location: Route, known: KnownKey
     if details["type"] == "missing":
         last = str(location[-1])
         example = f"`{last}: {PLACEHOLDERS.get(last, '…')}`"
-        return MISSING_KEY.at(part.of_key(*location[:-1]), where=where, key=key, example=example)
+        return KEY_MISSING.at(part.of_key(*location[:-1]), where=where, key=key, example=example)
     if details["type"] == "extra_forbidden":
         hint = known.hint(str(location[-1])) if known else "Take it out."
-        return UNKNOWN_KEY.at(part.of_key(*location), where=where, key=key, hint=hint)
+        return KEY_UNKNOWN.at(part.of_key(*location), where=where, key=key, hint=hint)
     what = f"{_shown(location)} of {where}" if location else capitalized(where)
     if isinstance(details["input"], Secret):
-        return SECRET_NOT_HERE.at(part.of_value(*location), what=what)
+        return SECRET_NOT_ALLOWED.at(part.of_value(*location), what=what)
     # An empty value stands nowhere: YAML says that it begins where the next thing does.
     at = part.of_value if location and details["input"] is not None else part.of_key
     says, hint = _says(details)
-    return WRONG_VALUE.at(at(*location), what=what, says=says, hint=hint)
+    return VALUE_INVALID.at(at(*location), what=what, says=says, hint=hint)
 
 
 def _shown(location: Route) -> str:

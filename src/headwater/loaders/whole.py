@@ -11,19 +11,19 @@ from headwater.connectors.connector import RefreshesStatic
 from headwater.errors import Place, Problem
 from headwater.errors.catalogue import connectors
 from headwater.errors.catalogue.pipelines import (
-    IN_RUN_FOLDER,
-    NAME_TAKEN,
-    NO_SINKS,
-    NO_SUCH_JAR,
-    NO_SUCH_PATH,
-    REMOTE_FOLDER,
-    SAME_PLACE,
-    SPARK_SETTING_FIXED,
-    SPARK_SETTING_NAME,
-    STATIC_NOT_BATCH,
-    WRITES_SOURCE,
+    JAR_NOT_FOUND,
+    NAME_CONFLICT,
+    PIPELINE_NO_SINKS,
+    RUN_DIR_REMOTE,
+    SINK_IN_RUN_DIR,
+    SINK_PATH_CONFLICT,
+    SINK_WRITES_SOURCE,
+    SOURCE_PATH_NOT_FOUND,
+    SPARK_SETTING_INVALID,
+    SPARK_SETTING_NOT_ALLOWED,
+    STATIC_UNSUPPORTED,
 )
-from headwater.errors.catalogue.running import BAD_ROWS_NOT_TOLD, STATIC_QUARANTINE
+from headwater.errors.catalogue.running import BAD_ROWS_UNSUPPORTED, QUARANTINE_STATIC_SOURCE
 from headwater.loaders.keys import Declaration
 from headwater.spec import Named, PipelineSpec, SourceSpec
 from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, overlap, spelt_once
@@ -43,11 +43,11 @@ _HADOOP = ("fs.", "dfs.", "hadoop.", "parquet.", "hive.")
 def setting_problem(key: str, place: Place | None = None) -> Problem | None:
     """Why a setting can't be given: Spark would pass over its name, or Headwater sets it."""
     if key in _FIXED:
-        return SPARK_SETTING_FIXED.at(place, key=key, hint=_FIXED[key])
+        return SPARK_SETTING_NOT_ALLOWED.at(place, key=key, hint=_FIXED[key])
     if not key.startswith("spark."):
         meant = _meant(key)
         full = "Write the whole name, as Spark's configuration page has it: `spark.sql.shuffle.partitions`."
-        return SPARK_SETTING_NAME.at(place, key=key, hint=f"Did you mean `{meant}`?" if meant else full)
+        return SPARK_SETTING_INVALID.at(place, key=key, hint=f"Did you mean `{meant}`?" if meant else full)
     return None
 
 
@@ -73,10 +73,10 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
     yield from _jars(spec, declaration)
     folder = str(declaration.values.get("folder", ""))
     if is_uri(folder):
-        yield REMOTE_FOLDER.at(declaration.places.of_value(("folder",)), folder=folder)
+        yield RUN_DIR_REMOTE.at(declaration.places.of_value(("folder",)), folder=folder)
     if not declaration.values.get("sinks"):
         table = (*spec.names, "a_table")[0]
-        yield NO_SINKS.at(spec.position, name=spec.name, table=table)
+        yield PIPELINE_NO_SINKS.at(spec.position, name=spec.name, table=table)
 
 
 def _jars(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
@@ -85,7 +85,7 @@ def _jars(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
             jars = [each.name for each in Path(path).parent.glob("*.jar")]
             there = "Put it there, or name another one; a path is relative to the pipeline file."
             hint = did_you_mean(Path(path).name, jars, there)
-            yield NO_SUCH_JAR.at(declaration.places.of_value(("jars", index)), path=path, hint=hint)
+            yield JAR_NOT_FOUND.at(declaration.places.of_value(("jars", index)), path=path, hint=hint)
 
 
 def _names(spec: PipelineSpec) -> Iterator[Problem]:
@@ -95,7 +95,7 @@ def _names(spec: PipelineSpec) -> Iterator[Problem]:
         for thing in things:
             first = seen.setdefault(thing.name.lower(), thing)
             if first is not thing:
-                yield NAME_TAKEN.at(
+                yield NAME_CONFLICT.at(
                     thing.position, name=thing.name, first=_title(first), second=_title(thing)
                 )
 
@@ -109,7 +109,7 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
     for source in spec.sources:
         side = source_side(source.connector)
         if source.static and not side.batch:
-            yield STATIC_NOT_BATCH.at(source.position, name=source.name, connector=source.connector)
+            yield STATIC_UNSUPPORTED.at(source.position, name=source.name, connector=source.connector)
         yield from _refresh(source, refreshes=isinstance(side, RefreshesStatic))
         refused = tuple(side.problems(source))
         told = {problem.place for problem in refused}
@@ -118,13 +118,15 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
         yield from refused
         for key in side.stream_keys if source.static else ():
             if (key,) in source.places:
-                yield connectors.STREAM_KEY.at(source.at(key), name=source.name, key=key)
+                yield connectors.OPTION_NEEDS_STREAM.at(source.at(key), name=source.name, key=key)
         for index, path in enumerate(side.places(source.options)):
             # A place that is no absolute path is an address, and nothing to look for on the disk.
             written = in_project(path, spec.root)
             if os.path.isabs(path) and not is_pattern(written) and not Path(path).exists():
                 place = declaration.places.of_value(("sources", source.name, "path", index))
-                yield NO_SUCH_PATH.at(place, name=source.name, path=path, hint=_path_hint(Path(path)))
+                yield SOURCE_PATH_NOT_FOUND.at(
+                    place, name=source.name, path=path, hint=_path_hint(Path(path))
+                )
 
 
 def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
@@ -132,22 +134,26 @@ def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
     if not source.static:
         for key in ("refresh", "cache"):
             if (key,) in source.places:
-                yield connectors.STATIC_KEY.at(source.at(key), name=source.name, key=key)
+                yield connectors.OPTION_NEEDS_STATIC.at(source.at(key), name=source.name, key=key)
     elif source.cache and isinstance(source.refresh, EveryBatch):
-        yield connectors.CACHE_EVERY_BATCH.at(source.at("cache"), name=source.name)
+        yield connectors.CACHE_REFRESH_CONFLICT.at(source.at("cache"), name=source.name)
     elif not refreshes and not isinstance(source.refresh, Never):
-        yield connectors.NO_REFRESH.at(source.at("refresh"), name=source.name, connector=source.connector)
+        yield connectors.REFRESH_UNSUPPORTED.at(
+            source.at("refresh"), name=source.name, connector=source.connector
+        )
 
 
 def _bad_rows(source: SourceSpec) -> Iterator[Problem]:
     """Keys about bad rows where the connector knows of none, and rows that no stream could quarantine."""
     if validates(source, BadRows.QUARANTINE):
         if source.static and source.bad_rows is BadRows.QUARANTINE:
-            yield STATIC_QUARANTINE.at(source.at("bad_rows"), name=source.name)
+            yield QUARANTINE_STATIC_SOURCE.at(source.at("bad_rows"), name=source.name)
         return
     for key in ("bad_rows", "max_row_bytes"):
         if (key,) in source.places:
-            yield BAD_ROWS_NOT_TOLD.at(source.at(key), name=source.name, key=key, connector=source.connector)
+            yield BAD_ROWS_UNSUPPORTED.at(
+                source.at(key), name=source.name, key=key, connector=source.connector
+            )
 
 
 def _path_hint(path: Path) -> str:
@@ -170,7 +176,7 @@ def _loops(spec: PipelineSpec) -> Iterator[Problem]:
             if side.feeds(sink.options, source.options):
                 written = ", ".join(side.places(sink.options))
                 read = ", ".join(source_side(source.connector).places(source.options))
-                yield WRITES_SOURCE.at(
+                yield SINK_WRITES_SOURCE.at(
                     sink.position, sink=sink.name, source=source.name, place=written, read=read
                 )
 
@@ -187,13 +193,13 @@ def _places(spec: PipelineSpec) -> Iterator[Problem]:
             spelt = spelt_once(place)
             met = [name for other, name in written.items() if _is_around(other, spelt) and name != sink.name]
             if met and not sink_side(sink.connector).appends:
-                yield SAME_PLACE.at(sink.position, first=met[0], second=sink.name, place=place)
+                yield SINK_PATH_CONFLICT.at(sink.position, first=met[0], second=sink.name, place=place)
             written.setdefault(spelt, sink.name)
             if os.path.isabs(spelt) and _is_around(spelt_once(str(spec.folder)), spelt):
-                yield IN_RUN_FOLDER.at(sink.position, sink=sink.name, place=place, folder=spec.folder)
+                yield SINK_IN_RUN_DIR.at(sink.position, sink=sink.name, place=place, folder=spec.folder)
             for other, source in read:
                 if lies_in(place, as_glob(other, spec.root)):
-                    yield WRITES_SOURCE.at(
+                    yield SINK_WRITES_SOURCE.at(
                         sink.position, sink=sink.name, source=source, place=place, read=other
                     )
                     break

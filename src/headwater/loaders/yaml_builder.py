@@ -21,13 +21,13 @@ from ruamel.yaml.events import (
 
 from headwater.errors import Problem
 from headwater.errors.catalogue.pipelines import (
+    YAML_ALIAS_NOT_FOUND,
     YAML_DOCUMENTS,
     YAML_DUPLICATE_KEY,
-    YAML_KEY_NOT_TEXT,
+    YAML_KEY_INVALID,
     YAML_NO_SPACE,
     YAML_QUOTE_COMMA,
     YAML_TOO_LARGE,
-    YAML_UNKNOWN_ALIAS,
     YAML_UNSUPPORTED,
 )
 from headwater.loaders.yaml_syntax import (
@@ -136,7 +136,7 @@ class TreeBuilder:
         node = self._anchors.get(event.anchor)
         if node is None:
             place = self._place(event)
-            self._add(YAML_UNKNOWN_ALIAS.at(place, name=event.anchor))
+            self._add(YAML_ALIAS_NOT_FOUND.at(place, name=event.anchor))
             node = ScalarNode(place, None, "", True, TextPosition(place))
         self._limit(event, *_measure(node))
         return node
@@ -191,15 +191,15 @@ class TreeBuilder:
                 self._add(YAML_UNSUPPORTED.at(place, what="Merge keys", found="<<"))
             elif not isinstance(meant, str):
                 kind = f"`{event.value}`, which is read as {kind_of(meant)}"
-                self._add(YAML_KEY_NOT_TEXT.at(place, kind=kind))
+                self._add(YAML_KEY_INVALID.at(place, kind=kind))
             return event.value, place
         kind = "a mapping" if isinstance(event, MappingStartEvent) else "a list"
         if isinstance(event, AliasEvent):
-            self._add(YAML_KEY_NOT_TEXT.at(self._place(event), kind="an alias"))
+            self._add(YAML_KEY_INVALID.at(self._place(event), kind="an alias"))
             return None
         outermost, self._in_key = not self._in_key, True
         if outermost:
-            self._add(YAML_KEY_NOT_TEXT.at(self._place(event), kind=kind))
+            self._add(YAML_KEY_INVALID.at(self._place(event), kind=kind))
         self._node(event)
         self._in_key = not outermost
         return None

@@ -12,12 +12,12 @@ from typing import Any
 
 from headwater.errors import PipelineError, Place, Problem
 from headwater.errors.catalogue.pipelines import (
-    FILE_IS_FOLDER,
-    FILE_NOT_THERE,
+    FILE_ENCODING_INVALID,
+    FILE_IS_DIRECTORY,
+    FILE_NOT_FOUND,
     FILE_UNREADABLE,
-    NO_SINKS,
-    NOT_UTF8,
-    UNKNOWN_KEY,
+    KEY_UNKNOWN,
+    PIPELINE_NO_SINKS,
     VARIABLE_IN_KEY,
     VARIABLE_MALFORMED,
     VARIABLE_MISSING,
@@ -89,9 +89,11 @@ def read_text(path: Path, suffixes: Collection[str], what: str, most: int | None
         with path.open("rb") as opened:
             content = opened.read(-1 if most is None else most + 1)
     except FileNotFoundError:
-        raise PipelineError(FILE_NOT_THERE.at(file=path, hint=_missing_hint(path))) from None
+        raise PipelineError(FILE_NOT_FOUND.at(file=path, hint=_missing_hint(path))) from None
     except IsADirectoryError:
-        raise PipelineError(FILE_IS_FOLDER.at(file=path, hint=_folder_hint(path, suffixes, what))) from None
+        raise PipelineError(
+            FILE_IS_DIRECTORY.at(file=path, hint=_folder_hint(path, suffixes, what))
+        ) from None
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise PipelineError(FILE_UNREADABLE.at(file=path, reason=reason)) from None
@@ -101,7 +103,9 @@ def read_text(path: Path, suffixes: Collection[str], what: str, most: int | None
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         before = content[: error.start].decode("utf-8")
-        raise PipelineError(NOT_UTF8.at(Source(file, before).at(len(before)), file=file)) from None
+        raise PipelineError(
+            FILE_ENCODING_INVALID.at(Source(file, before).at(len(before)), file=file)
+        ) from None
 
 
 def _missing_hint(path: Path) -> str:
@@ -282,7 +286,7 @@ def _not_following(first: Sequence[Problem], others: Iterable[Problem], tree: No
     return [
         problem
         for problem in others
-        if problem.place not in spoilt or problem.entry in (UNKNOWN_KEY, NO_SINKS)
+        if problem.place not in spoilt or problem.entry in (KEY_UNKNOWN, PIPELINE_NO_SINKS)
     ]
 
 

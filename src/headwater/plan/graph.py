@@ -14,7 +14,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.tokenizer_core import TokenType
 
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.pipelines import CYCLE, SQL_NOT_A_QUERY, UNKNOWN_TABLE
+from headwater.errors.catalogue.pipelines import SQL_NOT_A_QUERY, TABLE_CYCLE, TABLE_NOT_FOUND
 from headwater.errors.catalogue.running import SQL_SYNTAX
 from headwater.plan.sql_syntax import Fault, place_in, syntax_fault
 from headwater.spec import PipelineSpec, SinkSpec, TableSpec
@@ -300,7 +300,7 @@ class Graph:
             circle = self._circle_from(name)
             if circle and frozenset(circle) not in reported:
                 reported.add(frozenset(circle))
-                yield frozenset(circle), CYCLE.at(places[name], cycle=" → ".join((*circle, circle[0])))
+                yield frozenset(circle), TABLE_CYCLE.at(places[name], cycle=" → ".join((*circle, circle[0])))
 
     def _circle_from(self, start: str) -> tuple[str, ...] | None:
         """The shortest way from a table back to itself."""
@@ -328,4 +328,4 @@ def _place_of(table: TableSpec, reference: Reference) -> Position | None:
 def _unknown(place: Position | None, where: str, name: str, names: Mapping[str, str]) -> Problem:
     declared = f"Declared are: {', '.join(sorted(names.values())) or 'none'}."
     hint = did_you_mean(name, names.values(), declared)
-    return UNKNOWN_TABLE.at(place, where=where, name=name, hint=hint)
+    return TABLE_NOT_FOUND.at(place, where=where, name=name, hint=hint)

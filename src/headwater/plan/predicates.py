@@ -10,8 +10,12 @@ from dataclasses import dataclass, replace
 from headwater.connectors import Connector, all_connectors, sink_side, source_side
 from headwater.connectors.registry import source_columns
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN, EXPECTATION_SYNTAX
-from headwater.errors.catalogue.running import SINK_MODE, WATERMARK_COLUMN, WATERMARK_TYPE
+from headwater.errors.catalogue.pipelines import EXPECTATION_COLUMN_NOT_FOUND, EXPECTATION_SYNTAX
+from headwater.errors.catalogue.running import (
+    SINK_MODE_UNSUPPORTED,
+    WATERMARK_COLUMN_NOT_FOUND,
+    WATERMARK_TYPE_INVALID,
+)
 from headwater.plan.facts import QueryFacts, SourceFacts
 from headwater.plan.sql import columns_asked, fault_in
 from headwater.spec import Delivery, Expectation, Mode, PipelineSpec, SinkSpec, SourceSpec, TableSpec
@@ -25,7 +29,7 @@ def mode_problem(sink: SinkSpec) -> Problem | None:
     modes = sink_side(sink.connector).modes
     if sink.mode.value in modes:
         return None
-    return SINK_MODE.at(
+    return SINK_MODE_UNSUPPORTED.at(
         sink.at("mode"),
         sink=sink.name,
         mode=sink.mode.value,
@@ -78,11 +82,11 @@ def watermark_problem(thing: SourceSpec | TableSpec, columns: Mapping[str, str])
         return None
     if found is None:
         hint = did_you_mean(column, columns, f"Its columns are: {', '.join(columns)}.")
-        return WATERMARK_COLUMN.at(place, where=where, column=column, hint=hint)
+        return WATERMARK_COLUMN_NOT_FOUND.at(place, where=where, column=column, hint=hint)
     # The struct that a window makes can carry a watermark, too.
     if found.startswith(("timestamp", "struct")):
         return None
-    return WATERMARK_TYPE.at(place, where=where, column=column, type=found)
+    return WATERMARK_TYPE_INVALID.at(place, where=where, column=column, type=found)
 
 
 def columns_of(source: SourceSpec) -> dict[str, str] | None:
@@ -120,7 +124,7 @@ def unknown_column(
 ) -> Problem:
     """A condition asks for what the table does not have."""
     hint = did_you_mean(column, known, f"Its columns are: {', '.join(known)}.")
-    return EXPECTATION_COLUMN.at(
+    return EXPECTATION_COLUMN_NOT_FOUND.at(
         each.at(spot), table=table.name, expectation=each.name, column=column, hint=hint
     )
 

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 
 from headwater.engine.plain_facts import WriterSettings, writer_settings
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.programs import CONNECT_SESSION
+from headwater.errors.catalogue.programs import CONNECT_SESSION_UNSUPPORTED
 from headwater.spark.interception import Method, replace_methods
 from headwater.spark.query import writer_frame
 from headwater.spark.session import prevent_search, register_installed
@@ -162,7 +162,7 @@ def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractCont
     get_or_create = builder.getOrCreate
 
     def refused(self: Any, *given: Any) -> None:
-        raise PipelineError(CONNECT_SESSION.at(own_place(sys._getframe(1))))
+        raise PipelineError(CONNECT_SESSION_UNSUPPORTED.at(own_place(sys._getframe(1))))
 
     def made(self: Any) -> SparkSession:
         for key, value in settings.items():

@@ -23,8 +23,8 @@ from headwater.engine.builder import SPARK_ERRORS, columns_in
 from headwater.engine.plain_facts import WriterSettings, plain_facts
 from headwater.errors import HeadwaterError, PipelineError, Problem, UsageProblem
 from headwater.errors.catalogue import programs
-from headwater.errors.catalogue.environment import INTERNAL
-from headwater.errors.catalogue.running import SINK_MODE, UNKNOWN_COLUMN
+from headwater.errors.catalogue.environment import INTERNAL_ERROR
+from headwater.errors.catalogue.running import COLUMN_NOT_FOUND, SINK_MODE_UNSUPPORTED
 from headwater.jars import package_of
 from headwater.plan.predicates import SinkFormat, connector_format, connector_of_format, sink_format
 from headwater.programs.capture import FinishedQuery
@@ -55,7 +55,7 @@ def failure_of(error: BaseException, file: str, spark_version: str) -> Problem |
     detail = "".join(traceback.format_exception(error))
     if fails_in_headwater(error.__traceback__):
         told = f"{type(error).__name__}: {error}".splitlines()[0]
-        return replace(INTERNAL.at(place, error=told), detail=detail)
+        return replace(INTERNAL_ERROR.at(place, error=told), detail=detail)
     return replace(_problem(error, place, spark_version), detail=detail)
 
 
@@ -64,7 +64,9 @@ def _problem(error: BaseException, place: Position | None, spark_version: str) -
     code = linecache.getline(place.file, place.line) if place else ""
     if _STREAM_ACTION in says:
         calls = re.findall(r"\.(\w+)\(", code)
-        return programs.SCRIPT_ACTION.at(place, action=f"`{calls[-1]}()`" if calls else "an action")
+        return programs.SCRIPT_ACTION_UNSUPPORTED.at(
+            place, action=f"`{calls[-1]}()`" if calls else "an action"
+        )
     if isinstance(error, Exception) and condition_of(error):
         return _spark_problem(error, place, spark_version)
     if isinstance(error, OSError) and error.errno in _NOT_DISCARDED:
@@ -76,7 +78,7 @@ def _problem(error: BaseException, place: Position | None, spark_version: str) -
     # A query that never ran has none: `lastProgress` is None, `recentProgress` is empty.
     nothing = isinstance(error, IndexError) or (isinstance(error, TypeError) and "NoneType" in says)
     lacks_progress = nothing and re.search(r"\.(last|recent)Progress\b", code)
-    failed = programs.SCRIPT_PROGRESS if lacks_progress else programs.SCRIPT_FAILED
+    failed = programs.SCRIPT_NEEDS_PROGRESS if lacks_progress else programs.SCRIPT_FAILED
     return failed.at(place, error=words.rstrip(". "))
 
 
@@ -88,7 +90,7 @@ def _spark_problem(error: Exception, place: Position | None, spark_version: str)
         meant = nearest(column.rpartition("`.`")[2].strip("`"), names)
         hint = f"It has {proposal}." if proposal else "Check the columns of what it reads."
         hint = f"Did you mean {names[meant]}?" if meant else hint
-        return UNKNOWN_COLUMN.at(place, where="This line", column=column, hint=hint)
+        return COLUMN_NOT_FOUND.at(place, where="This line", column=column, hint=hint)
     if condition == "DATA_SOURCE_NOT_FOUND" or _NO_SOURCE.search(str(error)):
         found = _NO_SOURCE.search(str(error))
         return source_missing(place, parameters.get("provider") or (found[1] if found else ""), spark_version)
@@ -105,7 +107,7 @@ def source_missing(place: Position | None, format: str, spark_version: str) -> P
         )
     else:
         hint = "Correct its name, or add its jar where the session is made: `spark.jars`."
-    return programs.SCRIPT_SOURCE_MISSING.at(place, format=format, hint=hint)
+    return programs.SCRIPT_SOURCE_NOT_FOUND.at(place, format=format, hint=hint)
 
 
 def _exit_problem(error: SystemExit, file: str) -> Problem | None:
@@ -126,7 +128,7 @@ def deadline_problem(frame: FrameType | None, file: str, seconds: float) -> Prob
     """The line that a script had reached when its time was over."""
     place, time = own_place(frame), str(Duration(int(seconds * 1000)))
     reached = "this is the line that it had reached" if place else "no line of it could be seen"
-    return programs.SCRIPT_DEADLINE.at(place, seconds=time, file=file, reached=reached)
+    return programs.SCRIPT_TIMEOUT.at(place, seconds=time, file=file, reached=reached)
 
 
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
@@ -175,20 +177,22 @@ class Start:
         side = self.sink
         path = side.options.model_fields.get("path") if side else None
         if side and side.in_process and not writer.name:
-            yield programs.NO_TABLE_NAME.at(place)
+            yield programs.QUERY_NAME_MISSING.at(place)
         if path and path.is_required() and not writer.table and "path" not in writer.options:
-            yield programs.NO_PATH.at(place, name=name, format=self.format)
+            yield programs.SINK_PATH_MISSING.at(place, name=name, format=self.format)
         if not self.checkpoint and not (side and side.temporary_checkpoint):
             shown = f"the table {writer.table}" if writer.table else self.format
-            yield programs.NO_CHECKPOINT.at(place, name=name, format=shown)
+            yield programs.CHECKPOINT_MISSING.at(place, name=name, format=shown)
         if writer.partitioned_by and side and side.by_writer:
             columns = ", ".join(f"`{column}`" for column in writer.partitioned_by)
-            yield programs.NOT_PARTITIONED.at(place, name=name, columns=columns, format=self.format)
+            yield programs.PARTITION_BY_UNSUPPORTED.at(place, name=name, columns=columns, format=self.format)
         else:
             for column in writer.partitioned_by:
                 if column.lower() not in self.columns:
                     known = ", ".join(self.frame.columns)
-                    yield programs.NO_SUCH_PARTITION.at(place, name=name, column=column, known=known)
+                    yield programs.PARTITION_BY_COLUMN_NOT_FOUND.at(
+                        place, name=name, column=column, known=known
+                    )
         yield from self.sink_problems(sink_format(writer.format))
 
     def doubts(self) -> Iterator[Problem]:
@@ -196,14 +200,14 @@ class Start:
         side = self.sink
         lasting = side is not None and side.temporary_checkpoint and side.delivery is Delivery.USER
         if lasting and not self.checkpoint:
-            yield programs.PASSING_CHECKPOINT.at(self.place, name=self.name)
+            yield programs.CHECKPOINT_TEMPORARY.at(self.place, name=self.name)
 
     def sink_problems(self, known: SinkFormat) -> Iterator[Problem]:
         """What stands against a sink of this kind; what Spark says to the plan is in the facts."""
         writer, name = self.writer, self.name
         if known.modes and writer.mode not in known.modes:
             params = {"sink": name, "mode": writer.mode, "connector": known.connector}
-            yield SINK_MODE.at(self.place, **params, modes=", ".join(known.modes))
+            yield SINK_MODE_UNSUPPORTED.at(self.place, **params, modes=", ".join(known.modes))
         side = self.sink
         partitions = tuple(column for column in writer.partitioned_by if column.lower() in self.columns)
         options = side.plain_options(self.format, partitions) if side else None
@@ -227,7 +231,7 @@ class Start:
             except SPARK_ERRORS:
                 known = may_be_python(spark, format)
                 return None if known else source_missing(self.place, format, spark.version)
-        return programs.NOT_A_SINK.at(self.place, name=self.name, format=format, hint=hint)
+        return programs.SINK_FORMAT_UNSUPPORTED.at(self.place, name=self.name, format=format, hint=hint)
 
 
 @dataclass
@@ -261,10 +265,10 @@ class Started:
         """What a query shares with one that nobody has waited for, and that runs therefore."""
         other = self.running.get(start.writer.name)
         if other is not None and not other.over:
-            yield programs.SAME_QUERY_NAME.at(start.place, name=start.writer.name)
+            yield programs.QUERY_NAME_CONFLICT.at(start.place, name=start.writer.name)
         name, taken = self.checkpoints.get(start.checkpoint, ("", None))
         if taken is not None and not taken.over:
-            yield programs.SAME_CHECKPOINT.at(
+            yield programs.CHECKPOINT_CONFLICT.at(
                 start.place, name=start.name, checkpoint=start.checkpoint, other=name
             )
 
@@ -306,7 +310,7 @@ def sink_of(sink: object, place: Position | None = None) -> tuple[str, SinkForma
             return "foreach", sink_format("foreach")
         case Callable():
             return "foreachBatch", sink_format("foreachBatch")
-    raise UsageProblem(programs.UNKNOWN_SINK.at(place, got=f"`{sink!r}`"))
+    raise UsageProblem(programs.SINK_INVALID.at(place, got=f"`{sink!r}`"))
 
 
 def _named(name: str) -> tuple[str, SinkFormat]:
@@ -323,8 +327,8 @@ def _partitions(sink: object) -> tuple[str, ...]:
 
 def _refuse(frame: Any, name: str, place: Position | None) -> None:
     if ".connect." in type(frame).__module__:
-        raise PipelineError(programs.CONNECT_SESSION.at(place))
+        raise PipelineError(programs.CONNECT_SESSION_UNSUPPORTED.at(place))
     if not isinstance(frame, DataFrame):
-        raise UsageProblem(programs.NOT_A_FRAME.at(place, got=f"a `{type(frame).__name__}`"))
+        raise UsageProblem(programs.DATAFRAME_EXPECTED.at(place, got=f"a `{type(frame).__name__}`"))
     if not frame.isStreaming:
-        raise PipelineError(programs.NOT_A_STREAM.at(place, name=name))
+        raise PipelineError(programs.STREAM_EXPECTED.at(place, name=name))

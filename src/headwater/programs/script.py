@@ -391,7 +391,7 @@ def _gone(run: ScriptRun, code: int, order: Order) -> Problem:
     number = abs(code) if code < 0 else code - _BY_SIGNAL
     if number == signal.SIGKILL:
         time, reached = str(Duration(int(order.seconds * 1000))), "no line of it could be seen"
-        return programs.SCRIPT_DEADLINE.at(None, seconds=time, file=order.file, reached=reached)
+        return programs.SCRIPT_TIMEOUT.at(None, seconds=time, file=order.file, reached=reached)
     signals = {int(each): each.name for each in signal.Signals}
     how = f"signal {signals[number]}" if number in signals else f"exit code {code}"
     lines = [line.strip() for line in run.output.splitlines() if line.strip()]

@@ -23,7 +23,11 @@ from headwater.connectors import quarantine_sink
 from headwater.connectors.connector import ValidatesRows
 from headwater.connectors.contract import Reason, place_in_words
 from headwater.errors import CheckpointError, UsageProblem
-from headwater.errors.catalogue.running import MENDED_NO_FILE, MENDED_UNREADABLE, QUARANTINE_UNREADABLE
+from headwater.errors.catalogue.running import (
+    QUARANTINE_UNREADABLE,
+    REPLAY_FILE_INVALID,
+    REPLAY_FILE_UNREADABLE,
+)
 from headwater.plan.quarantine import replay_stream
 from headwater.run_directory import QuarantineDirectory, RunDirectory
 
@@ -157,7 +161,7 @@ def _lines(file: Path) -> Iterator[tuple[str, CorrectedRow]]:
         lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageProblem(MENDED_NO_FILE.at(None, file=str(file), reason=reason)) from error
+        raise UsageProblem(REPLAY_FILE_UNREADABLE.at(None, file=str(file), reason=reason)) from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -165,7 +169,7 @@ def _lines(file: Path) -> Iterator[tuple[str, CorrectedRow]]:
             yield _parsed(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-            problem = MENDED_UNREADABLE.at(None, file=str(file), line=number, reason=reason)
+            problem = REPLAY_FILE_INVALID.at(None, file=str(file), line=number, reason=reason)
             raise UsageProblem(problem) from error
 
 

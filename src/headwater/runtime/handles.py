@@ -7,8 +7,8 @@ from typing import Any
 
 from headwater.engine.memory_tables import DataFrame, MemoryTables
 from headwater.errors import Problem, QueryFailed, UnknownQuery
-from headwater.errors.catalogue.notices import INPUT_LEFT_OUT, NOTHING_LEFT
-from headwater.errors.catalogue.programs import UNKNOWN_QUERY
+from headwater.errors.catalogue.notices import ALL_DATA_READ, INPUT_UNREAD
+from headwater.errors.catalogue.programs import QUERY_NOT_FOUND
 from headwater.events import QueryStatus, QuerySummary
 from headwater.events.kinds import SourceCounts, TableCounts
 from headwater.runtime.query_state import QueryState
@@ -122,7 +122,7 @@ class Queries(dict[str, Query]):
     def __missing__(self, name: str) -> Query:
         meant = nearest(name, self)
         hint = f"Did you mean `{meant}`?" if meant else "Look at its spelling."
-        raise UnknownQuery(UNKNOWN_QUERY.at(None, name=name, known=", ".join(self), hint=hint))
+        raise UnknownQuery(QUERY_NOT_FOUND.at(None, name=name, known=", ".join(self), hint=hint))
 
 
 class Run:
@@ -203,10 +203,10 @@ class Run:
         """
         idle, blocked_by = self._supervisor.idleness() if self.is_active else (False, None)
         if idle:
-            return NOTHING_LEFT.at(None)
+            return ALL_DATA_READ.at(None)
         if blocked_by:
             self._supervisor.end(dict.fromkeys(self._supervisor.queries, blocked_by))
-            return INPUT_LEFT_OUT.at(None)
+            return INPUT_UNREAD.at(None)
         return None
 
     def stop(self, timeout: float | None = None) -> None:

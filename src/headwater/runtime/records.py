@@ -16,7 +16,7 @@ from headwater.connectors import sink_side, source_side
 from headwater.connectors.connector import ValidatesRows
 from headwater.errors import CheckpointError, Problem
 from headwater.errors.catalogue import running
-from headwater.errors.catalogue.running import REPLAY_PLACE_UNKNOWN
+from headwater.errors.catalogue.running import REPLAY_OFFSET_UNKNOWN
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.quarantine import quarantine_fingerprints, quarantine_of, with_quarantine
 from headwater.quarantine import Quarantine
@@ -47,7 +47,7 @@ class RunRecords(RunDirectory):
         owner = directory._owner()
         if owner not in (None, spec.name):
             params = {"folder": str(directory.path), "owner": owner, "name": spec.name}
-            raise CheckpointError(running.OTHER_PIPELINE.at(spec.position, **params))
+            raise CheckpointError(running.RUN_DIR_CONFLICT.at(spec.position, **params))
         return directory
 
     def claim(self, spec: PipelineSpec) -> None:
@@ -72,7 +72,7 @@ class RunRecords(RunDirectory):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(
-                running.FACTS_UNREADABLE.at(None, file=str(file), says=str(error))
+                running.QUERY_METADATA_UNREADABLE.at(None, file=str(file), says=str(error))
             ) from error
 
     def stored(self, spec: PipelineSpec) -> dict[str, QueryFacts]:
@@ -144,7 +144,7 @@ class RunRecords(RunDirectory):
         try:
             noted = Note.at(self.pipeline, _Owner).read()
         except NoteError as error:
-            problem = running.FACTS_UNREADABLE.at(None, file=str(self.pipeline), says=error.reason)
+            problem = running.QUERY_METADATA_UNREADABLE.at(None, file=str(self.pipeline), says=error.reason)
             raise CheckpointError(problem) from error
         return noted.name if noted else None
 
@@ -165,13 +165,13 @@ def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine,
     for sink in (each for each in started if _reads(graph, directory, each, name)):
         read = directory.committed(sink.name)
         if read is None:
-            problems.append(REPLAY_PLACE_UNKNOWN.at(sink.position, sink=sink.name, name=name, file=file))
+            problems.append(REPLAY_OFFSET_UNKNOWN.at(sink.position, sink=sink.name, name=name, file=file))
         else:
             readers[sink.name] = read
     quarantined = directory.planned(quarantine_of(name))
     if quarantined is None and readers and name in {table.name for table in spec.tables}:
         sink_name = quarantine_of(name)
-        problems.append(REPLAY_PLACE_UNKNOWN.at(None, sink=sink_name, name=name, file=file))
+        problems.append(REPLAY_OFFSET_UNKNOWN.at(None, sink=sink_name, name=name, file=file))
     if problems:
         raise CheckpointError.of(problems)
     sides = (source_side(source.connector) for source in spec.sources if source.name == name)

@@ -22,9 +22,9 @@ from headwater.checkpoint.edits import edit_errors, finish_swap
 from headwater.connectors import sink_side
 from headwater.engine.session import PipelineSession, Setting, settings_line
 from headwater.errors import CheckpointError, Problem
-from headwater.errors.catalogue.connectors import CHECKPOINT_NOT_REMOVED, SINK_KIND_CHANGED
-from headwater.errors.catalogue.notices import MEMORY_TABLE_EMPTY, ROWS_FED_AGAIN, TRIGGER_CONVERTED
-from headwater.errors.catalogue.running import FED_AGAIN_GONE, FED_AGAIN_LEFT
+from headwater.errors.catalogue.connectors import CHECKPOINT_REMOVE_FAILED, SINK_CONNECTOR_CHANGED
+from headwater.errors.catalogue.notices import MEMORY_TABLE_EMPTY, ROWS_REPLAYED, TRIGGER_CONVERTED
+from headwater.errors.catalogue.running import REPLAYED_ROWS_DROPPED, REPLAYED_ROWS_MISSING
 from headwater.events import Notice
 from headwater.plan import QueryFacts
 from headwater.plan.quarantine import is_replay_stream, replay_stream
@@ -77,7 +77,7 @@ def reset_in_process(directory: RunRecords, sink: SinkSpec) -> Problem | None:
     done = [int(name) for name in store.names("commits") if name.isdigit()]
     if done and directory.stored_facts(sink.name) is None:
         says = "each start of it would remove the checkpoint"
-        problem = SINK_KIND_CHANGED.at(
+        problem = SINK_CONNECTOR_CHANGED.at(
             sink.position, sink=sink.name, old="unknown", new=sink.connector, says=says
         )
         raise CheckpointError(problem)
@@ -85,7 +85,7 @@ def reset_in_process(directory: RunRecords, sink: SinkSpec) -> Problem | None:
         editors.reset(store).apply(store)
     except OSError as error:
         reason = error.strerror or str(error)
-        problem = CHECKPOINT_NOT_REMOVED.at(
+        problem = CHECKPOINT_REMOVE_FAILED.at(
             sink.position, sink=sink.name, path=str(checkpoint), reason=reason
         )
         raise CheckpointError(problem) from error
@@ -128,15 +128,15 @@ def add_replay_source(directory: RunRecords, now: QueryFacts) -> Problem | None:
     backup = directory.backup(now.sink, datetime.now(UTC))
     editors.swap_in_sources(checkpoint, before, now.inputs, backup)
     told = ", ".join(name.removesuffix(_SUFFIX) for name in names)
-    return ROWS_FED_AGAIN.at(None, sink=now.sink, sources=told, backup=str(backup))
+    return ROWS_REPLAYED.at(None, sink=now.sink, sources=told, backup=str(backup))
 
 
 def _missing(directory: RunRecords, sink: str, source: str) -> Problem:
     """Why a query that has read rows that were replayed has no stream of them now."""
     quarantine = directory.quarantine(source)
     if quarantine.replayed:
-        return FED_AGAIN_LEFT.at(None, sink=sink, source=source)
-    return FED_AGAIN_GONE.at(None, sink=sink, source=source, folder=str(quarantine.replay))
+        return REPLAYED_ROWS_DROPPED.at(None, sink=sink, source=source)
+    return REPLAYED_ROWS_MISSING.at(None, sink=sink, source=source, folder=str(quarantine.replay))
 
 
 def _inputs_of(then: QueryFacts | None, now: QueryFacts) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from headwater.errors import Problem
-from headwater.errors.catalogue.pipelines import EXPECTATION_UNMET
+from headwater.errors.catalogue.pipelines import EXPECTATION_VIOLATED
 from headwater.events import Emit, Event, Notice, QueryProgress, StartPhase
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.records import RunRecords
@@ -147,7 +147,7 @@ class UnmetExpectations:
                 what = self._left.pop((table, expectation), None) if rows else None
                 if what:
                     params = {"table": table, "expectation": expectation, "rows": rows, "what": what}
-                    problem = EXPECTATION_UNMET.at(
+                    problem = EXPECTATION_VIOLATED.at(
                         None, **params, all=counts.rows, sink=event.query, batch=event.batch_id
                     )
                     self._emit(Notice.of(problem))

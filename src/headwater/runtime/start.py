@@ -14,8 +14,8 @@ from headwater.engine.prepare import Prepared, prepare, stop_findings
 from headwater.engine.session import PipelineSession, open_session
 from headwater.engine.shared_paths import stream_paths, unshared
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.notices import RUN_TAKEN_OVER
-from headwater.errors.catalogue.running import NEVER_IDLE
+from headwater.errors.catalogue.notices import LOCK_TAKEN_OVER
+from headwater.errors.catalogue.running import UNTIL_IDLE_UNSUPPORTED
 from headwater.events import Emit, SparkStarting
 from headwater.plan.predicates import secret_problems
 from headwater.plan.quarantine import with_quarantine
@@ -66,7 +66,7 @@ def start(
     try:
         locks.keep_alive()
         for owner in locks.taken_over:
-            scope.notify(RUN_TAKEN_OVER.at(None, owner=owner))
+            scope.notify(LOCK_TAKEN_OVER.at(None, owner=owner))
         scope.go_on()
         session = _opened(scope, stdout)
         locks.name_jvm(session.jvm.pid, session.jvm.start_time)
@@ -115,7 +115,7 @@ def _refuse_unready(spec: PipelineSpec, options: RunOptions) -> None:
     problems = [problem for thing in spec.connected for problem in secret_problems(thing)]
     lasting = [sink for sink in spec.sinks if isinstance(sink.trigger, Continuous | RealTime)]
     problems += [
-        NEVER_IDLE.at(sink.at("trigger"), sink=sink.name, trigger=str(sink.trigger))
+        UNTIL_IDLE_UNSUPPORTED.at(sink.at("trigger"), sink=sink.name, trigger=str(sink.trigger))
         for sink in lasting
         if options.until_idle
     ]

@@ -11,7 +11,7 @@ from headwater.engine.query import RunningQuery, start_query
 from headwater.engine.session import Setting
 from headwater.engine.translate import failure_problem
 from headwater.errors import Problem
-from headwater.errors.catalogue.connectors import STATIC_FILE_GONE
+from headwater.errors.catalogue.connectors import STATIC_FILE_DELETED
 from headwater.events import Notice, RunStarted
 from headwater.plan import QueryFacts
 from headwater.runtime.query_state import QueryState
@@ -110,7 +110,7 @@ class QueryStarter:
         """A query started again whose file of a static source was gone; its batch runs once more."""
         if not self.prepared.builder.statics.again(state.query.id, failure):
             return None
-        self.scope.notify(STATIC_FILE_GONE.at(None, sink=state.name))
+        self.scope.notify(STATIC_FILE_DELETED.at(None, sink=state.name))
         return self.begun(self._planned(state.name))
 
     def explain(self, state: QueryState, failure: Exception) -> Problem:

@@ -13,14 +13,14 @@ from typing import Any, Protocol
 from headwater.connectors.contract import Pending, RunTask, Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError, CheckpointHeld, Interrupted, PipelineError, Problem
-from headwater.errors.catalogue.notices import QUERY_NOT_RESTARTED, STOPPED_BY_FAILURE
+from headwater.errors.catalogue.notices import QUERY_RESTART_FAILED, STOPPED_BY_FAILURE
 from headwater.errors.catalogue.running import (
-    EVENT_NOT_HANDLED,
-    FORCED,
-    NEVER_IDLE,
-    NOT_STOPPED_IN_TIME,
-    PROGRESS_NOT_READ,
-    WATCH_FAILED,
+    EVENT_PROCESSING_FAILED,
+    FORCED_STOP,
+    MONITOR_FAILED,
+    PROGRESS_UNREADABLE,
+    STOP_TIMEOUT,
+    UNTIL_IDLE_UNSUPPORTED,
 )
 from headwater.events import Event, QueryEnded, QueryProgress, QueryStatus, RunEnded
 from headwater.events.kinds import now
@@ -119,7 +119,7 @@ class Supervisor:
         says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
         if says not in self._not_handled:
             self._not_handled.add(says)
-            self.scope.notify(EVENT_NOT_HANDLED.at(None, says=says), with_code=True)
+            self.scope.notify(EVENT_PROCESSING_FAILED.at(None, says=says), with_code=True)
 
     def over(self, name: str) -> None:
         """Spark's listener says that a query has ended."""
@@ -194,7 +194,7 @@ class Supervisor:
         lasting = [state for state in self.active if not state.query.ends_batches]
         if lasting:
             raise PipelineError.of(
-                NEVER_IDLE.at(None, sink=s.name, trigger=str(s.query.trigger)) for s in lasting
+                UNTIL_IDLE_UNSUPPORTED.at(None, sink=s.name, trigger=str(s.query.trigger)) for s in lasting
             )
         deadline = None if timeout is None else time.monotonic() + timeout
         while (pending := self.tasks.pending()).undecided and self.active:
@@ -226,7 +226,7 @@ class Supervisor:
         deadline = time.monotonic() + limit
         late = [each for each in active if not each.query.finish_batch(deadline, self._forced.is_set)]
         for state in late if not self._forced.is_set() else ():
-            problem = NOT_STOPPED_IN_TIME.at(None, sink=state.name, limit=f"{limit:g} seconds")
+            problem = STOP_TIMEOUT.at(None, sink=state.name, limit=f"{limit:g} seconds")
             with self._changed:
                 state.problem = problem
             self.scope.notify(problem)
@@ -244,7 +244,7 @@ class Supervisor:
         """Wait no longer for running batches, because of `why` or because the user wants it so."""
         with self._changed:
             for state in self.active:
-                state.problem = state.problem or why or FORCED.at(None)
+                state.problem = state.problem or why or FORCED_STOP.at(None)
                 self._interrupted_by_user |= why is None
         self._forced.set()
 
@@ -300,7 +300,7 @@ class Supervisor:
         status = state.outcome(failed=failure is not None)
         if not complete and state.query.has_batches:
             limit = f"{_LAST_EVENTS_SECONDS:g} s"
-            self.scope.notify(PROGRESS_NOT_READ.at(None, sink=state.name, limit=limit), with_code=True)
+            self.scope.notify(PROGRESS_UNREADABLE.at(None, sink=state.name, limit=limit), with_code=True)
         self._ended(state, status, problem)
         if status is QueryStatus.FAILED and self.scope.options.fail_fast:
             others = [other.name for other in self.active]
@@ -321,7 +321,7 @@ class Supervisor:
         except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the others go on
             # What the query failed of is told when it ends; this only says why it ends.
             says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
-            self.scope.notify(QUERY_NOT_RESTARTED.at(None, sink=state.name, says=says))
+            self.scope.notify(QUERY_RESTART_FAILED.at(None, sink=state.name, says=says))
             return False
         if query is None:
             return False
@@ -335,7 +335,7 @@ class Supervisor:
     def _give_up(self, error: BaseException) -> None:
         """End the queries that nobody watches any more, and say why."""
         says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
-        problem = replace(WATCH_FAILED.at(None, says=says), detail=scrub(traceback.format_exc()))
+        problem = replace(MONITOR_FAILED.at(None, says=says), detail=scrub(traceback.format_exc()))
         self.scope.notify(problem)
         unwatched = self.active
         self.stop()

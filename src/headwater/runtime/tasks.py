@@ -15,7 +15,7 @@ from headwater.connectors.contract import Pending, QueryCheckpoint, RunTask, Sto
 from headwater.engine.prepare import Prepared
 from headwater.engine.static_sources import StaticSources
 from headwater.errors import CheckpointError, HeadwaterError, Problem
-from headwater.errors.catalogue.running import BEHIND, UPKEEP_FAILED
+from headwater.errors.catalogue.running import BACKLOG_GROWING, MAINTENANCE_FAILED
 from headwater.events import Emit, EpochCommitted, QueryWaits
 from headwater.events.idle import Idle, idle_inputs
 from headwater.plan import QueryFacts
@@ -57,7 +57,7 @@ class Tasks:
             except HeadwaterError as error:
                 failures = error.problems
             except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the watch goes on
-                problem = UPKEEP_FAILED.at(None, says=scrub(f"{type(error).__name__}: {error}"))
+                problem = MAINTENANCE_FAILED.at(None, says=scrub(f"{type(error).__name__}: {error}"))
                 failures = (replace(problem, detail=scrub(traceback.format_exc())),)
             if failures and failures != self._said.get(number):
                 for problem in failures:
@@ -171,7 +171,7 @@ class BacklogWatch(RunTask):
                 if taken:
                     limit = "max_files_per_batch" if waiting.at_most else "max_bytes_per_batch"
                     params = {"waiting": waiting.files, "path": waiting.path, "taken": taken, "limit": limit}
-                    yield BEHIND.at(None, sink=query, **params)
+                    yield BACKLOG_GROWING.at(None, sink=query, **params)
 
 
 # Whether the watermark of a query waits for an input that brings no rows.

@@ -97,13 +97,13 @@ def _from_package(environ: Mapping[str, str]) -> _Found:
 def _judge(origin: Origin, home: Path) -> _Found:
     executable = home / "bin" / "java"
     if not _can_run(executable):
-        return environment.JAVA_NOT_THERE.at(origin=origin, path=str(home))
+        return environment.JAVA_NOT_FOUND.at(origin=origin, path=str(home))
     return _judged(origin, executable, _read_release(home) or _ask(executable))
 
 
 def _judged(origin: Origin, executable: Path, runtime: _Runtime | None) -> _Found:
     if runtime is None:
-        return environment.JAVA_UNREADABLE.at(origin=origin, path=str(executable))
+        return environment.JAVA_VERSION_UNREADABLE.at(origin=origin, path=str(executable))
     if OLDEST <= runtime.version <= NEWEST:
         return origin, runtime
     too_new = f"Spark can't read files on Java {NEWEST + 1} and newer"

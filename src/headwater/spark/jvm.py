@@ -238,7 +238,7 @@ def _launch(
     except (PySparkRuntimeError, OSError) as error:
         output.finish()
         reason, text = find_reason(log, began)
-        problem = environment.JVM_NOT_STARTED.at(reason=reason or _first_line(error), log=str(log))
+        problem = environment.JVM_START_FAILED.at(reason=reason or _first_line(error), log=str(log))
         raise EnvironmentProblem(replace(problem, detail=text)) from error
     except BaseException:
         output.finish()
@@ -288,7 +288,7 @@ def _given_arguments() -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        problem = environment.SUBMIT_ARGS_UNREADABLE.at(text=text, reason=str(error))
+        problem = environment.SUBMIT_ARGS_INVALID.at(text=text, reason=str(error))
         raise EnvironmentProblem(problem) from error
 
 
@@ -357,7 +357,7 @@ def _make_context(gateway: Any, settings: Mapping[str, str], log: Path) -> Spark
             _name_packages(context._jvm)
             prevent_search(context)
     except (Py4JError, PySparkRuntimeError) as error:
-        problem = environment.SPARK_NOT_STARTED.at(master=master, reason=_first_line(error), log=str(log))
+        problem = environment.SPARK_START_FAILED.at(master=master, reason=_first_line(error), log=str(log))
         raise EnvironmentProblem(replace(problem, detail=str(error))) from error
     expect_closed_connections(context._accumulatorServer)
     return context

@@ -52,7 +52,7 @@ def open_log(folder: Path) -> tuple[Path, int]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise EnvironmentProblem(
-            environment.FOLDER_NOT_WRITABLE.at(path=str(folder), reason=reason)
+            environment.RUN_DIR_UNWRITABLE.at(path=str(folder), reason=reason)
         ) from error
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.testing import TEST_DRAW, TEST_WRITE
+from headwater.errors.catalogue.testing import TEST_DRAWING_CONFLICT, TEST_OUTPUT_UNWRITABLE
 from headwater.testing.picture import (
     MICROSECOND,
     Box,
@@ -469,7 +469,7 @@ class Pictures:
         """UsageProblem where one file is named for several tests."""
         self.single = path.suffix == ".svg"
         if self.single and tests != 1:
-            raise UsageProblem(TEST_DRAW.at(None, path=str(path), count=tests))
+            raise UsageProblem(TEST_DRAWING_CONFLICT.at(None, path=str(path), count=tests))
         self.path = path
         self.written: list[str] = []
 
@@ -482,7 +482,9 @@ class Pictures:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(draw(result), encoding="utf-8")
         except OSError as error:
-            raise UsageProblem(TEST_WRITE.at(None, path=str(file), reason=error.strerror)) from None
+            raise UsageProblem(
+                TEST_OUTPUT_UNWRITABLE.at(None, path=str(file), reason=error.strerror)
+            ) from None
         self.written.append(str(file))
 
     def _file(self, name: str) -> Path:

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.testing import TEST_PATH, TEST_SELECTION
+from headwater.errors.catalogue.testing import TEST_PATH_NOT_FOUND, TEST_SELECTION_INVALID
 from headwater.values import nearest
 
 PATTERNS = ("test_*.yml", "test_*.yaml", "*_test.yml", "*_test.yaml")
@@ -25,7 +25,9 @@ def find_tests(paths: Sequence[Path]) -> list[Path]:
     """Files as they are given, and the test files of folders, each once."""
     missing = [path for path in paths if not path.exists()]
     if missing:
-        raise UsageProblem.of([TEST_PATH.at(None, path=str(path), hint=_hint(path)) for path in missing])
+        raise UsageProblem.of(
+            [TEST_PATH_NOT_FOUND.at(None, path=str(path), hint=_hint(path)) for path in missing]
+        )
     found: dict[str, Path] = {}
     for path in paths:
         for file in sorted(_below(path)) if path.is_dir() else [path]:
@@ -125,7 +127,7 @@ class _Selection:
         return there
 
     def _bad(self, says: str) -> UsageProblem:
-        return UsageProblem(TEST_SELECTION.at(None, expression=self.expression, says=says))
+        return UsageProblem(TEST_SELECTION_INVALID.at(None, expression=self.expression, says=says))
 
 
 def _tokens(expression: str) -> Iterator[tuple[str, bool]]:

@@ -15,15 +15,15 @@ from pydantic import BeforeValidator, Discriminator, Tag, ValidationInfo
 
 from headwater.errors import PipelineError
 from headwater.errors.catalogue.testing import (
-    ROWS_CELLS,
-    ROWS_FILE_KIND,
-    ROWS_HEADER,
-    ROWS_KEY_TWICE,
-    ROWS_NO_HEADER,
-    ROWS_NOT_CSV,
-    ROWS_NOT_JSON,
-    ROWS_NOT_LIST,
-    ROWS_NOT_ROW,
+    ROWS_CELLS_MISMATCH,
+    ROWS_CSV_INVALID,
+    ROWS_FILE_UNSUPPORTED,
+    ROWS_HEADER_INVALID,
+    ROWS_HEADER_MISSING,
+    ROWS_JSON_INVALID,
+    ROWS_KEY_DUPLICATE,
+    ROWS_LIST_INVALID,
+    ROWS_ROW_INVALID,
 )
 from headwater.loaders.yaml_form import read_text
 from headwater.loaders.yaml_syntax import Source
@@ -260,7 +260,7 @@ def read_rows(file: Path) -> list[Row]:
     reader = _READERS.get(file.suffix.lower())
     if reader is None:
         ending = f'"{file.suffix}"' if file.suffix else "no known way"
-        raise PipelineError(ROWS_FILE_KIND.at(file=file, ending=ending))
+        raise PipelineError(ROWS_FILE_UNSUPPORTED.at(file=file, ending=ending))
     return list(reader(Source(str(file), read_text(file, tuple(_READERS), "a file of rows"))))
 
 
@@ -291,7 +291,7 @@ class _Json:
         try:
             value, end = _DECODER.raw_decode(self.text, at)
         except _KeyTwice as twice:
-            raise PipelineError(ROWS_KEY_TWICE.at(self.place(at), key=twice.args[0])) from None
+            raise PipelineError(ROWS_KEY_DUPLICATE.at(self.place(at), key=twice.args[0])) from None
         except json.JSONDecodeError as error:
             raise self.refused(error.pos, error.msg) from None
         except (ValueError, RecursionError) as error:
@@ -301,11 +301,11 @@ class _Json:
 
     def row(self, value: Any, at: int) -> Row:
         if not isinstance(value, dict | list):
-            raise PipelineError(ROWS_NOT_ROW.at(self.place(at), kind=_KINDS.get(type(value), "a number")))
+            raise PipelineError(ROWS_ROW_INVALID.at(self.place(at), kind=_KINDS.get(type(value), "a number")))
         return Row(value, self.place(at))
 
     def refused(self, at: int, reason: str) -> PipelineError:
-        return PipelineError(ROWS_NOT_JSON.at(self.place(at), reason=reason, hint=self.hint))
+        return PipelineError(ROWS_JSON_INVALID.at(self.place(at), reason=reason, hint=self.hint))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -341,7 +341,7 @@ def _json_list(source: Source) -> Iterator[Row]:
     at = whole.skip(0)
     if not whole.text.startswith("[", at):
         raise PipelineError(
-            ROWS_NOT_LIST.at(source.at(at), kind=_KINDS.get(type(whole.value(at)[0]), "a number"))
+            ROWS_LIST_INVALID.at(source.at(at), kind=_KINDS.get(type(whole.value(at)[0]), "a number"))
         )
     at = whole.skip(at + 1)
     more = not whole.text.startswith("]", at)
@@ -361,14 +361,14 @@ def _csv(source: Source) -> Iterator[Row]:
     place, header = next(records, (Position(source.file, 1), []))
     names = [name.strip() for name in header]
     if not names:
-        raise PipelineError(ROWS_NO_HEADER.at(place, file=source.file))
+        raise PipelineError(ROWS_HEADER_MISSING.at(place, file=source.file))
     for index, name in enumerate(names):
         if not name or name in names[:index]:
             reason = f'names "{name}" twice' if name else f"has no name for column {index + 1}"
-            raise PipelineError(ROWS_HEADER.at(place, file=source.file, reason=reason))
+            raise PipelineError(ROWS_HEADER_INVALID.at(place, file=source.file, reason=reason))
     for place, cells in records:
         if len(cells) != len(names):
-            raise PipelineError(ROWS_CELLS.at(place, found=len(cells), wanted=len(names)))
+            raise PipelineError(ROWS_CELLS_MISMATCH.at(place, found=len(cells), wanted=len(names)))
         yield Row(
             {name: Cell(cell) if cell else None for name, cell in zip(names, cells, strict=True)}, place
         )
@@ -382,7 +382,7 @@ def _records(source: Source) -> Iterator[tuple[Position, list[str]]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise PipelineError(ROWS_NOT_CSV.at(place, reason=error)) from None
+            raise PipelineError(ROWS_CSV_INVALID.at(place, reason=error)) from None
         if cells is None:
             return
         if cells:

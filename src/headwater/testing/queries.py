@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.errors import PipelineError, Place, Problem
 from headwater.errors.catalogue.testing import (
-    TEST_BAD_ROW,
-    TEST_COLUMN_TWICE,
-    TEST_FEEDS_STATIC,
-    TEST_GIVES_STREAM,
-    TEST_NOT_GIVEN,
+    TEST_ALREADY_RUNNING,
+    TEST_BATCH_TIMEOUT,
+    TEST_COLUMN_DUPLICATE,
+    TEST_FEED_STATIC,
+    TEST_GIVEN_STREAM,
+    TEST_NAME_NOT_FOUND,
     TEST_NOT_RUNNING,
-    TEST_RUNNING,
-    TEST_STUCK,
-    TEST_UNKNOWN_NAME,
+    TEST_ROW_MISMATCH,
+    TEST_ROWS_MISSING,
 )
 from headwater.run_directory import RunDirectory
 from headwater.testing.query import ScriptedQuery, ScriptedStream, Stuck, TestQueryFailed, frame_of
@@ -45,13 +45,13 @@ def refuse_sinks(subject: Subject, named: Mapping[str, Place | None]) -> None:
 
 def refuse_streams(subject: Subject, named: Collection[str]) -> None:
     """Each name has to be a streaming source."""
-    others = {name: TEST_FEEDS_STATIC.at(None, name=name) for name in subject.statics}
+    others = {name: TEST_FEED_STATIC.at(None, name=name) for name in subject.statics}
     _refuse_unknown("source", dict.fromkeys(named), subject.streams, "Its streams are", others)
 
 
 def refuse_given(subject: Subject, named: Collection[str]) -> None:
     """Each name has to be a static source."""
-    others = {name: TEST_GIVES_STREAM.at(None, name=name) for name in subject.streams}
+    others = {name: TEST_GIVEN_STREAM.at(None, name=name) for name in subject.streams}
     known, listed = subject.statics, "Its static sources are"
     _refuse_unknown("static source", dict.fromkeys(named), known, listed, others, "`given:`")
 
@@ -69,7 +69,7 @@ def _refuse_unknown(
 
     def unknown(name: str) -> Problem:
         hint = did_you_mean(name, known, f"{listed}: {names}.")
-        return TEST_UNKNOWN_NAME.at(named[name], where=where, name=name, kind=kind, hint=hint)
+        return TEST_NAME_NOT_FOUND.at(named[name], where=where, name=name, kind=kind, hint=hint)
 
     _refuse((others or {}).get(name) or unknown(name) for name in named if name not in known)
 
@@ -77,14 +77,14 @@ def _refuse_unknown(
 def refuse_columns(sink: str, columns: Sequence[str]) -> None:
     """Rows are compared by the names of their columns."""
     twice = dict.fromkeys(name for name in columns if columns.count(name) > 1)
-    _refuse(TEST_COLUMN_TWICE.at(None, name=sink, column=column) for column in twice)
+    _refuse(TEST_COLUMN_DUPLICATE.at(None, name=sink, column=column) for column in twice)
 
 
 def bad_row(name: str, bad: BadRow, place: Place | None, schema: StructType) -> Problem:
     """A row that does not fit its columns."""
     columns = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in schema.fields)
     column = f" in `{bad.column}`" if bad.column else ""
-    return TEST_BAD_ROW.at(place, name=name, column=column, says=bad.says, columns=columns)
+    return TEST_ROW_MISMATCH.at(place, name=name, column=column, says=bad.says, columns=columns)
 
 
 def _refuse(problems: Iterable[Problem]) -> None:
@@ -162,7 +162,7 @@ class ScriptedQueries:
     def start(self) -> None:
         """Start every query that does not run; an unfinished batch runs again at once."""
         if len(self.running) == len(self.queries) and self._checked:
-            raise PipelineError(TEST_RUNNING.at(None))
+            raise PipelineError(TEST_ALREADY_RUNNING.at(None))
         for query in self.queries.values():
             if not query.running:
                 self._start(query)
@@ -290,7 +290,7 @@ class ScriptedQueries:
             if name not in needed or given == REAL:
                 continue
             if given is None or isinstance(given, str):
-                raise PipelineError(TEST_NOT_GIVEN.at(None, name=name))
+                raise PipelineError(TEST_ROWS_MISSING.at(None, name=name))
             schema = self.subject.schema(name)
             frames[name] = frame_of(self.subject.spark, self.read(name, given, schema), schema)
         return frames
@@ -304,7 +304,7 @@ class ScriptedQueries:
         try:
             move()
         except Stuck as stuck:
-            raise PipelineError(TEST_STUCK.at(None, name=query.name, limit=str(stuck))) from None
+            raise PipelineError(TEST_BATCH_TIMEOUT.at(None, name=query.name, limit=str(stuck))) from None
         except TestQueryFailed as failed:
             error = failed.__cause__
             assert isinstance(error, Exception), "a query that ended by itself has failed"

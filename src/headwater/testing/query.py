@@ -21,7 +21,11 @@ from headwater.checkpoint.editors import take_back_commit
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.query import RunningQuery
 from headwater.errors import EnvironmentProblem, PipelineError
-from headwater.errors.catalogue.testing import TEST_SPARK_VERSION, TEST_STATE, TEST_STATE_PART
+from headwater.errors.catalogue.testing import (
+    TEST_SPARK_UNSUPPORTED,
+    TEST_STATE_AMBIGUOUS,
+    TEST_STATE_UNREADABLE,
+)
 from headwater.events.idle import QueryInputs, idle_sources
 from headwater.spark.callbacks import StepClock
 from headwater.spark.errors import sentence_of
@@ -105,7 +109,7 @@ def state_rows(
     except SPARK_ERRORS as error:
         # What follows are options of Spark's reader, which no test sets.
         says = _OPTIONS.split(scrub(sentence_of(error)))[0].rstrip(". ")
-        raise PipelineError(TEST_STATE.at(None, name=sink, says=says)) from error
+        raise PipelineError(TEST_STATE_UNREADABLE.at(None, name=sink, says=says)) from error
 
 
 def _refuse_ambiguous(sink: str, words: Sequence[str], operators: Sequence[str]) -> None:
@@ -123,7 +127,7 @@ def _refuse_ambiguous(sink: str, words: Sequence[str], operators: Sequence[str])
     ]
     listed = ", ".join(f"{number} ({name})" for number, name in enumerate(operators)) or "none"
     first = f'"{parts[0]}"' if parts else '"0"'
-    raise PipelineError(TEST_STATE_PART.at(None, name=sink, parts=listed, first=first))
+    raise PipelineError(TEST_STATE_AMBIGUOUS.at(None, name=sink, parts=listed, first=first))
 
 
 # What the analyzed plan of a scripted query tells: its event times, and whether it looks at the clock.
@@ -350,6 +354,6 @@ def _start(
         handle = start_with_clock(frame, name, checkpoint, sink, mode, clock)
     except Py4JError as error:
         if "startQuery" in str(error) and "does not exist" in str(error):
-            raise EnvironmentProblem(TEST_SPARK_VERSION.at(None, version=spark.version)) from error
+            raise EnvironmentProblem(TEST_SPARK_UNSUPPORTED.at(None, version=spark.version)) from error
         raise
     return RunningQuery(name, handle, spark, str(handle.id))

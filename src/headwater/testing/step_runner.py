@@ -11,11 +11,11 @@ from typing import Any
 
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.testing import (
-    TEST_BAD_DURATION,
-    TEST_BAD_TIME,
-    TEST_HAS_FAILED,
+    TEST_DURATION_INVALID,
     TEST_NOT_RUNNING,
-    TEST_SEVERAL_SINKS,
+    TEST_QUERY_FAILED,
+    TEST_SINK_AMBIGUOUS,
+    TEST_TIME_INVALID,
 )
 from headwater.spec import Mode
 from headwater.testing.queries import Broken, ScriptedQueries, refuse_streams
@@ -59,7 +59,7 @@ class Checker:
             failed = [query.name for query in self.script.queries.values() if query.failed]
             dead = [sink for sink in (*self.step.expect, *self.step.state) if sink in failed]
             if dead:
-                raise PipelineError(TEST_HAS_FAILED.at(self.step.place, name=dead[0]))
+                raise PipelineError(TEST_QUERY_FAILED.at(self.step.place, name=dead[0]))
         for sink, rows in self.step.expect.items():
             yield from self._rows(sink, rows)
         yield from self._watermarks()
@@ -135,7 +135,7 @@ class Checker:
         if len({found[sink] for sink in sinks}) > 1:
             names = ", ".join(f"{sink} ({found[sink]})" for sink in sinks)
             raise PipelineError(
-                TEST_SEVERAL_SINKS.at(self.step.place, check=check, names=names, first=sinks[0])
+                TEST_SINK_AMBIGUOUS.at(self.step.place, check=check, names=names, first=sinks[0])
             )
         yield from ((sink, written) for sink in sinks)
 
@@ -145,7 +145,7 @@ class Checker:
         try:
             return read_time(written, self.script.environment.local_day)
         except BadRow as bad:
-            raise PipelineError(TEST_BAD_TIME.at(self.step.place, key=written, says=bad.says)) from None
+            raise PipelineError(TEST_TIME_INVALID.at(self.step.place, key=written, says=bad.says)) from None
 
     def _show(self, moment: datetime | None) -> str:
         return "none yet" if moment is None else show(moment, self.script.environment.local_day)
@@ -280,7 +280,7 @@ class StepRunner:
                     by = Duration.parse(step.by)
                 except ValueError as error:
                     told = {"written": step.by, "says": str(error).rstrip(".")}
-                    raise PipelineError(TEST_BAD_DURATION.at(step.place, **told)) from None
+                    raise PipelineError(TEST_DURATION_INVALID.at(step.place, **told)) from None
                 self.script.advance(by)
             case Stop():
                 if not self.script.running:

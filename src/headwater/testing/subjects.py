@@ -26,7 +26,7 @@ from headwater.engine.session import FILE_MANAGER, PARTITIONS, STATE, TIMEZONE, 
 from headwater.engine.translate import failure_problem, function_problem, planning_problem
 from headwater.errors import PipelineError, Problem
 from headwater.errors.catalogue.running import TABLE_NOT_A_DATAFRAME
-from headwater.errors.catalogue.testing import TEST_NO_READ, TEST_READ_FAILED
+from headwater.errors.catalogue.testing import TEST_SINK_READ_FAILED, TEST_SINK_UNREADABLE
 from headwater.plan import Graph
 from headwater.spark.errors import sentence_of
 from headwater.spark.private import has_stopped
@@ -334,7 +334,7 @@ class PipelineSubject(Subject):
         declared = self._sink(sink)
         side = sink_side(declared.connector)
         if read is None and not isinstance(side, ReadsBack):
-            raise PipelineError(TEST_NO_READ.at(None, name=sink, connector=declared.connector))
+            raise PipelineError(TEST_SINK_UNREADABLE.at(None, name=sink, connector=declared.connector))
         try:
             with active(self.spark):
                 if read is not None:
@@ -379,4 +379,4 @@ class PipelineSubject(Subject):
 
 
 def _read_failed(sink: str, says: str) -> Problem:
-    return TEST_READ_FAILED.at(None, name=sink, says=scrub(says))
+    return TEST_SINK_READ_FAILED.at(None, name=sink, says=scrub(says))

@@ -10,17 +10,17 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from headwater.errors import PipelineError, Problem, shown_file
-from headwater.errors.catalogue.pipelines import WRONG_VALUE, YAML_NOT_MAPPING, YAML_TOO_LARGE
+from headwater.errors.catalogue.pipelines import VALUE_INVALID, YAML_NOT_MAPPING, YAML_TOO_LARGE
 from headwater.errors.catalogue.testing import (
-    TEST_FILE,
+    TEST_EMPTY,
+    TEST_FILE_INVALID,
     TEST_FILE_TOO_LARGE,
-    TEST_NONE,
-    TEST_PIPELINE,
-    TEST_ROW,
-    TEST_ROW_FILE,
+    TEST_PIPELINE_NOT_FOUND,
+    TEST_ROW_FILE_NOT_FOUND,
+    TEST_ROW_INVALID,
+    TEST_STEP_CONFLICT,
     TEST_STEP_EMPTY,
-    TEST_STEP_WORD,
-    TEST_TWO_ACTIONS,
+    TEST_UNKNOWN_STEP,
 )
 from headwater.loaders.judge import in_order
 from headwater.loaders.keys import Declaration, Part, Route
@@ -80,14 +80,14 @@ def load_tests(file: Path) -> tuple[Test, ...]:
         raise PipelineError.of([_retold(problem, file) for problem in error.problems]) from None
     # A misspelt key is told as such.
     if not any(nearest(pair.key, ("pipeline", "tests")) for pair in tree.pairs):
-        raise PipelineError(TEST_FILE.at(tree.position, file=str(file)))
+        raise PipelineError(TEST_FILE_INVALID.at(tree.position, file=str(file)))
     return _FileReader(file, tree).tests()
 
 
 def _retold(problem: Problem, file: Path) -> Problem:
     """What is wrong with the file as YAML, where the remedy for a pipeline file would mislead."""
     if problem.entry is YAML_NOT_MAPPING:
-        return TEST_FILE.at(problem.place or Position(str(file), 1), file=str(file))
+        return TEST_FILE_INVALID.at(problem.place or Position(str(file), 1), file=str(file))
     limit = problem.params.get("limit", "")
     if problem.entry is YAML_TOO_LARGE and "levels" not in str(limit):
         return TEST_FILE_TOO_LARGE.at(problem.place, file=str(file), limit=limit)
@@ -131,7 +131,7 @@ class _FileReader:
         return self.tree.of_key(route) if nothing else node.position
 
     def _nothing(self, route: Route, key: str, example: str) -> None:
-        self.problems.append(TEST_NONE.at(self._place(route), key=key, example=example))
+        self.problems.append(TEST_EMPTY.at(self._place(route), key=key, example=example))
 
     def _settings(self, keys: SettingsKeys, route: Route) -> dict[str, Any]:
         """What was said of the surroundings, as a Test has it."""
@@ -201,14 +201,14 @@ class _FileReader:
             actions = [key for key in written if key in ACTIONS]
             for other in actions[1:]:
                 at = self.tree.of_key((*route, other))
-                self.problems.append(TEST_TWO_ACTIONS.at(at, first=actions[0], second=other))
+                self.problems.append(TEST_STEP_CONFLICT.at(at, first=actions[0], second=other))
             keys = self._keys(StepKeys, written, route, "a step")
             return self._action(keys, actions[0] if actions else "", route, place) if keys else None
         elif written in WORDS:
             return _STEPS[written](place=place)
         else:
             word = written if isinstance(written, str) else found_words(written).strip("`")
-            self.problems.append(TEST_STEP_WORD.at(place, word=word, hint=_word_hint(word)))
+            self.problems.append(TEST_UNKNOWN_STEP.at(place, word=word, hint=_word_hint(word)))
         return None
 
     def _action(self, keys: StepKeys, action: str, route: Route, place: Position) -> Step:
@@ -244,7 +244,7 @@ class _FileReader:
         if any(isinstance(row, Row) and isinstance(row.values, list) for row in rows):
             says, hint = "a row of state has names", "Write `{key: {…}, value: {…}}` for it."
             at = self._place(route)
-            self.problems.append(WRONG_VALUE.at(at, what=f"`{route[-1]}`", says=says, hint=hint))
+            self.problems.append(VALUE_INVALID.at(at, what=f"`{route[-1]}`", says=says, hint=hint))
         return rows
 
     def _rows(self, route: Route, written: Any, where: str) -> Rows:
@@ -254,14 +254,14 @@ class _FileReader:
             if path.is_file():
                 return self._collected(lambda: read_rows(path)) or []
             told = {"file": shown_file(str(path)), "where": where, "hint": self._hint(path, ROW_FILES)}
-            self.problems.append(TEST_ROW_FILE.at(self._place(route), **told))
+            self.problems.append(TEST_ROW_FILE_NOT_FOUND.at(self._place(route), **told))
             return []
         rows = []
         for index, values in enumerate(written):
             place = self.tree.find((*route, index)).position
             rows.append(Row(values, place))
             if not isinstance(values, Mapping | list):
-                self.problems.append(TEST_ROW.at(place, where=where, kind=found_words(values)))
+                self.problems.append(TEST_ROW_INVALID.at(place, where=where, kind=found_words(values)))
         return rows
 
     def _path(self, written: str) -> Path:
@@ -274,7 +274,7 @@ class _FileReader:
         path = self._path(f"{stem}.py" if colon else written)
         if not path.is_file():
             told = {"file": shown_file(str(path)), "hint": self._hint(path, PIPELINE_FILES)}
-            self.problems.append(TEST_PIPELINE.at(self._place(route), **told))
+            self.problems.append(TEST_PIPELINE_NOT_FOUND.at(self._place(route), **told))
         return Path(f"{path}:{name}") if colon else path
 
     def _collected(self, read: Callable[[], T]) -> T | None:

@@ -19,8 +19,8 @@ from headwater.engine.pipeline_file import load
 from headwater.engine.project_code import ProjectCode
 from headwater.engine.session import PipelineSession, open_session
 from headwater.errors import HeadwaterError, PipelineError, Place
-from headwater.errors.catalogue.environment import INTERNAL
-from headwater.errors.catalogue.testing import TEST_BAD_TIME
+from headwater.errors.catalogue.environment import INTERNAL_ERROR
+from headwater.errors.catalogue.testing import TEST_TIME_INVALID
 from headwater.events import Event, Notice
 from headwater.run_directory import RunDirectory
 from headwater.spark.private import has_context
@@ -74,7 +74,7 @@ class TestRunner:
                 result = replace(result, problems=error.problems)
             except Exception as error:  # noqa: BLE001 - one broken test must not take the others with it
                 text = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
-                problem = replace(INTERNAL.at(None, error=text), detail=scrub(traceback.format_exc()))
+                problem = replace(INTERNAL_ERROR.at(None, error=text), detail=scrub(traceback.format_exc()))
                 result = replace(result, problems=(problem,))
         problems = tuple(replace(problem, place=problem.place or test.place) for problem in result.problems)
         self._needed |= bool(problems) or not result.passed
@@ -226,4 +226,4 @@ def _read(reader: Callable[[str], T], written: str, test: Test) -> T:
     try:
         return reader(written)
     except BadRow as bad:
-        raise PipelineError(TEST_BAD_TIME.at(test.place, key=written, says=bad.says)) from None
+        raise PipelineError(TEST_TIME_INVALID.at(test.place, key=written, says=bad.says)) from None

@@ -16,7 +16,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.pipelines import SECRET_FILE, SECRET_MISSING
+from headwater.errors.catalogue.pipelines import SECRET_FILE_UNREADABLE, SECRET_MISSING
 
 MASK = "***"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -204,7 +204,7 @@ def _look_up(name: str, environ: Mapping[str, str]) -> str:
         return Path(file).read_bytes().decode("utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise PipelineError(SECRET_FILE.at(name=name, file=file, reason=reason)) from None
+        raise PipelineError(SECRET_FILE_UNREADABLE.at(name=name, file=file, reason=reason)) from None
 
 
 def _is_available(name: str, environ: Mapping[str, str]) -> bool:

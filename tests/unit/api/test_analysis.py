@@ -9,7 +9,7 @@ import pytest
 from headwater.api import analysis
 from headwater.engine.pipeline_file import load
 from headwater.errors import EnvironmentProblem
-from headwater.errors.catalogue.environment import SPARK_NOT_STARTED
+from headwater.errors.catalogue.environment import SPARK_START_FAILED
 
 
 @pytest.mark.parametrize("existed", [False, True])
@@ -20,7 +20,7 @@ def test_spark_leaves_no_warehouse_where_there_was_none(
 
     def open_session(*_: object, **__: object) -> None:
         (tmp_path / "spark-warehouse").mkdir(exist_ok=True)
-        raise EnvironmentProblem(SPARK_NOT_STARTED.at(master="local", reason="a test", log="none"))
+        raise EnvironmentProblem(SPARK_START_FAILED.at(master="local", reason="a test", log="none"))
 
     file = tmp_path / "p.yml"
     file.write_text("name: p\nsources: {s: {connector: rate}}\nsinks: {s: {reads: s, connector: noop}}\n")

@@ -40,14 +40,14 @@ def refused(spec: PipelineSpec, into: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("path", "into", "codes"),
     [
-        ("data/*/*.json", "data", ["HW-INTO-TAKEN"]),
+        ("data/*/*.json", "data", ["HW-BATCH-OUTPUT-DIR-CONFLICT"]),
         ("data/*/*.json", "data/2026", []),
-        ("data/*/*/*.json", "data/2026", ["HW-INTO-TAKEN"]),
-        ("data/*", "data/2026", ["HW-INTO-TAKEN"]),
-        ("kept/data/*.json", ".", ["HW-INTO-TAKEN"]),
+        ("data/*/*/*.json", "data/2026", ["HW-BATCH-OUTPUT-DIR-CONFLICT"]),
+        ("data/*", "data/2026", ["HW-BATCH-OUTPUT-DIR-CONFLICT"]),
+        ("kept/data/*.json", ".", ["HW-BATCH-OUTPUT-DIR-CONFLICT"]),
         ("*.json", "results", []),
         ("data/*/*.json", "results", []),
-        ("data", "linked", ["HW-INTO-TAKEN"]),
+        ("data", "linked", ["HW-BATCH-OUTPUT-DIR-CONFLICT"]),
     ],
 )
 def test_results_may_not_lie_where_a_source_reads(

@@ -43,9 +43,9 @@ def pipeline(folder: Path, text: str, code: str = "def write(batch, batch_id): .
 
 def test_the_graph_and_the_rules_are_told_together(tmp_path: Path) -> None:
     assert told(pipeline(tmp_path, BROKEN)) == [
-        ("error", "HW-UNKNOWN-TABLE", 6),
-        ("error", "HW-CYCLE", 7),
-        ("error", "HW-SINK-MODE", 9),
+        ("error", "HW-TABLE-NOT-FOUND", 6),
+        ("error", "HW-TABLE-CYCLE", 7),
+        ("error", "HW-SINK-MODE-UNSUPPORTED", 9),
         ("warning", "HW-SECRET-NOT-SET", 3),
     ]
 
@@ -53,11 +53,11 @@ def test_the_graph_and_the_rules_are_told_together(tmp_path: Path) -> None:
 def test_a_wrong_form_hides_neither_graph_nor_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pipeline(tmp_path, BROKEN.replace("unread: {", "unread: {rows: 3, "), "\ndef write(batch): ...\n")
     assert told(file) == [
-        ("error", "HW-FUNCTION-ARGUMENTS", 2),
-        ("error", "HW-UNKNOWN-KEY", 4),
-        ("error", "HW-UNKNOWN-TABLE", 6),
-        ("error", "HW-CYCLE", 7),
-        ("error", "HW-SINK-MODE", 9),
+        ("error", "HW-FUNCTION-ARGUMENTS-MISMATCH", 2),
+        ("error", "HW-KEY-UNKNOWN", 4),
+        ("error", "HW-TABLE-NOT-FOUND", 6),
+        ("error", "HW-TABLE-CYCLE", 7),
+        ("error", "HW-SINK-MODE-UNSUPPORTED", 9),
     ]
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PipelineError) as error:
@@ -81,9 +81,9 @@ def test_without_spark_a_full_check_says_what_is_known(
     findings = check(pipeline(tmp_path, BROKEN)).findings
     assert [finding.problem.code for finding in findings] == [
         "HW-PLATFORM-UNSUPPORTED",
-        "HW-UNKNOWN-TABLE",
-        "HW-CYCLE",
-        "HW-SINK-MODE",
+        "HW-TABLE-NOT-FOUND",
+        "HW-TABLE-CYCLE",
+        "HW-SINK-MODE-UNSUPPORTED",
         "HW-SECRET-NOT-SET",
     ]
     right = "name: p\nsources: {a: {connector: rate}}\nsinks: {out: {reads: a, connector: noop}}\n"
@@ -99,7 +99,10 @@ def test_the_same_in_python(tmp_path: Path) -> None:
     p.sink("out", files(path="out", format="json"), reads="clicks", mode="update")
     p.sink("show", console(), reads="clicks")
     findings = p.check(offline=True)
-    assert [finding.problem.code for finding in findings] == ["HW-WATERMARK-TYPE", "HW-SINK-MODE"]
+    assert [finding.problem.code for finding in findings] == [
+        "HW-WATERMARK-TYPE-INVALID",
+        "HW-SINK-MODE-UNSUPPORTED",
+    ]
     line = write.__code__.co_firstlineno
     wrong: Any = write
     p.sink("call", foreach_batch(function=wrong), reads="clicks")
@@ -108,7 +111,11 @@ def test_the_same_in_python(tmp_path: Path) -> None:
     (problem,) = error.value.problems
     assert problem.params["takes"] == "batch: 'Any'"
     assert problem.place is not None
-    assert (problem.code, problem.place.file, problem.place.line) == ("HW-FUNCTION-ARGUMENTS", __file__, line)
+    assert (problem.code, problem.place.file, problem.place.line) == (
+        "HW-FUNCTION-ARGUMENTS-MISMATCH",
+        __file__,
+        line,
+    )
 
 
 MISSPELT = """
@@ -138,4 +145,4 @@ def test_misspelt_sql_is_an_error_at_its_word(tmp_path: Path) -> None:
     ]
     assert [(place.line, place.column) for place in places if place] == [(5, 8), (8, 17)]
     others = [finding.problem.code for finding in findings if not finding.is_error]
-    assert others == ["HW-NOT-KNOWN-OFFLINE"]
+    assert others == ["HW-SQL-UNKNOWN-OFFLINE"]

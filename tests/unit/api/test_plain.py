@@ -15,7 +15,7 @@ from headwater.api.plain import QueryChecked
 from headwater.checks import Finding, Severity
 from headwater.checks.outline import Outline
 from headwater.errors import UsageProblem
-from headwater.errors.catalogue.programs import NO_PATH, PASSING_CHECKPOINT, SCRIPT_EXIT
+from headwater.errors.catalogue.programs import CHECKPOINT_TEMPORARY, SCRIPT_EXIT, SINK_PATH_MISSING
 from headwater.plan import Refusal
 from headwater.programs import script
 from headwater.programs.sandbox.launcher import Kind
@@ -33,13 +33,13 @@ def checked(*findings: Finding) -> QueryChecked:
 
 def test_a_result_reads_well_and_shows_no_secret() -> None:
     hide("geheim99")
-    found = Finding(NO_PATH.at(PLACE, name="<geheim99>", format="csv"))
-    doubt = Finding(PASSING_CHECKPOINT.at(PLACE, name="q"), Severity.WARNING)
+    found = Finding(SINK_PATH_MISSING.at(PLACE, name="<geheim99>", format="csv"))
+    doubt = Finding(CHECKPOINT_TEMPORARY.at(PLACE, name="q"), Severity.WARNING)
     result = checked(found, doubt)
     text = repr(result)
     assert text.splitlines()[:2] == [
         "<totals>: check found 1 error(s).",
-        "/jobs/job.py:7:1: error HW-NO-PATH",
+        "/jobs/job.py:7:1: error HW-SINK-PATH-MISSING",
     ]
     assert "GROUP BY a" in text
     assert not result.ok
@@ -47,20 +47,20 @@ def test_a_result_reads_well_and_shows_no_secret() -> None:
     assert "&lt;totals&gt;" in html
     assert "<totals>" not in html
     shown = result.to_json()
-    assert [each["code"] for each in shown["findings"]] == ["HW-NO-PATH", "HW-PASSING-CHECKPOINT"]
+    assert [each["code"] for each in shown["findings"]] == ["HW-SINK-PATH-MISSING", "HW-CHECKPOINT-TEMPORARY"]
     assert shown["guarantee"]["level"]
     assert [place for place in (text, html, str(shown)) if "geheim99" in place] == []
 
 
 def test_a_result_without_an_error() -> None:
-    result = checked(Finding(PASSING_CHECKPOINT.at(PLACE, name="q"), Severity.WARNING))
+    result = checked(Finding(CHECKPOINT_TEMPORARY.at(PLACE, name="q"), Severity.WARNING))
     assert result.ok
     assert repr(result).startswith("<totals>: check passed, 1 finding(s).")
     assert QueryChecked("q", (), None).to_json() == {"name": "q", "ok": True, "findings": []}
 
 
 @pytest.mark.parametrize(
-    ("given", "code"), [({"mode": "all"}, "HW-UNKNOWN-MODE"), ({"trigger": "often"}, "HW-UNKNOWN-TRIGGER")]
+    ("given", "code"), [({"mode": "all"}, "HW-MODE-INVALID"), ({"trigger": "often"}, "HW-TRIGGER-INVALID")]
 )
 def test_calls_that_make_no_sense(given: dict[str, Any], code: str) -> None:
     with pytest.raises(UsageProblem) as error:
@@ -72,11 +72,11 @@ def test_calls_that_make_no_sense(given: dict[str, Any], code: str) -> None:
 
 
 def test_a_result_shows_what_is_accepted() -> None:
-    doubt = Finding(PASSING_CHECKPOINT.at(PLACE, name="q"), Severity.WARNING, accepted="<a> demonstration")
+    doubt = Finding(CHECKPOINT_TEMPORARY.at(PLACE, name="q"), Severity.WARNING, accepted="<a> demonstration")
     result = checked(doubt)
     assert repr(result).splitlines()[:2] == [
         "<totals>: check passed, 0 finding(s), 1 accepted.",
-        "/jobs/job.py:7:1: accepted warning HW-PASSING-CHECKPOINT",
+        "/jobs/job.py:7:1: accepted warning HW-CHECKPOINT-TEMPORARY",
     ]
     assert "  Accepted: <a> demonstration" in repr(result).splitlines()
     assert "accepted warning</b>" in result._repr_html_()
@@ -86,13 +86,16 @@ def test_a_result_shows_what_is_accepted() -> None:
 @pytest.mark.parametrize("reason", ["", "  ", None])
 def test_a_reason_is_wanted(reason: Any, job: Path) -> None:
     with pytest.raises(UsageProblem) as error:
-        hw.check(None, accept={"HW-UNUSED": reason})
+        hw.check(None, accept={"HW-DECLARATION-UNUSED": reason})
     (problem,) = error.value.problems
-    assert problem.params == {"code": "HW-UNUSED", "form": "`accept={'HW-UNUSED': …}`"}
-    assert (problem.code, problem.place and problem.place.file) == ("HW-ACCEPT-NO-REASON", __file__)
+    assert problem.params == {
+        "code": "HW-DECLARATION-UNUSED",
+        "form": "`accept={'HW-DECLARATION-UNUSED': …}`",
+    }
+    assert (problem.code, problem.place and problem.place.file) == ("HW-SUPPRESS-REASON-MISSING", __file__)
     with pytest.raises(UsageProblem) as error:
-        check(job, accept={"HW-UNUSED": reason})
-    assert [each.code for each in error.value.problems] == ["HW-ACCEPT-NO-REASON"]
+        check(job, accept={"HW-DECLARATION-UNUSED": reason})
+    assert [each.code for each in error.value.problems] == ["HW-SUPPRESS-REASON-MISSING"]
 
 
 @pytest.fixture
@@ -114,55 +117,62 @@ def ran(monkeypatch: pytest.MonkeyPatch, run: ScriptRun) -> list[tuple[object, .
 
 
 def test_a_script_is_run_and_its_queries_are_judged(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
-    caught = CapturedQuery(facts(), PLACE, (NO_PATH.at(PLACE, name="out", format="csv"),))
+    caught = CapturedQuery(facts(), PLACE, (SINK_PATH_MISSING.at(PLACE, name="out", format="csv"),))
     problem = SCRIPT_EXIT.at(PLACE, code=3, says="", hint="Mend it.")
     orders = ran(monkeypatch, ScriptRun([caught], problem, ended=True))
     result = check(job, arguments=("--in", "x"), deadline=5, master="local[1]", conf={"spark.a": "b"})
     assert orders == [(str(job), ("--in", "x"), 5, {"spark.a": "b", "spark.master": "local[1]"}, False)]
     assert [(each.problem.code, each.sink) for each in result.errors] == [
         ("HW-SCRIPT-EXIT", ""),
-        ("HW-NO-PATH", "out"),
+        ("HW-SINK-PATH-MISSING", "out"),
     ]
     assert [sink.name for sink in result.sinks] == ["out"]
     assert result.exit_code == 3
 
 
 def test_findings_of_a_script_are_accepted_with_a_reason(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
-    caught = CapturedQuery(facts(), PLACE, doubts=(PASSING_CHECKPOINT.at(PLACE, name="out"),))
+    caught = CapturedQuery(facts(), PLACE, doubts=(CHECKPOINT_TEMPORARY.at(PLACE, name="out"),))
     ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
-    accept = {"HW-PASSING-CHECKPOINT": " a demonstration ", "HW-NEVER-FINAL": "why", "HW-NEVER-FINL": "why"}
+    accept = {
+        "HW-CHECKPOINT-TEMPORARY": " a demonstration ",
+        "HW-APPEND-NEEDS-WATERMARK": "why",
+        "HW-NEVER-FINL": "why",
+    }
     result = check(job, accept=accept)
     assert [(each.problem.code, each.severity.value, each.accepted) for each in result.findings] == [
-        ("HW-ACCEPT-UNKNOWN", "error", ""),
-        ("HW-ACCEPT-UNMATCHED", "warning", ""),
-        ("HW-PASSING-CHECKPOINT", "warning", "a demonstration"),
+        ("HW-SUPPRESS-CODE-UNKNOWN", "error", ""),
+        ("HW-SUPPRESS-UNUSED", "warning", ""),
+        ("HW-CHECKPOINT-TEMPORARY", "warning", "a demonstration"),
     ]
     assert result.findings[0].problem.params["where"] == "this check"
 
 
 def test_an_error_of_a_script_that_can_not_be_accepted(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
-    caught = CapturedQuery(facts(), PLACE, (NO_PATH.at(PLACE, name="out", format="csv"),))
+    caught = CapturedQuery(facts(), PLACE, (SINK_PATH_MISSING.at(PLACE, name="out", format="csv"),))
     ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
     # With an error not all is asked: what is not found may be there.
-    result = check(job, accept={"HW-NO-PATH": "why", "HW-NEVER-FINAL": "why"})
-    assert [each.problem.code for each in result.findings] == ["HW-ACCEPT-REFUSED", "HW-NO-PATH"]
+    result = check(job, accept={"HW-SINK-PATH-MISSING": "why", "HW-APPEND-NEEDS-WATERMARK": "why"})
+    assert [each.problem.code for each in result.findings] == [
+        "HW-SUPPRESS-NOT-ALLOWED",
+        "HW-SINK-PATH-MISSING",
+    ]
     assert result.exit_code == 3
 
 
 def test_accept_is_for_scripts(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem) as error:
-        check(tmp_path / "p.yml", offline=True, accept={"HW-UNUSED": "why"})
-    assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-ACCEPT"]
+        check(tmp_path / "p.yml", offline=True, accept={"HW-DECLARATION-UNUSED": "why"})
+    assert [problem.code for problem in error.value.problems] == ["HW-SUPPRESS-SCRIPT-ONLY"]
 
 
 def test_what_spark_refuses_is_told_once(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
     refused = Refusal("SOME_CONDITION", "it does not like it")
     caught = CapturedQuery(facts(refusal=refused), PLACE)
     ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
-    assert [each.problem.code for each in check(job).errors] == ["HW-SPARK-REFUSES"]
+    assert [each.problem.code for each in check(job).errors] == ["HW-SPARK-ANALYSIS-FAILED"]
     explained = facts(aggregation(key("a")), refusal=refused)
     ran(monkeypatch, ScriptRun([CapturedQuery(explained, PLACE)], spark=True, ended=True))
-    assert [each.problem.code for each in check(job).errors] == ["HW-NEVER-FINAL"]
+    assert [each.problem.code for each in check(job).errors] == ["HW-APPEND-NEEDS-WATERMARK"]
 
 
 @pytest.mark.parametrize(("spark", "code"), [(True, 0), (False, 3)])
@@ -170,26 +180,26 @@ def test_a_script_without_a_query(monkeypatch: pytest.MonkeyPatch, job: Path, sp
     ran(monkeypatch, ScriptRun(spark=spark, ended=True))
     result = check(job)
     assert ([each.problem.code for each in result.findings], result.exit_code) == (
-        ["HW-SCRIPT-NO-QUERY"],
+        ["HW-SCRIPT-QUERY-MISSING"],
         code,
     )
 
 
 def test_a_script_that_makes_a_pipeline_after_all(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
     ran(monkeypatch, ScriptRun(declares=True, spark=False, ended=True))
-    assert [each.problem.code for each in check(job).findings] == ["HW-NO-PIPELINE"]
+    assert [each.problem.code for each in check(job).findings] == ["HW-PIPELINE-NOT-FOUND"]
 
 
 def test_a_script_can_not_be_judged_offline(job: Path) -> None:
     with pytest.raises(UsageProblem) as error:
         check(job, offline=True)
-    assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-OFFLINE"]
+    assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-OFFLINE-UNSUPPORTED"]
 
 
 def test_arguments_are_for_scripts(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem) as error:
         check(tmp_path / "p.yml", offline=True, arguments=("a",))
-    assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-ARGUMENTS"]
+    assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-ARGUMENTS-NOT-ALLOWED"]
 
 
 def test_what_is_no_script(tmp_path: Path, job: Path) -> None:

@@ -13,8 +13,8 @@ from ruamel.yaml import YAML
 from headwater.api.check import check
 from headwater.api.project import KINDS, TEMPLATES, InitResult, Template, init
 from headwater.errors import EnvironmentProblem, UsageProblem
-from headwater.errors.catalogue.environment import FOLDER_NOT_WRITABLE
-from headwater.errors.catalogue.programs import FOLDER_NOT_EMPTY, UNKNOWN_TEMPLATE
+from headwater.errors.catalogue.environment import RUN_DIR_UNWRITABLE
+from headwater.errors.catalogue.programs import DIRECTORY_NOT_EMPTY, TEMPLATE_NOT_FOUND
 from headwater.loaders.json_schema import pipeline_schema
 from headwater.loaders.yaml_form import YamlFile
 
@@ -66,7 +66,7 @@ def test_an_unknown_kind_is_refused_and_nothing_made(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem) as caught:
         init(Path("ads"), "kafk")
     assert caught.value.problems == (
-        UNKNOWN_TEMPLATE.at(None, name="kafk", hint="Did you mean `kafka`? ", known="word-count, kafka"),
+        TEMPLATE_NOT_FOUND.at(None, name="kafk", hint="Did you mean `kafka`? ", known="word-count, kafka"),
     )
     assert files_in(tmp_path) == set()
 
@@ -109,7 +109,7 @@ def test_what_is_there_is_not_touched(tmp_path: Path, folder: str, path: str) ->
     (tmp_path / "full" / "file").write_text("mine", encoding="utf-8")
     with pytest.raises(UsageProblem) as caught:
         init(Path(folder))
-    assert caught.value.problems == (FOLDER_NOT_EMPTY.at(None, path=path),)
+    assert caught.value.problems == (DIRECTORY_NOT_EMPTY.at(None, path=path),)
     assert files_in(tmp_path) == {"full/file"}
 
 
@@ -124,7 +124,7 @@ def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentProblem) as caught:
         init(Path("file/project"))
     assert caught.value.problems == (
-        FOLDER_NOT_WRITABLE.at(None, path="file/project", reason="Not a directory"),
+        RUN_DIR_UNWRITABLE.at(None, path="file/project", reason="Not a directory"),
     )
 
 

@@ -89,4 +89,4 @@ def test_an_unknown_connector_is_told_with_the_nearest_one() -> None:
     with pytest.raises(UsageProblem) as error:
         connector_reference("fils")
     (problem,) = error.value.problems
-    assert (problem.code, problem.params["hint"]) == ("HW-NO-SUCH-CONNECTOR", "Did you mean `files`?")
+    assert (problem.code, problem.params["hint"]) == ("HW-CONNECTOR-NOT-INSTALLED", "Did you mean `files`?")

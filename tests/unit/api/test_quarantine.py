@@ -82,7 +82,7 @@ def test_rows_that_no_query_would_read_are_not_fed(tmp_path: Path, name: str, wh
     with pytest.raises(PipelineError) as refused:
         replay(file, name)
     (problem,) = refused.value.problems
-    assert (problem.code, problem.params["why"]) == ("HW-REPLAY-NOT-READ", why)
+    assert (problem.code, problem.params["why"]) == ("HW-REPLAY-TARGET-MISSING", why)
     assert list(quarantine.replayed()) == []
 
 

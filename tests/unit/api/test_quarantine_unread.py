@@ -184,7 +184,7 @@ def test_what_can_t_be_told_is_refused(folder: Path, replayed: Replay, gone: str
     with pytest.raises(CheckpointError) as refused:
         replayed()
     (problem,) = refused.value.problems
-    assert (problem.code, problem.params["sink"]) == ("HW-REPLAY-PLACE-UNKNOWN", "out")
+    assert (problem.code, problem.params["sink"]) == ("HW-REPLAY-OFFSET-UNKNOWN", "out")
     assert not (quarantine.directory.replay).exists()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from headwater.api.run import _wait
-from headwater.connectors.files.errors import FILES_NEVER_TAKEN
+from headwater.connectors.files.errors import FILES_UNREADABLE
 from headwater.errors import CheckpointError
 from headwater.events import Notice, QueryEnded, QueryIdle, QueryStatus
 from headwater.runtime import RunOptions
 from headwater.runtime.signals import Signals
 from tests.unit.runtime.queries import Blocked, running
 
-NEVER = FILES_NEVER_TAKEN.at(None, name="s", says="Permission denied (a.parquet)")
+NEVER = FILES_UNREADABLE.at(None, name="s", says="Permission denied (a.parquet)")
 
 
 def test_a_run_until_idle_ends_as_failed_where_some_input_is_never_taken_in() -> None:

@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_read_is_refused_and_the_others_run(folder: Path) 
     (folder / "test_a.yml").write_text("pipeline: p.yml\ntests:\n  one: [restrat]\n", encoding="utf-8")
     result = run_tests([folder])
     assert names(result) == [(str(folder / "test_a.yml"), "refused"), ("three", "passed")]
-    assert [problem.code for problem in result.results[0].problems] == ["HW-TEST-STEP-WORD"]
+    assert [problem.code for problem in result.results[0].problems] == ["HW-TEST-UNKNOWN-STEP"]
     assert result.exit_code == 3
 
 
@@ -84,7 +84,7 @@ def test_no_test_chosen(folder: Path) -> None:
         run_tests([folder], k="thre3")
     [problem] = error.value.problems
     assert (problem.code, problem.params) == (
-        "HW-TEST-NOT-CHOSEN",
+        "HW-TEST-NO-MATCH",
         {"expression": "thre3", "count": 3, "hint": "Did you mean `-k 'three'`?"},
     )
     with pytest.raises(UsageProblem) as error:
@@ -96,7 +96,7 @@ def test_no_test_file(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem) as error:
         run_tests([tmp_path])
     [problem] = error.value.problems
-    assert (problem.code, problem.params) == ("HW-TEST-NOT-FOUND", {"where": str(tmp_path)})
+    assert (problem.code, problem.params) == ("HW-TEST-FILES-NOT-FOUND", {"where": str(tmp_path)})
 
 
 def test_harder_conditions(folder: Path) -> None:
@@ -128,13 +128,13 @@ def test_one_picture_is_of_one_test(folder: Path) -> None:
     with pytest.raises(UsageProblem) as error:
         run_tests([folder], draw=file)
     [problem] = error.value.problems
-    assert (problem.code, problem.params) == ("HW-TEST-DRAW", {"path": str(file), "count": 3})
+    assert (problem.code, problem.params) == ("HW-TEST-DRAWING-CONFLICT", {"path": str(file), "count": 3})
 
 
 def test_a_picture_that_cannot_be_written(folder: Path) -> None:
     with pytest.raises(UsageProblem) as error:
         run_tests([folder], draw=folder / "p.yml")
-    assert error.value.problems[0].code == "HW-TEST-WRITE"
+    assert error.value.problems[0].code == "HW-TEST-OUTPUT-UNWRITABLE"
     assert FakePlayer.made[0].closed
 
 

@@ -105,7 +105,7 @@ def test_offsets_that_don_t_fit_are_refused_and_nothing_is_changed(tmp_path: Pat
     (checkpoint / "offsets/1").write_text(f"v2\n{META}\n0:1\n1:2")
     with pytest.raises(CheckpointError) as refused:
         swap_in_sources(checkpoint, ["a", "b"], ["a", "b", "b.again"], tmp_path / "backup")
-    assert [problem.code for problem in refused.value.problems] == ["HW-SOURCES-NOT-ADDED"]
+    assert [problem.code for problem in refused.value.problems] == ["HW-CHECKPOINT-REPLAY-FAILED"]
     assert (checkpoint / "offsets/0").exists()
     assert not (tmp_path / "backup").exists()
 
@@ -164,7 +164,7 @@ def test_a_damaged_list_of_sources_is_named(tmp_path: Path, text: str) -> None:
         inputs_known(LocalStore(tmp_path))
     (problem,) = refused.value.problems
     assert (problem.code, problem.params["file"]) == (
-        "HW-INPUTS-DAMAGED",
+        "HW-CHECKPOINT-INPUTS-CORRUPT",
         str(tmp_path / "headwater-inputs.json"),
     )
 
@@ -344,7 +344,7 @@ def test_a_damaged_file_is_told(tmp_path: Path, damaged: str) -> None:
     (checkpoint / damaged).write_bytes(b"")
     with pytest.raises(CheckpointError) as told:
         change(tmp_path)
-    assert told.value.problems[0].code == "HW-ALIGNMENT-FAILED"
+    assert told.value.problems[0].code == "HW-CHECKPOINT-UPDATE-FAILED"
 
 
 def test_a_backup_that_fails_leaves_the_checkpoint_as_it_was(tmp_path: Path) -> None:
@@ -354,5 +354,5 @@ def test_a_backup_that_fails_leaves_the_checkpoint_as_it_was(tmp_path: Path) -> 
     (tmp_path / "backup").touch()
     with pytest.raises(CheckpointError) as told:
         change(tmp_path)
-    assert told.value.problems[0].code == "HW-ALIGNMENT-FAILED"
+    assert told.value.problems[0].code == "HW-CHECKPOINT-UPDATE-FAILED"
     assert sources(checkpoint, 3) == [None, {"clicks": {"0": 10}}]

@@ -132,7 +132,7 @@ def test_a_backup_that_fails_leaves_the_checkpoint_as_it_was(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError) as told:
         align(store, alignment(store, continuous=False), tmp_path / "file" / "backup", lambda: MADE)
-    assert told.value.problems[0].code == "HW-ALIGNMENT-FAILED"
+    assert told.value.problems[0].code == "HW-CHECKPOINT-UPDATE-FAILED"
     assert state(tmp_path / "it") == before
 
 
@@ -141,7 +141,7 @@ def test_an_epoch_without_its_offsets_is_told(tmp_path: Path) -> None:
     store.delete("offsets/3")
     with pytest.raises(CheckpointError) as told:
         alignment(store, continuous=False)
-    assert told.value.problems[0].code == "HW-OFFSETS-DAMAGED"
+    assert told.value.problems[0].code == "HW-CHECKPOINT-OFFSETS-CORRUPT"
     assert told.value.problems[0].params["batch"] == 3
 
 
@@ -157,7 +157,7 @@ def test_a_first_batch_that_is_not_committed_can_not_be_followed_by_epochs(tmp_p
     with pytest.raises(CheckpointError) as told:
         alignment(store, continuous=True)
     (problem,) = told.value.problems
-    assert (problem.code, problem.params["batch"]) == ("HW-FIRST-BATCH-OPEN", 0)
+    assert (problem.code, problem.params["batch"]) == ("HW-CHECKPOINT-FIRST-BATCH-PENDING", 0)
     assert state(tmp_path) == before
     # Under the same kind of trigger the batch runs again.
     assert alignment(store, continuous=False) == Alignment()
@@ -185,4 +185,7 @@ def test_what_a_start_goes_on_from_is_looked_at_before_anything_goes(
     store.replace("offsets/3", b"")
     with pytest.raises(CheckpointError) as told:
         alignment(store, continuous=continuous)
-    assert (told.value.problems[0].code, told.value.problems[0].params["batch"]) == ("HW-OFFSETS-DAMAGED", 3)
+    assert (told.value.problems[0].code, told.value.problems[0].params["batch"]) == (
+        "HW-CHECKPOINT-OFFSETS-CORRUPT",
+        3,
+    )

@@ -74,19 +74,22 @@ def test_a_compact_file_stands_for_all_before_it(tmp_path: Path, write: Write) -
 def test_the_log_of_another_source_is_no_damage(tmp_path: Path, write: Write, text: str) -> None:
     file = write("sources/0/0", text)
     found = problem(lambda: Checkpoint(LocalStore(tmp_path)).source_files(0))
-    assert (found.code, found.params) == ("HW-NOT-A-FILE-LOG", {"file": str(file)})
+    assert (found.code, found.params) == ("HW-CHECKPOINT-FILE-LOG-INVALID", {"file": str(file)})
 
 
 @pytest.mark.parametrize("text", ["", "\0\0\0", "x", f"v1\n{source_line(0)[:20]}", 'v1\n{"path":"a"}'])
 def test_a_damaged_source_log_is_named(tmp_path: Path, write: Write, text: str) -> None:
     file = write("sources/0/3.compact", text)
     found = problem(lambda: Checkpoint(LocalStore(tmp_path)).source_files(0))
-    assert (found.code, found.params["file"]) == ("HW-FILE-LOG-DAMAGED", str(file))
+    assert (found.code, found.params["file"]) == ("HW-CHECKPOINT-FILE-LOG-CORRUPT", str(file))
 
 
 def test_a_newer_version_of_a_file_log_is_refused(tmp_path: Path, write: Write) -> None:
     write("sources/0/0", "v2\n")
-    assert problem(lambda: Checkpoint(LocalStore(tmp_path)).source_files(0)).code == "HW-LOG-VERSION"
+    assert (
+        problem(lambda: Checkpoint(LocalStore(tmp_path)).source_files(0)).code
+        == "HW-CHECKPOINT-VERSION-UNSUPPORTED"
+    )
 
 
 def test_the_files_of_a_sink_by_batch(tmp_path: Path, write: Write) -> None:
@@ -122,7 +125,7 @@ def test_a_folder_without_a_log(tmp_path: Path) -> None:
 def test_a_damaged_sink_log_is_named(tmp_path: Path, write: Write, text: str) -> None:
     file = write("_spark_metadata/0", text)
     found = problem(SinkLog(LocalStore(tmp_path)).files)
-    assert (found.code, found.params["file"]) == ("HW-FILE-LOG-DAMAGED", str(file))
+    assert (found.code, found.params["file"]) == ("HW-CHECKPOINT-FILE-LOG-CORRUPT", str(file))
 
 
 def test_a_log_file_that_vanishes_leaves_no_hole(tmp_path: Path, write: Write) -> None:

@@ -196,7 +196,7 @@ def test_the_same_process_is_refused_under_every_spelling(
     (checkpoint.parent / "link").symlink_to(checkpoint)
     with CheckpointLock.acquire(checkpoint, "run-1", clock=clock):
         found = problem(lambda: CheckpointLock.acquire(checkpoint.parent / spelling, "run-2"))
-    assert found.code == "HW-CHECKPOINT-HELD-BY-THIS-PROCESS"
+    assert found.code == "HW-CHECKPOINT-LOCKED-BY-THIS-PROCESS"
     assert found.params["checkpoint"] == str(checkpoint)
     assert found.params["run"] == "run-1"
     assert found.params["pid"] == os.getpid()
@@ -244,7 +244,7 @@ def test_a_lock_that_was_taken_is_named_and_left_alone(checkpoint: Path, clock: 
     lock_file(checkpoint).rename(checkpoint.with_name("moved"))
     plant(checkpoint, clock, run_id="run-2")
     found = problem(lock.heartbeat)
-    assert (found.code, found.params["run"]) == ("HW-LOCK-TAKEN", "run-2")
+    assert (found.code, found.params["run"]) == ("HW-LOCK-LOST", "run-2")
     lock.release()
     assert content(checkpoint)["run_id"] == "run-2"
 
@@ -272,7 +272,7 @@ def test_an_owner_elsewhere_is_alive_while_it_is_heard(checkpoint: Path, clock: 
     plant(checkpoint, clock)
     clock.moment += timedelta(seconds=59)
     found = problem(lambda: CheckpointLock.acquire(checkpoint, "run-2", clock=clock))
-    assert found.code == "HW-CHECKPOINT-HELD-ELSEWHERE"
+    assert found.code == "HW-CHECKPOINT-LOCKED-ELSEWHERE"
     assert found.params["host"] == "elsewhere"
     assert found.params["seen"] == "2026-01-01T12:00:00+00:00"
     assert found.params["free_at"] == "2026-01-01T12:01:00+00:00"
@@ -303,7 +303,7 @@ def test_a_process_in_another_container_is_judged_by_its_heartbeat(
 ) -> None:
     plant(checkpoint, clock, place={"host": socket.gethostname(), "pid_namespace": "pid:[1]"})
     code = problem(lambda: CheckpointLock.acquire(checkpoint, "run-2", clock=clock)).code
-    assert code == "HW-CHECKPOINT-HELD-ELSEWHERE"
+    assert code == "HW-CHECKPOINT-LOCKED-ELSEWHERE"
 
 
 def test_after_a_restart_of_the_machine_nobody_waits(checkpoint: Path, clock: FakeClock) -> None:
@@ -319,7 +319,7 @@ def test_another_machine_of_the_same_name_is_heard(checkpoint: Path, clock: Fake
     clock.moment += timedelta(seconds=30)
     clock.since_boot = 40
     code = problem(lambda: CheckpointLock.acquire(checkpoint, "run-2", clock=clock)).code
-    assert code == "HW-CHECKPOINT-HELD-ELSEWHERE"
+    assert code == "HW-CHECKPOINT-LOCKED-ELSEWHERE"
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_a_lock_of_another_version_is_not_touched(checkpoint: Path) -> None:
     checkpoint.parent.mkdir()
     lock_file(checkpoint).write_text('{"version":2}')
     found = problem(lambda: CheckpointLock.acquire(checkpoint, "run-1"), CheckpointError)
-    assert found.code == "HW-LOCK-VERSION"
+    assert found.code == "HW-LOCK-VERSION-UNSUPPORTED"
     assert found.params == {"file": str(lock_file(checkpoint)), "version": 2, "known": 1}
     assert lock_file(checkpoint).read_text() == '{"version":2}'
 

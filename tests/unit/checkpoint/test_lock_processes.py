@@ -101,7 +101,7 @@ def test_a_living_run_is_named(checkpoint: Path, start: Start) -> None:
         CheckpointLock.acquire(checkpoint, "second")
     (problem,) = caught.value.problems
     since = json.loads(Path(f"{checkpoint}.lock").read_bytes())["since"]
-    assert problem.code == "HW-CHECKPOINT-HELD"
+    assert problem.code == "HW-CHECKPOINT-LOCKED"
     assert problem.params == {
         "checkpoint": str(checkpoint),
         "run": "first",
@@ -191,7 +191,7 @@ def test_a_jvm_that_can_not_be_killed_keeps_the_checkpoint(
         CheckpointLock.acquire(checkpoint, "second", clock=clock)
     monkeypatch.undo()
     (problem,) = caught.value.problems
-    assert problem.code == "HW-JVM-REMAINS"
+    assert problem.code == "HW-JVM-STILL-RUNNING"
     assert problem.params == {"run": "first", "pid": stand_in.pid, "checkpoint": str(checkpoint)}
     assert 15 <= clock.slept < 16
 
@@ -209,6 +209,6 @@ def test_of_many_starters_exactly_one_wins(tmp_path: Path, start: Start) -> None
         for starter in starters:
             starter.say(str(checkpoint))
         answers = [starter.line() for starter in starters]
-        assert sorted(answers) == ["HW-CHECKPOINT-HELD"] * 5 + ["won"]
+        assert sorted(answers) == ["HW-CHECKPOINT-LOCKED"] * 5 + ["won"]
         owner = json.loads(Path(f"{checkpoint}.lock").read_bytes())["run_id"]
         assert owner == f"run-{answers.index('won')}"

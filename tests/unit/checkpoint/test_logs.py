@@ -219,7 +219,7 @@ def test_damaged_offsets_name_the_file(
     write("offsets/3", text)
     for read in (checkpoint.offsets, lambda: checkpoint.last_offset):
         found = problem(read)
-        assert found.code == "HW-OFFSETS-DAMAGED"
+        assert found.code == "HW-CHECKPOINT-OFFSETS-CORRUPT"
         assert found.params["file"] == str(tmp_path / "offsets/3")
         assert found.params["checksum"] == str(tmp_path / "offsets/.3.crc")
         assert found.params["batch"] == 3
@@ -240,19 +240,19 @@ def test_damaged_commits_name_the_file(
 ) -> None:
     write("commits/3", text)
     found = problem(checkpoint.commits)
-    assert found.code == "HW-COMMIT-DAMAGED"
+    assert found.code == "HW-CHECKPOINT-COMMIT-CORRUPT"
     assert (found.params["file"], found.params["batch"]) == (str(tmp_path / "commits/3"), 3)
 
 
 def test_bytes_that_are_no_text(checkpoint: Checkpoint, tmp_path: Path, write: Write) -> None:
     write("commits/0", "").write_bytes(b"v1\n\xff\xfe")
-    assert problem(checkpoint.commits).code == "HW-COMMIT-DAMAGED"
+    assert problem(checkpoint.commits).code == "HW-CHECKPOINT-COMMIT-CORRUPT"
 
 
 def test_a_newer_version_is_refused(checkpoint: Checkpoint, tmp_path: Path, write: Write) -> None:
     write("commits/0", "v3\n{}")
     found = problem(checkpoint.commits)
-    assert found.code == "HW-LOG-VERSION"
+    assert found.code == "HW-CHECKPOINT-VERSION-UNSUPPORTED"
     assert found.params == {"file": str(tmp_path / "commits/0"), "version": "v3", "newest": 2}
 
 
@@ -260,7 +260,10 @@ def test_a_newer_version_is_refused(checkpoint: Checkpoint, tmp_path: Path, writ
 def test_damaged_metadata(checkpoint: Checkpoint, tmp_path: Path, write: Write, text: str) -> None:
     write("metadata", text)
     found = problem(lambda: checkpoint.query_id)
-    assert (found.code, found.params["file"]) == ("HW-METADATA-DAMAGED", str(tmp_path / "metadata"))
+    assert (found.code, found.params["file"]) == (
+        "HW-CHECKPOINT-METADATA-CORRUPT",
+        str(tmp_path / "metadata"),
+    )
 
 
 @pytest.mark.parametrize(

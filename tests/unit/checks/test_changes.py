@@ -42,14 +42,14 @@ def test_a_place_that_is_not_ahead_of_its_checkpoint(held: int | None) -> None:
 )
 def test_a_place_that_would_pass_batches_over(held: int, reached: dict[str, Reached], stands: str) -> None:
     (finding,) = found(output_ahead, replace(FACTS, held_batch=held), reached=reached)
-    assert (finding.problem.code, finding.severity) == ("HW-OUTPUT-AHEAD", Severity.ERROR)
+    assert (finding.problem.code, finding.severity) == ("HW-SINK-AHEAD-OF-CHECKPOINT", Severity.ERROR)
     assert finding.problem.params == {"sink": "out", "place": "/project/out", "held": held, "stands": stands}
 
 
 def test_a_folder_that_was_moved() -> None:
     now = replace(FACTS, held_outside="/project/old/part-0.parquet", held_unreadable="it is gone")
     (finding,) = found(output_misplaced, now)
-    assert (finding.problem.code, finding.severity) == ("HW-FILE-OUTSIDE-FOLDER", Severity.ERROR)
+    assert (finding.problem.code, finding.severity) == ("HW-SINK-LOG-PATH-INVALID", Severity.ERROR)
     assert finding.problem.params == {"folder": "/project/out", "file": "/project/old/part-0.parquet"}
     assert found(output_unreadable, now) == []
 
@@ -62,14 +62,14 @@ def test_of_a_moved_project_its_folders_are_not_told_as_well() -> None:
 
 def test_rows_that_can_not_be_read() -> None:
     (finding,) = found(output_unreadable, replace(FACTS, held_unreadable="part-0 is gone"))
-    assert (finding.problem.code, finding.severity) == ("HW-OUTPUT-UNREADABLE", Severity.WARNING)
+    assert (finding.problem.code, finding.severity) == ("HW-SINK-OUTPUT-UNREADABLE", Severity.WARNING)
     assert finding.problem.params == {"sink": "out", "place": "/project/out", "says": "part-0 is gone"}
     assert found(output_unreadable, FACTS) == []
 
 
 def test_a_checkpoint_without_facts() -> None:
     (finding,) = found(facts_gone, FACTS, reached={"out": REACHED})
-    assert (finding.problem.code, finding.severity) == ("HW-FACTS-GONE", Severity.WARNING)
+    assert (finding.problem.code, finding.severity) == ("HW-QUERY-METADATA-MISSING", Severity.WARNING)
     assert finding.problem.params == {"sink": "out", "checkpoint": REACHED.checkpoint}
     assert found(facts_gone, FACTS, reached={"out": REACHED}, stored={"out": FACTS}) == []
     assert found(facts_gone, FACTS) == []

@@ -90,10 +90,10 @@ def test_secrets_are_told_at_their_lines_and_never_shown() -> None:
         (each.problem.code, each.problem.params["key"], each.problem.place and each.problem.place.line)
         for each in found
     ] == [
-        ("HW-SECRET-IN-CLEAR", "token", 9),
-        ("HW-SECRET-IN-CLEAR", "path", 16),
-        ("HW-SECRET-IN-CLEAR", "secret", 17),
-        ("HW-SECRET-IN-SETTINGS", "spark.hadoop.fs.s3a.secret.key", 3),
+        ("HW-SECRET-PLAINTEXT", "token", 9),
+        ("HW-SECRET-PLAINTEXT", "path", 16),
+        ("HW-SECRET-PLAINTEXT", "secret", 17),
+        ("HW-SECRET-IN-SPARK-SETTINGS", "spark.hadoop.fs.s3a.secret.key", 3),
     ]
     assert {each.severity.value for each in found} == {"warning"}
     assert [each.sink for each in found] == ["", "out", "out", ""]
@@ -128,13 +128,13 @@ def problems(rule: Rule, root: Path, **keys: str) -> list[Problem]:
 
 def test_a_watermark_on_no_column(tmp_path: Path) -> None:
     (problem,) = problems(watermark_column, tmp_path, column="att")
-    assert (problem.code, problem.place) == ("HW-WATERMARK-COLUMN", Position("pipeline.yml", 8, 25))
+    assert (problem.code, problem.place) == ("HW-WATERMARK-COLUMN-NOT-FOUND", Position("pipeline.yml", 8, 25))
     assert problem.params == {"where": "the source `clicks`", "column": "att", "hint": "Did you mean `At`?"}
 
 
 def test_a_watermark_on_no_time(tmp_path: Path) -> None:
     (problem,) = problems(watermark_column, tmp_path, column="name")
-    assert (problem.code, problem.place) == ("HW-WATERMARK-TYPE", Position("pipeline.yml", 8, 25))
+    assert (problem.code, problem.place) == ("HW-WATERMARK-TYPE-INVALID", Position("pipeline.yml", 8, 25))
     assert problem.params == {"where": "the source `clicks`", "column": "name", "type": "string"}
 
 
@@ -145,19 +145,25 @@ def test_what_is_right_or_for_spark_to_tell(column: str, tmp_path: Path) -> None
 
 def test_a_sink_that_reads_a_source_directly(tmp_path: Path) -> None:
     (problem,) = problems(sink_columns, tmp_path, by="day")
-    assert (problem.code, problem.place) == ("HW-FILES-PARTITION-COLUMN", Position("pipeline.yml", 15, 19))
+    assert (problem.code, problem.place) == (
+        "HW-PARTITION-COLUMN-NOT-FOUND",
+        Position("pipeline.yml", 15, 19),
+    )
     assert problem.params == {"name": "out", "column": "day", "known": "id, At, name, span"}
     (problem,) = problems(sink_columns, tmp_path, format="csv")
-    assert (problem.code, problem.place) == ("HW-FILES-CSV-COLUMN", Position("pipeline.yml", 14, 13))
+    assert (problem.code, problem.place) == (
+        "HW-FILES-CSV-TYPE-UNSUPPORTED",
+        Position("pipeline.yml", 14, 13),
+    )
     assert problem.params == {"name": "out", "column": "span", "type": "struct<end:timestamp>"}
 
 
 def test_folders_add_no_columns(tmp_path: Path) -> None:
     (tmp_path / "day=1").mkdir()
     (problem,) = problems(sink_columns, tmp_path, by="day", path=".")
-    assert problem.code == "HW-FILES-PARTITION-COLUMN"
+    assert problem.code == "HW-PARTITION-COLUMN-NOT-FOUND"
     (problem,) = problems(watermark_column, tmp_path, column="day", path=".")
-    assert problem.code == "HW-WATERMARK-COLUMN"
+    assert problem.code == "HW-WATERMARK-COLUMN-NOT-FOUND"
 
 
 @pytest.mark.parametrize(
@@ -219,4 +225,4 @@ def test_distinct_within_a_watermark_needs_one_on_the_source() -> None:
         (each.problem.code, each.problem.params["name"], each.problem.place and each.problem.place.line)
         for each in found
     ]
-    assert told == [("HW-WITHIN-NO-WATERMARK", "lacks", 7)]
+    assert told == [("HW-DEDUP-NEEDS-WATERMARK", "lacks", 7)]

@@ -21,7 +21,7 @@ PIPELINE = """
     ("keys", "said"),
     [
         ("", []),
-        (', end: {time: "2026-01-31"}', [("HW-FINISHED-DATA-ONLY", "advice", "end")]),
+        (', end: {time: "2026-01-31"}', [("HW-OPTION-IGNORED-ON-STREAM", "advice", "end")]),
         (', end: {time: "2026-01-31"}, static: true', []),
     ],
 )

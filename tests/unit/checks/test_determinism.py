@@ -50,14 +50,14 @@ def codes(query: QueryFacts) -> list[tuple[str, str]]:
 )
 def test_what_changes_before_files_is_warned_of(sql: str, instead: str) -> None:
     (finding,) = found(changing(Expression(sql, table="t")))
-    assert (finding.problem.code, finding.severity.value) == ("HW-NOT-REPEATABLE", "warning")
+    assert (finding.problem.code, finding.severity.value) == ("HW-NONDETERMINISTIC", "warning")
     assert (finding.sink, finding.table) == ("out", "t")
     assert instead in finding.problem.remedy
 
 
 def test_what_reaches_state_is_told_as_such() -> None:
     assert codes(changing(Expression("rand()", stateful_input=True))) == [
-        ("HW-STATE-NOT-REPEATABLE", "warning")
+        ("HW-NONDETERMINISTIC-STATE", "warning")
     ]
 
 
@@ -78,7 +78,7 @@ def test_what_reaches_state_is_told_as_such() -> None:
 def test_what_reaches_state_matters_for_every_sink_that_keeps_rows(
     overrides: dict[str, Any], warned: bool
 ) -> None:
-    expected = [("HW-STATE-NOT-REPEATABLE", "warning")] if warned else []
+    expected = [("HW-NONDETERMINISTIC-STATE", "warning")] if warned else []
     assert codes(changing(Expression("rand()", stateful_input=True), **overrides)) == expected
 
 
@@ -115,7 +115,7 @@ def test_a_sink_that_is_not_exactly_once_anyway_is_not_warned_for(overrides: dic
 
 
 def test_a_sink_of_a_plain_program_counts_by_what_is_known_of_it() -> None:
-    assert codes(changing(Expression("rand()"), connector="delta")) == [("HW-NOT-REPEATABLE", "warning")]
+    assert codes(changing(Expression("rand()"), connector="delta")) == [("HW-NONDETERMINISTIC", "warning")]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_event_time_that_changes(sql: str, severity: str) -> None:
         Expression(sql, stateful_input=True, event_time=True), connector="console", delivery="REPEATS"
     )
     (finding,) = found(query)
-    assert (finding.problem.code, finding.severity.value) == ("HW-EVENT-TIME-NOT-REPEATABLE", severity)
+    assert (finding.problem.code, finding.severity.value) == ("HW-NONDETERMINISTIC-EVENT-TIME", severity)
     assert finding.acceptable
     # It is told once, before an exactly-once sink, too.
     assert len(found(changing(Expression(sql, event_time=True)))) == 1
@@ -158,7 +158,7 @@ def test_a_marked_function_without_an_expression() -> None:
 )
 def test_aggregates_over_an_order_get_advice(sql: str, function: str, instead: str) -> None:
     (finding,) = found(facts(aggregation(aggregates=(Aggregate(sql, function),)), **FILES))
-    assert (finding.problem.code, finding.severity.value) == ("HW-ORDER-DECIDES", "advice")
+    assert (finding.problem.code, finding.severity.value) == ("HW-ORDER-DEPENDENT", "advice")
     assert instead in finding.problem.remedy
 
 
@@ -190,7 +190,7 @@ def situation(reads: str, connector: str = "console", **keys: Any) -> Situation:
 @pytest.mark.parametrize("reads", ["other", "ticks", "words"])
 def test_a_source_that_comes_once_is_named(reads: str) -> None:
     (found,) = not_replayable.findings(situation(reads))
-    assert (found.problem.code, found.severity) == ("HW-NOT-REPLAYABLE", Severity.WARNING)
+    assert (found.problem.code, found.severity) == ("HW-SOURCE-NOT-REPLAYABLE", Severity.WARNING)
     assert found.problem.params == {"name": "lines", "connector": "socket"}
     assert found.problem.place
     assert found.problem.place.line == 3
@@ -205,7 +205,7 @@ def test_two_sinks_on_a_source_that_comes_once(reads: str, shared: bool) -> None
 
 def test_the_refusal_says_all_that_the_warning_says() -> None:
     codes = [each.problem.code for each in together(examine(situation("lines")))]
-    assert codes == ["HW-NOT-REPLAYABLE-SHARED", "HW-UNUSED", "HW-UNUSED"]
+    assert codes == ["HW-SOURCE-NOT-REPLAYABLE-SHARED", "HW-DECLARATION-UNUSED", "HW-DECLARATION-UNUSED"]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_the_columns_of_tables_that_read_in_a_circle_are_not_known(form: str) ->
     graph = Graph.of(shop)
     assert [known_columns(shop, name) for name in ("one", "other")] == [None, None]
     assert list(expectation_condition.findings(Situation(shop, graph))) == []
-    assert [problem.code for problem in graph.problems] == ["HW-CYCLE"]
+    assert [problem.code for problem in graph.problems] == ["HW-TABLE-CYCLE"]
 
 
 def test_a_condition_over_columns_that_are_not_known_is_not_judged_offline() -> None:
@@ -107,14 +107,16 @@ def test_rows_of_a_plain_stream_can_be_set_aside() -> None:
 
 
 def test_a_source_that_gives_its_rows_once_cannot_feed_two_queries() -> None:
-    assert found("lines") == [("HW-EXPECTATION-NOT-REPLAYABLE", "lines")]
+    assert found("lines") == [("HW-EXPECTATION-QUARANTINE-NOT-REPLAYABLE", "lines")]
     shop = spec("lines")
     assert list(not_replayable_shared.findings(Situation(shop, Graph.of(shop)))) == []
 
 
 def test_what_keeps_state_is_not_kept_twice() -> None:
     stateful = facts(aggregation(), sink="quarantine.judged")
-    assert found("orders", {"quarantine.judged": stateful}) == [("HW-EXPECTATION-STATEFUL", "`GROUP BY`")]
+    assert found("orders", {"quarantine.judged": stateful}) == [
+        ("HW-EXPECTATION-QUARANTINE-STATEFUL", "`GROUP BY`")
+    ]
 
 
 def test_what_two_queries_may_see_differently_is_refused() -> None:
@@ -124,7 +126,7 @@ def test_what_two_queries_may_see_differently_is_refused() -> None:
     for changing in ({"clock_reads": (own, clock)}, {"non_deterministic": (clock,)}):
         judged = facts(sink="quarantine.judged", **changing)
         assert found("orders", {"quarantine.judged": judged}) == [
-            ("HW-EXPECTATION-NOT-SETTLED", "current_timestamp()")
+            ("HW-EXPECTATION-QUARANTINE-NONDETERMINISTIC", "current_timestamp()")
         ]
 
 
@@ -133,11 +135,14 @@ def test_a_static_source_that_is_refreshed_may_be_seen_differently() -> None:
     text = PIPELINE.replace("READ", "both").replace("static: true", "static: true, refresh: every batch")
     shop = with_quarantine(spec_of(text))
     (finding,) = expectation_sets_aside.findings(Situation(shop, Graph.of(shop)))
-    assert (finding.problem.code, finding.severity) == ("HW-EXPECTATION-REFRESHED", Severity.WARNING)
+    assert (finding.problem.code, finding.severity) == (
+        "HW-EXPECTATION-QUARANTINE-REFRESHED",
+        Severity.WARNING,
+    )
     assert finding.problem.params["source"] == "ads"
     assert refused_quarantines([finding]) == set()
 
 
 def test_only_a_stream_sets_rows_aside() -> None:
-    assert found("ads") == [("HW-EXPECTATION-STATIC", "")]
+    assert found("ads") == [("HW-EXPECTATION-QUARANTINE-STATIC", "")]
     assert [sink.name for sink in spec("ads").sinks] == ["out"]

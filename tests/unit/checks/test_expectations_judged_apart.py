@@ -59,7 +59,10 @@ def said(
         {sink: Reached("/c", (), committed=partial(_same, read)) for sink, read in places.items()},
     )
     found = list(judged_apart.findings(situation))
-    assert all((each.problem.code, each.severity) == ("HW-JUDGED-APART", Severity.WARNING) for each in found)
+    assert all(
+        (each.problem.code, each.severity) == ("HW-QUARANTINE-RULES-CHANGED", Severity.WARNING)
+        for each in found
+    )
     assert all(each.problem.params["file"] == "pipeline.yml" for each in found)
     return [(each.problem.params["name"], each.problem.params["queries"]) for each in found]
 

@@ -45,7 +45,7 @@ class TestNeverFinal:
         (finding,) = found(never_final, facts(COUNTS))
         assert finding.is_error
         assert not finding.acceptable
-        assert finding.problem.code == "HW-NEVER-FINAL"
+        assert finding.problem.code == "HW-APPEND-NEEDS-WATERMARK"
         assert finding.problem.params["rows"] == "a row for each `word`"
         assert str(finding.problem.params["hint"]).startswith("Use update or complete mode; or declare")
 
@@ -103,7 +103,7 @@ class TestNeverFinal:
 class TestNothingToComplete:
     def test_rows_that_are_not_kept_can_not_be_given_again(self) -> None:
         (finding,) = found(nothing_to_complete, facts(mode="complete"))
-        assert finding.problem.code == "HW-NOTHING-TO-COMPLETE"
+        assert finding.problem.code == "HW-COMPLETE-NEEDS-AGGREGATION"
         assert finding.problem.params["hint"] == "Use append or update mode; or aggregate (GROUP BY)."
 
     def test_an_aggregation_is_kept(self) -> None:
@@ -166,7 +166,10 @@ class TestJoinInMode:
     def test_an_outer_join_is_in_append_mode(self) -> None:
         outer = join(side("shown", "at"), side("clicked", "then"), "left outer")
         (finding,) = found(join_in_mode, facts(outer, mode="update"))
-        assert (finding.problem.code, finding.problem.params["type"]) == ("HW-JOIN-IN-MODE", "left outer")
+        assert (finding.problem.code, finding.problem.params["type"]) == (
+            "HW-JOIN-MODE-UNSUPPORTED",
+            "left outer",
+        )
 
     def test_an_inner_join_in_update_mode_depends_on_the_version(self) -> None:
         inner = join(side("shown"), side("clicked"))
@@ -182,7 +185,7 @@ class TestJoinInMode:
 def test_a_limit_is_not_in_update_mode() -> None:
     limit = Operator(Kind.LIMIT, "LIMIT", streams=ROWS, details="10")
     (finding,) = found(limit_in_update, facts(limit, mode="update"))
-    assert finding.problem.code == "HW-LIMIT-IN-UPDATE"
+    assert finding.problem.code == "HW-LIMIT-MODE-UNSUPPORTED"
     assert str(finding.problem.params["hint"]).startswith("Use append mode; or")
     assert found(limit_in_update, facts(limit)) == []
 
@@ -190,7 +193,7 @@ def test_a_limit_is_not_in_update_mode() -> None:
 def test_a_union_of_results_and_rows_is_not_in_complete_mode() -> None:
     union = Operator(Kind.UNION, "UNION", (0,), ROWS, details="in part aggregated")
     known = facts(COUNTS, union, mode="complete")
-    assert [each.problem.code for each in found(union_in_complete, known)] == ["HW-UNION-IN-COMPLETE"]
+    assert [each.problem.code for each in found(union_in_complete, known)] == ["HW-UNION-MODE-UNSUPPORTED"]
     assert found(union_in_complete, facts(COUNTS, union, mode="update")) == []
     whole = Operator(Kind.UNION, "UNION", (0,), ROWS)
     assert found(union_in_complete, facts(COUNTS, whole, mode="complete")) == []

@@ -70,15 +70,15 @@ def said(rule: Rule, situation: Situation) -> list[tuple[str, Severity, int | No
 
 def test_what_no_sink_reads_is_named() -> None:
     assert said(unused_table, situation()) == [
-        ("HW-UNUSED", Severity.WARNING, 4),
-        ("HW-UNUSED", Severity.WARNING, 7),
+        ("HW-DECLARATION-UNUSED", Severity.WARNING, 4),
+        ("HW-DECLARATION-UNUSED", Severity.WARNING, 7),
     ]
 
 
 def test_nothing_is_called_unread_while_some_sql_is_not_known() -> None:
     text = PIPELINE.replace("SELECT * FROM few", "SELECT k:a.b FROM few")
     assert said(unused_table, situation(text)) == []
-    assert said(not_known_offline, situation(text)) == [("HW-NOT-KNOWN-OFFLINE", Severity.ADVICE, 7)]
+    assert said(not_known_offline, situation(text)) == [("HW-SQL-UNKNOWN-OFFLINE", Severity.ADVICE, 7)]
 
 
 def test_a_secret_that_is_not_set_is_named_once_for_each_thing() -> None:
@@ -98,7 +98,7 @@ def test_why_a_secret_can_not_be_had() -> None:
     (missing,) = secret_problems(source, {})
     (unreadable,) = secret_problems(source, {"KEY_FILE": "/nowhere"})
     assert (missing.code, missing.params) == ("HW-SECRET-MISSING", {"name": "KEY"})
-    assert (unreadable.code, unreadable.params["file"]) == ("HW-SECRET-FILE", "/nowhere")
+    assert (unreadable.code, unreadable.params["file"]) == ("HW-SECRET-FILE-UNREADABLE", "/nowhere")
     assert missing.place == unreadable.place == Position("pipeline.yml", 3, 44)
     assert list(secret_problems(source, {"KEY": "x"})) == []
 
@@ -106,7 +106,11 @@ def test_why_a_secret_can_not_be_had() -> None:
 def test_a_mode_that_the_connector_does_not_take() -> None:
     text = PIPELINE.replace("format: parquet", "format: parquet, mode: update")
     (finding,) = sink_mode.findings(situation(text))
-    assert (finding.problem.code, finding.severity, finding.sink) == ("HW-SINK-MODE", Severity.ERROR, "out")
+    assert (finding.problem.code, finding.severity, finding.sink) == (
+        "HW-SINK-MODE-UNSUPPORTED",
+        Severity.ERROR,
+        "out",
+    )
     assert finding.problem.params == {
         "sink": "out",
         "mode": "update",
@@ -122,10 +126,10 @@ def test_a_broken_pipeline_is_asked_about_its_parts() -> None:
         "format: parquet", "format: orc, mode: update"
     )
     broken = situation(text)
-    assert [problem.code for problem in broken.graph.problems] == ["HW-UNKNOWN-TABLE"]
+    assert [problem.code for problem in broken.graph.problems] == ["HW-TABLE-NOT-FOUND"]
     assert sorted(finding.problem.code for finding in examine(broken)) == [
         "HW-SECRET-NOT-SET",
-        "HW-SINK-MODE",
+        "HW-SINK-MODE-UNSUPPORTED",
     ]
 
 
@@ -156,12 +160,14 @@ def read_at(*places: str, streaming: bool = True) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("stored", "now", "code", "line"),
     [
-        pytest.param({}, read_at("/project/other"), "HW-PLACE-CHANGED", 3, id="another folder"),
+        pytest.param({}, read_at("/project/other"), "HW-SOURCE-PATH-CHANGED", 3, id="another folder"),
         # Spark tells folders apart by their order.
-        pytest.param(read_at("/a", "/b"), read_at("/b", "/a"), "HW-PLACE-CHANGED", 3, id="another order"),
-        pytest.param({"root": "/old", **read_at("/old/in")}, {}, "HW-MOVED", 9, id="a moved project"),
         pytest.param(
-            {"root": "/old", **read_at("/old/x")}, {}, "HW-PLACE-CHANGED", 3, id="moved and changed"
+            read_at("/a", "/b"), read_at("/b", "/a"), "HW-SOURCE-PATH-CHANGED", 3, id="another order"
+        ),
+        pytest.param({"root": "/old", **read_at("/old/in")}, {}, "HW-PROJECT-MOVED", 9, id="a moved project"),
+        pytest.param(
+            {"root": "/old", **read_at("/old/x")}, {}, "HW-SOURCE-PATH-CHANGED", 3, id="moved and changed"
         ),
         pytest.param(read_at("/a", streaming=False), {}, "", 0, id="a static source may move"),
     ],
@@ -173,7 +179,7 @@ def test_another_place_is_refused(stored: Any, now: Any, code: str, line: int) -
 def test_a_moved_project_is_told_by_its_sinks_too() -> None:
     here = changed({"root": "/old", "places": ("/old/out",)}, places=("/project/out",))
     (finding,) = place_changed.findings(here)
-    assert finding.problem.code == "HW-MOVED"
+    assert finding.problem.code == "HW-PROJECT-MOVED"
     says = "would write to /project/out, and what it wrote before is on record at /old/out"
     assert finding.problem.params == {"sink": "out", "old": "/old", "new": "/project", "says": says}
 
@@ -200,7 +206,7 @@ def test_a_setting_that_is_not_used_is_named() -> None:
     now = changed(settings={key: "2"}, passed_over={key: "4"})
     (finding,) = setting_kept.findings(now)
     assert (finding.problem.code, finding.severity, finding.sink) == (
-        "HW-SETTING-KEPT",
+        "HW-SETTING-FROZEN",
         Severity.WARNING,
         "out",
     )
@@ -223,13 +229,13 @@ def test_a_setting_of_the_file_is_told_at_its_line_and_one_of_the_command_at_non
     [
         ({"id": "int", "cost": "double"}, []),
         ({"ID": "int", "Cost": "double"}, []),
-        ({"id": "bigint", "Cost": "double"}, [("HW-OUTPUT-TYPE-CHANGED", Severity.ERROR, 9)]),
-        ({"id": "int"}, [("HW-OUTPUT-COLUMNS-CHANGED", Severity.WARNING, 9)]),
+        ({"id": "bigint", "Cost": "double"}, [("HW-SINK-TYPES-CHANGED", Severity.ERROR, 9)]),
+        ({"id": "int"}, [("HW-SINK-COLUMNS-CHANGED", Severity.WARNING, 9)]),
         (
             {"id": "int", "Cost": "double", "more": "int"},
-            [("HW-OUTPUT-COLUMNS-CHANGED", Severity.WARNING, 9)],
+            [("HW-SINK-COLUMNS-CHANGED", Severity.WARNING, 9)],
         ),
-        ({"id": "bigint"}, [("HW-OUTPUT-TYPE-CHANGED", Severity.ERROR, 9)]),
+        ({"id": "bigint"}, [("HW-SINK-TYPES-CHANGED", Severity.ERROR, 9)]),
     ],
 )
 def test_another_schema_than_the_folder_holds(schema: dict[str, str], found: list[Any]) -> None:
@@ -273,9 +279,9 @@ def test_a_rule_of_another_package_is_found_through_its_entry_point(monkeypatch:
 @pytest.mark.parametrize(
     ("name", "module", "code"),
     [
-        ("gone", "headwater.no_such_module:rule", "HW-RULE-BROKEN"),
-        ("a_class", "headwater.checks.rules:Rule", "HW-RULE-BROKEN"),
-        ("timezone_changed", "headwater.checks.changes:timezone_changed", "HW-RULE-TWICE"),
+        ("gone", "headwater.no_such_module:rule", "HW-RULE-LOAD-FAILED"),
+        ("a_class", "headwater.checks.rules:Rule", "HW-RULE-LOAD-FAILED"),
+        ("timezone_changed", "headwater.checks.changes:timezone_changed", "HW-RULE-NAME-CONFLICT"),
     ],
 )
 def test_a_rule_that_can_not_be_used_is_named(
@@ -291,7 +297,12 @@ def test_a_rule_that_can_not_be_used_is_named(
 
 def test_examine_asks_every_rule() -> None:
     codes = sorted(finding.problem.code for finding in examine(changed(timezone="Asia/Tokyo")))
-    assert codes == ["HW-SECRET-NOT-SET", "HW-TIMEZONE-CHANGED", "HW-UNUSED", "HW-UNUSED"]
+    assert codes == [
+        "HW-DECLARATION-UNUSED",
+        "HW-DECLARATION-UNUSED",
+        "HW-SECRET-NOT-SET",
+        "HW-TIMEZONE-CHANGED",
+    ]
 
 
 def test_a_finding_as_json() -> None:
@@ -308,7 +319,7 @@ def test_a_finding_as_json() -> None:
 def test_a_finding_tells_what_its_problem_tells() -> None:
     problem = unused_table.entry.at(Position("p.yml", 7), kind="table", name="old")
     finding = Finding(problem, Severity.WARNING)
-    assert (finding.code, finding.where) == ("HW-UNUSED", problem.where)
+    assert (finding.code, finding.where) == ("HW-DECLARATION-UNUSED", problem.where)
     assert (finding.sentence, finding.remedy) == (problem.sentence, problem.remedy)
     told = finding.to_json()
     assert (told["code"], told["sentence"], told["remedy"]) == (

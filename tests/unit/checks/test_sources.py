@@ -58,10 +58,10 @@ def joined(condition: str, type_: str = "inner", *, single: bool = False) -> Que
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        (joined(""), [("HW-CROSS-JOIN", "warning")]),
-        (joined("", "cross"), [("HW-CROSS-JOIN", "warning")]),
-        (joined("(r.at >= p.since)", "left outer"), [("HW-RANGE-JOIN", "advice")]),
-        (joined("((r.at >= p.since) AND (r.at <= p.till))"), [("HW-RANGE-JOIN", "advice")]),
+        (joined(""), [("HW-CROSS-JOIN-UNBOUNDED", "warning")]),
+        (joined("", "cross"), [("HW-CROSS-JOIN-UNBOUNDED", "warning")]),
+        (joined("(r.at >= p.since)", "left outer"), [("HW-RANGE-JOIN-SLOW", "advice")]),
+        (joined("((r.at >= p.since) AND (r.at <= p.till))"), [("HW-RANGE-JOIN-SLOW", "advice")]),
         (joined("(r.id = p.id)"), []),
         (joined("(r.id <=> p.id)"), []),
         (joined("(r.at >= p.since)", "left semi"), []),
@@ -83,7 +83,7 @@ def test_the_condition_of_a_lateral_subquery_stands_inside() -> None:
     assert list(fan_out.about(Query(replace(joined(""), beyond_rows=(lateral,))))) == []
     elsewhere = replace(lateral, table="other", line=2)
     crossed = replace(joined(""), beyond_rows=(elsewhere,))
-    assert told(list(fan_out.about(Query(crossed)))) == [("HW-CROSS-JOIN", "warning")]
+    assert told(list(fan_out.about(Query(crossed)))) == [("HW-CROSS-JOIN-UNBOUNDED", "warning")]
 
 
 def partitioned(partitions: str, cores: int, *steps: Operator) -> QueryFacts:
@@ -168,7 +168,7 @@ def limits(situation: Situation) -> list[Finding]:
 def test_a_folder_that_is_full_of_files(tmp_path: Path) -> None:
     root = folder_of(tmp_path, 1000)
     (found,) = limits(reading(root))
-    assert told([found]) == [("HW-FULL-FOLDER", "advice")]
+    assert told([found]) == [("HW-BACKLOG-UNLIMITED", "advice")]
     assert found.problem.params == {
         "name": "rows",
         "waiting": "1,000 files of 0 bytes",
@@ -194,7 +194,7 @@ def test_directories_that_are_ignored_are_named(tmp_path: Path) -> None:
     assert found() == []
     (root / "in" / "sub.json").mkdir()
     (one,) = found()
-    assert told([one]) == [("HW-DIRECTORIES-IGNORED", "warning")]
+    assert told([one]) == [("HW-SOURCE-DIRECTORIES-IGNORED", "warning")]
     assert one.problem.params["count"] == "a subdirectory"
     assert one.problem.params["directories"] == f"{root}/in/sub.json"
     for number in range(6):
@@ -221,7 +221,7 @@ def test_a_folder_that_is_full_of_bytes(tmp_path: Path) -> None:
 def test_a_full_folder_of_a_project_whose_name_is_a_glob(tmp_path: Path) -> None:
     (tmp_path / "[x]").mkdir()
     (found,) = limits(reading(folder_of(tmp_path / "[x]", 1000)))
-    assert found.problem.code == "HW-FULL-FOLDER"
+    assert found.problem.code == "HW-BACKLOG-UNLIMITED"
 
 
 def test_a_folder_that_is_not_full(tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_a_limit_that_is_too_low(
     tmp_path: Path, keys: str, trigger: str, expected: tuple[str, str, str] | None
 ) -> None:
     found = limits(reading(folder_of(tmp_path, 100, 1024), f", {keys}", trigger))
-    assert told(found) == ([("HW-LIMIT-TOO-LOW", "warning")] if expected else [])
+    assert told(found) == ([("HW-BACKLOG-SLOW", "warning")] if expected else [])
     for each in found:
         params = each.problem.params
         assert (params["time"], params["batches"], params["enough"]) == expected
@@ -292,7 +292,7 @@ def situation(root: Path, other: str, sink: str = "console") -> Situation:
 
 def test_a_sink_that_begins_anew_needs_the_files_again(tmp_path: Path) -> None:
     (found,) = clean_up_unsafe.findings(situation(tmp_path, "path: beside", "memory"))
-    assert (found.problem.code, found.severity) == ("HW-CLEAN-UP-IN-PROCESS", Severity.ERROR)
+    assert (found.problem.code, found.severity) == ("HW-CLEAN-UP-TEMPORARY-SINK", Severity.ERROR)
     assert found.problem.params == {"sink": "one", "name": "cleaned", "done": "deleted"}
     assert found.problem.place
     assert found.problem.place.line == 8
@@ -314,7 +314,8 @@ def test_files_that_another_source_passes_over_stay(tmp_path: Path, other: str, 
     named = "`pathGlobFilter`, `modifiedAfter`" if keys == "both" else keys
     assert [each.problem.params["keys"] for each in found] == ([named] if named else [])
     assert all(
-        (each.problem.code, each.severity) == ("HW-CLEAN-UP-WAITS", Severity.WARNING) for each in found
+        (each.problem.code, each.severity) == ("HW-CLEAN-UP-FILES-IGNORED", Severity.WARNING)
+        for each in found
     )
 
 
@@ -322,4 +323,4 @@ def test_files_that_another_source_passes_over_stay(tmp_path: Path, other: str, 
 def test_a_static_source_that_names_the_folder_differently(tmp_path: Path, path: str) -> None:
     (tmp_path / "linked").symlink_to(tmp_path / "in")
     shared = situation(tmp_path, f'path: "{path.format(tmp_path)}", static: true')
-    assert [each.problem.code for each in clean_up_unsafe.findings(shared)] == ["HW-CLEAN-UP-SHARED"]
+    assert [each.problem.code for each in clean_up_unsafe.findings(shared)] == ["HW-CLEAN-UP-STATIC-CONFLICT"]

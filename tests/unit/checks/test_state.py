@@ -59,7 +59,9 @@ def test_a_sink_without_that_mode_is_not_told_it() -> None:
 
 def test_changes_are_not_to_be_aggregated() -> None:
     counted = aggregation(key("word"), inputs=(0,))
-    assert codes(state_aggregated, facts(state(), counted, mode="complete")) == ["HW-STATE-AGGREGATED"]
+    assert codes(state_aggregated, facts(state(), counted, mode="complete")) == [
+        "HW-AGGREGATION-AFTER-UPDATE"
+    ]
     assert codes(state_aggregated, facts(state(mode="append"), counted, mode="complete")) == []
     assert codes(state_mode, facts(state(), counted, mode="complete")) == []
 
@@ -67,12 +69,14 @@ def test_changes_are_not_to_be_aggregated() -> None:
 def test_the_older_call_can_not_read_results() -> None:
     counts = aggregation(key("word"))
     after = facts(counts, state(OLDER, "append", inputs=(0,)))
-    assert codes(state_after_results, after) == ["HW-STATE-AFTER-RESULTS"]
+    assert codes(state_after_results, after) == ["HW-STATE-AFTER-AGGREGATION"]
     assert codes(state_after_results, facts(counts, state(NEWER, "append", inputs=(0,)))) == []
 
 
 def test_the_older_call_comes_once() -> None:
-    assert codes(several_states, facts(state(OLDER), state(OLDER, inputs=(0,)))) == ["HW-SEVERAL-STATES"]
+    assert codes(several_states, facts(state(OLDER), state(OLDER, inputs=(0,)))) == [
+        "HW-STATE-OPERATOR-CONFLICT"
+    ]
     assert codes(several_states, facts(state(OLDER), state(NEWER, inputs=(0,)))) == []
 
 
@@ -86,7 +90,7 @@ def test_event_time_needs_a_watermark() -> None:
 def test_what_waits_by_the_clock_never_ends() -> None:
     known = facts(state(time="processing time"), trigger="available now")
     (finding,) = never_ends.about(Query(known))
-    assert (finding.problem.code, finding.acceptable) == ("HW-NEVER-ENDS", True)
+    assert (finding.problem.code, finding.acceptable) == ("HW-AVAILABLE-NOW-UNBOUNDED", True)
     assert codes(never_ends, facts(state(time="processing time"))) == []
     assert codes(never_ends, facts(state(time="event time"), trigger="available now")) == []
 

@@ -193,7 +193,7 @@ def test_a_state_that_can_not_be_told_any_more_is_rejected() -> None:
 def test_fixed_options_of_a_sink_are_compared(key: str) -> None:
     options = {"path": "/out", "format": "json", "partition_by": ""}
     then, now = query(CLICKS, fixed_options=options), query(CLICKS, fixed_options={**options, key: "other"})
-    assert codes(output_changed, then, now) == ["HW-OUTPUT-CHANGED"]
+    assert codes(output_changed, then, now) == ["HW-SINK-OPTION-CHANGED"]
     assert codes(output_changed, then, then) == []
     assert codes(output_changed, query(CLICKS), now) == []
 
@@ -223,4 +223,4 @@ def test_an_option_that_decides_which_files_are_read_can_not_change() -> None:
 )
 def test_another_kind_of_sink(old: str, new: str, rejected: bool) -> None:
     found = codes(sink_kind_changed, query(CLICKS, connector=old), query(CLICKS, connector=new))
-    assert found == (["HW-SINK-KIND-CHANGED"] if rejected else [])
+    assert found == (["HW-SINK-CONNECTOR-CHANGED"] if rejected else [])

@@ -35,7 +35,7 @@ def codes(query: QueryFacts, *rules: Rule) -> list[tuple[str, str]]:
 
 def test_windows_without_a_watermark_are_warned_of() -> None:
     query = facts(aggregation(window_key()), mode="update")
-    assert codes(query) == [("HW-WINDOWS-KEPT", "warning")]
+    assert codes(query) == [("HW-UNBOUNDED-WINDOWS", "warning")]
     (finding,) = found(query)
     assert finding.problem.params["missing"] == "a watermark on `at`"
     assert finding.sink == "out"
@@ -60,7 +60,7 @@ def test_nothing_is_said_of_what_ends_or_of_a_set_of_keys(query: QueryFacts) -> 
 
 def test_complete_mode_with_windows_is_warned_of_even_with_a_watermark() -> None:
     query = facts(watermark(), aggregation(window_key(**MARKED), inputs=(0,)), mode="complete")
-    assert codes(query) == [("HW-COMPLETE-KEEPS-ALL", "warning")]
+    assert codes(query) == [("HW-UNBOUNDED-COMPLETE", "warning")]
     assert found(query)[0].problem.remedy == "Use append or update mode."
 
 
@@ -73,7 +73,7 @@ def repeats(*times: EventTime) -> Operator:
 def test_repeats_for_ever_are_warned_of() -> None:
     (finding,) = found(facts(repeats()))
     assert (finding.problem.code, finding.severity, finding.table) == (
-        "HW-REPEATS-REMEMBERED",
+        "HW-UNBOUNDED-DEDUP",
         Severity.WARNING,
         "once",
     )
@@ -84,10 +84,10 @@ def test_repeats_for_ever_are_warned_of() -> None:
 
 def test_lists_of_keys_that_never_end_are_warned_of() -> None:
     assert codes(facts(aggregation(key("user"), functions=("CollectList",)), mode="update")) == [
-        ("HW-VALUES-GROW", "warning")
+        ("HW-UNBOUNDED-COLLECT", "warning")
     ]
     assert codes(facts(aggregation(functions=("CollectList",)), mode="complete")) == [
-        ("HW-VALUES-GROW", "warning")
+        ("HW-UNBOUNDED-COLLECT", "warning")
     ]
     assert codes(facts(aggregation(key("user"), functions=("CollectSet",)), mode="update")) == []
     ending = aggregation(window_key(**MARKED), functions=("CollectList",), inputs=(0,))
@@ -106,7 +106,7 @@ def test_lists_of_keys_that_never_end_are_warned_of() -> None:
 )
 def test_distinct_values_of_keys_that_never_end_are_warned_of(function: str, instead: str) -> None:
     (finding,) = found(facts(aggregation(key("user"), functions=(function,)), mode="update"))
-    assert (finding.problem.code, finding.severity) == ("HW-VALUES-GROW", Severity.WARNING)
+    assert (finding.problem.code, finding.severity) == ("HW-UNBOUNDED-COLLECT", Severity.WARNING)
     assert finding.problem.params["values"] == "distinct value"
     assert instead in finding.problem.remedy
     ending = aggregation(window_key(**MARKED), functions=(function,), inputs=(0,))
@@ -141,14 +141,14 @@ def test_the_sides_of_a_stream_joined_with_itself_are_told_apart() -> None:
 
 def test_an_inner_join_without_an_end_is_warned_of() -> None:
     (finding,) = found(facts(join(side("a"), side("b"))))
-    assert (finding.problem.code, finding.severity) == ("HW-JOIN-KEEPS-ALL", Severity.WARNING)
+    assert (finding.problem.code, finding.severity) == ("HW-UNBOUNDED-JOIN", Severity.WARNING)
     assert finding.problem.params["left"] == "`a`"
     bounded = join(side("a", "x", 1, bounded=True), side("b", "y", 1, bounded=True))
     assert codes(facts(bounded)) == []
     # An outer join without an end is an error of its own.
     assert codes(facts(join(side("a"), side("b"), "left outer"))) == []
     one = join(side("a", "x", 1, bounded=True), side("b", "y", 1), "left outer")
-    assert codes(facts(one)) == [("HW-JOIN-KEEPS-ALL", "warning")]
+    assert codes(facts(one)) == [("HW-UNBOUNDED-JOIN", "warning")]
 
 
 ENDS, BARE = side("a", "x", 1, bounded=True), side("a")
@@ -212,12 +212,12 @@ def test_results_that_can_not_be_told_apart_at_all_are_not_warned_of(mode: str) 
     dedup = Operator(Kind.DEDUP, "dropDuplicates", (0,), ("rows",), keys=(key("user"),))
     assert codes(facts(aggregation(key("user")), dedup, mode=mode), repeats_remembered) == []
     alone = replace(dedup, inputs=())
-    assert codes(facts(alone, mode="update"), repeats_remembered) == [("HW-REPEATS-REMEMBERED", "warning")]
+    assert codes(facts(alone, mode="update"), repeats_remembered) == [("HW-UNBOUNDED-DEDUP", "warning")]
 
 
 def test_an_anti_join_of_streams_is_refused() -> None:
     assert codes(facts(join(ENDS, OTHER_ENDS, "left anti")), anti_join_of_streams) == [
-        ("HW-ANTI-JOIN-OF-STREAMS", "error")
+        ("HW-ANTI-JOIN-UNSUPPORTED", "error")
     ]
     assert codes(facts(join(ENDS, OTHER_ENDS)), anti_join_of_streams) == []
 

@@ -20,7 +20,7 @@ from headwater.checks import (
 )
 from headwater.checks.changes import facts_gone
 from headwater.checks.declarations import unused_table
-from headwater.errors.catalogue.running import MODE_NOT_SUPPORTED, SINK_MODE
+from headwater.errors.catalogue.running import MODE_UNSUPPORTED, SINK_MODE_UNSUPPORTED
 from headwater.plan import Graph
 from headwater.values import Position
 from tests.unit.specs import spec_of
@@ -66,47 +66,53 @@ def told(
     ],
 )
 def test_a_finding_is_accepted_where_it_stands(level: str, where: dict[str, str], reason: str) -> None:
-    accept: Any = {level: "HW-UNUSED: yes"}
-    assert told(warning(**where), **accept) == [("HW-UNUSED", "warning", reason)]
+    accept: Any = {level: "HW-DECLARATION-UNUSED: yes"}
+    assert told(warning(**where), **accept) == [("HW-DECLARATION-UNUSED", "warning", reason)]
 
 
 def test_the_nearest_reason_is_told() -> None:
     finding = warning(sink="out", table="few")
-    far, near, nearest = (f"HW-UNUSED: {word}" for word in ("far", "near", "nearest"))
+    far, near, nearest = (f"HW-DECLARATION-UNUSED: {word}" for word in ("far", "near", "nearest"))
     found = told(finding, pipeline=far, table=near, sink=nearest, complete=True)
-    assert found == [("HW-UNUSED", "warning", "nearest")]
+    assert found == [("HW-DECLARATION-UNUSED", "warning", "nearest")]
 
 
 @pytest.mark.parametrize("acceptable", [True, False])
 def test_an_error_is_accepted_only_if_the_pipeline_would_run(acceptable: bool) -> None:
-    error = Finding(SINK_MODE.at(None, sink="out", mode="", connector="", modes=""), acceptable=acceptable)
-    found = accepted([error], spec_of(PIPELINE % ("HW-SINK-MODE: why", "", "")))
+    error = Finding(
+        SINK_MODE_UNSUPPORTED.at(None, sink="out", mode="", connector="", modes=""), acceptable=acceptable
+    )
+    found = accepted([error], spec_of(PIPELINE % ("HW-SINK-MODE-UNSUPPORTED: why", "", "")))
     assert [each.is_error for each in found] == ([False] if acceptable else [True, True])
     assert found[0].accepted == ("why" if acceptable else "")
     for refusal in found[1:]:
-        assert refusal.problem.code == "HW-ACCEPT-REFUSED"
+        assert refusal.problem.code == "HW-SUPPRESS-NOT-ALLOWED"
         assert refusal.problem.place == Position("pipeline.yml", 2, 10)
         assert "rows would be lost or wrong" in refusal.problem.sentence
 
 
 def test_what_spark_refuses_is_refused_by_spark() -> None:
-    error = Finding(MODE_NOT_SUPPORTED.at(None, sink="out", mode="append", says="no", hint=""), sink="out")
-    (_, refusal) = accepted([error], spec_of(PIPELINE % ("", "", "HW-MODE-NOT-SUPPORTED: why")))
+    error = Finding(MODE_UNSUPPORTED.at(None, sink="out", mode="append", says="no", hint=""), sink="out")
+    (_, refusal) = accepted([error], spec_of(PIPELINE % ("", "", "HW-MODE-UNSUPPORTED: why")))
     assert refusal.problem.params == {
         "where": "The sink `out`",
-        "code": "HW-MODE-NOT-SUPPORTED",
+        "code": "HW-MODE-UNSUPPORTED",
         "says": "Spark would refuse the query",
     }
     assert refusal.sink == "out"
 
 
 def test_a_code_that_nobody_knows() -> None:
-    (finding,) = accepted([], spec_of(PIPELINE % ("", "hw-unusd: why", "")))
-    assert (finding.problem.code, finding.is_error, finding.table) == ("HW-ACCEPT-UNKNOWN", True, "few")
+    (finding,) = accepted([], spec_of(PIPELINE % ("", "hw-declaration-unusd: why", "")))
+    assert (finding.problem.code, finding.is_error, finding.table) == (
+        "HW-SUPPRESS-CODE-UNKNOWN",
+        True,
+        "few",
+    )
     assert finding.problem.params == {
         "where": "the table `few`",
-        "code": "hw-unusd",
-        "hint": "Did you mean `HW-UNUSED`?",
+        "code": "hw-declaration-unusd",
+        "hint": "Did you mean `HW-DECLARATION-UNUSED`?",
     }
     assert finding.problem.place == Position("pipeline.yml", 6, 45)
 
@@ -117,15 +123,21 @@ def test_a_code_that_is_like_none() -> None:
 
 
 def test_what_matches_nothing_is_told_only_where_all_was_asked() -> None:
-    assert told(pipeline="HW-UNUSED: why") == []
-    assert told(pipeline="HW-UNUSED: why", complete=True) == [("HW-ACCEPT-UNMATCHED", "warning", "")]
-    assert told(warning(), pipeline="HW-UNUSED: why", complete=True) == [("HW-UNUSED", "warning", "why")]
+    assert told(pipeline="HW-DECLARATION-UNUSED: why") == []
+    assert told(pipeline="HW-DECLARATION-UNUSED: why", complete=True) == [
+        ("HW-SUPPRESS-UNUSED", "warning", "")
+    ]
+    assert told(warning(), pipeline="HW-DECLARATION-UNUSED: why", complete=True) == [
+        ("HW-DECLARATION-UNUSED", "warning", "why")
+    ]
 
 
 def test_what_hangs_on_the_checkpoint_may_be_accepted_in_advance() -> None:
-    assert told(pipeline="HW-FACTS-GONE: why", complete=True) == []
+    assert told(pipeline="HW-QUERY-METADATA-MISSING: why", complete=True) == []
     gone = Finding(facts_gone.entry.at(None, sink="out", checkpoint="x"), Severity.WARNING, "out")
-    assert told(gone, pipeline="HW-FACTS-GONE: why") == [("HW-FACTS-GONE", "warning", "why")]
+    assert told(gone, pipeline="HW-QUERY-METADATA-MISSING: why") == [
+        ("HW-QUERY-METADATA-MISSING", "warning", "why")
+    ]
 
 
 def test_a_rule_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,13 +156,13 @@ def test_a_rule_of_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_offline_rules_are_accepted_too() -> None:
-    text = PIPELINE.replace("{reads: few", "{reads: clicks") % ("", "HW-UNUSED: soon", "")
+    text = PIPELINE.replace("{reads: few", "{reads: clicks") % ("", "HW-DECLARATION-UNUSED: soon", "")
     spec = spec_of(text)
     (finding,) = accepted(examine(Situation(spec, Graph.of(spec))), spec, complete=True)
-    assert (finding.problem.code, finding.table, finding.accepted) == ("HW-UNUSED", "few", "soon")
+    assert (finding.problem.code, finding.table, finding.accepted) == ("HW-DECLARATION-UNUSED", "few", "soon")
 
 
 def test_one_table_may_trouble_several_sinks_and_be_accepted_in_one() -> None:
-    spec = spec_of(PIPELINE % ("", "", "HW-UNUSED: fine"))
+    spec = spec_of(PIPELINE % ("", "", "HW-DECLARATION-UNUSED: fine"))
     found = together(accepted([warning(sink="out"), warning(sink="show"), warning()], spec))
     assert [(each.sink, each.accepted) for each in found] == [("show", ""), ("out", "fine")]

@@ -76,8 +76,8 @@ def test_sink_and_source_must_be_able(trigger: str) -> None:
         sink_continuous=False,
         sink_real_time=False,
     )
-    assert codes(trigger_sink, unable) == [("HW-TRIGGER-SINK", "`files`")]
-    assert codes(trigger_source, unable) == [("HW-TRIGGER-SOURCE", "lines")]
+    assert codes(trigger_sink, unable) == [("HW-TRIGGER-SINK-UNSUPPORTED", "`files`")]
+    assert codes(trigger_source, unable) == [("HW-TRIGGER-SOURCE-UNSUPPORTED", "lines")]
 
 
 def test_the_able_ones_are_named() -> None:
@@ -105,15 +105,15 @@ class TestRowByRow:
             trigger_refusal=Refusal("", "Continuous processing does not support Aggregate operations."),
         )
         assert codes(row_by_row, known) == [
-            ("HW-NOT-ROW-BY-ROW", "GROUP BY"),
-            ("HW-NOT-ROW-BY-ROW", "WITH"),
-            ("HW-NO-CURRENT-TIME", "current_date()"),
+            ("HW-CONTINUOUS-UNSUPPORTED", "GROUP BY"),
+            ("HW-CONTINUOUS-UNSUPPORTED", "WITH"),
+            ("HW-CONTINUOUS-TIME-UNSUPPORTED", "current_date()"),
         ]
 
     def test_what_no_rule_knows_is_told_in_the_words_of_spark(self) -> None:
         refusal = Refusal("", "Continuous processing does not support Strange operations.")
         (found,) = row_by_row.about(Query(query(trigger_refusal=refusal)))
-        assert found.problem.code == "HW-CONTINUOUS-REFUSED"
+        assert found.problem.code == "HW-CONTINUOUS-QUERY-UNSUPPORTED"
         assert found.problem.params["says"] == refusal.says.rstrip(".")
 
     def test_a_source_that_gives_batches_is_told_alone(self) -> None:
@@ -124,17 +124,17 @@ class TestRowByRow:
 
 def test_options_of_batches_do_nothing() -> None:
     known = query(sources=(replace(ABLE, idle_options=("ramp_up",)),))
-    assert codes(option_idle, known) == [("HW-OPTION-IDLE", "ramp_up")]
+    assert codes(option_idle, known) == [("HW-OPTION-IGNORED-BY-TRIGGER", "ramp_up")]
 
 
-@pytest.mark.parametrize(("slots", "said"), [(2, []), (3, [("HW-TOO-FEW-CORES", "`ticks`")])])
+@pytest.mark.parametrize(("slots", "said"), [(2, []), (3, [("HW-CORES-MISSING", "`ticks`")])])
 def test_every_partition_needs_a_core(slots: int, said: list[tuple[str, str]]) -> None:
     assert codes(too_few_cores, query(sources=(replace(ABLE, slots=slots),), cores=2)) == said
 
 
 def test_the_partitions_of_all_sources_need_cores_together() -> None:
     two = tuple(replace(ABLE, name=name, slots=2) for name in ("ticks", "tocks"))
-    said = [("HW-TOO-FEW-CORES", "`ticks` and `tocks`")]
+    said = [("HW-CORES-MISSING", "`ticks` and `tocks`")]
     assert codes(too_few_cores, query(trigger=REAL_TIME, sources=two, cores=3)) == said
     assert codes(too_few_cores, query(trigger=REAL_TIME, sources=two, cores=4)) == []
 
@@ -142,7 +142,9 @@ def test_the_partitions_of_all_sources_need_cores_together() -> None:
 class TestRealTime:
     @pytest.mark.parametrize("mode", ["append", "complete"])
     def test_takes_update_mode_only(self, mode: str) -> None:
-        assert codes(real_time_mode, query(trigger=REAL_TIME, mode=mode)) == [("HW-REAL-TIME-MODE", mode)]
+        assert codes(real_time_mode, query(trigger=REAL_TIME, mode=mode)) == [
+            ("HW-REAL-TIME-MODE-UNSUPPORTED", mode)
+        ]
 
     def test_lasts_five_seconds_at_least(self) -> None:
         assert codes(real_time_interval, query(trigger="real time 5 seconds")) == []
@@ -151,7 +153,7 @@ class TestRealTime:
 
     def test_keeps_no_state_before_4_3(self) -> None:
         known = query(aggregation(key("word")), trigger=REAL_TIME)
-        assert codes(real_time_steps, known) == [("HW-REAL-TIME-STEP", "GROUP BY")]
+        assert codes(real_time_steps, known) == [("HW-REAL-TIME-UNSUPPORTED", "GROUP BY")]
         assert codes(real_time_steps, replace(known, spark_version="4.3.0")) == []
 
     def test_calls_no_python_and_moves_no_rows(self) -> None:
@@ -161,8 +163,8 @@ class TestRealTime:
             beyond_rows=(Expression("repartition"), Expression("explode")),
         )
         assert codes(real_time_steps, known) == [
-            ("HW-REAL-TIME-STEP", "plus"),
-            ("HW-REAL-TIME-STEP", "repartition"),
+            ("HW-REAL-TIME-UNSUPPORTED", "plus"),
+            ("HW-REAL-TIME-UNSUPPORTED", "repartition"),
         ]
 
     def test_joins_static_rows_that_are_sent_to_all(self) -> None:
@@ -170,18 +172,18 @@ class TestRealTime:
         assert codes(real_time_steps, query(watermark(), equal, trigger=REAL_TIME)) == []
         moved = query(watermark(), equal, trigger=REAL_TIME, trigger_refusal=Refusal("", "SortMergeJoin"))
         said = codes(real_time_steps, moved)
-        assert said == [("HW-REAL-TIME-STEP", "INNER JOIN")]
+        assert said == [("HW-REAL-TIME-UNSUPPORTED", "INNER JOIN")]
 
     def test_reads_each_source_once(self) -> None:
         known = query(trigger=REAL_TIME, repeated_streams=("ticks",))
-        assert codes(real_time_steps, known) == [("HW-REAL-TIME-STEP", "ticks")]
+        assert codes(real_time_steps, known) == [("HW-REAL-TIME-UNSUPPORTED", "ticks")]
 
 
 @pytest.mark.parametrize("trigger", ["available now", "once"])
 def test_rows_made_while_running_are_not_there_yet(trigger: str) -> None:
     known = query(trigger=trigger, sources=(replace(ABLE, made_while_running=True),))
     (found,) = nothing_yet.about(Query(known))
-    assert found.problem.code == "HW-NOTHING-YET"
+    assert found.problem.code == "HW-NO-DATA-AT-START"
     assert not found.is_error
 
 
@@ -189,7 +191,7 @@ def test_once_keeps_no_limit() -> None:
     limited = SourceFacts("lines", "files", options={"max_files_per_batch": "10", "path": "lines/"})
     assert codes(limit_not_kept, query(trigger="available now", sources=(limited,))) == []
     assert codes(limit_not_kept, query(trigger="once", sources=(limited,))) == [
-        ("HW-LIMIT-NOT-KEPT", "max_files_per_batch")
+        ("HW-OPTION-IGNORED-BY-ONCE", "max_files_per_batch")
     ]
 
 
@@ -200,6 +202,6 @@ def test_once_keeps_no_limit() -> None:
 def test_a_query_that_ends_does_not_wait_for_more_rows(trigger: str, held: list[str]) -> None:
     options = {"min_rows_per_batch": "9", "max_rows_per_batch": "99"}
     known = query(trigger=trigger, sources=(replace(ABLE, options=options),))
-    assert codes(rows_held_back, known) == [("HW-ROWS-HELD-BACK", option) for option in held]
+    assert codes(rows_held_back, known) == [("HW-OPTION-IGNORED-BY-AVAILABLE-NOW", option) for option in held]
     limited = ["max_rows_per_batch"] if trigger == "once" else []
-    assert codes(limit_not_kept, known) == [("HW-LIMIT-NOT-KEPT", option) for option in limited]
+    assert codes(limit_not_kept, known) == [("HW-OPTION-IGNORED-BY-ONCE", option) for option in limited]

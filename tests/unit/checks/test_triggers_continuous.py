@@ -67,8 +67,8 @@ REACHED = Reached("/project/.headwater/checkpoints/one", (3,), batch=3)
     [
         (known("one", CONTINUOUS), known("one", "continuous 5 seconds"), None),
         (known("one", "unpaced"), known("one", "every 5 seconds"), None),
-        (known("one", CONTINUOUS), known("one", "unpaced"), "HW-TRIGGER-SWITCHED"),
-        (known("one", "once"), known("one", CONTINUOUS), "HW-TRIGGER-SWITCHED"),
+        (known("one", CONTINUOUS), known("one", "unpaced"), "HW-TRIGGER-CHANGED"),
+        (known("one", "once"), known("one", CONTINUOUS), "HW-TRIGGER-CHANGED"),
         (known("one", CONTINUOUS, 1), known("one", CONTINUOUS, 2), "HW-PARTITIONS-CHANGED"),
         (known("one", CONTINUOUS, 0), known("one", CONTINUOUS, 2), None),
         (known("one", CONTINUOUS), known("one", "unpaced", switches=True), None),

@@ -37,7 +37,7 @@ def named(query: QueryFacts) -> list[tuple[Any, Any]]:
 
 def test_a_branch_without_a_watermark_is_warned_of() -> None:
     (finding,) = found(facts(NORTH, union(0), above(WINDOWS, 1), mode="update"))
-    assert (finding.code, finding.severity) == ("HW-BRANCH-WITHOUT-WATERMARK", Severity.WARNING)
+    assert (finding.code, finding.severity) == ("HW-UNION-WATERMARK-MISSING", Severity.WARNING)
     assert finding.sink == "out"
     assert finding.problem.params["streams"] == "`south`"
     assert finding.problem.params["others"] == "`north`"
@@ -131,11 +131,11 @@ PART: dict[str, Any] = {"made_from": ("at",), "cyclic": True}
 UNCLEARED = {
     "part of a window": (
         (watermark(), by(window_key(taken_apart=True, made_from=("at",)))),
-        ("HW-WINDOW-TAKEN-APART", "key", "window(at)"),
+        ("HW-GROUP-BY-WINDOW-FIELD", "key", "window(at)"),
     ),
     "part of a session": (
         (aggregation(window_key(session=True, taken_apart=True)),),
-        ("HW-SESSION-TAKEN-APART", "key", "window(at)"),
+        ("HW-GROUP-BY-SESSION-FIELD", "key", "window(at)"),
     ),
     "computed time": (
         (watermark(), by(key("hour", "timestamp", made_from=("at",), grows=True))),
@@ -149,10 +149,10 @@ UNCLEARED = {
         (watermark(column="paid"), by(window_key())),
         ("HW-WATERMARK-WRONG-COLUMN", "others", "`paid`"),
     ),
-    "one branch": ((watermark(), by(window_key())), ("HW-WATERMARK-ON-A-BRANCH", "column", "at")),
+    "one branch": ((watermark(), by(window_key())), ("HW-WATERMARK-BRANCH-MISSING", "column", "at")),
     "second watermark": (
         (watermark(), above(watermark(column="ts"), 0)),
-        ("HW-WATERMARK-TWICE", "second", "ts"),
+        ("HW-WATERMARK-CONFLICT", "second", "ts"),
     ),
     "too late": (
         (aggregation(key("id")), above(watermark(), 0)),
@@ -160,7 +160,7 @@ UNCLEARED = {
     ),
     "no delay": (
         (watermark(delay_ms=0), by(window_key(watermarked=True))),
-        ("HW-WATERMARK-NO-DELAY", "streams", "`rows`"),
+        ("HW-WATERMARK-DELAY-ZERO", "streams", "`rows`"),
     ),
 }
 

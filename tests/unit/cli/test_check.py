@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors.catalogue.programs import PASSING_CHECKPOINT
+from headwater.errors.catalogue.programs import CHECKPOINT_TEMPORARY
 from headwater.programs import script
 from headwater.programs.script import CapturedQuery, ScriptRun
 from tests.unit.checks.facts import facts
 from tests.unit.cli.conftest import Headwater
 
-CODE = "HW-PASSING-CHECKPOINT"
+CODE = "HW-CHECKPOINT-TEMPORARY"
 
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A script with one finding."""
     run = ScriptRun(
-        [CapturedQuery(facts(), None, doubts=(PASSING_CHECKPOINT.at(name="out"),))], spark=True, ended=True
+        [CapturedQuery(facts(), None, doubts=(CHECKPOINT_TEMPORARY.at(name="out"),))], spark=True, ended=True
     )
     monkeypatch.setattr(script, "run_script", lambda *order: run)
     file = tmp_path / "job.py"
@@ -38,7 +38,7 @@ def test_a_finding_is_accepted_with_its_reason(headwater: Headwater, job: Path) 
 def test_a_reason_is_wanted(headwater: Headwater, job: Path, given: str) -> None:
     answer = headwater("check", job, "--json", "--accept", given)
     assert answer.code == 2
-    assert [each["code"] for each in answer.json["problems"]] == ["HW-ACCEPT-NO-REASON"]
+    assert [each["code"] for each in answer.json["problems"]] == ["HW-SUPPRESS-REASON-MISSING"]
 
 
 PIPELINE = """
@@ -61,7 +61,11 @@ def test_a_rate_of_a_source_is_taken(headwater: Headwater, pipeline: Path) -> No
 
 @pytest.mark.parametrize(
     ("rate", "code"),
-    [("clicks", "HW-BAD-RATE"), ("clicks=5/x", "HW-BAD-RATE"), ("clik=5", "HW-UNKNOWN-RATE")],
+    [
+        ("clicks", "HW-RATE-INVALID"),
+        ("clicks=5/x", "HW-RATE-INVALID"),
+        ("clik=5", "HW-RATE-SOURCE-NOT-FOUND"),
+    ],
 )
 def test_what_is_no_rate_is_refused(headwater: Headwater, pipeline: Path, rate: str, code: str) -> None:
     for command in (("check", "--offline"), ("explain",)):

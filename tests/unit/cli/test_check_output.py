@@ -15,7 +15,7 @@ from headwater.checks.outline import Outline
 from headwater.checks.sources import clean_up_new_sink
 from headwater.cli.render import show_check
 from headwater.cli.views import LineView, view_of
-from headwater.errors.catalogue.running import SINK_MODE
+from headwater.errors.catalogue.running import SINK_MODE_UNSUPPORTED
 from headwater.plan import SourceFacts
 from headwater.values import Position
 from tests.unit.checks.facts import facts
@@ -28,7 +28,7 @@ sources:
 tables:
   unused: SELECT * FROM lines
 sinks:
-  kept: {reads: lines, connector: memory, accept: {HW-TABLE-NOT-QUERIED: a test queries it}}
+  kept: {reads: lines, connector: memory, accept: {HW-MEMORY-TABLE-UNREACHABLE: a test queries it}}
 """
 
 
@@ -44,9 +44,9 @@ def test_first_the_whole_and_then_by_sink(headwater: Headwater, file: str) -> No
     assert answer.code == 0
     assert answer.out == "sink kept\npipeline.yml: offline check passed, 2 finding(s), 1 accepted.\n"
     assert [line for line in answer.err.splitlines() if "HW-" in line] == [
-        "pipeline.yml:3:3: warning HW-NOT-REPLAYABLE",
-        "pipeline.yml:5:3: warning HW-UNUSED",
-        "  pipeline.yml:7:35: accepted warning HW-TABLE-NOT-QUERIED",
+        "pipeline.yml:3:3: warning HW-SOURCE-NOT-REPLAYABLE",
+        "pipeline.yml:5:3: warning HW-DECLARATION-UNUSED",
+        "  pipeline.yml:7:35: accepted warning HW-MEMORY-TABLE-UNREACHABLE",
     ]
     assert answer.err.endswith("\n    Accepted: a test queries it\n")
 
@@ -61,8 +61,8 @@ def test_what_two_sinks_have_in_common_is_told_once_and_counted_once(
     shown = capsys.readouterr()
     assert shown.out == "sink a\nsink b\np.yml: check passed, 1 finding(s).\n"
     assert shown.err == (
-        f"  p.yml:3:5: warning HW-NOT-REPLAYABLE\n    {problem.sentence}\n    {problem.remedy}\n"
-        "  p.yml:3:5: warning HW-NOT-REPLAYABLE (see sink a)\n"
+        f"  p.yml:3:5: warning HW-SOURCE-NOT-REPLAYABLE\n    {problem.sentence}\n    {problem.remedy}\n"
+        "  p.yml:3:5: warning HW-SOURCE-NOT-REPLAYABLE (see sink a)\n"
     )
 
 
@@ -95,7 +95,7 @@ def test_strict_counts_warnings_and_not_what_is_accepted(headwater: Headwater, f
         "0 error(s), 2 warning(s), 0 other finding(s), 1 accepted.\n",
     )
     text = Path(file).read_text(encoding="utf-8")
-    accept = "accept: {HW-NOT-REPLAYABLE: a try, HW-UNUSED: soon}\n"
+    accept = "accept: {HW-SOURCE-NOT-REPLAYABLE: a try, HW-DECLARATION-UNUSED: soon}\n"
     Path(file).write_text(text + accept, encoding="utf-8")
     answer = headwater("check", "--offline", "--strict", file)
     assert (answer.code, answer.out) == (
@@ -108,7 +108,7 @@ def test_advice_is_no_failure_even_if_strict(headwater: Headwater, file: str) ->
     text = "name: p\nsources: {a: {connector: rate}}\ntables: {t: 'SELECT v:x.y FROM a'}\n"
     Path(file).write_text(text + "sinks: {out: {reads: t, connector: noop}}\n", encoding="utf-8")
     answer = headwater("check", "--offline", "--strict", file)
-    assert (answer.code, "advice HW-NOT-KNOWN-OFFLINE" in answer.err) == (0, True)
+    assert (answer.code, "advice HW-SQL-UNKNOWN-OFFLINE" in answer.err) == (0, True)
 
 
 def test_json_is_complete(headwater: Headwater, file: str) -> None:
@@ -119,9 +119,9 @@ def test_json_is_complete(headwater: Headwater, file: str) -> None:
     assert (kept["name"], kept["bounds"], kept["guarantee"]["level"]) == ("kept", None, "at most once")
     told = [(each["code"], each["sink"], each["table"], each["accepted"]) for each in answer.json["findings"]]
     assert told == [
-        ("HW-NOT-REPLAYABLE", None, None, None),
-        ("HW-UNUSED", None, "unused", None),
-        ("HW-TABLE-NOT-QUERIED", "kept", None, "a test queries it"),
+        ("HW-SOURCE-NOT-REPLAYABLE", None, None, None),
+        ("HW-DECLARATION-UNUSED", None, "unused", None),
+        ("HW-MEMORY-TABLE-UNREACHABLE", "kept", None, "a test queries it"),
     ]
 
 
@@ -130,9 +130,9 @@ def test_sarif_on_stdout(headwater: Headwater, file: str) -> None:
     assert (answer.code, answer.err) == (0, "")
     (run,) = answer.json["runs"]
     assert [each["ruleId"] for each in run["results"]] == [
-        "HW-NOT-REPLAYABLE",
-        "HW-UNUSED",
-        "HW-TABLE-NOT-QUERIED",
+        "HW-SOURCE-NOT-REPLAYABLE",
+        "HW-DECLARATION-UNUSED",
+        "HW-MEMORY-TABLE-UNREACHABLE",
     ]
     assert [len(each["suppressions"]) for each in run["results"]] == [0, 0, 1]
 
@@ -141,15 +141,15 @@ def test_a_file_that_can_not_be_read_gives_sarif_too(headwater: Headwater, file:
     Path(file).write_text(PIPELINE % ", prt: 1", encoding="utf-8")
     answer = headwater("check", "--sarif", file)
     (result,) = answer.json["runs"][0]["results"]
-    assert (answer.code, result["ruleId"], result["level"]) == (3, "HW-UNKNOWN-KEY", "error")
+    assert (answer.code, result["ruleId"], result["level"]) == (3, "HW-KEY-UNKNOWN", "error")
 
 
 def test_one_form_at_a_time(headwater: Headwater, file: str) -> None:
     answer = headwater("check", "--offline", "--sarif", "--json", file)
-    assert (answer.code, answer.json["problems"][0]["code"]) == (2, "HW-ONE-FORM")
+    assert (answer.code, answer.json["problems"][0]["code"]) == (2, "HW-OPTIONS-CONFLICT")
 
 
-MODE = SINK_MODE.at(None, sink="a", mode="update", connector="files", modes="append")
+MODE = SINK_MODE_UNSUPPORTED.at(None, sink="a", mode="update", connector="files", modes="append")
 FINDINGS = [
     Finding(setting_kept.entry.at(None, sink="a", key="k", kept="1", wanted="2"), Severity.WARNING, "a"),
     Finding(clean_up_new_sink.entry.at(None, sink="a", name="in", done="deleted"), Severity.ADVICE, "a"),
@@ -164,8 +164,8 @@ def test_a_run_shows_warnings_and_what_is_accepted_and_counts_advice(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == (
-        f"warning HW-SETTING-KEPT\n  {FINDINGS[0].problem.sentence}\n  {FINDINGS[0].problem.remedy}\n"
-        f"accepted error HW-SINK-MODE\n  {MODE.sentence}\n  Accepted: for a day\n"
+        f"warning HW-SETTING-FROZEN\n  {FINDINGS[0].problem.sentence}\n  {FINDINGS[0].problem.remedy}\n"
+        f"accepted error HW-SINK-MODE-UNSUPPORTED\n  {MODE.sentence}\n  Accepted: for a day\n"
         "1 piece(s) of advice: headwater check p.yml\n"
     )
 

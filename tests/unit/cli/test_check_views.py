@@ -18,7 +18,7 @@ from headwater.checks.declarations import unused_table
 from headwater.checks.determinism import not_replayable
 from headwater.cli.check_views import sarif_of, waiting
 from headwater.engine.outcome import CheckOutcome
-from headwater.errors.catalogue.running import SINK_MODE
+from headwater.errors.catalogue.running import SINK_MODE_UNSUPPORTED
 from headwater.events import Event, Notice, SparkStarting
 from headwater.values import Position
 from tests.unit.cli.conftest import Headwater
@@ -140,7 +140,9 @@ def test_nothing_found() -> None:
 
 
 def test_severities_and_places() -> None:
-    mode = SINK_MODE.at(Position("p.yml", 9, 73), sink="out", mode="update", connector="x", modes="append")
+    mode = SINK_MODE_UNSUPPORTED.at(
+        Position("p.yml", 9, 73), sink="out", mode="update", connector="x", modes="append"
+    )
     found = log(
         Finding(mode, sink="out"),
         Finding(UNREAD, Severity.WARNING, table="few"),
@@ -148,9 +150,9 @@ def test_severities_and_places() -> None:
     )
     results = found["results"]
     assert [(each["ruleId"], each["level"]) for each in results] == [
-        ("HW-SINK-MODE", "error"),
-        ("HW-UNUSED", "warning"),
-        ("HW-FACTS-GONE", "note"),
+        ("HW-SINK-MODE-UNSUPPORTED", "error"),
+        ("HW-DECLARATION-UNUSED", "warning"),
+        ("HW-QUERY-METADATA-MISSING", "note"),
     ]
     assert [place(each) for each in results] == [
         ("p.yml", {"startLine": 9, "startColumn": 73}),
@@ -168,7 +170,7 @@ def test_severities_and_places() -> None:
 def test_rules_tell_what_and_why() -> None:
     (rule,) = log(Finding(UNREAD, Severity.WARNING))["tool"]["driver"]["rules"]
     assert rule == {
-        "id": "HW-UNUSED",
+        "id": "HW-DECLARATION-UNUSED",
         "shortDescription": {"text": "The <kind> `<name>` is read by no sink."},
         "fullDescription": {
             "text": "A source or table that no sink reads does nothing; "

@@ -31,7 +31,7 @@ def test_topics_have_one_partition_unless_said() -> None:
 def test_other_topics_are_refused(text: str) -> None:
     with pytest.raises(UsageProblem) as caught:
         topics_of(text)
-    assert caught.value.problems[0].code == "HW-BAD-TOPICS"
+    assert caught.value.problems[0].code == "HW-TOPICS-INVALID"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_other_topics_are_refused(text: str) -> None:
 def test_what_does_not_go_together_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageProblem) as caught:
         refuse_contradictions(**{**NOTHING, **changes})
-    assert caught.value.problems[0].code == "HW-DEV-OPTIONS"
+    assert caught.value.problems[0].code == "HW-DEV-OPTIONS-CONFLICT"
 
 
 def test_what_goes_together_passes() -> None:
@@ -69,12 +69,12 @@ def test_a_feed_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "topic", "rate", "code"),
     [
-        ("gone.jsonl", "t", None, "HW-PRODUCE-FILE"),
-        (".", "t", None, "HW-PRODUCE-FILE"),
-        ("-", "no topic", None, "HW-DEV-OPTIONS"),
-        ("-", "t", "fast", "HW-BAD-PRODUCE-RATE"),
-        ("-", "t", "0/s", "HW-BAD-PRODUCE-RATE"),
-        ("-", "t", "5/w", "HW-BAD-PRODUCE-RATE"),
+        ("gone.jsonl", "t", None, "HW-PRODUCE-FILE-UNREADABLE"),
+        (".", "t", None, "HW-PRODUCE-FILE-UNREADABLE"),
+        ("-", "no topic", None, "HW-DEV-OPTIONS-CONFLICT"),
+        ("-", "t", "fast", "HW-PRODUCE-RATE-INVALID"),
+        ("-", "t", "0/s", "HW-PRODUCE-RATE-INVALID"),
+        ("-", "t", "5/w", "HW-PRODUCE-RATE-INVALID"),
     ],
 )
 def test_a_feed_that_can_not_be_is_refused(file: str, topic: str, rate: str | None, code: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.api import batch, check, run
 from headwater.errors import CheckpointError, EnvironmentProblem, Interrupted, QueryFailed
-from headwater.errors.catalogue.running import FORCED
+from headwater.errors.catalogue.running import FORCED_STOP
 from tests.unit.cli.conftest import Headwater
 
 COMMANDS = ("init", "doctor", "check", "explain", "schema", "run", "test")
@@ -72,8 +72,8 @@ def test_a_bad_pipeline(headwater: Headwater, bad: Path) -> None:
     )
     heads = [line for line in answer.err.splitlines() if not line.startswith("  ")]
     assert heads == [
-        f"{bad}:3:31: error HW-UNKNOWN-CONNECTOR",
-        f"{bad}:4:41: error HW-UNKNOWN-CONNECTOR",
+        f"{bad}:3:31: error HW-CONNECTOR-NOT-FOUND",
+        f"{bad}:4:41: error HW-CONNECTOR-NOT-FOUND",
     ]
     assert answer.err.count("Did you mean") == 2
 
@@ -104,7 +104,7 @@ def test_a_bad_pipeline_as_json(headwater: Headwater, bad: Path) -> None:
     }  # fmt: skip
     assert (first["severity"], first["code"], first["file"], first["line"], first["column"]) == (
         "error",
-        "HW-UNKNOWN-CONNECTOR",
+        "HW-CONNECTOR-NOT-FOUND",
         str(bad),
         3,
         31,
@@ -114,20 +114,20 @@ def test_a_bad_pipeline_as_json(headwater: Headwater, bad: Path) -> None:
 def test_a_warning_does_not_fail(headwater: Headwater, good: Path) -> None:
     good.write_text(GOOD + "tables: {unread: SELECT 1 AS one}\n", encoding="utf-8")
     answer = headwater("check", "--offline", good)
-    assert (answer.code, "warning HW-UNUSED" in answer.err) == (0, True)
+    assert (answer.code, "warning HW-DECLARATION-UNUSED" in answer.err) == (0, True)
     assert "offline check passed, 1 finding(s)" in answer.out
 
 
 @pytest.mark.parametrize(("command", "code"), [("run", 3), ("explain", 3), ("check", 3)])
 def test_no_file(headwater: Headwater, tmp_path: Path, command: str, code: int) -> None:
     answer = headwater(command, tmp_path / "none.yml")
-    assert (answer.code, "error HW-FILE-NOT-THERE" in answer.err) == (code, True)
+    assert (answer.code, "error HW-FILE-NOT-FOUND" in answer.err) == (code, True)
 
 
 def test_a_refusal_as_json(headwater: Headwater, bad: Path) -> None:
     answer = headwater("run", bad, "--json")
     assert (answer.code, answer.err, answer.json["ok"]) == (3, "", False)
-    assert [problem["code"] for problem in answer.json["problems"]] == ["HW-UNKNOWN-CONNECTOR"] * 2
+    assert [problem["code"] for problem in answer.json["problems"]] == ["HW-CONNECTOR-NOT-FOUND"] * 2
     # Where `run` tells events line by line, so is this.
     assert answer.out.count("\n") == 1
 
@@ -135,22 +135,22 @@ def test_a_refusal_as_json(headwater: Headwater, bad: Path) -> None:
 def test_what_is_no_pipeline_file(headwater: Headwater, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
     answer = headwater("check", "--offline", tmp_path / "notes.txt")
-    assert (answer.code, "HW-NOT-A-PIPELINE" in answer.err) == (2, True)
+    assert (answer.code, "HW-PIPELINE-FILE-INVALID" in answer.err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("--conf", "a"), "HW-BAD-CONF"),
-        (("--conf", "=a"), "HW-BAD-CONF"),
-        (("--conf", "driver.memory=2g"), "HW-SPARK-SETTING-NAME"),
-        (("--conf", "spark.scheduler.mode=FIFO"), "HW-SPARK-SETTING-FIXED"),
-        (("--for", "3"), "HW-BAD-DURATION"),
-        (("--stop-timeout", "soon"), "HW-BAD-DURATION"),
-        (("--into", "results"), "HW-ONLY-WITH-BATCH"),
-        (("--append",), "HW-ONLY-WITH-BATCH"),
-        (("--batch", "--stop-timeout", "5s"), "HW-BATCH-HAS-AN-END"),
-        (("--batch", "--fail-fast"), "HW-BATCH-HAS-AN-END"),
+        (("--conf", "a"), "HW-CONF-INVALID"),
+        (("--conf", "=a"), "HW-CONF-INVALID"),
+        (("--conf", "driver.memory=2g"), "HW-SPARK-SETTING-INVALID"),
+        (("--conf", "spark.scheduler.mode=FIFO"), "HW-SPARK-SETTING-NOT-ALLOWED"),
+        (("--for", "3"), "HW-DURATION-INVALID"),
+        (("--stop-timeout", "soon"), "HW-DURATION-INVALID"),
+        (("--into", "results"), "HW-OPTION-NEEDS-BATCH"),
+        (("--append",), "HW-OPTION-NEEDS-BATCH"),
+        (("--batch", "--stop-timeout", "5s"), "HW-OPTIONS-CONFLICT-BATCH"),
+        (("--batch", "--fail-fast"), "HW-OPTIONS-CONFLICT-BATCH"),
     ],
 )
 def test_options_that_are_wrong(
@@ -185,7 +185,7 @@ def test_init_and_its_json(headwater: Headwater, tmp_path: Path) -> None:
     answer = headwater("init", tmp_path / "new", "--json")
     assert (answer.code, set(answer.json)) == (0, {"files", "next_command"})
     again = headwater("init", tmp_path / "new")
-    assert (again.code, "HW-FOLDER-NOT-EMPTY" in again.err) == (2, True)
+    assert (again.code, "HW-DIRECTORY-NOT-EMPTY" in again.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -196,11 +196,15 @@ def test_every_kind_of_error_has_its_exit_code(
     headwater: Headwater, good: Path, monkeypatch: pytest.MonkeyPatch, error: type, code: int
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise error(FORCED.at(None))
+        raise error(FORCED_STOP.at(None))
 
     monkeypatch.setattr(check, "load", fail)
     answer = headwater("check", "--offline", good)
-    assert (answer.code, "error HW-FORCED" in answer.err, "Traceback" in answer.err) == (code, True, False)
+    assert (answer.code, "error HW-FORCED-STOP" in answer.err, "Traceback" in answer.err) == (
+        code,
+        True,
+        False,
+    )
 
 
 @pytest.fixture
@@ -218,7 +222,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_fault_of_our_own_is_one_sentence_with_a_way_on(headwater: Headwater, good: Path) -> None:
     answer = headwater("check", "--offline", good)
     assert (answer.code, answer.out) == (70, "")
-    assert "error HW-INTERNAL" in answer.err
+    assert "error HW-INTERNAL-ERROR" in answer.err
     assert "RuntimeError: first line" in answer.err
     assert "--verbose" in answer.err
     assert "Traceback" not in answer.err
@@ -234,7 +238,7 @@ def test_verbose_shows_the_traceback_behind_a_fault(headwater: Headwater, good: 
 @pytest.mark.usefixtures("broken")
 def test_a_fault_as_json(headwater: Headwater, good: Path) -> None:
     answer = headwater("check", "--offline", good, "--json")
-    assert (answer.code, answer.err, answer.json["problems"][0]["code"]) == (70, "", "HW-INTERNAL")
+    assert (answer.code, answer.err, answer.json["problems"][0]["code"]) == (70, "", "HW-INTERNAL-ERROR")
 
 
 HEAVY = ("pyspark", "py4j", "pandas", "numpy", "pyarrow")

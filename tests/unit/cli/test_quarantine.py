@@ -89,10 +89,10 @@ def test_mended_rows(file: Path, headwater: Headwater) -> None:
     assert (replayed.value, replayed.offset) == (b'{"id": 1}', 1)
     mended.write_text("no json\n")
     code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
-    assert (code, "HW-MENDED-UNREADABLE" in beside) == (2, True)
+    assert (code, "HW-REPLAY-FILE-INVALID" in beside) == (2, True)
     mended.unlink()
     code, _, beside = astuple(headwater("quarantine", "replay", file, "orders", "--from", mended))
-    assert (code, "HW-MENDED-NO-FILE" in beside, "No such file" in beside) == (2, True, True)
+    assert (code, "HW-REPLAY-FILE-UNREADABLE" in beside, "No such file" in beside) == (2, True, True)
 
 
 def test_what_was_written_out_can_be_fed_as_it_is(file: Path, headwater: Headwater) -> None:
@@ -142,13 +142,13 @@ def test_a_line_that_can_t_be_a_mended_row_is_named(file: Path, headwater: Headw
     mended = file.parent / "mended.jsonl"
     mended.write_text("\n" + json.dumps(line))
     told = headwater("quarantine", "replay", file, "orders", "--from", mended)
-    assert (told.code, "HW-MENDED-UNREADABLE" in told.err, "in line 2:" in told.err) == (2, True, True)
+    assert (told.code, "HW-REPLAY-FILE-INVALID" in told.err, "in line 2:" in told.err) == (2, True, True)
 
 
 def test_rows_can_t_be_written_into_a_folder_that_is_not_there(file: Path, headwater: Headwater) -> None:
     to = file.parent / "missing" / "x.jsonl"
     told = headwater("quarantine", "export", file, "orders", "--to", to)
-    assert (told.code, told.out, "HW-EXPORT-UNWRITABLE" in told.err, str(to) in told.err) == (
+    assert (told.code, told.out, "HW-EXPORT-FILE-UNWRITABLE" in told.err, str(to) in told.err) == (
         2, "", True, True
     )  # fmt: skip
 
@@ -185,13 +185,13 @@ def test_rows_that_a_query_has_yet_to_read_are_left(file: Path, headwater: Headw
     )
     (folder / "facts/shown.json").unlink()
     told = headwater("quarantine", "replay", file, "orders")
-    assert ("HW-REPLAY-PLACE-UNKNOWN" in told.err, told.code != 0) == (True, True)
+    assert ("HW-REPLAY-OFFSET-UNKNOWN" in told.err, told.code != 0) == (True, True)
 
 
 def test_what_is_not_there_is_said(file: Path, headwater: Headwater) -> None:
     code, _, told = astuple(headwater("quarantine", "show", file, "clicks"))
-    assert (code, "HW-NO-QUARANTINE" in told) == (2, True)
+    assert (code, "HW-QUARANTINE-NOT-FOUND" in told) == (2, True)
     file.write_text(PIPELINE.replace("TRIGGER", "continuous 1 second"))
     code, _, told = astuple(headwater("quarantine", "replay", file, "orders"))
-    assert "HW-REPLAY-NEEDS-BATCHES" in told
+    assert "HW-REPLAY-TRIGGER-UNSUPPORTED" in told
     assert code != 0

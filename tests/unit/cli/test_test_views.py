@@ -80,10 +80,10 @@ def test_a_refusal_weighs_more_than_a_failure(headwater: Headwater, folder: Path
     assert answer.code == 3
     assert lines_of(answer.out)[:8] == [
         "REFUSED test_bad.yml  T",
-        "  test_bad.yml:1:11: error HW-TEST-PIPELINE",
+        "  test_bad.yml:1:11: error HW-TEST-PIPELINE-NOT-FOUND",
         "    There is no pipeline file q.yml.",
         "    Paths are read from the folder of the test file. Did you mean `p.yml`?",
-        "  test_bad.yml:2:13: error HW-TEST-STEP-WORD",
+        "  test_bad.yml:2:13: error HW-TEST-UNKNOWN-STEP",
         "    `restrat` is not a step.",
         "    Did you mean `restart`?",
         "test_words.yml",
@@ -117,14 +117,14 @@ def test_verbose_tells_every_step(headwater: Headwater, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ((), "HW-TEST-NOT-FOUND"),
-        (("-k", "zzz", "test_words.yml"), "HW-TEST-NOT-CHOSEN"),
-        (("-k", "and", "test_words.yml"), "HW-TEST-SELECTION"),
-        (("nowhere",), "HW-TEST-PATH"),
-        (("--limit", "5", "test_words.yml"), "HW-BAD-DURATION"),
-        (("--conf", "a", "test_words.yml"), "HW-BAD-CONF"),
-        (("--draw", "a.svg", "test_words.yml"), "HW-TEST-DRAW"),
-        (("--junit", "p.yml/a.xml", "test_words.yml"), "HW-TEST-WRITE"),
+        ((), "HW-TEST-FILES-NOT-FOUND"),
+        (("-k", "zzz", "test_words.yml"), "HW-TEST-NO-MATCH"),
+        (("-k", "and", "test_words.yml"), "HW-TEST-SELECTION-INVALID"),
+        (("nowhere",), "HW-TEST-PATH-NOT-FOUND"),
+        (("--limit", "5", "test_words.yml"), "HW-DURATION-INVALID"),
+        (("--conf", "a", "test_words.yml"), "HW-CONF-INVALID"),
+        (("--draw", "a.svg", "test_words.yml"), "HW-TEST-DRAWING-CONFLICT"),
+        (("--junit", "p.yml/a.xml", "test_words.yml"), "HW-TEST-OUTPUT-UNWRITABLE"),
     ],
 )
 def test_calls_that_make_no_sense(

@@ -212,5 +212,5 @@ def test_a_finding_is_an_event_with_version_and_time(capsys: pytest.CaptureFixtu
         "event": "finding",
         "version": 1,
         "severity": "warning",
-        "code": "HW-SETTING-KEPT",
+        "code": "HW-SETTING-FROZEN",
     }

@@ -87,22 +87,22 @@ def test_a_side_that_is_not_there(side: Any, name: str) -> None:
 
 def test_a_module_that_is_not_there(installed: list[Any]) -> None:
     installed.append(point("lost", "no_such_module:CONNECTOR"))
-    assert codes() == ["HW-CONNECTOR-BROKEN"]
+    assert codes() == ["HW-CONNECTOR-LOAD-FAILED"]
 
 
 def test_a_value_that_is_no_connector(installed: list[Any]) -> None:
     installed.append(point("path", "os:sep"))
-    assert codes() == ["HW-CONNECTOR-BROKEN"]
+    assert codes() == ["HW-CONNECTOR-LOAD-FAILED"]
 
 
 def test_a_connector_of_another_name(installed: list[Any]) -> None:
     installed.append(_holding("something", NOTHING))
-    assert codes() == ["HW-CONNECTOR-BROKEN"]
+    assert codes() == ["HW-CONNECTOR-LOAD-FAILED"]
 
 
 def test_two_connectors_of_one_name(installed: list[Any]) -> None:
     installed += [_holding("nothing", NOTHING), _holding("nothing", Connector("nothing", "Other."))]
-    assert codes() == ["HW-CONNECTOR-TWICE"]
+    assert codes() == ["HW-CONNECTOR-NAME-CONFLICT"]
 
 
 def test_the_same_connector_twice_is_one(installed: list[Any]) -> None:

@@ -33,7 +33,7 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         found = refusal(Broker(tmp_path / "b", port=port))
-    assert found == ("HW-PORT-TAKEN", {"port": port, "host": "127.0.0.1"})
+    assert found == ("HW-PORT-IN-USE", {"port": port, "host": "127.0.0.1"})
     assert not (tmp_path / "b").exists()
 
 
@@ -42,7 +42,7 @@ def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     code, params = refusal(Broker(tmp_path / "file" / "b"))
     assert (code, params) == (
-        "HW-BROKER-FOLDER",
+        "HW-BROKER-DIR-UNWRITABLE",
         {"folder": str(tmp_path / "file" / "b"), "reason": "Not a directory"},
     )
 

@@ -85,4 +85,4 @@ def test_what_a_connector_keeps_lies_in_the_run_directory(tmp_path: Path) -> Non
     with pytest.raises(PipelineError) as refused:
         context.keep(tmp_path / "elsewhere.json", "{}")
     (problem,) = refused.value.problems
-    assert (problem.code, problem.place) == ("HW-KEPT-OUTSIDE", spec.sources[0].position)
+    assert (problem.code, problem.place) == ("HW-CONNECTOR-FILE-OUTSIDE-RUN-DIR", spec.sources[0].position)

@@ -93,7 +93,7 @@ def test_on_windows_nothing_else_is_examined(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("version", "code"), [((3, 10, 14), "HW-PYTHON-TOO-OLD"), ((3, 11, 0), ""), ((3, 14, 1), "")]
+    ("version", "code"), [((3, 10, 14), "HW-PYTHON-UNSUPPORTED"), ((3, 11, 0), ""), ((3, 14, 1), "")]
 )
 def test_python(version: tuple[int, ...], code: str) -> None:
     assert doctor.check_python(version).code == code
@@ -169,9 +169,9 @@ def test_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     ("jar", "status", "code"),
     [
         ("spark-core_2.13-4.1.4.jar", "ok", ""),
-        ("spark-core_2.13-4.1.1.jar", "warning", "HW-SPARK-HOME-DIFFERS"),
-        ("spark-core_2.12-3.5.1.jar", "error", "HW-SPARK-HOME-DIFFERS"),
-        ("other.jar", "error", "HW-SPARK-HOME-WRONG"),
+        ("spark-core_2.13-4.1.1.jar", "warning", "HW-SPARK-HOME-MISMATCH"),
+        ("spark-core_2.12-3.5.1.jar", "error", "HW-SPARK-HOME-MISMATCH"),
+        ("other.jar", "error", "HW-SPARK-HOME-INVALID"),
     ],
 )
 def test_spark_home(
@@ -233,7 +233,7 @@ def test_memory_that_is_not_told(tmp_path: Path) -> None:
     assert read_memory(tmp_path, tmp_path)[1] is None
 
 
-@pytest.mark.parametrize(("cores", "code"), [(1, "HW-CORES-FEW"), (2, "")])
+@pytest.mark.parametrize(("cores", "code"), [(1, "HW-CORES-LOW"), (2, "")])
 def test_cores(cores: int, code: str) -> None:
     assert doctor.check_cores(cores).code == code
     assert count_cores() >= 1
@@ -242,14 +242,14 @@ def test_cores(cores: int, code: str) -> None:
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
-        assert verdict(check_folder(folder)) == ("folder", "error", "HW-FOLDER-NOT-WRITABLE")
+        assert verdict(check_folder(folder)) == ("folder", "error", "HW-RUN-DIR-UNWRITABLE")
 
 
 @pytest.mark.parametrize(
     ("kind", "status", "code"),
     [
-        ("nfs4", "warning", "HW-FOLDER-ON-NETWORK"),
-        ("9p", "warning", "HW-FOLDER-ON-NETWORK"),
+        ("nfs4", "warning", "HW-RUN-DIR-ON-NETWORK"),
+        ("9p", "warning", "HW-RUN-DIR-ON-NETWORK"),
         ("ext4", "ok", ""),
     ],
 )

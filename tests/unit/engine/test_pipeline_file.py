@@ -48,17 +48,17 @@ def test_one_of_several(tmp_path: Path) -> None:
     file = write(
         tmp_path, DECLARED + DECLARED.replace("p.", "q.").replace("p =", "q =").replace("first", "other")
     )
-    assert (problem(file).code, problem(file).params["names"]) == ("HW-SEVERAL-PIPELINES", "p, q")
+    assert (problem(file).code, problem(file).params["names"]) == ("HW-PIPELINE-AMBIGUOUS", "p, q")
     assert (load(f"{file}:p").name, load(f"{file}:q").name) == ("first", "other")
-    assert problem(f"{file}:r").code == "HW-SEVERAL-PIPELINES"
+    assert problem(f"{file}:r").code == "HW-PIPELINE-AMBIGUOUS"
 
 
 def test_no_pipeline(tmp_path: Path) -> None:
-    assert problem(write(tmp_path, "p = 3\n")).code == "HW-NO-PIPELINE"
+    assert problem(write(tmp_path, "p = 3\n")).code == "HW-PIPELINE-NOT-FOUND"
 
 
 def test_no_file(tmp_path: Path) -> None:
-    assert problem(tmp_path / "none.py").code == "HW-CODE-FILE-MISSING"
+    assert problem(tmp_path / "none.py").code == "HW-CODE-FILE-NOT-FOUND"
 
 
 def test_a_file_that_fails_is_told_at_its_line(tmp_path: Path) -> None:
@@ -73,4 +73,4 @@ def test_a_file_that_needs_a_running_spark_is_told_the_way_out(tmp_path: Path) -
 
 def test_a_wrong_declaration_is_told_at_its_line(tmp_path: Path) -> None:
     found = problem(write(tmp_path, DECLARED.replace("noop()", "connector('nop')")))
-    assert (found.code, found.place.line if found.place else 0) == ("HW-UNKNOWN-CONNECTOR", 6)
+    assert (found.code, found.place.line if found.place else 0) == ("HW-CONNECTOR-NOT-FOUND", 6)

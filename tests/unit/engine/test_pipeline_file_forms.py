@@ -81,13 +81,13 @@ def test_a_name_of_the_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(PipelineError) as refused:
         pipeline.sink("large", hw.noop(), reads="orders")
     (problem,) = refused.value.problems
-    assert (problem.code, problem.params["first"]) == ("HW-NAME-TAKEN", "a sink in line 9")
+    assert (problem.code, problem.params["first"]) == ("HW-NAME-CONFLICT", "a sink in line 9")
 
 
 def test_what_is_wrong_is_told_at_its_line(tmp_path: Path) -> None:
     file = write(tmp_path, YAML.replace("format: json, s", "formt: json, s"))
     (problem,) = problems(file)
-    assert (problem.code, problem.place and problem.place.line) == ("HW-UNKNOWN-KEY", 3)
+    assert (problem.code, problem.place and problem.place.line) == ("HW-KEY-UNKNOWN", 3)
     file = write(tmp_path, YAML.replace("path: in", 'path: "${NOWHERE}"'))
     assert [problem.code for problem in problems(file)] == ["HW-VARIABLE-MISSING"]
     file = write(tmp_path, "name: [")
@@ -100,7 +100,10 @@ def test_sinks_and_folders_may_come_later(tmp_path: Path) -> None:
     pipeline = hw.load(write(tmp_path, YAML.partition("sinks:")[0].replace("path: in", "path: later")))
     with pytest.raises(PipelineError) as refused:
         pipeline.check(offline=True)
-    assert {problem.code for problem in refused.value.problems} == {"HW-NO-SINKS", "HW-NO-SUCH-PATH"}
+    assert {problem.code for problem in refused.value.problems} == {
+        "HW-PIPELINE-NO-SINKS",
+        "HW-SOURCE-PATH-NOT-FOUND",
+    }
     (tmp_path / "later").mkdir()
     pipeline.sink("out", hw.noop(), reads="large")
     assert pipeline.check(offline=True) == []

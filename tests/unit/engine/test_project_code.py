@@ -210,7 +210,7 @@ class TestProblems:
         with pytest.raises(PipelineError) as error:
             project(tmp_path, "alerts.py", "alrets.py")
         places = [(found.code, found.place and found.place.line) for found in error.value.problems]
-        assert sorted(places, key=str) == [("HW-CODE-FILE-MISSING", None), ("HW-CODE-SYNTAX", 3)]
+        assert sorted(places, key=str) == [("HW-CODE-FILE-NOT-FOUND", None), ("HW-CODE-SYNTAX", 3)]
 
     def test_syntax_error_in_an_imported_file(self, tmp_path: Path) -> None:
         write(tmp_path, {"alerts.py": "import lib\n", "lib.py": "y = 1\nx = = 1\n"})
@@ -224,7 +224,10 @@ class TestProblems:
     def test_wrong_encoding(self, tmp_path: Path, content: bytes, line: int) -> None:
         (tmp_path / "alerts.py").write_bytes(content)
         found = problem(tmp_path, "alerts.py")
-        assert (found.code, found.place) == ("HW-CODE-ENCODING", Position(str(tmp_path / "alerts.py"), line))
+        assert (found.code, found.place) == (
+            "HW-CODE-ENCODING-INVALID",
+            Position(str(tmp_path / "alerts.py"), line),
+        )
 
     def test_null_bytes(self, tmp_path: Path) -> None:
         (tmp_path / "alerts.py").write_bytes(b"x = 1\0\n")
@@ -236,9 +239,9 @@ class TestProblems:
         )
         root = tmp_path / "root"
         assert problem(root, "../other/alerts.py").code == "HW-CODE-OUTSIDE-PROJECT"
-        assert problem(root, "a.b.py").code == "HW-CODE-FILE-NAME"
-        assert problem(root, "__init__.py").code == "HW-CODE-FILE-NAME"
-        assert problem(root, "run.txt").code == "HW-CODE-FILE-NAME"
+        assert problem(root, "a.b.py").code == "HW-CODE-FILE-NAME-INVALID"
+        assert problem(root, "__init__.py").code == "HW-CODE-FILE-NAME-INVALID"
+        assert problem(root, "run.txt").code == "HW-CODE-FILE-NAME-INVALID"
 
     def test_an_exception_at_load_is_told_at_the_users_innermost_line(self, tmp_path: Path) -> None:
         write(tmp_path, {"alerts.py": "import lib\n", "lib.py": "import json\n\nx = json.loads('{')\n"})
@@ -342,7 +345,7 @@ class TestFunction:
         with pytest.raises(PipelineError) as error:
             project(tmp_path, "alerts.py").function(tmp_path / "alerts.py", "otter", place)
         (found,) = error.value.problems
-        assert (found.code, found.place) == ("HW-CODE-NAME-MISSING", place)
+        assert (found.code, found.place) == ("HW-CODE-NAME-NOT-FOUND", place)
         assert str(found.params["known"]).split(", ")[0] == "other"
         assert set(str(found.params["known"]).split(", ")) == {"other", "alerts", "A"}
 
@@ -351,4 +354,4 @@ class TestFunction:
         with pytest.raises(PipelineError) as error:
             project(tmp_path, "alerts.py").function(tmp_path / "alerts.py", "LIMIT")
         (found,) = error.value.problems
-        assert (found.code, found.params["kind"]) == ("HW-CODE-NAME-KIND", "a value of type int")
+        assert (found.code, found.params["kind"]) == ("HW-CODE-NAME-INVALID", "a value of type int")

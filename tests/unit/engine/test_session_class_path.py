@@ -18,7 +18,7 @@ PIPELINE = """
 def test_only_continuous_queries_need_their_jars_from_the_start() -> None:
     problems = late_problems(spec_of(PIPELINE), ("/jars/kafka.jar", "/jars/pool.jar"))
     assert list(problems) == ["quick"]
-    assert problems["quick"].code == "HW-JARS-TOO-LATE"
+    assert problems["quick"].code == "HW-JARS-ADDED-TOO-LATE"
     assert problems["quick"].params["jars"] == "/jars/kafka.jar,/jars/pool.jar"
     assert problems["quick"].place is not None
     assert late_problems(spec_of(PIPELINE), ()) == {}

@@ -72,6 +72,6 @@ def test_what_the_others_answered_is_reported_beside_it(
         starts=starts,
     )
     assert [(each.problem.code, each.severity) for each in found] == [
-        ("HW-EXECUTORS-NOT-ASKED", Severity.ERROR),
+        ("HW-EXECUTORS-CHECK-FAILED", Severity.ERROR),
         ("HW-PATH-NOT-SHARED", Severity.ERROR),
     ]

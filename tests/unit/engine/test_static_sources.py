@@ -104,7 +104,7 @@ def test_what_was_written_over_is_told_at_the_source() -> None:
     rows["shops"].written_over = "/data/a.csv"
     (problem,) = found.news()
     assert (problem.code, problem.params) == (
-        "HW-STATIC-WRITTEN-OVER",
+        "HW-STATIC-FILE-OVERWRITTEN",
         {"name": "shops", "file": "/data/a.csv"},
     )
     assert problem.place is not None

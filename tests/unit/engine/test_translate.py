@@ -63,7 +63,7 @@ def test_a_subquery_over_a_stream_is_a_join(where: str, semi: bool, null: bool) 
     (table,) = spec_of(text.format(mode="append", connector=CONSOLE)).tables
     problem = sql_problem(StreamInside("", ""), table)
     hint = str(problem.params["hint"])
-    assert problem.code == "HW-SUBQUERY-OVER-STREAM"
+    assert problem.code == "HW-SUBQUERY-UNSUPPORTED"
     assert ("LEFT SEMI JOIN" in hint, "IS NULL" in hint) == (semi, null)
 
 
@@ -87,14 +87,14 @@ def test_a_subquery_of_python_is_told_every_way() -> None:
 def test_an_unknown_column(column: str, proposal: str, hint: str) -> None:
     (table,) = spec_of(PIPELINE.format(mode="append", connector=CONSOLE)).tables
     problem = sql_problem(Unresolved(column, proposal), table)
-    assert (problem.code, problem.place) == ("HW-UNKNOWN-COLUMN", Position("pipeline.yml", 3, 10))
+    assert (problem.code, problem.place) == ("HW-COLUMN-NOT-FOUND", Position("pipeline.yml", 3, 10))
     assert problem.params == {"where": "The table `total`", "column": column, "hint": hint}
 
 
 @pytest.mark.parametrize(
     ("raised", "code"),
     [
-        ("HW-FILES-FOLDER-VALUE orders file:///in/day=x/1.json", "HW-FILES-FOLDER-VALUE"),
+        ("HW-PARTITION-VALUE-INVALID orders file:///in/day=x/1.json", "HW-PARTITION-VALUE-INVALID"),
         ("HW-FILES-OWN orders file:///in/1.json", "HW-QUERY-FAILED"),
     ],
 )
@@ -146,8 +146,8 @@ def test_the_row_is_named_at_the_line_of_the_condition() -> None:
 
 
 def test_a_text_that_was_fed_again_is_named_at_its_table() -> None:
-    problem = told('{"value":', "HW-FED-AGAIN-UNREADABLE\tpriced")
-    assert (problem.code, problem.place) == ("HW-FED-AGAIN-UNREADABLE", Position("pipeline.yml", 4, 3))
+    problem = told('{"value":', "HW-REPLAYED-ROWS-INVALID\tpriced")
+    assert (problem.code, problem.place) == ("HW-REPLAYED-ROWS-INVALID", Position("pipeline.yml", 4, 3))
     assert problem.params == {"table": "priced", "row": '{"value":'}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from headwater.errors.catalogue.notices import NOTHING_LEFT, TRIGGER_CONVERTED
+from headwater.errors.catalogue.notices import ALL_DATA_READ, TRIGGER_CONVERTED
 from headwater.errors.catalogue.running import PROGRESS_LOST
 from headwater.events import Notice
 
@@ -25,6 +25,6 @@ def test_a_notice_in_json_has_its_code_and_fields() -> None:
 
 def test_the_text_has_the_remedy_where_there_is_one_and_the_code_where_it_is_wanted() -> None:
     lost = PROGRESS_LOST.at(None, sink="out", lost=2)
-    assert Notice.of(NOTHING_LEFT.at(None)).text == "Nothing is left to read."
+    assert Notice.of(ALL_DATA_READ.at(None)).text == "Nothing is left to read."
     assert Notice.of(lost).text == f"{lost.sentence} {lost.remedy}"
     assert Notice.of(lost, with_code=True).text == f"HW-PROGRESS-LOST {lost.sentence} {lost.remedy}"

@@ -73,7 +73,7 @@ def test_without_any_of_them_the_refusal_says_which_file_to_put_where(tmp_path: 
 
     code, params = refusal(JarStore(tmp_path / "cache", folder, repository({})))
 
-    assert code == "HW-JAR-NOT-FETCHED"
+    assert code == "HW-JAR-DOWNLOAD-FAILED"
     assert params["coordinates"] == "org.example:birds_2.13:2.0 or org.example:birds_2.13:1.0"
     assert params["file"] == "birds_2.13-2.0.jar or birds_2.13-1.0.jar"
     assert params["folder"] == str(folder)
@@ -91,9 +91,9 @@ def test_a_jar_with_another_checksum_is_refused(tmp_path: Path, place: str) -> N
 
     assert params["coordinates"] == "org.example:birds_2.13:2.0"
     if place == "cache":
-        assert (code, params["path"]) == ("HW-JAR-CHANGED", str(cache / "birds_2.13-2.0.jar"))
+        assert (code, params["path"]) == ("HW-JAR-CHECKSUM", str(cache / "birds_2.13-2.0.jar"))
     else:
-        assert (code, params["path"]) == ("HW-JAR-SENT", "birds_2.13-2.0.jar")
+        assert (code, params["path"]) == ("HW-JAR-DOWNLOAD-CHECKSUM", "birds_2.13-2.0.jar")
         assert list(cache.iterdir()) == []
 
 
@@ -139,5 +139,5 @@ def test_a_jar_that_came_with_others_is_held_against_its_checksum(tmp_path: Path
     store = JarStore(tmp_path / "cache", fetch=repository({"1.0": NEW, "2.0": NEW}))
     with pytest.raises(EnvironmentProblem) as error:
         store.take_all((fish, ARTIFACT))
-    assert error.value.problems[0].code == "HW-JAR-SENT"
+    assert error.value.problems[0].code == "HW-JAR-DOWNLOAD-CHECKSUM"
     assert list((tmp_path / "cache").iterdir()) == []

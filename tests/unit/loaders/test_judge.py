@@ -76,7 +76,11 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "code"),
-    [(b"name: p\xff\n", "HW-NOT-UTF8"), (b"name: p\0\n", "HW-YAML-SYNTAX"), (b"", "HW-YAML-NOT-MAPPING")],
+    [
+        (b"name: p\xff\n", "HW-FILE-ENCODING-INVALID"),
+        (b"name: p\0\n", "HW-YAML-SYNTAX"),
+        (b"", "HW-YAML-NOT-MAPPING"),
+    ],
 )
 def test_bytes_that_are_no_text(content: bytes, code: str, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yml"
@@ -89,19 +93,19 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
     (missing,) = told(tmp_path / "pipelin.yml")
     (folder,) = told(tmp_path)
     assert (missing.code, missing.remedy) == (
-        "HW-FILE-NOT-THERE",
+        "HW-FILE-NOT-FOUND",
         f"Did you mean {tmp_path / 'pipeline.yml'}?",
     )
-    assert (folder.code, "pipeline.yml" in folder.remedy) == ("HW-FILE-IS-FOLDER", True)
+    assert (folder.code, "pipeline.yml" in folder.remedy) == ("HW-FILE-IS-DIRECTORY", True)
 
 
 @pytest.mark.parametrize(
     ("function", "code", "place"),
     [
-        ("code.py:star", "HW-FUNCTION-PARAMETER-KINDS", ("code.py", 10, 1)),
-        ("code.py:keys", "HW-FUNCTION-PARAMETER-KINDS", ("code.py", 13, 1)),
+        ("code.py:star", "HW-FUNCTION-PARAMETERS-UNSUPPORTED", ("code.py", 10, 1)),
+        ("code.py:keys", "HW-FUNCTION-PARAMETERS-UNSUPPORTED", ("code.py", 13, 1)),
         ("broken.py:good", "HW-CODE-SYNTAX", ("broken.py", 1, 17)),
-        ("code.py:unknown", "HW-UNKNOWN-TABLE", ("code.py", 7, 1)),
+        ("code.py:unknown", "HW-TABLE-NOT-FOUND", ("code.py", 7, 1)),
     ],
 )
 def test_wrong_code_is_told_at_its_own_line(
@@ -125,7 +129,7 @@ def test_a_link_does_not_hide_that_a_sink_writes_what_a_source_reads(tmp_path: P
         ),
     )
     (tmp_path / "out").symlink_to(tmp_path / "in")
-    assert [problem.code for problem in told(file)] == ["HW-WRITES-SOURCE"]
+    assert [problem.code for problem in told(file)] == ["HW-SINK-WRITES-SOURCE"]
 
 
 def test_an_address_does_not_hide_that_two_sinks_write_one_place(tmp_path: Path) -> None:
@@ -134,7 +138,7 @@ def test_an_address_does_not_hide_that_two_sinks_write_one_place(tmp_path: Path)
         tmp_path,
         written(f"sinks:\n  one: {{{sink}, path: out}}\n  two: {{{sink}, path: 'file://{tmp_path}/out'}}"),
     )
-    assert [problem.code for problem in told(file)] == ["HW-SAME-PLACE"]
+    assert [problem.code for problem in told(file)] == ["HW-SINK-PATH-CONFLICT"]
 
 
 @pytest.mark.parametrize("path", ["out", "in2", "input/in", "in.out"])

@@ -145,8 +145,8 @@ sinks:
         YamlFile.read(file).spec()
     told = [(problem.code, problem.params["key"], problem.remedy) for problem in refused.value.problems]
     assert told == [
-        ("HW-UNKNOWN-KEY", "brokers", "Did you mean `servers`?"),
-        ("HW-UNKNOWN-KEY", "subscribe", "Did you mean `topic`?"),
-        ("HW-UNKNOWN-KEY", "from", "Did you mean `reads`?"),
-        ("HW-UNKNOWN-KEY", "numRows", "Did you mean `rows`?"),
+        ("HW-KEY-UNKNOWN", "brokers", "Did you mean `servers`?"),
+        ("HW-KEY-UNKNOWN", "subscribe", "Did you mean `topic`?"),
+        ("HW-KEY-UNKNOWN", "from", "Did you mean `reads`?"),
+        ("HW-KEY-UNKNOWN", "numRows", "Did you mean `rows`?"),
     ]

@@ -28,7 +28,7 @@ YAML = """
     folder: runs
     watermark_policy: fastest
     spark: {spark.ui.enabled: false}
-    accept: {HW-UNUSED: they come later}
+    accept: {HW-DECLARATION-UNUSED: they come later}
     functions: {mean: {class: org.example.Mean}}
     sources:
       clicks:
@@ -43,12 +43,12 @@ YAML = """
       more:
         sql: SELECT * FROM few
         watermark: {column: at, delay: 1 hour}
-        accept: {HW-NOT-REPLAYABLE: " a try "}
+        accept: {HW-SOURCE-NOT-REPLAYABLE: " a try "}
       once: {reads: clicks, distinct: value, within: watermark}
     sinks:
       show: {reads: few, connector: console, mode: update, trigger: every 10 seconds, rows: 5}
       keep: {reads: more, connector: files, path: out, format: json, partition_by: [a, b],
-             accept: {HW-FACTS-GONE: moved}}
+             accept: {HW-QUERY-METADATA-MISSING: moved}}
 """
 
 
@@ -59,19 +59,19 @@ def shop() -> Declarations:
         folder="runs",
         watermark_policy="fastest",
         spark={"spark.ui.enabled": False},
-        accept={"HW-UNUSED": "they come later"},
+        accept={"HW-DECLARATION-UNUSED": "they come later"},
     )
     clicks = hw.rate(rows_per_second=5, options={"key": hw.secret("KEY")})
     p.source("clicks", clicks, watermark=("timestamp", "2 minutes"))
     ads = hw.files(path="s3://a/b", format="csv", schema="id int, name string")
     p.source("ads", ads, static=True, refresh="every 600 seconds", cache=True)
     p.table("few", sql="SELECT * FROM clicks")
-    more = {"HW-NOT-REPLAYABLE": "a try"}
+    more = {"HW-SOURCE-NOT-REPLAYABLE": "a try"}
     p.table("more", sql="SELECT * FROM few", watermark=("at", "1 hour"), accept=more)
     p.table("once", reads="clicks", distinct=["value"], within="watermark")
     p.function("mean", java_class="org.example.Mean")
     keep = hw.files(path="./out", format="json", partition_by=("a", "b"))
-    p.sink("keep", keep, reads="more", accept={"HW-FACTS-GONE": "moved"})
+    p.sink("keep", keep, reads="more", accept={"HW-QUERY-METADATA-MISSING": "moved"})
     p.sink("show", hw.console(rows=5), reads="few", mode="update", trigger="every 10s")
     return p
 
@@ -92,7 +92,7 @@ def test_a_function_is_a_table_that_reads_its_parameters() -> None:
     @p.table
     def few(clicks: Any, spark: Any) -> Any: ...
 
-    @p.table("more", watermark=("at", "1s"), accept={"HW-UNUSED": "why"})
+    @p.table("more", watermark=("at", "1s"), accept={"HW-DECLARATION-UNUSED": "why"})
     def other(few: Any) -> Any: ...
 
     p.table("last", python=few)
@@ -107,7 +107,7 @@ def test_a_function_is_a_table_that_reads_its_parameters() -> None:
     assert tables["few"].function is not None
     assert tables["few"].function.function is few
     assert tables["more"].watermark is not None
-    assert [table.accept for table in tables.values()] == [{}, {"HW-UNUSED": "why"}, {}]
+    assert [table.accept for table in tables.values()] == [{}, {"HW-DECLARATION-UNUSED": "why"}, {}]
 
 
 def test_a_problem_is_told_at_the_line_of_the_call() -> None:
@@ -115,7 +115,7 @@ def test_a_problem_is_told_at_the_line_of_the_call() -> None:
     p.source("clicks", hw.connector("rat"))
     p.sink("out", hw.noop(), reads="nothing", mode="apend")
     told = problems(p)
-    assert [problem.code for problem in told] == ["HW-UNKNOWN-CONNECTOR", "HW-WRONG-VALUE"]
+    assert [problem.code for problem in told] == ["HW-CONNECTOR-NOT-FOUND", "HW-VALUE-INVALID"]
     assert {problem.place.file for problem in told if problem.place} == {str(HERE)}
     lines = [problem.place.line for problem in told if problem.place]
     assert lines[1] == lines[0] + 1
@@ -126,7 +126,7 @@ def test_a_name_twice_in_one_file_is_refused_at_the_second() -> None:
     p.source("clicks", hw.rate())
     with pytest.raises(PipelineError) as error:
         p.source("clicks", hw.rate())
-    assert [problem.code for problem in error.value.problems] == ["HW-NAME-TAKEN"]
+    assert [problem.code for problem in error.value.problems] == ["HW-NAME-CONFLICT"]
 
 
 def test_a_cell_that_runs_again_declares_again() -> None:
@@ -145,7 +145,7 @@ def test_a_cell_that_runs_again_declares_again() -> None:
 def test_a_table_without_a_name(call: dict[str, Any]) -> None:
     with pytest.raises(UsageProblem) as error:
         Declarations("p").table(**call)
-    assert [problem.code for problem in error.value.problems] == ["HW-TABLE-CALL"]
+    assert [problem.code for problem in error.value.problems] == ["HW-TABLE-NAME-MISSING"]
 
 
 def star(*tables: Any) -> Any: ...
@@ -158,9 +158,9 @@ class Callable:
 @pytest.mark.parametrize(
     ("function", "code", "says"),
     [
-        (print, "HW-WRONG-VALUE", "`print` is not a function"),
-        (Callable(), "HW-WRONG-VALUE", "`Callable` is not"),
-        (star, "HW-FUNCTION-PARAMETER-KINDS", "`*tables`"),
+        (print, "HW-VALUE-INVALID", "`print` is not a function"),
+        (Callable(), "HW-VALUE-INVALID", "`Callable` is not"),
+        (star, "HW-FUNCTION-PARAMETERS-UNSUPPORTED", "`*tables`"),
     ],
 )
 def test_what_is_no_function_for_a_table(function: Any, code: str, says: str) -> None:

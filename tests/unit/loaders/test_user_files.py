@@ -132,7 +132,7 @@ def test_what_may_be_right_is_not_refused(file: Path, name: str) -> None:
             "Lacks",
             [
                 (
-                    "HW-FUNCTION-ARGUMENTS",
+                    "HW-FUNCTION-ARGUMENTS-MISMATCH",
                     "    def open(self, partition_id): ...",
                     {"function": "Lacks.open"},
                 ),
@@ -141,7 +141,13 @@ def test_what_may_be_right_is_not_refused(file: Path, name: str) -> None:
         ),
         (
             "Outer.Inner",
-            [("HW-FUNCTION-ARGUMENTS", "        def process(self, row, more): ...", {"passed": "self, row"})],
+            [
+                (
+                    "HW-FUNCTION-ARGUMENTS-MISMATCH",
+                    "        def process(self, row, more): ...",
+                    {"passed": "self, row"},
+                )
+            ],
         ),
     ],
 )
@@ -162,12 +168,12 @@ def test_a_name_that_is_no_class(file: Path) -> None:
         declared_class(file, "Goood", place)
     (problem,) = caught.value.problems
     assert (problem.code, problem.place, str(problem.params["known"]).split(", ")[0]) == (
-        "HW-CODE-NAME-MISSING",
+        "HW-CODE-NAME-NOT-FOUND",
         place,
         "Good",
     )
     (problem,) = class_ref_problems(ClassRef(str(file), "function"), METHODS, place)
-    assert (problem.code, problem.params["kind"]) == ("HW-CODE-NAME-KIND", "a function")
+    assert (problem.code, problem.params["kind"]) == ("HW-CODE-NAME-INVALID", "a function")
 
 
 class Right:
@@ -189,6 +195,6 @@ def test_a_class_at_hand_is_asked_itself() -> None:
     assert [problem.code for problem in problems] == [
         "HW-CLASS-NEEDS-ARGUMENTS",
         "HW-CLASS-METHOD-MISSING",
-        "HW-FUNCTION-ARGUMENTS",
+        "HW-FUNCTION-ARGUMENTS-MISMATCH",
     ]
     assert {problem.place for problem in problems} == {class_of(Wrong).defined}

@@ -71,7 +71,7 @@ def test_parameters_without_a_name(tmp_path: Path, signature: str, parameter: st
         with pytest.raises(PipelineError) as error:
             table_function(ref, PLACE, ("a", "b"))
         (found,) = error.value.problems
-        assert (found.code, found.place) == ("HW-FUNCTION-PARAMETER-KINDS", Position(str(file), 2))
+        assert (found.code, found.place) == ("HW-FUNCTION-PARAMETERS-UNSUPPORTED", Position(str(file), 2))
         assert found.params == {"function": "f", "parameter": parameter}
         assert with_parameters(ref, PLACE).defined == Position(str(file), 2)
         refuse_call(ref, ("batch", "batch_id"), PLACE)
@@ -93,27 +93,27 @@ def test_a_parameter_with_a_default_is_a_table_only_where_one_is_declared(tmp_pa
 )
 def test_a_name_that_is_no_def(tmp_path: Path, text: str) -> None:
     found = problem(file_with(tmp_path, text), "f")
-    assert (found.code, found.place) == ("HW-FUNCTION-NOT-DEFINED-HERE", PLACE)
+    assert (found.code, found.place) == ("HW-FUNCTION-DEFINED-ELSEWHERE", PLACE)
 
 
 def test_a_missing_function_names_the_nearest_first(tmp_path: Path) -> None:
     file = file_with(tmp_path, "def zebra(): ...\ndef alerts(): ...\nclass A: ...\n")
     found = problem(file, "alrets")
-    assert (found.code, found.place) == ("HW-CODE-NAME-MISSING", PLACE)
+    assert (found.code, found.place) == ("HW-CODE-NAME-NOT-FOUND", PLACE)
     assert found.params == {
         "file": str(file),
         "kind": "function",
         "name": "alrets",
         "known": "alerts, zebra",
     }
-    assert problem(file, "B.f").code == "HW-CODE-NAME-MISSING"
+    assert problem(file, "B.f").code == "HW-CODE-NAME-NOT-FOUND"
 
 
 def test_a_missing_file_names_the_nearest_first(tmp_path: Path) -> None:
     file_with(tmp_path, "")
     (tmp_path / "zebra.py").touch()
     found = problem(tmp_path / "alert.py", "f")
-    assert (found.code, found.place) == ("HW-CODE-FILE-MISSING", PLACE)
+    assert (found.code, found.place) == ("HW-CODE-FILE-NOT-FOUND", PLACE)
     assert found.params == {"file": str(tmp_path / "alert.py"), "known": "alerts.py, zebra.py"}
     assert problem(tmp_path / "nowhere" / "alert.py", "f").params["known"] == "none"
 
@@ -151,7 +151,7 @@ def test_a_function_that_can_not_be_called(takes: str, tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as error:
         called_function(file, "write", ("batch", "batch_id"), PLACE)
     (only,) = error.value.problems
-    assert (only.code, only.place) == ("HW-FUNCTION-ARGUMENTS", Position(str(file), 2, 1))
+    assert (only.code, only.place) == ("HW-FUNCTION-ARGUMENTS-MISMATCH", Position(str(file), 2, 1))
     told = {"function": "write", "short": "write", "takes": takes, "count": 2, "passed": "batch, batch_id"}
     assert only.params == told
 
@@ -173,4 +173,4 @@ def test_what_can_not_be_told_of_a_call_is_not_told(text: str, tmp_path: Path) -
 def test_a_function_that_is_called_and_missing(tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as error:
         called_function(file_with(tmp_path, "def wirte(a, b): ...\n"), "write", ("a", "b"), PLACE)
-    assert [(each.code, each.place) for each in error.value.problems] == [("HW-CODE-NAME-MISSING", PLACE)]
+    assert [(each.code, each.place) for each in error.value.problems] == [("HW-CODE-NAME-NOT-FOUND", PLACE)]

@@ -94,7 +94,7 @@ def test_a_wrong_value(written: dict[str, Any], sentence: str) -> None:
     found = judged(**written)
     assert isinstance(found, list)
     (problem,) = found
-    assert (problem.code, problem.sentence[-len(sentence) :]) == ("HW-WRONG-VALUE", sentence)
+    assert (problem.code, problem.sentence[-len(sentence) :]) == ("HW-VALUE-INVALID", sentence)
     assert list(unclear(found)) == []
 
 
@@ -117,7 +117,7 @@ def test_what_to_do_about_it(written: dict[str, Any], remedy: str) -> None:
 def test_a_secret_where_none_may_be(key: str) -> None:
     found = judged(**{key: secret("KEY")})
     assert isinstance(found, list)
-    assert [problem.code for problem in found] == ["HW-SECRET-NOT-HERE"]
+    assert [problem.code for problem in found] == ["HW-SECRET-NOT-ALLOWED"]
 
 
 def test_a_secret_where_it_belongs() -> None:

@@ -199,15 +199,15 @@ def test_an_anchor_given_twice_means_the_last_one() -> None:
         ("a: !!str 1\n", [("HW-YAML-UNSUPPORTED", "p.yml:1:4")]),
         ("a: !!python/object/apply:os.system [ls]\n", [("HW-YAML-UNSUPPORTED", "p.yml:1:4")]),
         ("a: !x!y 1\n", [("HW-YAML-UNSUPPORTED", "p.yml:1:4")]),
-        ("a: &x [*x]\n", [("HW-YAML-UNKNOWN-ALIAS", "p.yml:1:8")]),
-        ("a: &x\n  b: {c: *x}\n", [("HW-YAML-UNKNOWN-ALIAS", "p.yml:2:10")]),
-        ("path: *.csv\n", [("HW-YAML-UNKNOWN-ALIAS", "p.yml:1:7")]),
+        ("a: &x [*x]\n", [("HW-YAML-ALIAS-NOT-FOUND", "p.yml:1:8")]),
+        ("a: &x\n  b: {c: *x}\n", [("HW-YAML-ALIAS-NOT-FOUND", "p.yml:2:10")]),
+        ("path: *.csv\n", [("HW-YAML-ALIAS-NOT-FOUND", "p.yml:1:7")]),
         ("path: * \n", [("HW-YAML-QUOTE-START", "p.yml:1:7")]),
         ("a: @x\n", [("HW-YAML-QUOTE-START", "p.yml:1:4")]),
         ("a: > 5\n", [("HW-YAML-QUOTE-START", "p.yml:1:4")]),
-        ("? [a]\n: b\n", [("HW-YAML-KEY-NOT-TEXT", "p.yml:1:3")]),
-        ("a: {{b}}\n", [("HW-YAML-KEY-NOT-TEXT", "p.yml:1:5")]),
-        ("a: &x b\n*x : c\n", [("HW-YAML-KEY-NOT-TEXT", "p.yml:2:1")]),
+        ("? [a]\n: b\n", [("HW-YAML-KEY-INVALID", "p.yml:1:3")]),
+        ("a: {{b}}\n", [("HW-YAML-KEY-INVALID", "p.yml:1:5")]),
+        ("a: &x b\n*x : c\n", [("HW-YAML-KEY-INVALID", "p.yml:2:1")]),
         ("a: 'b\nc: d\n", [("HW-YAML-UNCLOSED", "p.yml:1:4")]),
         ("a: [1, 2\nb: 3\n", [("HW-YAML-UNCLOSED", "p.yml:1:4")]),
         ("a: {b: [1, 2}\n", [("HW-YAML-UNCLOSED", "p.yml:1:8")]),
@@ -234,7 +234,7 @@ def test_refuses_at_the_line_to_blame(document: str, expected: list[tuple[str, s
 def test_a_key_that_is_no_text_must_be_quoted(key: str, kind: str) -> None:
     (problem,) = problems_of(f"a:\n  {key}: x\n")
     told = {"kind": f"`{key}`, which is read as {kind}"}
-    assert (problem.code, problem.params) == ("HW-YAML-KEY-NOT-TEXT", told)
+    assert (problem.code, problem.params) == ("HW-YAML-KEY-INVALID", told)
     assert parse_tree(f'"{key}": x\non: y\n', "p.yml").value == {key: "x", "on": "y"}
 
 
@@ -247,7 +247,7 @@ def test_problems_are_reported_together_in_the_order_of_the_file() -> None:
     document = "a: {x: decimal(10,2), 1: b}\nc: !t d\na: 1\ne: [\n"
     assert codes(document) == [
         ("HW-YAML-QUOTE-COMMA", "p.yml:1:8"),
-        ("HW-YAML-KEY-NOT-TEXT", "p.yml:1:23"),
+        ("HW-YAML-KEY-INVALID", "p.yml:1:23"),
         ("HW-YAML-UNSUPPORTED", "p.yml:2:4"),
         ("HW-YAML-UNCLOSED", "p.yml:4:4"),
     ]
@@ -431,14 +431,14 @@ def refused_file(path: Path) -> Problem:
 def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "revenue.yml").write_text("name: x\n")
     problem = refused_file(tmp_path / "revenu.yml")
-    assert problem.code == "HW-FILE-NOT-THERE"
+    assert problem.code == "HW-FILE-NOT-FOUND"
     assert str(tmp_path / "revenue.yml") in problem.remedy
-    assert refused_file(tmp_path / "zzz").code == "HW-FILE-NOT-THERE"
+    assert refused_file(tmp_path / "zzz").code == "HW-FILE-NOT-FOUND"
     assert str(tmp_path / "absent") in refused_file(tmp_path / "absent" / "p.yml").remedy
 
 
 def test_a_folder_names_a_file_in_it(tmp_path: Path) -> None:
-    assert refused_file(tmp_path).code == "HW-FILE-IS-FOLDER"
+    assert refused_file(tmp_path).code == "HW-FILE-IS-DIRECTORY"
     (tmp_path / "p.yml").write_text("name: x\n")
     assert str(tmp_path / "p.yml") in refused_file(tmp_path).remedy
 
@@ -452,7 +452,7 @@ def test_a_file_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
     file = tmp_path / "p.yml"
     file.write_bytes(b"name: x\nb: caf\xe9\n")
     problem = refused_file(file)
-    assert (problem.code, problem.place) == ("HW-NOT-UTF8", Position(str(file), 2, 7))
+    assert (problem.code, problem.place) == ("HW-FILE-ENCODING-INVALID", Position(str(file), 2, 7))
 
 
 def test_a_file_that_is_too_large_is_not_read_whole(tmp_path: Path) -> None:

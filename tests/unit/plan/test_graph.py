@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import PipelineError
-from headwater.errors.catalogue.pipelines import CYCLE, UNKNOWN_TABLE
+from headwater.errors.catalogue.pipelines import TABLE_CYCLE, TABLE_NOT_FOUND
 from headwater.plan import Graph, Reference
 from headwater.spec import FunctionRef, PipelineSpec, TableSpec
 from headwater.values import Position
@@ -76,7 +76,7 @@ def test_an_unknown_table_is_told_at_its_place() -> None:
     spec = spec_of(SHOP.replace("FROM priced", "FROM prized").replace("REVENUE", "revenu"))
     table, sink = Graph.of(spec).problems
     assert (table.entry, table.params["name"], table.remedy) == (
-        UNKNOWN_TABLE,
+        TABLE_NOT_FOUND,
         "prized",
         "Did you mean `Priced`?",
     )
@@ -87,7 +87,7 @@ def test_an_unknown_table_is_told_at_its_place() -> None:
 def test_a_circle_is_told_once_by_its_shortest_way() -> None:
     text = SHOP.replace("FROM clicks JOIN ADS USING (value)", "FROM names JOIN revenue")
     (problem,) = Graph.of(spec_of(text)).problems
-    assert (problem.entry, problem.params["cycle"]) == (CYCLE, "revenue → Priced → revenue")
+    assert (problem.entry, problem.params["cycle"]) == (TABLE_CYCLE, "revenue → Priced → revenue")
 
 
 def test_what_reads_itself_or_nothing_known_is_not_sound() -> None:
@@ -119,11 +119,11 @@ def test_an_unknown_parameter_is_told_at_the_function() -> None:
     spec = spec_of(SHOP)
     table = TableSpec(name="alerts", function=function, position=Position("pipeline.yml", 9))
     (problem,) = Graph.of(spec.model_copy(update={"tables": (*spec.tables, table)})).problems
-    assert (problem.code, problem.params["name"], problem.place) == ("HW-UNKNOWN-TABLE", "nobody", place)
+    assert (problem.code, problem.params["name"], problem.place) == ("HW-TABLE-NOT-FOUND", "nobody", place)
 
 
 def test_problems_of_other_readers_of_sql_are_collected() -> None:
-    failure = PipelineError(CYCLE.at(None, cycle="x"))
+    failure = PipelineError(TABLE_CYCLE.at(None, cycle="x"))
 
     def references(table: TableSpec) -> tuple[Reference, ...] | None:
         if table.name == "Priced":
@@ -131,4 +131,8 @@ def test_problems_of_other_readers_of_sql_are_collected() -> None:
         return (Reference("nobody"),)
 
     problems = Graph.of(spec_of(SHOP), references).problems
-    assert [problem.code for problem in problems] == ["HW-UNKNOWN-TABLE", "HW-CYCLE", "HW-UNKNOWN-TABLE"]
+    assert [problem.code for problem in problems] == [
+        "HW-TABLE-NOT-FOUND",
+        "HW-TABLE-CYCLE",
+        "HW-TABLE-NOT-FOUND",
+    ]

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.engine.plain_facts import WriterSettings
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.programs import CONNECT_SESSION
+from headwater.errors.catalogue.programs import CONNECT_SESSION_UNSUPPORTED
 from headwater.programs.query_start import Started, deadline_problem, failure_of, source_missing
 from headwater.values import Position
 
@@ -32,7 +32,7 @@ def test_names() -> None:
 
 
 NAMES = {
-    "CONNECT": PipelineError(CONNECT_SESSION.at(None)),
+    "CONNECT": PipelineError(CONNECT_SESSION_UNSUPPORTED.at(None)),
     "QUERY": SimpleNamespace(lastProgress=None, recentProgress=[]),
 }
 PARSES = """
@@ -60,18 +60,18 @@ def ended(tmp_path: Path, text: str) -> Problem | None:
         ("raise KeyboardInterrupt\n", "HW-SCRIPT-FAILED", 1, {"error": "it was interrupted"}),
         (
             "def rows(query):\n    return query.lastProgress['numInputRows']\nrows(QUERY)\n",
-            "HW-SCRIPT-PROGRESS",
+            "HW-SCRIPT-NEEDS-PROGRESS",
             2,
             {"error": "TypeError: 'NoneType' object is not subscriptable"},
         ),
         (
             "QUERY.recentProgress[-1]\n",
-            "HW-SCRIPT-PROGRESS",
+            "HW-SCRIPT-NEEDS-PROGRESS",
             1,
             {"error": "IndexError: list index out of range"},
         ),
         ("[][0]\n", "HW-SCRIPT-FAILED", 1, {"error": "IndexError: list index out of range"}),
-        ("\n\nraise CONNECT\n", "HW-CONNECT-SESSION", 3, {}),
+        ("\n\nraise CONNECT\n", "HW-CONNECT-SESSION-UNSUPPORTED", 3, {}),
     ],
 )
 def test_an_exception(tmp_path: Path, text: str, code: str, line: int, params: dict[str, object]) -> None:
@@ -107,12 +107,12 @@ def test_wrong_arguments_are_asked_for_after_two_dashes(tmp_path: Path) -> None:
 
 def test_the_deadline() -> None:
     here = deadline_problem(sys._getframe(), "job.py", 60)
-    assert (here.code, here.params["seconds"]) == ("HW-SCRIPT-DEADLINE", "1 minute")
+    assert (here.code, here.params["seconds"]) == ("HW-SCRIPT-TIMEOUT", "1 minute")
     assert "this is the line that it had reached" in here.sentence
     assert here.place is not None
     assert here.place.file == __file__
     nowhere = deadline_problem(None, "job.py", 1.5)
-    assert (nowhere.code, nowhere.place, nowhere.params["file"]) == ("HW-SCRIPT-DEADLINE", None, "job.py")
+    assert (nowhere.code, nowhere.place, nowhere.params["file"]) == ("HW-SCRIPT-TIMEOUT", None, "job.py")
     assert "no line of it could be seen" in nowhere.sentence
 
 

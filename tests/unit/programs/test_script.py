@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.engine.plain_facts import trigger_text
-from headwater.errors.catalogue.programs import NO_PATH, SAME_CHECKPOINT, SCRIPT_FAILED
+from headwater.errors.catalogue.programs import CHECKPOINT_CONFLICT, SCRIPT_FAILED, SINK_PATH_MISSING
 from headwater.programs.script import (
     STANDSTILL_SECONDS,
     CapturedQuery,
@@ -100,9 +100,9 @@ def test_who_waits_hears_of_a_change() -> None:
 
 def test_a_query_comes_through_whole() -> None:
     place = Position("/jobs/job.py", 7)
-    problem = NO_PATH.at(place, name="q", format="csv")
+    problem = SINK_PATH_MISSING.at(place, name="q", format="csv")
     caught = CapturedQuery(
-        facts(aggregation(key("a"))), place, (problem,), (SAME_CHECKPOINT.at(None, name="q"),)
+        facts(aggregation(key("a"))), place, (problem,), (CHECKPOINT_CONFLICT.at(None, name="q"),)
     )
     ours, theirs = os.pipe()
     Teller(theirs).tell(kind="query", query=caught.to_json())

@@ -18,7 +18,7 @@ def test_an_unknown_query_is_told_with_the_known_ones(way: str, name: str, hint:
         with pytest.raises(UnknownQuery) as caught:
             run.queries[name] if way == "queries" else run.query(name)
         (problem,) = caught.value.problems
-        assert problem.code == "HW-UNKNOWN-QUERY"
+        assert problem.code == "HW-QUERY-NOT-FOUND"
         assert problem.params == {"name": name, "known": "revenue, orders", "hint": hint}
         assert str(caught.value) == str(problem)
 

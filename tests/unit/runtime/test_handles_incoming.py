@@ -112,7 +112,7 @@ def test_what_can_not_be_handled_is_reported_once_for_each_reason() -> None:
             run._supervisor.not_handled(ValueError(reason))
         said = notices(events)
         assert [text.split(". ")[0] for text in said] == [
-            f"HW-EVENT-NOT-HANDLED Headwater could not process a Spark event: ValueError: {reason}"
+            f"HW-EVENT-PROCESSING-FAILED Headwater could not process a Spark event: ValueError: {reason}"
             for reason in ("a", "b")
         ]
 
@@ -171,7 +171,7 @@ def test_queries_that_end_before_their_last_events_are_reported_and_their_counts
         # It waited once, however many queries ended.
         assert listener.calls == ["drain", "close"]
         assert [text.partition(", but")[0] for text in notices(events)] == [
-            f"HW-PROGRESS-NOT-READ The query `{name}` ended" for name in "ab"
+            f"HW-PROGRESS-UNREADABLE The query `{name}` ended" for name in "ab"
         ]
         kinds = [event.kind for event in events]
         assert kinds == ["said", "query_ended", "said", "query_ended", "run_ended"]

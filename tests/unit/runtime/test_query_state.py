@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from headwater.engine.query import RunningQuery
-from headwater.errors.catalogue.running import FORCED
+from headwater.errors.catalogue.running import FORCED_STOP
 from headwater.events import EpochCommitted, QueryIdle, QueryProgress, QueryStatus
 from headwater.runtime.query_state import QueryState
 from tests.unit.runtime.queries import FailedQuery, FakeQuery
@@ -58,8 +58,8 @@ def test_what_comes_after_the_end_changes_nothing() -> None:
         ({}, True, QueryStatus.FAILED),
         ({"stopping": True}, False, QueryStatus.STOPPED),
         # A batch that was interrupted fails of that, and is repeated at the next start.
-        ({"stopping": True, "problem": FORCED.at(None)}, True, QueryStatus.STOPPED),
-        ({"stopping": True, "problem": FORCED.at(None), "must_end": True}, False, QueryStatus.FAILED),
+        ({"stopping": True, "problem": FORCED_STOP.at(None)}, True, QueryStatus.STOPPED),
+        ({"stopping": True, "problem": FORCED_STOP.at(None), "must_end": True}, False, QueryStatus.FAILED),
     ],
 )
 def test_how_it_ended(known: dict[str, Any], failed: bool, status: QueryStatus) -> None:
@@ -73,4 +73,4 @@ def test_it_restarts_a_few_times_between_two_batches_and_never_when_it_is_to_sto
         restarts += 1
     assert (restarts, state.status, state.brought) == (3, QueryStatus.STARTING, {})
     assert not state_of(stopping=True).may_restart
-    assert not state_of(problem=FORCED.at(None)).may_restart
+    assert not state_of(problem=FORCED_STOP.at(None)).may_restart

@@ -75,7 +75,7 @@ def test_a_second_run_is_refused_though_its_sinks_have_other_names(tmp_path: Pat
     with pytest.raises(CheckpointHeld) as caught:
         RunLocks(folder.locked(other), "second")
     (problem,) = caught.value.problems
-    assert problem.code == "HW-CHECKPOINT-HELD-BY-THIS-PROCESS"
+    assert problem.code == "HW-CHECKPOINT-LOCKED-BY-THIS-PROCESS"
     assert problem.params["checkpoint"] == str(folder.path / "checkpoints")
     assert problem.params["run"] == "first"
     assert not (folder.path / "checkpoints" / "renamed.lock").exists()
@@ -94,7 +94,7 @@ def test_what_the_check_before_the_last_start_found(tmp_path: Path) -> None:
     stored = json.loads(folder.findings.read_text(encoding="utf-8"))
     assert (stored["version"], stored["run_id"], stored["epoch"], stored["at"][-1]) == (1, "second", 2, "Z")
     (finding,) = stored["findings"]
-    assert (finding["code"], finding["sink"], finding["accepted"]) == ("HW-SETTING-KEPT", "out", "fine")
+    assert (finding["code"], finding["sink"], finding["accepted"]) == ("HW-SETTING-FROZEN", "out", "fine")
     assert [file.name for file in folder.path.iterdir() if file.suffix == ".part"] == []
 
 

@@ -78,7 +78,7 @@ def test_a_checkpoint_of_unknown_origin_stays(folder: RunRecords) -> None:
     before = left(folder)
     with pytest.raises(CheckpointError) as caught:
         reset_in_process(folder, sink_of("memory"))
-    assert [problem.code for problem in caught.value.problems] == ["HW-SINK-KIND-CHANGED"]
+    assert [problem.code for problem in caught.value.problems] == ["HW-SINK-CONNECTOR-CHANGED"]
     assert left(folder) == before
 
 
@@ -94,7 +94,7 @@ def test_rows_that_are_gone_and_rows_that_are_left_are_told_apart(tmp_path: Path
     (problem,) = refused.value.problems
     named = {"sink": "out", "source": "paid"}
     if there:
-        assert (problem.code, problem.params) == ("HW-FED-AGAIN-LEFT", named)
+        assert (problem.code, problem.params) == ("HW-REPLAYED-ROWS-DROPPED", named)
     else:
-        assert problem.code == "HW-FED-AGAIN-GONE"
+        assert problem.code == "HW-REPLAYED-ROWS-MISSING"
         assert problem.params == {**named, "folder": str(quarantine.directory.replay)}

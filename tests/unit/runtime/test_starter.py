@@ -12,7 +12,7 @@ import pytest
 from headwater.engine.listener import EventListener
 from headwater.engine.query import RunningQuery
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.running import FIRST_BATCH_OPEN
+from headwater.errors.catalogue.running import CHECKPOINT_FIRST_BATCH_PENDING
 from headwater.events import Notice
 from headwater.runtime.starter import PlannedQuery, QueryStarter
 from headwater.runtime.tasks import Tasks
@@ -33,7 +33,7 @@ class Noted(QueryStarter):
     def resume_query(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
         self.steps.append(f"{each.sink.name} is ready")
         if each.sink.name == "bad":
-            raise CheckpointError(FIRST_BATCH_OPEN.at(batch=0, checkpoint="here"))
+            raise CheckpointError(CHECKPOINT_FIRST_BATCH_PENDING.at(batch=0, checkpoint="here"))
         yield Notice(code="HW-NOTICE", text=each.sink.name)
 
     def begun(self, each: PlannedQuery) -> RunningQuery:

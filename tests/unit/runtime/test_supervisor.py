@@ -44,7 +44,7 @@ def test_a_forced_end_is_told_with_the_exit_code_of_the_process() -> None:
         assert Interrupted.exit_code == 130
         problem = run.queries["out"].problem
         assert problem is not None
-        assert problem.code == "HW-FORCED"
+        assert problem.code == "HW-FORCED-STOP"
 
 
 def test_an_end_for_another_reason_is_a_failure() -> None:
@@ -150,7 +150,7 @@ def test_a_task_that_fails_is_said_once_until_it_goes_well_and_the_others_go_on(
         assert run.is_active
     assert len(other.ticks) == len(failing.ticks)
     said = [each.text.split()[0] for each in events if isinstance(each, Notice)]
-    assert said == ["HW-LOCK-REMOVED", "HW-UPKEEP-FAILED"]
+    assert said == ["HW-LOCK-REMOVED", "HW-MAINTENANCE-FAILED"]
 
 
 def test_a_task_stops_the_queries_that_it_names() -> None:
@@ -191,7 +191,7 @@ def test_a_watch_that_fails_stops_the_queries_and_ends_the_run(monkeypatch: pyte
         assert starter.closed.is_set()
         query = run.queries["out"]
         assert query.problem is not None
-        assert (query.status, query.problem.code) == (QueryStatus.FAILED, "HW-WATCH-FAILED")
+        assert (query.status, query.problem.code) == (QueryStatus.FAILED, "HW-MONITOR-FAILED")
         assert query.problem.params == {"says": "RuntimeError: no word for it"}
         assert "Traceback" in query.problem.detail
         assert (run.exit_code, ended(events).exit_code) == (1, 1)

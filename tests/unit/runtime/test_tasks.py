@@ -43,7 +43,7 @@ def test_the_advice_names_the_limit() -> None:
     watch = BacklogWatch({"a": QueryState(cast(RunningQuery, Waits("a")))})
     said = [*watch.tick(Tick(frozenset({"a"}))), *watch.tick(Tick(frozenset({"a"})))]
     (problem,) = said
-    assert problem.code == "HW-BEHIND"
+    assert problem.code == "HW-BACKLOG-GROWING"
     assert problem.params == {
         "sink": "a",
         "waiting": 29,

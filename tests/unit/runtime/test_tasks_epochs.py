@@ -75,7 +75,7 @@ def test_nobody_waits_for_an_end_that_never_comes() -> None:
         with pytest.raises(PipelineError) as refused:
             run.wait_idle()
         (problem,) = refused.value.problems
-        assert (problem.code, problem.params["sink"]) == ("HW-NEVER-IDLE", "copy")
+        assert (problem.code, problem.params["sink"]) == ("HW-UNTIL-IDLE-UNSUPPORTED", "copy")
 
 
 def test_queries_with_batches_are_not_asked() -> None:

@@ -95,7 +95,7 @@ def test_a_java_home_without_a_java_is_passed_over(tmp_path: Path, missing: str)
     other = home(tmp_path / "b", "17")
     found = find_java({"JAVA_HOME": str(wrong), "PATH": str(other / "bin")})
     assert found.origin == "PATH"
-    assert codes(found.passed_over) == ["HW-JAVA-NOT-THERE"]
+    assert codes(found.passed_over) == ["HW-JAVA-NOT-FOUND"]
 
 
 def test_an_empty_java_home_counts_as_not_set(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_java_that_does_not_answer_is_passed_over(tmp_path: Path, answer: str)
     script(tmp_path / "bin" / "java", answer)
     with pytest.raises(EnvironmentProblem) as caught:
         find_java({"PATH": str(tmp_path / "bin")})
-    assert codes(caught.value.problems) == ["HW-JAVA-MISSING", "HW-JAVA-UNREADABLE"]
+    assert codes(caught.value.problems) == ["HW-JAVA-MISSING", "HW-JAVA-VERSION-UNREADABLE"]
 
 
 def test_nothing_found_names_every_reason(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_log_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentProblem) as caught:
         open_log(tmp_path / "file")
-    assert caught.value.problems[0].code == "HW-FOLDER-NOT-WRITABLE"
+    assert caught.value.problems[0].code == "HW-RUN-DIR-UNWRITABLE"
 
 
 def test_the_address_of_the_setup_has_no_character_that_java_would_split_at(tmp_path: Path) -> None:

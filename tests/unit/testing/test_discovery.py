@@ -52,8 +52,11 @@ def test_paths_that_are_not_there_are_all_told(folder: Path) -> None:
     with pytest.raises(UsageProblem) as error:
         find_tests([folder / "test_bb.yml", folder, folder / "no" / "test.yml"])
     first, second = error.value.problems
-    assert (first.code, first.params["hint"]) == ("HW-TEST-PATH", f"Did you mean {folder / 'test_b.yml'}?")
-    assert (second.code, second.params["path"]) == ("HW-TEST-PATH", str(folder / "no" / "test.yml"))
+    assert (first.code, first.params["hint"]) == (
+        "HW-TEST-PATH-NOT-FOUND",
+        f"Did you mean {folder / 'test_b.yml'}?",
+    )
+    assert (second.code, second.params["path"]) == ("HW-TEST-PATH-NOT-FOUND", str(folder / "no" / "test.yml"))
 
 
 def test_a_broken_link_is_no_test(tmp_path: Path) -> None:
@@ -101,6 +104,6 @@ def test_expressions_that_make_no_sense(expression: str, says: str) -> None:
         chosen(expression)
     [problem] = error.value.problems
     assert (problem.code, problem.params) == (
-        "HW-TEST-SELECTION",
+        "HW-TEST-SELECTION-INVALID",
         {"expression": expression, "says": says},
     )

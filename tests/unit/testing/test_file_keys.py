@@ -80,26 +80,26 @@ def test_csv_cells_are_what_their_columns_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
-        ("a.jsonl", '{"a": 1}\n{"a": }\n', ("HW-ROWS-NOT-JSON", 2, 7)),
-        ("a.jsonl", '{"a": 1} {"a": 2}\n', ("HW-ROWS-NOT-JSON", 1, 10)),
-        ("a.jsonl", "\n[1,\n2]\n", ("HW-ROWS-NOT-JSON", 2, 4)),
-        ("a.jsonl", '{"a": 1, "a": 2}\n', ("HW-ROWS-KEY-TWICE", 1, 1)),
-        ("a.jsonl", '{"a": 1}\n"owl"\n', ("HW-ROWS-NOT-ROW", 2, 1)),
-        ("a.jsonl", "[" * 100_000, ("HW-ROWS-NOT-JSON", 1, 1)),
-        ("a.jsonl", "[" + "1" * 5000 + "]", ("HW-ROWS-NOT-JSON", 1, 1)),
-        ("a.json", "", ("HW-ROWS-NOT-JSON", 1, 1)),
-        ("a.json", '{"a": 1}', ("HW-ROWS-NOT-LIST", 1, 1)),
-        ("a.json", '[{"a": 1}\n {"a": 2}]', ("HW-ROWS-NOT-JSON", 2, 2)),
-        ("a.json", '[{"a": 1},\n ]', ("HW-ROWS-NOT-JSON", 2, 2)),
-        ("a.json", '[{"a": 1}] 2', ("HW-ROWS-NOT-JSON", 1, 12)),
-        ("a.json", '[{"a": 1},\n 3]', ("HW-ROWS-NOT-ROW", 2, 2)),
-        ("a.json", b"[\n\xff]", ("HW-NOT-UTF8", 2, 1)),
-        ("a.csv", "", ("HW-ROWS-NO-HEADER", 1, 1)),
-        ("a.csv", "\na,b,a\n", ("HW-ROWS-HEADER", 2, 1)),
-        ("a.csv", "a,,b\n", ("HW-ROWS-HEADER", 1, 1)),
-        ("a.csv", "a,b\n1,2\n3\n", ("HW-ROWS-CELLS", 3, 1)),
-        ("a.csv", 'a,b\n1,2\n"x,2\n', ("HW-ROWS-NOT-CSV", 3, 1)),
-        ("a.csv", 'a,b\n"x"y,2\n', ("HW-ROWS-NOT-CSV", 2, 1)),
+        ("a.jsonl", '{"a": 1}\n{"a": }\n', ("HW-ROWS-JSON-INVALID", 2, 7)),
+        ("a.jsonl", '{"a": 1} {"a": 2}\n', ("HW-ROWS-JSON-INVALID", 1, 10)),
+        ("a.jsonl", "\n[1,\n2]\n", ("HW-ROWS-JSON-INVALID", 2, 4)),
+        ("a.jsonl", '{"a": 1, "a": 2}\n', ("HW-ROWS-KEY-DUPLICATE", 1, 1)),
+        ("a.jsonl", '{"a": 1}\n"owl"\n', ("HW-ROWS-ROW-INVALID", 2, 1)),
+        ("a.jsonl", "[" * 100_000, ("HW-ROWS-JSON-INVALID", 1, 1)),
+        ("a.jsonl", "[" + "1" * 5000 + "]", ("HW-ROWS-JSON-INVALID", 1, 1)),
+        ("a.json", "", ("HW-ROWS-JSON-INVALID", 1, 1)),
+        ("a.json", '{"a": 1}', ("HW-ROWS-LIST-INVALID", 1, 1)),
+        ("a.json", '[{"a": 1}\n {"a": 2}]', ("HW-ROWS-JSON-INVALID", 2, 2)),
+        ("a.json", '[{"a": 1},\n ]', ("HW-ROWS-JSON-INVALID", 2, 2)),
+        ("a.json", '[{"a": 1}] 2', ("HW-ROWS-JSON-INVALID", 1, 12)),
+        ("a.json", '[{"a": 1},\n 3]', ("HW-ROWS-ROW-INVALID", 2, 2)),
+        ("a.json", b"[\n\xff]", ("HW-FILE-ENCODING-INVALID", 2, 1)),
+        ("a.csv", "", ("HW-ROWS-HEADER-MISSING", 1, 1)),
+        ("a.csv", "\na,b,a\n", ("HW-ROWS-HEADER-INVALID", 2, 1)),
+        ("a.csv", "a,,b\n", ("HW-ROWS-HEADER-INVALID", 1, 1)),
+        ("a.csv", "a,b\n1,2\n3\n", ("HW-ROWS-CELLS-MISMATCH", 3, 1)),
+        ("a.csv", 'a,b\n1,2\n"x,2\n', ("HW-ROWS-CSV-INVALID", 3, 1)),
+        ("a.csv", 'a,b\n"x"y,2\n', ("HW-ROWS-CSV-INVALID", 2, 1)),
     ],
 )
 def test_a_mistake_is_told_at_its_place(
@@ -114,17 +114,17 @@ def test_a_mistake_is_told_at_its_place(
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows"])
 def test_other_endings_are_refused(tmp_path: Path, name: str) -> None:
-    assert refused(tmp_path / name).code == "HW-ROWS-FILE-KIND"
+    assert refused(tmp_path / name).code == "HW-ROWS-FILE-UNSUPPORTED"
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     write(tmp_path, "more.jsonl", "")
     problem = refused(tmp_path / "mor.jsonl")
-    assert problem.code == "HW-FILE-NOT-THERE"
+    assert problem.code == "HW-FILE-NOT-FOUND"
     assert problem.params["hint"] == f"Did you mean {tmp_path / 'more.jsonl'}?"
-    assert refused(tmp_path / "gone" / "more.jsonl").code == "HW-FILE-NOT-THERE"
+    assert refused(tmp_path / "gone" / "more.jsonl").code == "HW-FILE-NOT-FOUND"
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").mkdir()
-    assert refused(tmp_path / "rows.csv").code == "HW-FILE-IS-FOLDER"
+    assert refused(tmp_path / "rows.csv").code == "HW-FILE-IS-DIRECTORY"

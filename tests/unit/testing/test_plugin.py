@@ -65,7 +65,7 @@ def test_test_files_are_tests_of_pytest(folder: Path) -> None:
     for line in (
         "  step 2, feed 3 to words · batches 1 to 2 · watermark 11:57 → 12:04",
         "      - missing     {start: 12:00, n: 1}",
-        "  test_b.yml:2:13: error HW-TEST-STEP-WORD",
+        "  test_b.yml:2:13: error HW-TEST-UNKNOWN-STEP",
         "    Did you mean `restart`?",
         "  idle: clicks – the watermark of joined waits for it (11:57)",
     ):

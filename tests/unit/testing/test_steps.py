@@ -254,38 +254,38 @@ def test_several_mistakes_are_told_together(write: Write) -> None:
       six: 5
     """
     assert refused(write, text) == [
-        ("HW-UNKNOWN-KEY", 1),
-        ("HW-UNKNOWN-KEY", 2),
-        ("HW-UNKNOWN-KEY", 5),
-        ("HW-TEST-STEP-WORD", 6),
-        ("HW-TEST-TWO-ACTIONS", 7),
+        ("HW-KEY-UNKNOWN", 1),
+        ("HW-KEY-UNKNOWN", 2),
+        ("HW-KEY-UNKNOWN", 5),
+        ("HW-TEST-UNKNOWN-STEP", 6),
+        ("HW-TEST-STEP-CONFLICT", 7),
         ("HW-TEST-STEP-EMPTY", 8),
         ("HW-TEST-STEP-EMPTY", 9),
-        ("HW-UNKNOWN-KEY", 11),
-        ("HW-WRONG-VALUE", 12),
-        ("HW-TEST-NONE", 13),
-        ("HW-TEST-NONE", 14),
-        ("HW-MISSING-KEY", 15),
-        ("HW-WRONG-VALUE", 16),
+        ("HW-KEY-UNKNOWN", 11),
+        ("HW-VALUE-INVALID", 12),
+        ("HW-TEST-EMPTY", 13),
+        ("HW-TEST-EMPTY", 14),
+        ("HW-KEY-MISSING", 15),
+        ("HW-VALUE-INVALID", 16),
     ]
-    hints = [problem.params["hint"] for problem in problems(write, text) if problem.code == "HW-UNKNOWN-KEY"]
+    hints = [problem.params["hint"] for problem in problems(write, text) if problem.code == "HW-KEY-UNKNOWN"]
     assert hints == [f"Did you mean `{key}`?" for key in ("pipeline", "day", "feed", "steps")]
 
 
 @pytest.mark.parametrize(
     ("text", "codes"),
     [
-        ("", [("HW-TEST-FILE", 1)]),
-        ("[1]", [("HW-TEST-FILE", 1)]),
-        ("name: p\nsources: {}\n", [("HW-TEST-FILE", 1)]),
-        ("tests: {one: [restart]}\n", [("HW-MISSING-KEY", 1)]),
-        ("pipeline: ../words.yml\n", [("HW-MISSING-KEY", 1)]),
-        ("pipeline: ../words.yml\ntests:\n", [("HW-TEST-NONE", 2)]),
-        ("pipeline: ../words.yml\ntests: {}\n", [("HW-TEST-NONE", 2)]),
-        ("pipeline: ../words.yml\ntests: [one]\n", [("HW-WRONG-VALUE", 2)]),
-        ("pipeline: ../word.yml\ntests: {one: [restart]}\n", [("HW-TEST-PIPELINE", 1)]),
-        ("pipeline: ../several.pi:x\ntests: {one: [restart]}\n", [("HW-TEST-PIPELINE", 1)]),
-        ("pipeline: 5\ntests: {one: [restart]}\n", [("HW-WRONG-VALUE", 1)]),
+        ("", [("HW-TEST-FILE-INVALID", 1)]),
+        ("[1]", [("HW-TEST-FILE-INVALID", 1)]),
+        ("name: p\nsources: {}\n", [("HW-TEST-FILE-INVALID", 1)]),
+        ("tests: {one: [restart]}\n", [("HW-KEY-MISSING", 1)]),
+        ("pipeline: ../words.yml\n", [("HW-KEY-MISSING", 1)]),
+        ("pipeline: ../words.yml\ntests:\n", [("HW-TEST-EMPTY", 2)]),
+        ("pipeline: ../words.yml\ntests: {}\n", [("HW-TEST-EMPTY", 2)]),
+        ("pipeline: ../words.yml\ntests: [one]\n", [("HW-VALUE-INVALID", 2)]),
+        ("pipeline: ../word.yml\ntests: {one: [restart]}\n", [("HW-TEST-PIPELINE-NOT-FOUND", 1)]),
+        ("pipeline: ../several.pi:x\ntests: {one: [restart]}\n", [("HW-TEST-PIPELINE-NOT-FOUND", 1)]),
+        ("pipeline: 5\ntests: {one: [restart]}\n", [("HW-VALUE-INVALID", 1)]),
         (
             "pipeline: ../words.yml\ntests:\n  one: [restart]\n  one: [restart]\n",
             [("HW-YAML-DUPLICATE-KEY", 4)],
@@ -311,7 +311,7 @@ def test_settings_of_the_wrong_kind(write: Write, setting: str, where: str) -> N
     inner = f"    {setting}\n" if where == "test" else ""
     outer = f"{setting}\n" if where == "file" else "# \n"
     text = f"pipeline: ../words.yml\n{outer}tests:\n  one:\n{inner}    steps: [restart]\n"
-    assert refused(write, text) == [("HW-WRONG-VALUE", 2 if where == "file" else 5)]
+    assert refused(write, text) == [("HW-VALUE-INVALID", 2 if where == "file" else 5)]
 
 
 def test_functions_that_read_a_sink_are_looked_for(write: Write) -> None:
@@ -324,9 +324,9 @@ def test_functions_that_read_a_sink_are_looked_for(write: Write) -> None:
     tests: {one: [restart]}
     """
     assert refused(write, text) == [
-        ("HW-CODE-FILE-MISSING", 3),
-        ("HW-CODE-NAME-MISSING", 4),
-        ("HW-UNKNOWN-KEY", 5),
+        ("HW-CODE-FILE-NOT-FOUND", 3),
+        ("HW-CODE-NAME-NOT-FOUND", 4),
+        ("HW-KEY-UNKNOWN", 5),
     ]
 
 
@@ -368,7 +368,7 @@ def test_functions_that_read_a_sink_are_looked_for(write: Write) -> None:
 )
 def test_steps_with_values_of_the_wrong_kind(write: Write, step: str, hint: str) -> None:
     problem = step_problem(write, step)
-    assert (problem.code, problem.params["hint"]) == ("HW-WRONG-VALUE", hint)
+    assert (problem.code, problem.params["hint"]) == ("HW-VALUE-INVALID", hint)
     assert problem.place
     assert problem.place.line == 4
 
@@ -388,7 +388,7 @@ def test_steps_with_values_of_the_wrong_kind(write: Write, step: str, hint: str)
 )
 def test_words_that_are_no_step(write: Write, word: str, hint: str) -> None:
     problem = step_problem(write, f"- {word}")
-    assert (problem.code, problem.params) == ("HW-TEST-STEP-WORD", {"word": word, "hint": hint})
+    assert (problem.code, problem.params) == ("HW-TEST-UNKNOWN-STEP", {"word": word, "hint": hint})
 
 
 def test_two_actions_are_both_named(write: Write) -> None:
@@ -407,12 +407,12 @@ def test_two_actions_are_both_named(write: Write) -> None:
 )
 def test_rows_that_are_none(write: Write, step: str, where: str, kind: str) -> None:
     problem = step_problem(write, step)
-    assert (problem.code, problem.params) == ("HW-TEST-ROW", {"where": where, "kind": kind})
+    assert (problem.code, problem.params) == ("HW-TEST-ROW-INVALID", {"where": where, "kind": kind})
 
 
 def test_files_of_rows_that_are_not_there(write: Write) -> None:
     problem = step_problem(write, "- feed: {words: mor.jsonl}")
-    assert (problem.code, problem.params["where"]) == ("HW-TEST-ROW-FILE", "`feed` to `words`")
+    assert (problem.code, problem.params["where"]) == ("HW-TEST-ROW-FILE-NOT-FOUND", "`feed` to `words`")
     assert str(problem.params["hint"]).endswith("Did you mean `more.jsonl`?")
     problem = step_problem(write, "- expect: {counts: rows/some.csv}")
     assert "There is no folder" in str(problem.params["hint"])
@@ -427,7 +427,7 @@ def test_a_file_of_rows_with_a_mistake_is_told_at_its_own_line(write: Write, tmp
 
 def test_a_new_version_that_is_not_there(write: Write) -> None:
     problem = step_problem(write, "- change_to: ../version3.yml")
-    assert problem.code == "HW-TEST-PIPELINE"
+    assert problem.code == "HW-TEST-PIPELINE-NOT-FOUND"
     assert str(problem.params["hint"]).endswith("Did you mean `../version2.yml`?")
 
 

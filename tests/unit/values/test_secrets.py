@@ -92,7 +92,7 @@ def test_says_which_file_can_not_be_read(tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as refused:
         secret("DB_PASSWORD").reveal(environ)
     problem = refused.value.problems[0]
-    assert problem.code == "HW-SECRET-FILE"
+    assert problem.code == "HW-SECRET-FILE-UNREADABLE"
     assert problem.params["file"] == str(tmp_path / "absent")
 
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(PipelineError) as refused:
         secret("KEY").reveal({"KEY_FILE": str(file)})
-    assert refused.value.problems[0].code == "HW-SECRET-FILE"
+    assert refused.value.problems[0].code == "HW-SECRET-FILE-UNREADABLE"
 
 
 def test_what_was_revealed_is_scrubbed() -> None:

@@ -22,7 +22,11 @@ from headwater.connectors.contract import DETAIL, REASON, ROW, Context, Reason
 from headwater.connectors.decoding import executors
 from headwater.connectors.decoding.formats import Csv, Json, Raw, Reading, Text, Validity, text
 from headwater.connectors.decoding.options import MESSAGE_COLUMNS, Decoded, Decoding, Registry
-from headwater.connectors.decoding.schemas import AVRO_PACKAGE, REGISTRY_NO_FOLDER, REGISTRY_UNREACHABLE
+from headwater.connectors.decoding.schemas import (
+    AVRO_PACKAGE_MISSING,
+    REGISTRY_DIR_NOT_FOUND,
+    REGISTRY_UNREACHABLE,
+)
 from headwater.connectors.options import file_bytes, file_text, hidden, option_texts, revealed
 from headwater.errors import PipelineError, Place
 from headwater.spec.schema import backticked
@@ -177,7 +181,7 @@ def _function(
         described = file_bytes(decoding.descriptor or "", "descriptor file")
         read = executors.protobuf(described, decoding.message or "")
     elif importlib.util.find_spec("fastavro") is None:
-        raise PipelineError(AVRO_PACKAGE.at(context.at(*keys, "format"), name=context.name))
+        raise PipelineError(AVRO_PACKAGE_MISSING.at(context.at(*keys, "format"), name=context.name))
     elif decoding.registry is None:
         read = executors.avro(file_text(decoding.schema_file or ""))
     else:
@@ -193,7 +197,7 @@ def _registry(registry: Registry, place: Place | None, name: str) -> executors.R
     """The way to the schemas, asked before the start whether it is open."""
     if registry.folder:
         if not Path(registry.folder).is_dir():
-            raise PipelineError(REGISTRY_NO_FOLDER.at(place, name=name, place=registry.folder))
+            raise PipelineError(REGISTRY_DIR_NOT_FOUND.at(place, name=name, place=registry.folder))
         return executors.RegistryFolder(registry.folder)
     password = revealed(registry.password) if registry.password else None
     server = executors.RegistryServer(registry.url or "", registry.user, password)

@@ -95,7 +95,7 @@ def _takes_bytes(schema: Any, named: dict[str, Any]) -> bool:
 
 
 MALFORMED, WRONG_TYPE, UNKNOWN_SCHEMA = "malformed", "wrong type", "unknown schema id"
-REGISTRY_FAILED = "HW-REGISTRY-GONE"
+REGISTRY_FAILED = "HW-REGISTRY-SCHEMA-UNAVAILABLE"
 """What a failure begins with that is the registry's and not the row's."""
 
 Read = tuple[str | None, str | None, str | None]

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from headwater.connectors.decoding.executors import UNKNOWN
-from headwater.connectors.decoding.schemas import REGISTRY_GONE, avro_columns, protobuf_columns
+from headwater.connectors.decoding.schemas import REGISTRY_SCHEMA_UNAVAILABLE, avro_columns, protobuf_columns
 from headwater.connectors.options import Password, SchemaField, read_schema
 from headwater.errors import Problem
 from headwater.run_directory import SourceDirectory
@@ -299,7 +299,7 @@ class Decoded(Decoding):
             yield Column(new, MESSAGE_COLUMNS[name])
 
 
-_REGISTRY = re.compile(rf"{REGISTRY_GONE.code}\t(\S+)\t([^\n]*)")
+_REGISTRY = re.compile(rf"{REGISTRY_SCHEMA_UNAVAILABLE.code}\t(\S+)\t([^\n]*)")
 """What the reader of numbered Avro raises on an executor."""
 
 
@@ -309,7 +309,7 @@ def registry_failure(message: str, sink: SinkSpec) -> Problem | None:
     if gone is None:
         return None
     params = {"sink": sink.name, "place": gone[1], "reason": gone[2].rstrip(".")}
-    return REGISTRY_GONE.at(sink.position, **params)
+    return REGISTRY_SCHEMA_UNAVAILABLE.at(sink.position, **params)
 
 
 def ask_again(directory: SourceDirectory) -> None:

@@ -22,17 +22,17 @@ REGISTRY_UNREACHABLE = Entry(
     "again.",
     retry=True,
 )
-REGISTRY_GONE = Entry(
+REGISTRY_SCHEMA_UNAVAILABLE = Entry(
     "The query `{sink}` needs a schema that it has not read yet, and the registry {place} gives none: "
     "{reason}.",
     "No row was set aside for that: start again when the registry answers, and the batch is repeated.",
     retry=True,
 )
-REGISTRY_NO_FOLDER = Entry(
+REGISTRY_DIR_NOT_FOUND = Entry(
     "The schemas of the source `{name}` should be in {place}, and there is no such folder.",
     "Make it, and put each schema into a file `<id>.avsc`.",
 )
-AVRO_PACKAGE = Entry(
+AVRO_PACKAGE_MISSING = Entry(
     "The source `{name}` reads Avro, for which a Python package is missing.",
     "Install it here and where the executors run: pip install 'headwater[avro]'.",
 )

@@ -217,7 +217,7 @@ class Admission:
             self._look(most=None)
         if self.waits:
             files = ", ".join(sorted(self._open))
-            notify(errors.FILES_LATER.at(None, name=self.name, files=files))
+            notify(errors.FILES_DEFERRED.at(None, name=self.name, files=files))
 
     def catch_up(self) -> None:
         self._look(most=None)
@@ -231,7 +231,7 @@ class Admission:
         failing = self._failing
         if failing and failing[0] <= long_ago:
             says = failing[1]
-        return errors.FILES_NEVER_TAKEN.at(None, name=self.name, says=says) if says else None
+        return errors.FILES_UNREADABLE.at(None, name=self.name, says=says) if says else None
 
     def tick(self, tick: Tick) -> None:
         begun = self.clock()
@@ -257,7 +257,9 @@ class Admission:
             step()
         except OSError as error:
             says = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
-            raise CheckpointError(errors.FILES_NOT_LOOKED_AT.at(None, name=self.name, says=says)) from error
+            raise CheckpointError(
+                errors.FILES_VALIDATION_FAILED.at(None, name=self.name, says=says)
+            ) from error
 
     def _forget_changed(self) -> None:
         """Take files for new that were written again since, where some query has yet to read them."""
@@ -309,7 +311,7 @@ class Admission:
         for path, since in self._open.items():
             if path not in self._told and now - since >= TOLD_SECONDS:
                 self._told.add(path)
-                self._notify(errors.FILES_WAITED_FOR.at(None, name=self.name, path=path))
+                self._notify(errors.FILES_WAITING.at(None, name=self.name, path=path))
 
     def _is_new(self, path: str, stamp: FileStamp) -> bool:
         known = self.record.files.get(path)

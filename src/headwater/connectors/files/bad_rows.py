@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.connectors.files.errors import FILES_BAD_ROWS
+from headwater.connectors.files.errors import FILES_BAD_ROWS_UNSUPPORTED
 from headwater.connectors.files.options import FilesSource
 from headwater.errors import Problem
 from headwater.spec import SourceSpec
@@ -60,7 +60,7 @@ def refusals(source: SourceSpec) -> Iterator[Problem]:
     if not validates(options, source.bad_rows) and source.max_row_bytes is None:
         return
     for key, why, advice in _static(source) if source.static else _streamed(source, options):
-        yield FILES_BAD_ROWS.at(source.at(key), name=source.name, key=key, why=why, advice=advice)
+        yield FILES_BAD_ROWS_UNSUPPORTED.at(source.at(key), name=source.name, key=key, why=why, advice=advice)
 
 
 def _static(source: SourceSpec) -> Iterator[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from headwater.checkpoint import Checkpoint, LocalStore, SourceFile
 from headwater.connectors.contract import QueryCheckpoint, RunTask, Tick
 from headwater.connectors.files import errors
 from headwater.errors import CheckpointError, Problem
-from headwater.errors.catalogue.running import NOT_A_FILE_LOG
+from headwater.errors.catalogue.running import CHECKPOINT_FILE_LOG_INVALID
 from headwater.spec import CleanUp
 from headwater.spec.paths import glob_spelt_once, local_path, matcher, read_matcher, split_fixed
 
@@ -83,7 +83,7 @@ class _Query:
         try:
             files = self._checkpoint.source_files(source, log.newest)
         except CheckpointError as error:
-            if any(problem.code != NOT_A_FILE_LOG.code for problem in error.problems):
+            if any(problem.code != CHECKPOINT_FILE_LOG_INVALID.code for problem in error.problems):
                 raise
             return
         folders: dict[Path, Path] = {}
@@ -157,7 +157,7 @@ class FinishedFiles(RunTask):
             # It must still be the file that the last of the queries read.
             read = max(query.read_at(file) for query in self._queries)
             if file.stat().st_mtime_ns // 1_000_000 != read:
-                yield errors.CLEAN_UP_CHANGED.at(None, name=self._name, file=str(file))
+                yield errors.CLEAN_UP_FILE_CHANGED.at(None, name=self._name, file=str(file))
                 return
             self._put_away(file)
         except FileNotFoundError:

@@ -33,7 +33,7 @@ else:
 
 
 # What the guards of the source raise; their texts stand in the plan, too, which Spark quotes.
-_GUARDS = (errors.FILES_FOLDER, errors.FILES_FOLDER_VALUE, errors.FILES_NAME)
+_GUARDS = (errors.PARTITION_DIR_UNEXPECTED, errors.PARTITION_VALUE_INVALID, errors.FILES_NAME_UNSUPPORTED)
 _GUARDED = {entry.code: entry for entry in _GUARDS}
 _WRONG_FILE = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({'|'.join(_GUARDED)}) (\S+) (\S+)")
 
@@ -138,10 +138,10 @@ class FilesWriter(Sink[FilesSink]):
     stores = True
     fixed_keys = ("path", "format", "partition_by")
     rejections = (
-        errors.FILES_PARTITION_COLUMN,
-        errors.FILES_NO_COLUMNS,
-        errors.FILES_TEXT_COLUMN,
-        errors.FILES_CSV_COLUMN,
+        errors.PARTITION_COLUMN_NOT_FOUND,
+        errors.PARTITION_COLUMNS_ONLY,
+        errors.FILES_TEXT_COLUMNS_INVALID,
+        errors.FILES_CSV_TYPE_UNSUPPORTED,
     )
 
     def places(self, options: FilesSink) -> tuple[str, ...]:
@@ -204,18 +204,20 @@ def column_problems(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Prob
     known = {name.lower() for name in columns}
     for column in options.partition_by:
         if column.lower() not in known:
-            yield errors.FILES_PARTITION_COLUMN.at(
+            yield errors.PARTITION_COLUMN_NOT_FOUND.at(
                 sink.at("partition_by"), name=sink.name, column=column, known=", ".join(columns)
             )
     rest = {name: type_ for name, type_ in columns.items() if name.lower() not in partitioned}
     if not rest:
-        yield errors.FILES_NO_COLUMNS.at(sink.at("partition_by"), name=sink.name)
+        yield errors.PARTITION_COLUMNS_ONLY.at(sink.at("partition_by"), name=sink.name)
     if options.format == "text" and list(rest.values()) != ["string"]:
         shown = ", ".join(f"{name} {type_}" for name, type_ in rest.items())
-        yield errors.FILES_TEXT_COLUMN.at(sink.at("format"), name=sink.name, columns=shown)
+        yield errors.FILES_TEXT_COLUMNS_INVALID.at(sink.at("format"), name=sink.name, columns=shown)
     for name, type_ in rest.items() if options.format == "csv" else ():
         if type_.startswith(("struct<", "array<", "map<")) or type_ == "binary":
-            yield errors.FILES_CSV_COLUMN.at(sink.at("format"), name=sink.name, column=name, type=type_)
+            yield errors.FILES_CSV_TYPE_UNSUPPORTED.at(
+                sink.at("format"), name=sink.name, column=name, type=type_
+            )
 
 
 CONNECTOR = Connector(

@@ -22,9 +22,9 @@ from headwater.spec import Column, OptionValue, Waiting
 from headwater.spec.paths import escaped, in_project, is_uri, local_matches, read_matcher, split_fixed
 from headwater.spec.schema import backticked
 
-WRONG_FOLDER = "HW-FILES-FOLDER"
-WRONG_VALUE = "HW-FILES-FOLDER-VALUE"
-WRONG_NAME = "HW-FILES-NAME"
+WRONG_FOLDER = "HW-PARTITION-DIR-UNEXPECTED"
+WRONG_VALUE = "HW-PARTITION-VALUE-INVALID"
+WRONG_NAME = "HW-FILES-NAME-UNSUPPORTED"
 PATH = "_metadata.file_path"
 FILE_FIELDS = {
     "file_path": "string",

@@ -96,7 +96,7 @@ class FileOpener:
             if found is None:
                 # The files are not to blame, or it is not known which: nothing is decided.
                 params = {"name": self.name, "says": said.partition("\n")[0]}
-                raise CheckpointError(errors.FILES_NOT_LOOKED_AT.at(None, **params)) from error
+                raise CheckpointError(errors.FILES_VALIDATION_FAILED.at(None, **params)) from error
             return _told(said, found[1], found[2])
         return None
 
@@ -177,7 +177,7 @@ class PlannedFiles(RunTask):
                 if file is not None and any(folder in file.parents for folder in folders):
                     place, bad_rows = self.context.at("bad_rows"), self.context.bad_rows.value
                     params = {"sink": reader.query, "name": name, "bad_rows": bad_rows}
-                    raise CheckpointError(errors.FILES_PLANNED_STAND_IN.at(place, **params))
+                    raise CheckpointError(errors.FILES_BATCH_PENDING.at(place, **params))
             return
         rejected = {path: file for folder in folders for path, file in rejected_files(folder).items()}
         changes = {
@@ -190,4 +190,4 @@ class PlannedFiles(RunTask):
                 change_files(store, number, changes).apply(store, LocalStore(backup))
             files = ", ".join(str(planned[address]) for address in changes)
             params = {"sink": reader.query, "name": name, "files": files, "backup": str(backup)}
-            yield errors.FILES_PLANNED_REJECTED.at(None, **params)
+            yield errors.FILES_BATCH_REWRITTEN.at(None, **params)

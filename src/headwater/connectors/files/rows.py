@@ -23,7 +23,7 @@ from headwater.connectors.files.admission import (
 )
 from headwater.connectors.files.bad_rows import BINARY, admits, has_texts, required
 from headwater.connectors.files.clean_up import FinishedFiles
-from headwater.connectors.files.errors import FILES_ADMITTED
+from headwater.connectors.files.errors import RUN_DIR_PATH_INVALID
 from headwater.connectors.files.folders import FILE_FIELDS, PATH, Folders, is_left_to_spark
 from headwater.connectors.files.opener import FileOpener, PlannedFiles
 from headwater.connectors.files.options import FilesSource
@@ -194,7 +194,7 @@ class ValidatedFiles(SourceFiles):
         folder = self.context.directory.admitted(number)
         if is_pattern(str(folder)):
             place, name = self.context.at("bad_rows"), self.context.name
-            raise PipelineError(FILES_ADMITTED.at(place, name=name, folder=str(folder)))
+            raise PipelineError(RUN_DIR_PATH_INVALID.at(place, name=name, folder=str(folder)))
         return folder
 
 

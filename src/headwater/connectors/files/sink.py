@@ -29,7 +29,7 @@ from headwater.connectors.files.compaction import (
     Rewritten,
     small_files,
 )
-from headwater.connectors.files.errors import MANIFEST_NOT_WRITTEN
+from headwater.connectors.files.errors import MANIFEST_WRITE_FAILED
 from headwater.connectors.files.options import FilesSink
 from headwater.connectors.files.sink_folder import Manifest, name_in, newest, removable
 from headwater.connectors.files.source import NO_GLOB
@@ -82,7 +82,7 @@ class FilesUpkeep(RunTask):
                 sink_folder.remove(self._folder)
         except OSError as error:
             says = f"{error.strerror or error} ({error.filename})" if error.filename else str(error)
-            raise CheckpointError(MANIFEST_NOT_WRITTEN.at(None, sink=self._name, says=says)) from error
+            raise CheckpointError(MANIFEST_WRITE_FAILED.at(None, sink=self._name, says=says)) from error
 
     @property
     def _has_work(self) -> bool:

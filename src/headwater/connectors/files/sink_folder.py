@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headwater.checkpoint import LocalStore, SinkFile, SinkLog
 from headwater.errors import CheckpointError
-from headwater.errors.catalogue.connectors import FILE_OUTSIDE_FOLDER
+from headwater.errors.catalogue.connectors import SINK_LOG_PATH_INVALID
 from headwater.spec.paths import local_path
 
 # The folder of a files sink as it lies on the disk: its log's entries by their names there.
@@ -23,7 +23,7 @@ def name_in(folder: Path, file: SinkFile) -> str:
     path = _path(file)
     if path.is_relative_to(folder):
         return path.relative_to(folder).as_posix()
-    raise CheckpointError(FILE_OUTSIDE_FOLDER.at(None, file=str(path), folder=str(folder)))
+    raise CheckpointError(SINK_LOG_PATH_INVALID.at(None, file=str(path), folder=str(folder)))
 
 
 def named_outside(folder: Path) -> str | None:

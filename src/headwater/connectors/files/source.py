@@ -198,7 +198,7 @@ class SourceFiles:
             return reader.options(**NO_GLOB).load(path)
         if (Path(path) / SINK_LOG).exists():
             params = {"name": self.context.name, "path": path}
-            raise PipelineError(errors.FILES_LOG_UNREAD.at(self.context.at("path"), **params))
+            raise PipelineError(errors.FILES_PATH_INVALID.at(self.context.at("path"), **params))
         return reader.load(spelled)
 
     def _spelled(self, path: str) -> str:
@@ -240,7 +240,7 @@ class SourceFiles:
                 return StructType.fromJson(noted.schema)
         except (ValueError, KeyError, TypeError) as error:
             file = str(context.directory.schema)
-            raise PipelineError(errors.FILES_STORED_SCHEMA.at(context.place, file=file)) from error
+            raise PipelineError(errors.FILES_STORED_SCHEMA_UNREADABLE.at(context.place, file=file)) from error
         reader = self.spark.read.format(options.format).options(**options.spark_options())
         if options.format == "csv":
             reader = reader.option("inferSchema", "true")
@@ -251,7 +251,7 @@ class SourceFiles:
             schema = reader.load([self._spelled(path) for path in options.path]).schema
         except AnalysisException as error:
             params = {"name": context.name, "paths": ", ".join(options.path)}
-            raise PipelineError(errors.FILES_NOT_INFERRED.at(context.place, **params)) from error
+            raise PipelineError(errors.FILES_SCHEMA_NOT_INFERRED.at(context.place, **params)) from error
         context.keep(context.directory.schema, note.text(_StoredSchema(schema.jsonValue())))
         return schema
 
@@ -287,16 +287,16 @@ class SourceFiles:
         different = {frozenset(map(str.lower, keys)): file for keys, file in examples.items()}
         if len(different) > 1:
             one, other = sorted(different.values())[:2]
-            raise PipelineError(errors.FILES_KEYS_DIFFER.at(at("path"), name=name, one=one, other=other))
+            raise PipelineError(errors.PARTITION_KEYS_MIXED.at(at("path"), name=name, one=one, other=other))
         by_name = {column.name.lower(): column for column in self.columns}
         for key, file in ((key, file) for keys, file in examples.items() for key in keys):
             column = by_name.get(key.lower())
             if column is None:
                 params = {"name": name, "key": key, "file": file}
-                raise PipelineError(errors.FILES_KEY_NOT_NAMED.at(at("schema"), **params))
+                raise PipelineError(errors.PARTITION_KEY_MISSING.at(at("schema"), **params))
             if not fits_a_folder(column):
                 place = at("schema", column.name)
-                raise PipelineError(errors.FILES_KEY_TYPE.at(place, name=name, key=key, type=column.type))
+                raise PipelineError(errors.PARTITION_KEY_TYPE.at(place, name=name, key=key, type=column.type))
         return next(iter(examples), None)
 
 

@@ -24,7 +24,7 @@ from headwater.connectors.foreach import task
 from headwater.connectors.foreach.options import METHODS, ForeachSink
 from headwater.connectors.options import class_problems
 from headwater.errors import PipelineError, Problem
-from headwater.errors.catalogue.pipelines import CLASS_NOT_MADE, NOT_SERIALIZABLE
+from headwater.errors.catalogue.pipelines import CLASS_INIT_FAILED, NOT_SERIALIZABLE
 from headwater.spark.frames import pickled_partitions
 from headwater.values import Position
 from headwater.values.user_frames import user_line
@@ -197,7 +197,7 @@ def _made(found: Callable[[], Any], name: str, context: Context) -> Any:
     except Exception as error:  # the user's own code: whatever it raises is told at the user's line
         raised = f"{type(error).__name__}: {error}".rstrip(". ")
         place = user_line(error.__traceback__, context.root) or context.place
-        raise PipelineError(CLASS_NOT_MADE.at(place, name=name, error=raised)) from error
+        raise PipelineError(CLASS_INIT_FAILED.at(place, name=name, error=raised)) from error
 
 
 def _pickled(thing: object, name: str, context: Context, hint: str) -> bytes:

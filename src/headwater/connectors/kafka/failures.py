@@ -10,32 +10,32 @@ from headwater.errors import Entry
 
 _WRITE_SENTENCES = (
     (
-        errors.KAFKA_NOT_TAKEN,
+        errors.KAFKA_WRITE_FAILED,
         r"Expiring (?P<count>\d+) record\(s\) for (?P<topic>[\w.-]+)-(?P<partition>\d+):(?P<ms>\d+) ms",
         "no answer came for {ms} ms, with messages for partition {partition} of `{topic}` under way",
     ),
     (
-        errors.KAFKA_NO_SUCH_TOPIC,
+        errors.KAFKA_SINK_TOPIC_NOT_FOUND,
         r"Topic (?P<topic>[\w.-]+) not present in metadata after (?P<ms>\d+) ms",
         "no broker told of a topic `{topic}` for {ms} ms",
     ),
     (
-        errors.KAFKA_NO_SUCH_TOPIC,
+        errors.KAFKA_SINK_TOPIC_NOT_FOUND,
         r"Partition (?P<partition>\d+) of topic (?P<topic>[\w.-]+) with partition count (?P<count>\d+) "
         r"is not present in metadata",
         "`{topic}` has no partition {partition}: it has {count}, from 0 on",
     ),
     (
-        errors.KAFKA_TOO_LARGE,
+        errors.KAFKA_MESSAGE_TOO_LARGE,
         r"The message is (?P<bytes>\d+) bytes when serialized which is larger than (?P<most>\d+)",
         "it has {bytes} bytes, and the producer sends {most} at most",
     ),
     (
-        errors.KAFKA_TOO_LARGE,
+        errors.KAFKA_MESSAGE_TOO_LARGE,
         r"The request included a message larger than the max message size",
         "the broker takes none as large",
     ),
-    (errors.KAFKA_NULL_TOPIC, r"null topic present in the data", "its column is null"),
+    (errors.KAFKA_TOPIC_NULL, r"null topic present in the data", "its column is null"),
 )
 
 # In the stack.
@@ -62,17 +62,17 @@ _READ_SENTENCES = (
         "offsets 0 to {last} of the new partition {partition} of `{topic}`",
     ),
     (
-        errors.KAFKA_WENT_BACK,
+        errors.KAFKA_TOPIC_OFFSETS_RESET,
         rf"Partition {_PARTITION} offset was changed from (?P<first>\d+) to (?P<end>\d+)",
         "partition {partition} of `{topic}` was read up to offset {first}, and ends at {end} now",
     ),
     (
-        errors.KAFKA_TOPIC_GONE,
+        errors.KAFKA_TOPIC_DELETED,
         r"Partitions (?:\w+\()?(?P<partitions>[\w.,: -]+?)\)? have been deleted",
         "Kafka has no {partitions} any more",
     ),
     (
-        errors.KAFKA_TOPIC_GONE,
+        errors.KAFKA_TOPIC_DELETED,
         r"Cannot find initial offsets for partitions (?:\w+\()?(?P<partitions>[\w.,: -]+?)\)?\. They may",
         "Kafka has no {partitions} any more",
     ),
@@ -87,7 +87,7 @@ def kafka_write_failure(text: str) -> tuple[Entry, str] | None:
     """The entry for what a failure says of messages that were not taken, and what it says in words."""
     said = _SAID.findall(text) if _WRITER.search(text) else []
     # The innermost cause stands last.
-    other = (errors.KAFKA_NOT_TAKEN, said[-1].strip().rstrip(".")) if said else None
+    other = (errors.KAFKA_WRITE_FAILED, said[-1].strip().rstrip(".")) if said else None
     return _in_words(text, _WRITE_SENTENCES) or other
 
 
@@ -97,7 +97,7 @@ def kafka_failure(text: str) -> tuple[Entry, str] | None:
     # It may be Spark's writer that failed, not its reader; not every text comes with the stack.
     if lost or _WRITER.search(text) or _in_words(text, _WRITE_SENTENCES):
         return lost
-    for entry, pattern in ((errors.KAFKA_TOPIC_GONE, _GONE), (errors.KAFKA_NO_ANSWER, _NO_ANSWER)):
+    for entry, pattern in ((errors.KAFKA_TOPIC_DELETED, _GONE), (errors.KAFKA_TIMEOUT, _NO_ANSWER)):
         found = pattern.search(text)
         if found:
             return entry, found[1].strip()

@@ -17,13 +17,13 @@ from headwater.spec.schema import backticked
 from headwater.values import Continuous, RealTime, did_you_mean
 
 REJECTIONS = (
-    errors.KAFKA_AVRO_FIELD,
-    errors.KAFKA_AVRO_NAME,
-    errors.KAFKA_COLUMN_TYPE,
-    errors.KAFKA_DEDUP_TRIGGER,
-    errors.KAFKA_NO_TOPIC,
-    errors.KAFKA_NO_VALUE,
-    errors.KAFKA_UNKNOWN_COLUMN,
+    errors.KAFKA_AVRO_FIELD_MISMATCH,
+    errors.KAFKA_AVRO_NAME_INVALID,
+    errors.KAFKA_COLUMN_TYPE_INVALID,
+    errors.KAFKA_DEDUP_TRIGGER_UNSUPPORTED,
+    errors.KAFKA_TOPIC_MISSING,
+    errors.KAFKA_VALUE_MISSING,
+    errors.KAFKA_COLUMN_NOT_FOUND,
 )
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 _TEXT = ("string", "char(", "varchar(")
@@ -50,7 +50,7 @@ class Message:
         elif options.topic_column or made._has("topic"):
             made._plain_part("topic", options.topic_column, "text", _TEXT)
         else:
-            made._refuse("topic", errors.KAFKA_NO_TOPIC)
+            made._refuse("topic", errors.KAFKA_TOPIC_MISSING)
         if isinstance(options.key, list):
             keys = [each for column in options.key if (each := made._found("key", column))]
             made.parts["key"] = _json(keys)
@@ -77,19 +77,19 @@ class Message:
         else:
             first = next(iter(self.columns), "name")
             cast = _cast(first, self.columns.get(first, ""), "text", "value")
-            self._refuse("value", errors.KAFKA_NO_VALUE, column=first, cast=cast)
+            self._refuse("value", errors.KAFKA_VALUE_MISSING, column=first, cast=cast)
 
     def _avro(self, columns: list[str]) -> str:
         schema, registered = self.options.schema_file, self.options.schema_id
         for column in columns:
             if not is_avro_name(column):
                 meant = f"`{column}` AS {as_avro_name(column)}"
-                self._refuse("value", errors.KAFKA_AVRO_NAME, column=column, meant=meant)
+                self._refuse("value", errors.KAFKA_AVRO_NAME_INVALID, column=column, meant=meant)
         rows = f"struct({', '.join(map(backticked, columns))})"
         if schema is None:
             return f"to_avro({rows})"
         for says, hint in misfits(schema, {column: self.columns[column] for column in columns}):
-            self._refuse("schema_file", errors.KAFKA_AVRO_FIELD, says=says, hint=hint)
+            self._refuse("schema_file", errors.KAFKA_AVRO_FIELD_MISMATCH, says=says, hint=hint)
         encoded = f"to_avro({rows}, {literal(schema.text)})"
         # The wire format of a registry: a zero, the id in four bytes, the record.
         return encoded if registered is None else f"concat(X'00{registered:08X}', {encoded})"
@@ -127,7 +127,9 @@ class Message:
         if found.startswith(types) if wanted != "int" else found == "int":
             return
         params = {"part": part, "wanted": wanted, "column": column, "type": found}
-        self._refuse(key, errors.KAFKA_COLUMN_TYPE, cast=_cast(column, found, wanted, column), **params)
+        self._refuse(
+            key, errors.KAFKA_COLUMN_TYPE_INVALID, cast=_cast(column, found, wanted, column), **params
+        )
 
     def _has(self, column: str) -> bool:
         return self.options.value is None and column in {name.lower() for name in self.columns}
@@ -137,7 +139,7 @@ class Message:
         spelt = {name.lower(): name for name in self.columns}.get(column.lower())
         if spelt is None:
             hint = did_you_mean(column, self.columns, f"Its columns are: {', '.join(self.columns)}.")
-            self._refuse(key or part, errors.KAFKA_UNKNOWN_COLUMN, part=part, column=column, hint=hint)
+            self._refuse(key or part, errors.KAFKA_COLUMN_NOT_FOUND, part=part, column=column, hint=hint)
         return spelt
 
     def _refuse(self, key: str, entry: Entry, **params: object) -> None:
@@ -152,7 +154,7 @@ def problems_of(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]
         yield replace(problem, place=sink.at(key))
     if options.dedup_header and isinstance(sink.trigger, Continuous | RealTime):
         place, trigger = sink.at("dedup_header"), str(sink.trigger)
-        yield errors.KAFKA_DEDUP_TRIGGER.at(place, name=sink.name, trigger=trigger)
+        yield errors.KAFKA_DEDUP_TRIGGER_UNSUPPORTED.at(place, name=sink.name, trigger=trigger)
 
 
 def literal(text: str) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headwater.connectors.contract import Context
 from headwater.connectors.foreach.connector import computed_once
-from headwater.connectors.kafka.errors import KAFKA_AVRO_FIELD
+from headwater.connectors.kafka.errors import KAFKA_AVRO_FIELD_MISMATCH
 from headwater.connectors.kafka.message import PARTS, Message, row_hash, with_marks
 from headwater.connectors.kafka.sink_options import KafkaSink, producer_settings
 from headwater.connectors.options import plain
@@ -51,7 +51,7 @@ def _try_avro(rows: DataFrame, columns: dict[str, str], message: Message, contex
                 key, advice = "schema_file", "Mend the file"
             hint = f"{advice}, or select the column with a type that fits."
             params = {"name": context.name, "says": told[1].rstrip(". "), "hint": hint}
-            raise PipelineError(KAFKA_AVRO_FIELD.at(context.at(key), **params)) from error
+            raise PipelineError(KAFKA_AVRO_FIELD_MISMATCH.at(context.at(key), **params)) from error
 
 
 def write_stream(writer: DataStreamWriter, options: KafkaSink, context: Context) -> DataStreamWriter:

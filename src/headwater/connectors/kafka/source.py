@@ -85,7 +85,7 @@ class TopicIds:
             what = f"the topics that the query `{self.query}` has read"
             then = "the topics that there are now are then taken for those of the checkpoint"
             params = {"what": what, "file": str(self.file), "says": error.reason, "then": then}
-            raise CheckpointError(errors.KAFKA_NOTE_UNREADABLE.at(None, **params)) from error
+            raise CheckpointError(errors.KAFKA_RECORD_UNREADABLE.at(None, **params)) from error
         # Without a record nothing is known of the topics, as before the first start.
         return noted.sources if noted else {}
 
@@ -237,14 +237,14 @@ class TopicWatch(RunTask):
         count = 0 if self._options.partitions else sum(topic.partitions for topic in topics.values())
         params = {"name": self._context.name, "partitions": count}
         return {
-            query.name: errors.KAFKA_OUTGROWN.at(None, sink=query.name, most=most, **params)
+            query.name: errors.KAFKA_TOO_FEW_CORES.at(None, sink=query.name, most=most, **params)
             for query in self._queries
             if (most := query.reader.most_partitions) is not None and count > most
         }
 
     def _other_topic(self, query: _Query, topic: str) -> Problem:
         restarts = self._options.on_new_topic == "earliest"
-        entry = errors.KAFKA_NEW_TOPIC_STOPPED if restarts else errors.KAFKA_NEW_TOPIC
+        entry = errors.KAFKA_TOPIC_RECREATED_STOPPED if restarts else errors.KAFKA_TOPIC_RECREATED
         return entry.at(self._context.at("topic"), topic=topic, sink=query.name, name=self._context.name)
 
     def _read_anew(self, query: _Query, topic: Topic, backup: Path) -> Problem:
@@ -263,7 +263,7 @@ class TopicWatch(RunTask):
                 edit = change_source(store, number, from_start)
                 if edit is not None:
                     edit.apply(store, LocalStore(backup))
-        return errors.KAFKA_READ_ANEW.at(None, topic=topic.name, sink=query.name, backup=str(backup))
+        return errors.KAFKA_TOPIC_RESET.at(None, topic=topic.name, sink=query.name, backup=str(backup))
 
     def _topics_gone(self, query: _Query, topics: Mapping[str, Topic]) -> Iterator[Problem]:
         for (topic, partition), offset in sorted(query.positions().items()):
@@ -301,7 +301,7 @@ class TopicWatch(RunTask):
         first = max(first, query.told.get(partition, 0))
         if left > first:
             query.told[partition] = left
-            yield errors.KAFKA_ROWS_LOST.at(
+            yield errors.KAFKA_ROWS_DELETED.at(
                 None,
                 sink=query.name,
                 topic=partition[0],

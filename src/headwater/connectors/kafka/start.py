@@ -60,7 +60,7 @@ def _refuse(problems: Iterable[Problem]) -> None:
 
 def _topics(cluster: Cluster, options: KafkaSource, context: Context) -> dict[str, Topic]:
     found = topics_read(cluster, options)
-    unknown, place = errors.KAFKA_UNKNOWN_TOPIC, context.at("partitions" if options.partitions else "topic")
+    unknown, place = errors.KAFKA_TOPIC_NOT_FOUND, context.at("partitions" if options.partitions else "topic")
     told = {"name": context.name, "servers": options.servers}
     missing = [name for name, topic in found.items() if topic is None]
     known = cluster.names() if missing else []
@@ -88,10 +88,10 @@ def _unknown(
         count = topics[topic].partitions if topic in topics else 0
         told = {"name": context.name, "topic": topic}
         if not count or (read and number is not None and number not in read[topic]):
-            yield errors.KAFKA_NOT_READ.at(context.at(key), key=key, **told)
+            yield errors.KAFKA_TOPIC_NOT_READ.at(context.at(key), key=key, **told)
         elif number is not None and number >= count:
             params = {"partition": number, "partitions": count, **told}
-            yield errors.KAFKA_UNKNOWN_PARTITION.at(context.at(key), **params)
+            yield errors.KAFKA_PARTITION_NOT_FOUND.at(context.at(key), **params)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,9 @@ class _Positions:
     def _nothing_after(self, key: str, partition: Partition, moment: int) -> Problem:
         at = datetime.fromtimestamp(moment / 1000, UTC).astimezone(ZoneInfo(self.zone))
         time = f"{at:%Y-%m-%d %H:%M:%S} {self.zone}"
-        return errors.KAFKA_NOTHING_AFTER.at(self.context.at(key), time=time, **self._told(partition))
+        return errors.KAFKA_NO_OFFSET_FOR_TIMESTAMP.at(
+            self.context.at(key), time=time, **self._told(partition)
+        )
 
     def _told(self, partition: Partition) -> dict[str, object]:
         return {"name": self.context.name, "topic": partition[0], "partition": partition[1]}
@@ -170,20 +172,18 @@ class _Positions:
         for each, offset in wanted.items():
             if not first[each] <= offset <= behind[each]:
                 params = {"key": key, "offset": offset, "first": first[each], "next": behind[each]}
-                yield errors.KAFKA_OFFSET_BEYOND.at(self.context.at(key), **params, **self._told(each))
+                yield errors.KAFKA_OFFSET_OUT_OF_RANGE.at(self.context.at(key), **params, **self._told(each))
 
     def refuse_empty_batch(self, start: Offsets | str, end: Offsets | str) -> None:
         """What Spark refuses of a batch with an assertion of Java."""
         starts = start if isinstance(start, dict) else dict.fromkeys(self.partitions, start)
         if "latest" in (start, *starts.values()):
-            raise PipelineError(
-                errors.KAFKA_BATCH_LATEST.at(self.context.at("start"), name=self.context.name)
-            )
+            raise PipelineError(errors.KAFKA_RANGE_EMPTY.at(self.context.at("start"), name=self.context.name))
         for each, begins in starts.items():
             ends = end[each] if isinstance(end, dict) else end
             if isinstance(begins, int) and isinstance(ends, int) and begins > ends:
                 params = {"start": begins, "end": ends, **self._told(each)}
-                raise PipelineError(errors.KAFKA_BATCH_TURNED.at(self.context.at("end"), **params))
+                raise PipelineError(errors.KAFKA_RANGE_REVERSED.at(self.context.at("end"), **params))
 
 
 def _as_spark(found: Offsets | Edge) -> str:
@@ -232,7 +232,7 @@ def read_start(context: Context, start: str) -> dict[Partition, int]:
         what = f"where the queries of the source `{context.name}` begin"
         then = "queries that have not begun yet then begin with what is latest now"
         params = {"what": what, "file": str(file), "says": error.reason, "then": then}
-        raise PipelineError(errors.KAFKA_NOTE_UNREADABLE.at(context.at("start"), **params)) from error
+        raise PipelineError(errors.KAFKA_RECORD_UNREADABLE.at(context.at("start"), **params)) from error
     offsets = noted.offsets if noted and noted.start == start else {}
     return {(topic, part): offset for topic, found in offsets.items() for part, offset in found.items()}
 
@@ -266,15 +266,17 @@ def cluster_problem(
     """What the cluster has against a source that waited so long for it, at the user's line."""
     params = {"name": context.name, "servers": options.servers, "says": error.says}
     if error.kind == "PatternSyntaxException":
-        return errors.KAFKA_PATTERN.at(context.at("pattern"), name=context.name, says=error.says)
+        return errors.KAFKA_PATTERN_INVALID.at(context.at("pattern"), name=context.name, says=error.says)
     if "PBES2" in error.says:
-        return errors.KAFKA_KEY_FORM.at(context.at("tls"), name=context.name)
+        return errors.KAFKA_KEY_ENCRYPTION_UNSUPPORTED.at(context.at("tls"), name=context.name)
     if error.kind in _LOGIN:
-        return errors.KAFKA_LOGIN.at(context.at("sasl" if options.sasl else "servers"), **params)
+        return errors.KAFKA_AUTHENTICATION_FAILED.at(
+            context.at("sasl" if options.sasl else "servers"), **params
+        )
     if error.kind.endswith("AuthorizationException"):
-        return errors.KAFKA_REFUSED.at(context.at("topic"), **params)
+        return errors.KAFKA_NOT_AUTHORIZED.at(context.at("topic"), **params)
     if error.kind in _SETTINGS:
-        return errors.KAFKA_SETTINGS.at(context.at("servers"), name=context.name, says=error.says)
+        return errors.KAFKA_SETTINGS_INVALID.at(context.at("servers"), name=context.name, says=error.says)
     if error.kind in _NO_ANSWER:
         return errors.KAFKA_UNREACHABLE.at(context.at("servers"), seconds=seconds, **params)
-    return errors.KAFKA_TROUBLE.at(context.at("servers"), kind=error.kind, **params)
+    return errors.KAFKA_REQUEST_FAILED.at(context.at("servers"), kind=error.kind, **params)

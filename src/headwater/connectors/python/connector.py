@@ -23,14 +23,14 @@ from headwater.errors import Entry, Problem, name_entries
 from headwater.spec import ClassRef, Delivery, Schema, SinkOptions, SourceOptions
 from headwater.spec.pipeline import ClassField
 
-PYTHON_NO_DATA_SOURCE = Entry(
+PYTHON_CLASS_INVALID = Entry(
     "`{class_name}` of the {side} `{name}` is no data source: it does not derive from Spark's DataSource.",
     "Write `from pyspark.sql.datasource import DataSource` and `class {class_name}(DataSource):`.",
 )
 PYTHON_METHOD_MISSING = Entry(
     "The {side} `{name}` can't {does}: its class `{class_name}` has no `{method}`.", "{hint}"
 )
-PYTHON_NO_SCHEMA = Entry(
+PYTHON_SCHEMA_MISSING = Entry(
     "The columns of the source `{name}` are not known: its class `{class_name}` has no `schema`.",
     'Write `schema:` beside `class:`, or a method `def schema(self): return "id int, …"`.',
 )

@@ -14,9 +14,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from headwater.connectors.contract import Context
 from headwater.connectors.options import plain
 from headwater.connectors.python.connector import (
+    PYTHON_CLASS_INVALID,
     PYTHON_METHOD_MISSING,
-    PYTHON_NO_DATA_SOURCE,
-    PYTHON_NO_SCHEMA,
+    PYTHON_SCHEMA_MISSING,
     PythonSink,
     PythonSource,
 )
@@ -97,7 +97,7 @@ def code_problems(options: PythonSink, context: Context) -> list[Problem]:
 def _source_class(options: PythonSource, context: Context, need: Need) -> type[DataSource]:
     found = _data_source(options, context, "source", need)
     if options.columns is None and not _has(found, "schema"):
-        problem = PYTHON_NO_SCHEMA.at(context.at("class"), name=context.name, class_name=found.__name__)
+        problem = PYTHON_SCHEMA_MISSING.at(context.at("class"), name=context.name, class_name=found.__name__)
         raise PipelineError(problem)
     return found
 
@@ -113,7 +113,7 @@ def _data_source(
     found: object = context.load(options.python_class)
     told = {"side": side, "name": context.name, "class_name": options.python_class.name}
     if not isinstance(found, type) or not issubclass(found, DataSource):
-        raise PipelineError(PYTHON_NO_DATA_SOURCE.at(context.at("class"), **told))
+        raise PipelineError(PYTHON_CLASS_INVALID.at(context.at("class"), **told))
     if not any(_has(found, method) for method in need.methods):
         method = "` and no `".join(need.methods)
         problem = PYTHON_METHOD_MISSING.at(

@@ -2,58 +2,58 @@
 
 from headwater.errors.problems import Entry
 
-NOT_A_FRAME = Entry(
+DATAFRAME_EXPECTED = Entry(
     "`hw.check` takes a DataFrame of Spark, and got {got}.",
     "Pass the DataFrame whose `writeStream` you would start: `hw.check(df, mode=…, sink=…)`.",
 )
-NOT_A_STREAM = Entry(
+STREAM_EXPECTED = Entry(
     "The DataFrame of `{name}` is no stream: it reads static rows alone.",
     "Read one of its sources with `spark.readStream`, or write it with `df.write`, which needs no check.",
 )
-CONNECT_SESSION = Entry(
+CONNECT_SESSION_UNSUPPORTED = Entry(
     "This is a session of Spark Connect, whose plans stay on its server and can't be judged here.",
     "Make the session without `remote(…)`, SPARK_REMOTE and `spark.api.mode`, and check again.",
 )
-UNKNOWN_MODE = Entry("`{mode}` is no output mode.", "Write append, update or complete.")
-UNKNOWN_TRIGGER = Entry(
+MODE_INVALID = Entry("`{mode}` is no output mode.", "Write append, update or complete.")
+TRIGGER_INVALID = Entry(
     "`hw.check` can't read the trigger: {says}.",
     'Write it as in a pipeline file: `trigger="every 10 seconds"`.',
 )
-UNKNOWN_SINK = Entry(
+SINK_INVALID = Entry(
     "`hw.check` can't tell what the sink {got} is.",
     'Name a format of Spark\'s (`sink="parquet"`), pass the function of `foreachBatch`, or a connector '
     "such as `hw.files(…)`.",
 )
-SCRIPT_OFFLINE = Entry(
+SCRIPT_OFFLINE_UNSUPPORTED = Entry(
     "{file} declares no pipeline, and a plain program can't be judged offline: its queries come to be only "
     "when it runs.",
     "Leave `--offline` out: `headwater check {file}` runs it and starts none of its queries.",
 )
-SCRIPT_ARGUMENTS = Entry(
+SCRIPT_ARGUMENTS_NOT_ALLOWED = Entry(
     "`{arguments}` after `--` is for a script, and {file} declares a pipeline.",
     "Take it out, or check the script that takes these arguments.",
 )
-SCRIPT_ACCEPT = Entry(
+SUPPRESS_SCRIPT_ONLY = Entry(
     "`--accept` is for a script, and {file} declares a pipeline.",
     "Write the code and its reason into the file, below `accept:`.",
 )
-ACCEPT_NO_REASON = Entry(
+SUPPRESS_REASON_MISSING = Entry(
     "`{code}` is to be accepted, and no reason is given.", "Write in a few words why it is all right: {form}."
 )
 SCRIPT_FAILED = Entry(
     "The script fails at this line: {error}.",
     "Mend it; `--verbose` shows the whole traceback and what the script has printed.",
 )
-SCRIPT_PROGRESS = Entry(
+SCRIPT_NEEDS_PROGRESS = Entry(
     "This line needs the progress of a query, and in a check none has run: {error}.",
     "Ask first whether there is any, `if query.lastProgress:`; a real query has none before its first batch, "
     "either.",
 )
-SCRIPT_ACTION = Entry(
+SCRIPT_ACTION_UNSUPPORTED = Entry(
     "This line runs {action} on a stream, which has no end.",
     "Write the stream with `writeStream`; what should happen with each batch goes into `foreachBatch`.",
 )
-SCRIPT_SOURCE_MISSING = Entry(
+SCRIPT_SOURCE_NOT_FOUND = Entry(
     "Spark knows no data source `{format}`, which this line reads or writes.", "{hint}"
 )
 SCRIPT_EXIT = Entry("The script ends itself with exit code {code}{says}.", "{hint}")
@@ -61,7 +61,7 @@ SCRIPT_DIED = Entry(
     "The script's process ended with {how} before the script was through{says}.",
     "Run it by itself to see why; `--verbose` shows what it has printed.",
 )
-SCRIPT_DEADLINE = Entry(
+SCRIPT_TIMEOUT = Entry(
     "After {seconds} the script {file} had not come to its end; {reached}.",
     "Nothing starts in a check, so it must not wait for rows. If it only needs longer, give it more with "
     "`--deadline`.",
@@ -94,41 +94,41 @@ SCRIPT_WEAK_SANDBOX = Entry(
     "Check only scripts here that you would also run; or check on Linux as root or with unprivileged user "
     "namespaces, where a check prevents these effects.",
 )
-SCRIPT_NO_QUERY = Entry(
+SCRIPT_QUERY_MISSING = Entry(
     "{file} came to its end and started no streaming query, and it declares no pipeline.", "{hint}"
 )
-NO_CHECKPOINT = Entry(
+CHECKPOINT_MISSING = Entry(
     "The query `{name}` has no checkpoint, and Spark starts none into {format} without.",
     'Name a folder that stays: `.option("checkpointLocation", "…")`.',
 )
-PASSING_CHECKPOINT = Entry(
+CHECKPOINT_TEMPORARY = Entry(
     "The query `{name}` has no checkpoint that stays: Spark makes one in a folder for passing files, so each "
     "start begins anew, and rows come again or are lost.",
     'Name a folder that stays: `.option("checkpointLocation", "…")`.',
 )
-SAME_CHECKPOINT = Entry(
+CHECKPOINT_CONFLICT = Entry(
     "The query `{name}` has the checkpoint {checkpoint}, which the query `{other}` has already.",
     "Give each query a checkpoint of its own.",
 )
-SAME_QUERY_NAME = Entry(
+QUERY_NAME_CONFLICT = Entry(
     "A query with the name `{name}` runs already when this one starts, and Spark refuses the second.",
     "Give each query a name of its own with `queryName`.",
 )
-NO_TABLE_NAME = Entry(
+QUERY_NAME_MISSING = Entry(
     "A stream into memory needs a name for its table, and this one has none.",
     'Name it: `.queryName("totals")`.',
 )
-NO_PATH = Entry(
+SINK_PATH_MISSING = Entry(
     "The query `{name}` writes {format} files and does not say where.",
     'Name a folder: `.start("folder")` or `.option("path", "folder")`.',
 )
-NOT_A_SINK = Entry(
+SINK_FORMAT_UNSUPPORTED = Entry(
     "Spark can't write a stream with the format `{format}`, which the query `{name}` does.", "{hint}"
 )
-NO_SUCH_PARTITION = Entry(
+PARTITION_BY_COLUMN_NOT_FOUND = Entry(
     "The query `{name}` is partitioned by `{column}`, which its rows don't have.", "Its columns are: {known}."
 )
-NOT_PARTITIONED = Entry(
+PARTITION_BY_UNSUPPORTED = Entry(
     "The query `{name}` is partitioned by {columns}, which Spark refuses with the format {format}.",
     "Take `partitionBy` out.",
 )
@@ -136,40 +136,40 @@ NOT_PARTITIONED = Entry(
 
 # What can be wrong with a call or a command line.
 
-TABLE_CALL = Entry(
+TABLE_NAME_MISSING = Entry(
     "A table made with `sql=` or `python=` needs its name first.",
     'Write `p.table("name", sql="SELECT …")`, or put `@p.table` over a function.',
 )
-BAD_CONF = Entry(
+CONF_INVALID = Entry(
     "`--conf {text}` is not a setting.",
     "Write `--conf key=value`, for instance `--conf spark.sql.shuffle.partitions=4`.",
 )
-BAD_DURATION = Entry(
+DURATION_INVALID = Entry(
     "`{option} {text}` is not a length of time: {says}.",
     "Write for instance `{option} 60s` or `{option} '10 minutes'`.",
 )
-FOLDER_NOT_EMPTY = Entry(
+DIRECTORY_NOT_EMPTY = Entry(
     "`{path}` is there already and is not empty.", "Name a new folder: `headwater init my_project`."
 )
-UNKNOWN_TEMPLATE = Entry(
+TEMPLATE_NOT_FOUND = Entry(
     "There is no template `{name}`.", "{hint}Write one of these after `--template`: {known}."
 )
-UNKNOWN_QUERY = Entry("This run has no query `{name}`.", "{hint} Its queries are: {known}.")
-ONLY_WITH_BATCH = Entry(
+QUERY_NOT_FOUND = Entry("This run has no query `{name}`.", "{hint} Its queries are: {known}.")
+OPTION_NEEDS_BATCH = Entry(
     "`{option}` is for batch runs, and `--batch` is not there.",
     "Add `--batch`, or take `{option}` out to start the stream.",
 )
-BATCH_HAS_AN_END = Entry(
+OPTIONS_CONFLICT_BATCH = Entry(
     "`--until-idle`, `--for`, `--fail-fast` and `--stop-timeout` mean nothing with `--batch`.",
     "Take them out: a batch run ends by itself.",
 )
-NO_SUCH_CONNECTOR = Entry("There is no connector `{name}`.", "{hint} Installed are: {known}.")
-ONE_FORM = Entry("`{one}` and `{other}` are two forms of the same output.", "Leave one of them out.")
-BAD_RATE = Entry(
+CONNECTOR_NOT_INSTALLED = Entry("There is no connector `{name}`.", "{hint} Installed are: {known}.")
+OPTIONS_CONFLICT = Entry("`{one}` and `{other}` are two forms of the same output.", "Leave one of them out.")
+RATE_INVALID = Entry(
     "`--rate {text}` is not a rate: {says}.",
     "Write for instance `--rate clicks=1000/s`, `--rate clicks=500/m` or `--rate clicks=20/h`.",
 )
-UNKNOWN_RATE = Entry(
+RATE_SOURCE_NOT_FOUND = Entry(
     "`--rate` names `{name}`, which is no streaming source of this pipeline.",
     "{hint}Its streaming sources are: {known}.",
 )

@@ -148,7 +148,7 @@ def test_a_start_does_not_wait_for_ever_and_can_be_ended(shop: Shop) -> None:
     admission.start(said.append, lambda: asked.append(1), pause=pause)
     assert (len(asked), shop.listed(), shop.rejected()) == (int(START_SECONDS), [f"file://{good}"], [])
     assert [(each.code, each.params) for each in said[1:]] == [
-        ("HW-FILES-LATER", {"name": "s", "files": str(growing)})
+        ("HW-FILES-DEFERRED", {"name": "s", "files": str(growing)})
     ]
     growing.write_text("good at last")
     admission.catch_up()
@@ -184,7 +184,7 @@ def test_a_file_that_may_not_be_read_is_not_condemned(shop: Shop, monkeypatch: p
     with pytest.raises(CheckpointError) as refused:
         admission.start()
     (problem,) = refused.value.problems
-    assert problem.code == "HW-FILES-NOT-LOOKED-AT"
+    assert problem.code == "HW-FILES-VALIDATION-FAILED"
     assert problem.params == {"name": "s", "says": f"Permission denied ({closed})"}
     assert (shop.listed(), shop.rejected()) == ([f"file://{good}"], [])
     monkeypatch.undo()
@@ -206,7 +206,7 @@ def test_what_keeps_files_from_being_decided_on_is_told_when_it_lasts(
     problem = pending.blocked_by
     assert pending.undecided
     assert problem is not None
-    assert problem.code == "HW-FILES-NEVER-TAKEN"
+    assert problem.code == "HW-FILES-UNREADABLE"
     assert problem.params == {"name": "s", "says": f"{growing} can't be opened and keeps changing"}
     shop.put("a.x", "good", age=0)
     assert both.pending() == Pending(1)

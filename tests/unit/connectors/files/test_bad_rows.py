@@ -44,7 +44,9 @@ def test_what_can_not_be_is_refused_at_load(keys: str, key: str, tmp_path: Path)
     file.write_text(PIPELINE.format(keys=keys))
     with pytest.raises(PipelineError) as refused:
         YamlFile.read(file).spec()
-    assert [(p.code, p.params["key"]) for p in refused.value.problems] == [("HW-FILES-BAD-ROWS", key)]
+    assert [(p.code, p.params["key"]) for p in refused.value.problems] == [
+        ("HW-FILES-BAD-ROWS-UNSUPPORTED", key)
+    ]
 
 
 def test_other_stores_are_refused_where_files_are_opened_first(tmp_path: Path) -> None:
@@ -53,7 +55,7 @@ def test_other_stores_are_refused_where_files_are_opened_first(tmp_path: Path) -
     file.write_text(PIPELINE.format(keys=keys).replace("path: .", "path: s3a://bucket/x"))
     with pytest.raises(PipelineError) as refused:
         YamlFile.read(file).spec()
-    assert [p.code for p in refused.value.problems] == ["HW-FILES-BAD-ROWS"]
+    assert [p.code for p in refused.value.problems] == ["HW-FILES-BAD-ROWS-UNSUPPORTED"]
 
 
 def source(**keys: object) -> FilesSource:

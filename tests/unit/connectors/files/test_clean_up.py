@@ -136,7 +136,10 @@ def test_what_was_written_again_stays_and_a_failure_is_told(tmp_path: Path) -> N
     clean_up = task(tmp_path, a, archive=str(tmp_path / "done"))
     with pytest.raises(CheckpointError) as told:
         clean_up.tick(ALL)
-    assert [problem.code for problem in told.value.problems] == ["HW-CLEAN-UP-CHANGED", "HW-CLEAN-UP-FAILED"]
+    assert [problem.code for problem in told.value.problems] == [
+        "HW-CLEAN-UP-FILE-CHANGED",
+        "HW-CLEAN-UP-FAILED",
+    ]
     (tmp_path / "done").unlink()
     with pytest.raises(CheckpointError):
         clean_up.tick(ALL)

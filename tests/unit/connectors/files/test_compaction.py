@@ -196,7 +196,7 @@ def test_empty_files_are_left_out_and_a_moved_folder_is_told(tmp_path: Path) -> 
     log.write_text(log.read_text().replace("my%20out", "elsewhere"))
     with pytest.raises(CheckpointError) as error:
         sink.look()
-    assert [problem.code for problem in error.value.problems] == ["HW-FILE-OUTSIDE-FOLDER"]
+    assert [problem.code for problem in error.value.problems] == ["HW-SINK-LOG-PATH-INVALID"]
 
 
 def test_small_files_of_each_folder_become_one_and_go_after_an_hour(tmp_path: Path) -> None:

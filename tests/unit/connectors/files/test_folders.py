@@ -90,7 +90,7 @@ def test_columns_of_files_and_of_folders() -> None:
     assert unknown.inside == COLUMNS
     # A file that lies somewhere else altogether stops the query; it is not left out.
     assert unknown.guard.endswith(
-        f"THEN false ELSE raise_error(concat('HW-FILES-FOLDER ', r'lines', ' ', {PATH})) END"
+        f"THEN false ELSE raise_error(concat('HW-PARTITION-DIR-UNEXPECTED ', r'lines', ' ', {PATH})) END"
     )
     assert unknown.selected[2] == "`tags` AS `tags`"
 

@@ -122,7 +122,9 @@ def test_the_id_of_each_topic_is_kept_beside_the_checkpoint(tmp_path: Path) -> N
     assert not (tmp_path / ".headwater/kafka/elsewhere.json").exists()
 
 
-@pytest.mark.parametrize(("on_new_topic", "code"), [("fail", "NEW-TOPIC"), ("earliest", "NEW-TOPIC-STOPPED")])
+@pytest.mark.parametrize(
+    ("on_new_topic", "code"), [("fail", "TOPIC-RECREATED"), ("earliest", "TOPIC-RECREATED-STOPPED")]
+)
 def test_a_topic_made_again_ends_the_query(tmp_path: Path, on_new_topic: str, code: str) -> None:
     world = World(tmp_path, on_new_topic=on_new_topic)
     world.begin()
@@ -146,10 +148,10 @@ def test_a_start_is_refused_or_begins_with_the_new_topic(tmp_path: Path) -> None
     refusing.cluster.topics_there = again
     with pytest.raises(CheckpointError) as refused:
         refusing.begin()
-    assert [_short(problem) for problem in refused.value.problems] == ["NEW-TOPIC"]
+    assert [_short(problem) for problem in refused.value.problems] == ["TOPIC-RECREATED"]
     anew = World(tmp_path, on_new_topic="earliest")
     anew.cluster = Cluster(again, {("clicks", 0): 3})
-    assert [_short(problem) for problem in anew.begin()] == ["READ-ANEW"]
+    assert [_short(problem) for problem in anew.begin()] == ["TOPIC-RESET"]
     lines = (tmp_path / "checkpoint/offsets/0").read_text().splitlines()
     assert json.loads(lines[3]) == {"clicks": {"0": 3}}
     assert (tmp_path / "backup/offsets/0").exists()
@@ -172,10 +174,10 @@ def test_a_loss_is_told_once(tmp_path: Path) -> None:
     world.committed(0, 10)
     assert world.look() == []
     world.cluster.first["clicks", 0] = 15
-    assert world.look() == ["ROWS-LOST 10-14"]
+    assert world.look() == ["ROWS-DELETED 10-14"]
     assert world.look() == []
     world.cluster.first["clicks", 0] = 17
-    assert world.look() == ["ROWS-LOST 15-16"]
+    assert world.look() == ["ROWS-DELETED 15-16"]
     # The batch that runs over it is no news.
     world.committed(1, 20)
     assert world.look(progress(10, 20, 3)) == []
@@ -188,7 +190,7 @@ def test_a_loss_between_two_looks_is_found_by_the_rows_that_did_not_come(tmp_pat
     assert world.look() == []
     world.cluster.first["clicks", 0] = 15
     world.committed(1, 20)
-    assert world.look(progress(10, 20, 5)) == ["ROWS-LOST 10-14"]
+    assert world.look(progress(10, 20, 5)) == ["ROWS-DELETED 10-14"]
     # What was read before it was deleted is no loss.
     world.cluster.first["clicks", 0] = 30
     world.committed(2, 30)
@@ -199,7 +201,7 @@ def test_a_start_after_a_loss_tells_it(tmp_path: Path) -> None:
     world = World(tmp_path, on_data_loss="warn")
     world.committed(0, 10)
     world.cluster.first["clicks", 0] = 15
-    assert [_short(problem) for problem in world.begin()] == ["ROWS-LOST 10-14"]
+    assert [_short(problem) for problem in world.begin()] == ["ROWS-DELETED 10-14"]
 
 
 def test_where_a_loss_fails_the_query_spark_tells_it(tmp_path: Path) -> None:
@@ -219,7 +221,7 @@ def test_a_topic_that_is_gone_is_told_once(tmp_path: Path) -> None:
     assert world.look() == []
     # Made again it is another one.
     world.cluster.topics_there = {"clicks": Topic("clicks", "two", 1)}
-    assert world.look() == ["NEW-TOPIC"]
+    assert world.look() == ["TOPIC-RECREATED"]
 
 
 def test_the_cluster_is_asked_every_now_and_then(tmp_path: Path) -> None:
@@ -265,7 +267,7 @@ def test_a_topic_that_the_checkpoint_let_go_of_may_come_back(tmp_path: Path) -> 
     assert world.look() == []
     # It is known now: another one is told from it.
     world.cluster.topics_there = {"clicks": Topic("clicks", "three", 1)}
-    assert world.look() == ["NEW-TOPIC"]
+    assert world.look() == ["TOPIC-RECREATED"]
 
 
 def test_brokers_that_give_no_ids_tell_nothing(tmp_path: Path) -> None:
@@ -276,7 +278,7 @@ def test_brokers_that_give_no_ids_tell_nothing(tmp_path: Path) -> None:
     assert (world.look(), world.begin()) == ([], [])
     # What was known before is kept.
     world.cluster.topics_there = {"clicks": Topic("clicks", "two", 1)}
-    assert world.look() == ["NEW-TOPIC"]
+    assert world.look() == ["TOPIC-RECREATED"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 2, "sources": {}}'])
@@ -287,7 +289,7 @@ def test_a_record_that_can_not_be_read_is_told(tmp_path: Path, text: str) -> Non
     with pytest.raises(CheckpointError) as told:
         World(tmp_path).begin()
     (problem,) = told.value.problems
-    assert (problem.code, problem.params["file"]) == ("HW-KAFKA-NOTE-UNREADABLE", str(file))
+    assert (problem.code, problem.params["file"]) == ("HW-KAFKA-RECORD-UNREADABLE", str(file))
     assert file.read_text() == text
 
 
@@ -353,7 +355,11 @@ def test_a_query_that_keeps_a_core_for_each_partition_is_stopped_when_they_are_t
         world.watch.tick(Tick(frozenset()))
     (problem,) = ended.value.queries.values()
     assert list(ended.value.queries) == ["out"]
-    assert (problem.code, problem.params["partitions"], problem.params["most"]) == ("HW-KAFKA-OUTGROWN", 3, 2)
+    assert (problem.code, problem.params["partitions"], problem.params["most"]) == (
+        "HW-KAFKA-TOO-FEW-CORES",
+        3,
+        2,
+    )
 
 
 @pytest.mark.parametrize("planned", [False, True])

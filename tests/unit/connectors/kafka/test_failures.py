@@ -39,13 +39,13 @@ _LOST = "[KAFKA_DATA_LOSS.{}] Some data may have been lost because … Reason:\n
         (
             "PARTITION_OFFSET_CHANGED",
             "Partition clicks-0 offset was changed from 200 to 20.",
-            "HW-KAFKA-WENT-BACK",
+            "HW-KAFKA-TOPIC-OFFSETS-RESET",
             "partition 0 of `clicks` was read up to offset 200, and ends at 20 now",
         ),
         (
             "PARTITIONS_DELETED",
             "Partitions Set(clicks-0, clicks-1) have been deleted.",
-            "HW-KAFKA-TOPIC-GONE",
+            "HW-KAFKA-TOPIC-DELETED",
             "Kafka has no clicks-0, clicks-1 any more",
         ),
     ],
@@ -66,7 +66,7 @@ def test_a_topic_that_is_gone() -> None:
     found = kafka_failure(text)
     assert found is not None
     assert (found[0].code, found[1]) == (
-        "HW-KAFKA-TOPIC-GONE",
+        "HW-KAFKA-TOPIC-DELETED",
         "This server does not host this topic-partition",
     )
 
@@ -87,7 +87,7 @@ def test_a_topic_that_is_gone() -> None:
 def test_a_broker_that_does_not_answer(text: str, says: str) -> None:
     found = kafka_failure(text)
     assert found is not None
-    assert (found[0].code, found[1], found[0].retry) == ("HW-KAFKA-NO-ANSWER", says, True)
+    assert (found[0].code, found[1], found[0].retry) == ("HW-KAFKA-TIMEOUT", says, True)
     # The same words of a writer are told as what they are there.
     assert kafka_failure(f"{text}\tat org.apache.spark.sql.kafka010.KafkaRowWriter.send\n") is None
 
@@ -110,33 +110,33 @@ def test_a_topic_that_nobody_could_write_to_is_none_that_was_read() -> None:
     [
         (
             "TimeoutException: Expiring 3 record(s) for my-topic.a-1:120000 ms has passed since then",
-            "HW-KAFKA-NOT-TAKEN",
+            "HW-KAFKA-WRITE-FAILED",
             "no answer came for 120000 ms, with messages for partition 1 of `my-topic.a` under way",
         ),
         (
             "TimeoutException: Topic out-1 not present in metadata after 60000 ms.",
-            "HW-KAFKA-NO-SUCH-TOPIC",
+            "HW-KAFKA-SINK-TOPIC-NOT-FOUND",
             "no broker told of a topic `out-1` for 60000 ms",
         ),
         (
             "Partition 9 of topic out with partition count 2 is not present in metadata after 60000 ms.",
-            "HW-KAFKA-NO-SUCH-TOPIC",
+            "HW-KAFKA-SINK-TOPIC-NOT-FOUND",
             "`out` has no partition 9: it has 2, from 0 on",
         ),
         (
             "The message is 2000088 bytes when serialized which is larger than 1048576, "
             "which is the value of the max.request.size configuration.",
-            "HW-KAFKA-TOO-LARGE",
+            "HW-KAFKA-MESSAGE-TOO-LARGE",
             "it has 2000088 bytes, and the producer sends 1048576 at most",
         ),
         (
             "The request included a message larger than the max message size the server will accept.",
-            "HW-KAFKA-TOO-LARGE",
+            "HW-KAFKA-MESSAGE-TOO-LARGE",
             "the broker takes none as large",
         ),
         (
             "null topic present in the data. Use the topic option for setting a default topic.",
-            "HW-KAFKA-NULL-TOPIC",
+            "HW-KAFKA-TOPIC-NULL",
             "its column is null",
         ),
     ],
@@ -151,6 +151,6 @@ def test_other_failures_are_those_of_the_writer_alone() -> None:
     said = "Caused by: org.apache.kafka.common.errors.NetworkException: Disconnected from node 1.\n"
     found = kafka_write_failure(f"{said}\tat org.apache.spark.sql.kafka010.KafkaRowWriter.checkForErrors(x)")
     assert found is not None
-    assert (found[0].code, found[1]) == ("HW-KAFKA-NOT-TAKEN", "Disconnected from node 1")
+    assert (found[0].code, found[1]) == ("HW-KAFKA-WRITE-FAILED", "Disconnected from node 1")
     assert kafka_write_failure(f"{said}\tat org.apache.spark.sql.kafka010.KafkaMicroBatchStream.x") is None
     assert kafka_write_failure("java.net.ConnectException: refused") is None

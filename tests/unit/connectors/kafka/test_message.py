@@ -48,48 +48,48 @@ def test_columns_of_sparks_own_names_are_taken_as_spark_does() -> None:
 def test_with_a_value_only_what_is_named_is_taken() -> None:
     columns = {"key": "double", "partition": "string", "topic": "string", "value": "string"}
     assert set(message(columns, value="json").parts) == {"topic", "value"}
-    assert wrong(columns, value="json", topic=None) == [("topic", "HW-KAFKA-NO-TOPIC", None)]
+    assert wrong(columns, value="json", topic=None) == [("topic", "HW-KAFKA-TOPIC-MISSING", None)]
 
 
 @pytest.mark.parametrize(
     ("written", "found"),
     [
-        ({}, ("value", "HW-KAFKA-NO-VALUE", "CAST(ad AS string) AS value")),
-        ({"value": "cost"}, ("value", "HW-KAFKA-COLUMN-TYPE", "CAST(cost AS string) AS cost")),
-        ({"value": "both"}, ("value", "HW-KAFKA-COLUMN-TYPE", "to_json(both) AS both")),
+        ({}, ("value", "HW-KAFKA-VALUE-MISSING", "CAST(ad AS string) AS value")),
+        ({"value": "cost"}, ("value", "HW-KAFKA-COLUMN-TYPE-INVALID", "CAST(cost AS string) AS cost")),
+        ({"value": "both"}, ("value", "HW-KAFKA-COLUMN-TYPE-INVALID", "to_json(both) AS both")),
         (
             {"value": "ad", "key": "cost"},
-            ("key", "HW-KAFKA-COLUMN-TYPE", "CAST(cost AS string) AS cost"),
+            ("key", "HW-KAFKA-COLUMN-TYPE-INVALID", "CAST(cost AS string) AS cost"),
         ),
         (
             {"value": "ad", "topic": None, "topic_column": "raw"},
-            ("topic_column", "HW-KAFKA-COLUMN-TYPE", "CAST(raw AS string) AS raw"),
+            ("topic_column", "HW-KAFKA-COLUMN-TYPE-INVALID", "CAST(raw AS string) AS raw"),
         ),
         (
             {"value": "ad", "partition": "cost"},
-            ("partition", "HW-KAFKA-COLUMN-TYPE", "CAST(cost AS int) AS cost"),
+            ("partition", "HW-KAFKA-COLUMN-TYPE-INVALID", "CAST(cost AS int) AS cost"),
         ),
         (
             {"value": "ad", "headers": "ad"},
             (
                 "headers",
-                "HW-KAFKA-COLUMN-TYPE",
+                "HW-KAFKA-COLUMN-TYPE-INVALID",
                 "array(struct('name' AS key, CAST(ad AS binary) AS value)) AS ad",
             ),
         ),
         (
             {"value": "ad", "headers": {"c": "cost"}},
-            ("headers", "HW-KAFKA-COLUMN-TYPE", "CAST(cost AS string) AS cost"),
+            ("headers", "HW-KAFKA-COLUMN-TYPE-INVALID", "CAST(cost AS string) AS cost"),
         ),
         (
             {"value": "json", "columns": ["cots"]},
-            ("columns", "HW-KAFKA-UNKNOWN-COLUMN", "Did you mean `cost`?"),
+            ("columns", "HW-KAFKA-COLUMN-NOT-FOUND", "Did you mean `cost`?"),
         ),
         (
             {"value": "ad", "key": ["ad", "zz"]},
-            ("key", "HW-KAFKA-UNKNOWN-COLUMN", "Its columns are: ad, cost, raw, both, part."),
+            ("key", "HW-KAFKA-COLUMN-NOT-FOUND", "Its columns are: ad, cost, raw, both, part."),
         ),
-        ({"value": "add"}, ("value", "HW-KAFKA-UNKNOWN-COLUMN", "Did you mean `ad`?")),
+        ({"value": "add"}, ("value", "HW-KAFKA-COLUMN-NOT-FOUND", "Did you mean `ad`?")),
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_to_write(
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_refused_with_what_to_write(
 def test_headers_of_text_are_cast_as_a_whole() -> None:
     columns = {"v": "string", "h": "array<struct<key:string,value:string>>"}
     assert wrong(columns, value="v", headers="h") == [
-        ("headers", "HW-KAFKA-COLUMN-TYPE", f"CAST(h AS {HEADERS_TYPE}) AS h")
+        ("headers", "HW-KAFKA-COLUMN-TYPE-INVALID", f"CAST(h AS {HEADERS_TYPE}) AS h")
     ]
 
 
@@ -123,15 +123,15 @@ def test_avro_names_and_fields_have_to_fit(tmp_path: Path) -> None:
     )
     columns = {"AD": "string", "n": "int", "x": "int", "more": "int"}
     assert wrong(columns, value="avro", schema_file=str(schema)) == [
-        ("schema_file", "HW-KAFKA-AVRO-FIELD", "Select it as `CAST(n AS bigint) AS n`."),
-        ("schema_file", "HW-KAFKA-AVRO-FIELD", "Its columns are: AD, n, x, more."),
+        ("schema_file", "HW-KAFKA-AVRO-FIELD-MISMATCH", "Select it as `CAST(n AS bigint) AS n`."),
+        ("schema_file", "HW-KAFKA-AVRO-FIELD-MISMATCH", "Its columns are: AD, n, x, more."),
         (
             "schema_file",
-            "HW-KAFKA-AVRO-FIELD",
+            "HW-KAFKA-AVRO-FIELD-MISMATCH",
             "Its fields are: ad, n, gone, x. Or leave it out by `columns`.",
         ),
     ]
-    assert wrong({"count(1)": "bigint"}, value="avro") == [("value", "HW-KAFKA-AVRO-NAME", None)]
+    assert wrong({"count(1)": "bigint"}, value="avro") == [("value", "HW-KAFKA-AVRO-NAME-INVALID", None)]
 
 
 @pytest.mark.parametrize("trigger", ["continuous 1 second", "real time 5 seconds"])
@@ -140,7 +140,7 @@ def test_marks_need_batches(trigger: str) -> None:
         {"servers": "localhost:9092", "topic": "t", "value": "ad", "dedup_header": True}
     )
     sink = SinkSpec(name="out", reads="r", connector="kafka", options=options, trigger=parse_trigger(trigger))
-    assert [each.code for each in problems_of(sink, COLUMNS)] == ["HW-KAFKA-DEDUP-TRIGGER"]
+    assert [each.code for each in problems_of(sink, COLUMNS)] == ["HW-KAFKA-DEDUP-TRIGGER-UNSUPPORTED"]
     assert (
         list(problems_of(sink.model_copy(update={"trigger": parse_trigger("every 1 second")}), COLUMNS)) == []
     )

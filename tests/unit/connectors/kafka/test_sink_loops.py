@@ -31,7 +31,7 @@ def codes(folder: Path, read: str, topics: str) -> list[str]:
 
 @pytest.mark.parametrize("topics", ["topic: [clicks, events]", "pattern: ev.*", "partitions: {events: [0]}"])
 def test_a_topic_that_is_read_is_not_written(tmp_path: Path, topics: str) -> None:
-    assert codes(tmp_path, "b:9092", topics) == ["HW-WRITES-SOURCE"] * 2
+    assert codes(tmp_path, "b:9092", topics) == ["HW-SINK-WRITES-SOURCE"] * 2
 
 
 @pytest.mark.parametrize(

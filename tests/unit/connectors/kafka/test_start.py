@@ -102,7 +102,7 @@ def test_a_note_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(PipelineError) as told:
         settled("latest", of={**CONTEXT, "directory": RunDirectory(tmp_path).source("clicks")})
     (problem,) = told.value.problems
-    assert (problem.code, problem.params["file"]) == ("HW-KAFKA-NOTE-UNREADABLE", str(file))
+    assert (problem.code, problem.params["file"]) == ("HW-KAFKA-RECORD-UNREADABLE", str(file))
 
 
 def test_the_beginning_stays_a_word() -> None:
@@ -126,11 +126,11 @@ def test_a_batch_holds_nothing_of_a_partition_without_a_message_so_late() -> Non
 @pytest.mark.parametrize(
     ("start", "code"),
     [
-        ({"time": AFTER}, "HW-KAFKA-NOTHING-AFTER"),
-        ({"offsets": {"clicks": {"2": 6}}}, "HW-KAFKA-UNKNOWN-PARTITION"),
-        ({"offsets": {"views": {"0": 6}}}, "HW-KAFKA-NOT-READ"),
-        ({"offsets": {"clicks": {"1": 4}}}, "HW-KAFKA-OFFSET-BEYOND"),
-        ({"offsets": {"clicks": {"1": 8}}}, "HW-KAFKA-OFFSET-BEYOND"),
+        ({"time": AFTER}, "HW-KAFKA-NO-OFFSET-FOR-TIMESTAMP"),
+        ({"offsets": {"clicks": {"2": 6}}}, "HW-KAFKA-PARTITION-NOT-FOUND"),
+        ({"offsets": {"views": {"0": 6}}}, "HW-KAFKA-TOPIC-NOT-READ"),
+        ({"offsets": {"clicks": {"1": 4}}}, "HW-KAFKA-OFFSET-OUT-OF-RANGE"),
+        ({"offsets": {"clicks": {"1": 8}}}, "HW-KAFKA-OFFSET-OUT-OF-RANGE"),
     ],
 )
 def test_a_start_is_judged_where_it_counts(start: Any, code: str) -> None:
@@ -154,11 +154,11 @@ def test_an_offset_that_is_not_there_is_told_with_those_that_are() -> None:
     ("kind", "code"),
     [
         ("TimeoutException", "HW-KAFKA-UNREACHABLE"),
-        ("SaslAuthenticationException", "HW-KAFKA-LOGIN"),
-        ("TopicAuthorizationException", "HW-KAFKA-REFUSED"),
-        ("ConfigException", "HW-KAFKA-SETTINGS"),
-        ("UnsupportedVersionException", "HW-KAFKA-TROUBLE"),
-        ("UnknownServerException", "HW-KAFKA-TROUBLE"),
+        ("SaslAuthenticationException", "HW-KAFKA-AUTHENTICATION-FAILED"),
+        ("TopicAuthorizationException", "HW-KAFKA-NOT-AUTHORIZED"),
+        ("ConfigException", "HW-KAFKA-SETTINGS-INVALID"),
+        ("UnsupportedVersionException", "HW-KAFKA-REQUEST-FAILED"),
+        ("UnknownServerException", "HW-KAFKA-REQUEST-FAILED"),
     ],
 )
 def test_only_brokers_that_do_not_answer_are_out_of_reach(kind: str, code: str) -> None:
