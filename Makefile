@@ -50,8 +50,9 @@ soak: setup ## tests/faults again and again (ROUNDS=10), then what the gate has 
 reference: setup ## write the generated pages of the docs again
 	@$(PY) -m scripts.reference
 
-pictures: setup ## draw the pictures of the docs again, from the tests of the examples
+pictures: setup ## draw the pictures of the docs again, from the tests of the examples and a real terminal (tmux)
 	@$(PY) -m scripts.pictures
+	@$(PY) -m scripts.terminal
 
 outcomes: setup ## start what is new in the checker's matrix for real and record it (ARGS=--all: every case)
 	@$(PY) -m scripts.outcomes $(ARGS)

@@ -51,7 +51,7 @@ name: layer
 sources:
   clicks:
     connector: kafka
-    servers: {servers}
+    bootstrap_servers: {servers}
     topic: clicks
     start: earliest
     format: json
@@ -179,7 +179,7 @@ def with_settings_of_headwater(spark: SparkSession, servers: str, folder: Path) 
 def by_headwater(servers: str, topic: str, bad_rows: str) -> Work:
     """The same, declared."""
     sink = (
-        f"connector: kafka, servers: '{servers}', topic: {topic}, value: json"
+        f"connector: kafka, bootstrap_servers: '{servers}', topic: {topic}, value: json"
         if topic
         else "connector: files, path: out, format: parquet"
     )
@@ -191,7 +191,7 @@ def by_headwater(servers: str, topic: str, bad_rows: str) -> Work:
         running, _ = start(load(file), RunOptions(), events.append, lambda line: None)
         running.wait()
         whole = time.monotonic() - began
-        running.raise_failures()
+        running.raise_for_failure()
         progress = [event for event in events if isinstance(event, QueryProgress) and event.query == "out"]
         rows = sum(event.rows_in for event in progress)
         return Done(sum(event.batch_ms for event in progress) / 1000, whole, rows)

@@ -1,4 +1,4 @@
-"""The rows of docs/contract.md, and their state after the last test run."""
+"""The rows of docs/contribute/contract.md, and their state after the last test run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 ROOT = Path(__file__).resolve().parent.parent
-CONTRACT = ROOT / "docs" / "contract.md"
+CONTRACT = ROOT / "docs" / "contribute" / "contract.md"
 RECORDS = ROOT / "build" / "features"
 
 Outcome = Literal["passed", "failed", "skipped"]
@@ -53,7 +53,7 @@ def read_rows(text: str) -> list[Row]:
 
 
 def contract() -> list[Row]:
-    """The rows of docs/contract.md."""
+    """The rows of docs/contribute/contract.md."""
     return read_rows(CONTRACT.read_text(encoding="utf-8"))
 
 

@@ -107,9 +107,9 @@ def modules_of(command: list[str], folder: Path) -> list[str]:
 def on_the_pages(texts: dict[Path, str]) -> Iterator[str]:
     """How many modules each page that follows a command names."""
     modules = {str(file.relative_to(SOURCE))[: -len(".py")] for file in texts}
-    for page in sorted((ROOT / "docs" / "walks").glob("*.md")):
+    for page in sorted((ROOT / "docs" / "contribute" / "walks").glob("*.md")):
         named = set(re.findall(r"[a-z_]+(?:/[a-z_]+)+", page.read_text(encoding="utf-8"))) & modules
-        yield f"modules that docs/walks/{page.name} names: {len(named)}"
+        yield f"modules that docs/contribute/walks/{page.name} names: {len(named)}"
 
 
 def walks() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The table of queries and modes for the docs, made from what the matrix of the tests came to."""
+"""The page of the output mode matrix, from the outcomes that the tests of the checker recorded."""
 
 from __future__ import annotations
 
@@ -8,34 +8,56 @@ from dataclasses import dataclass
 from typing import Any
 
 from scripts.contract import ROOT
+from scripts.markdown import anchor, table
 
 OUTCOMES = ROOT / "tests" / "checker" / "outcomes.json"
 MODES = ("append", "update", "complete")
 SINKS = "into "
-BEGIN = "<!-- modes: written by `python -m scripts.reference` from tests/checker/outcomes.json -->"
-END = "<!-- modes: end -->"
+
+INTRODUCTION = """\
+# Output mode matrix
+
+This page lists which output modes each kind of query and each sink supports.
+
+[Output modes](../concepts/output-modes.md) explains the modes. The tests of Headwater run every combination on Spark,
+so the tables show what Spark does. An empty cell was not tested. The last column has the codes that `headwater check`
+reports for the unsupported combinations, with links to the fix.
+"""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kind of query, or one variant of it where its variants differ."""
+    """A kind of query, or one variant of it if its variants differ."""
 
     name: str
     works: Mapping[str, bool]
     codes: tuple[str, ...]
 
-    def cells(self, link: str) -> list[str]:
-        """Its line in the table; an empty cell was not tried."""
+    def cells(self) -> list[str]:
+        """Its row of the table; an empty cell was not tested."""
         shown = {True: "yes", False: "no"}
-        said = [shown[self.works[mode]] if mode in self.works else "" for mode in MODES]
-        return [self.name, *said, ", ".join(f"[{code}]({link}#{code.lower()})" for code in self.codes)]
+        supported = [shown[self.works[mode]] if mode in self.works else "" for mode in MODES]
+        codes = ", ".join(f"[{code}](errors.md#{anchor(code)})" for code in self.codes)
+        return [self.name, *supported, codes]
+
+
+def modes_page() -> Iterator[str]:
+    """The tables of queries and of sinks."""
+    known = json.loads(OUTCOMES.read_text(encoding="utf-8")).values()
+    plain = [case for case in known if case["trigger"] == "available now"]
+    queries = [case for case in plain if case["sink"] == "memory"]
+    sinks = [case for case in plain if case["kind"].startswith(SINKS)]
+    yield from (*INTRODUCTION.splitlines(), "", "## Queries", "")
+    yield from table(("query", *MODES, "codes if unsupported"), (row.cells() for row in rows(queries)))
+    yield from ("## Sinks", "")
+    yield from table(("sink", *MODES, "codes if unsupported"), (row.cells() for row in rows(sinks)))
 
 
 def rows(cases: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """The rows of cases, in the order of their kinds: one for those that agree, and one for each other."""
     kinds: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for case in cases:
-        kinds.setdefault(case["kind"], {}).setdefault(case["variant"], []).append(case)
+        kinds.setdefault(case["kind"].removeprefix(SINKS), {}).setdefault(case["variant"], []).append(case)
     for kind in sorted(kinds, key=str.lower):
         alike: list[Mapping[str, Any]] = []
         others: list[Row] = []
@@ -49,13 +71,13 @@ def rows(cases: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def _named(kind: str, alike: list[Mapping[str, Any]]) -> str:
-    """The name of a kind of which not all is alike: its own where that is a case, or its variants."""
+    """The name of a kind whose variants differ: its own if that is a case, or its variants."""
     variants = sorted({case["variant"] for case in alike})
     return kind if "" in variants else f"{kind}: {', '.join(variants)}"
 
 
 def _agree(cases: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether all of them come to the same in each mode."""
+    """Whether all of them have the same outcome in each mode."""
     found: dict[str, set[bool]] = {}
     for case in cases:
         found.setdefault(case["mode"], set()).add(case["outcome"] == "works")
@@ -65,30 +87,3 @@ def _agree(cases: Iterable[Mapping[str, Any]]) -> bool:
 def _row(name: str, cases: list[Mapping[str, Any]]) -> Row:
     works = {case["mode"]: case["outcome"] == "works" for case in cases}
     return Row(name, works, tuple(sorted({code for case in cases for code in case["codes"]})))
-
-
-def section() -> list[str]:
-    """The tables of queries and of sinks."""
-    known = json.loads(OUTCOMES.read_text(encoding="utf-8")).values()
-    plain = [case for case in known if case["trigger"] == "available now"]
-    queries = [case for case in plain if case["sink"] == "memory"]
-    sinks = [case for case in plain if case["kind"].startswith(SINKS)]
-    head = "| {0} | append | update | complete | if not |"
-    lines = [head.format("query"), "|---|---|---|---|---|"]
-    lines += [_line(row) for row in rows(queries)]
-    lines += ["", head.format("sink"), "|---|---|---|---|---|"]
-    lines += [_line(row) for row in rows(sinks)]
-    return lines
-
-
-def _line(row: Row) -> str:
-    return "| " + " | ".join(row.cells("../errors.md")) + " |"
-
-
-def with_section(page: str) -> str:
-    """The page with its tables as they are now."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no {BEGIN!r} … {END!r}")
-    return "\n".join([before + BEGIN, "", *section(), "", END + after])

@@ -1,4 +1,4 @@
-"""Draw the pictures of the docs anew, from the tests of the examples.
+"""Draw the pictures of the docs again, from the tests of the examples.
 
 Run as `python -m scripts.pictures`. The pictures are committed; the gate compares them with what the tests
 draw.
@@ -16,7 +16,7 @@ from headwater.testing.test_files import load_tests
 from headwater.testing.test_runner import TestRunner
 from scripts.contract import ROOT
 
-FOLDER = "docs/transformations/pictures"
+FOLDER = "docs/transform/pictures"
 
 
 @dataclass(frozen=True)
@@ -33,42 +33,49 @@ class Picture:
 
 
 PICTURES: dict[tuple[str, str], tuple[Picture, ...]] = {
-    ("late_words/tests/test_late_words.yml", "update mode gives every count that has changed"): (
+    ("late_words/tests/test_late_words.yml", "update mode emits every changed count"): (
         Picture("late_words_update"),
     ),
     (
         "late_words/tests/test_late_words.yml",
-        "append mode gives a window once, when the watermark has passed its end",
+        "append mode emits a window once the watermark has passed its end",
     ): (Picture("late_words_append"),),
-    ("windows/tests/test_windows.yml", "tumbling windows lie side by side"): (Picture("tumbling"),),
-    ("windows/tests/test_windows.yml", "a row counts in every sliding window that it lies in"): (
+    ("windows/tests/test_windows.yml", "tumbling windows do not overlap"): (Picture("tumbling"),),
+    ("windows/tests/test_windows.yml", "a row counts in every sliding window that contains it"): (
         Picture("sliding", "sliding"),
     ),
-    ("windows/tests/test_windows.yml", "a session goes on until its gap has passed"): (Picture("sessions"),),
-    ("windows/tests/test_windows.yml", "a late row makes one session of two"): (Picture("sessions_merge"),),
-    ("ad_clicks/tests/test_ad_clicks.yml", "a click within the hour finds its impression"): (
+    ("windows/tests/test_windows.yml", "a session stays open until its gap has passed"): (
+        Picture("sessions"),
+    ),
+    ("windows/tests/test_windows.yml", "a late row merges two sessions"): (Picture("sessions_merge"),),
+    ("ad_clicks/tests/test_ad_clicks.yml", "a click within one hour matches its impression"): (
         Picture("stream_join_inner"),
     ),
     (
         "ad_clicks/tests/test_ad_clicks.yml",
-        "an impression that nobody clicked comes out when no click can come any more",
+        "an impression without a click is emitted when no click can arrive anymore",
     ): (Picture("stream_join_outer"),),
-    ("ad_clicks/tests/test_ad_clicks.yml", "silent clicks hold everything back"): (Picture("idle_input"),),
-    ("chains/tests/test_chains.yml", "distinct views in windows of windows"): (Picture("chain", "hours"),),
-    ("duplicates/tests/test_duplicates.yml", "three ways to drop repeats"): (Picture("dedup", "within"),),
-    ("two_shops/tests/test_two_shops.yml", "the slowest watermark counts"): (Picture("slowest"),),
-    ("two_shops/tests/test_two_shops.yml", "the fastest watermark counts where that is chosen"): (
-        Picture("fastest"),
+    ("ad_clicks/tests/test_ad_clicks.yml", "idle clicks block the watermark"): (Picture("idle_input"),),
+    ("chained_operators/tests/test_chained_operators.yml", "deduplicated views in windows of windows"): (
+        Picture("chain", "hours"),
+    ),
+    ("duplicates/tests/test_duplicates.yml", "three ways to drop duplicates"): (Picture("dedup", "within"),),
+    ("multiple_watermarks/tests/test_multiple_watermarks.yml", "the slowest watermark is used by default"): (
+        Picture("slowest"),
     ),
     (
+        "multiple_watermarks/tests/test_multiple_watermarks.yml",
+        "the fastest watermark is used if configured",
+    ): (Picture("fastest"),),
+    (
         "user_sessions/tests/test_user_sessions.yml",
-        "a session is over when the watermark is half an hour past its last page",
+        "a session closes when the watermark is half an hour past its last page",
     ): (Picture("user_sessions"),),
     (
         "user_alerts/tests/test_user_alerts.yml",
-        "three failures within ten minutes, in whatever order they come",
+        "three failures within ten minutes, in any order of arrival",
     ): (Picture("user_alerts"),),
-    ("user_status/tests/test_user_status.yml", "a new action begins a new hour"): (
+    ("user_status/tests/test_user_status.yml", "a new action restarts the hour"): (
         Picture("user_status", "status"),
     ),
 }

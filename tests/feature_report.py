@@ -1,4 +1,4 @@
-"""A pytest plugin that records which rows of docs/contract.md the tests of one folder show.
+"""A pytest plugin that records which rows of docs/contribute/contract.md the tests of one folder show.
 
 A run of exactly one folder of tests/, without a selection, replaces build/features/<folder>.json. Other runs
 record nothing: half a folder would say too little about a row. A marker with an unknown id ends the run.
@@ -81,7 +81,7 @@ def _feature_and_part(mark: pytest.Mark) -> tuple[str, str]:
 def _problem(mark: pytest.Mark, known: set[str]) -> str | None:
     if len(mark.args) != 1 or set(mark.kwargs) - {"part"}:
         return 'write feature("ID") or feature("ID", part="what is shown")'
-    return None if mark.args[0] in known else f"docs/contract.md has no row {mark.args[0]!r}"
+    return None if mark.args[0] in known else f"docs/contribute/contract.md has no row {mark.args[0]!r}"
 
 
 class _Reports:

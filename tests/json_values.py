@@ -11,7 +11,7 @@ COLUMNS = (
     "ar array<int>, m map<string,int>, bi binary, bo boolean, "
     "nd array<struct<p:decimal(5,2) not null,y:string>>"
 )
-NO_OBJECT, WRONG = ("malformed", "it is not one JSON object"), "wrong type"
+NO_OBJECT, WRONG = ("malformed", "not a single JSON object"), "type_mismatch"
 
 GOOD_JSON: list[tuple[bytes, dict[str, Any]]] = [
     (b"{}", {}),
@@ -82,7 +82,7 @@ BAD_JSON: list[tuple[bytes, dict[str, Any], str, str]] = [
     (b'{"s":"a\nb"}', {}, *NO_OBJECT),
     (b"\x00\x01\x02", {}, *NO_OBJECT),
     (b'\xef\xbb\xbf{"a":1}', {}, *NO_OBJECT),
-    (b'{"s":"\xff\xfe"}', {}, "malformed", "it is not UTF-8"),
+    (b'{"s":"\xff\xfe"}', {}, "malformed", "not valid UTF-8"),
     (b'{"a":NaN}', {}, WRONG, 'a: "NaN" is not an int'),
     (b'{"a":99999999999}', {}, WRONG, "a: 99999999999 is not an int"),
     (b'{"b":99999999999999999999}', {}, WRONG, "b: 99999999999999999999 is not a bigint"),

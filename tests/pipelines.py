@@ -75,7 +75,7 @@ def run_while(file: Path, steer: Callable[[Run], None], events: list[Event]) -> 
             steer(running)
     finally:
         session.jvm.stop()
-    running.raise_failures()
+    running.raise_for_failure()
 
 
 def wait_for(condition: Callable[[], bool], run: Run) -> None:

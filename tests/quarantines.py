@@ -17,7 +17,8 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 def row(offset: int, value: bytes | None = b"x", reason: str = "malformed", **more: Any) -> QuarantinedRow:
     fields: dict[str, Any] = {
-        "source": "orders", "reason": reason, "detail": None, "set_aside_at": AT, "file": None, "topic": "t",
+        "source": "orders", "reason": reason, "detail": None, "quarantined_at": AT, "file": None,
+        "topic": "t",
         "partition": 0, "offset": offset, "timestamp": AT, "timestamp_type": 0, "headers": (("h", b"1"),),
         "key": None, "value": value,
     }  # fmt: skip

@@ -63,19 +63,19 @@ def send(servers: str, messages: Iterable[Message]) -> Places:
 
 def _taken(error: Any, message: Any = None) -> None:
     if error is not None:
-        raise RuntimeError(f"a message was not taken: {error}")
+        raise RuntimeError(f"could not send a message: {error}")
 
 
 def play(demo: Path, servers: str) -> RunResult:
     """Run the pipeline of the demo in a folder until nothing is left to read."""
-    os.environ["KAFKA_SERVERS"] = servers
+    os.environ["KAFKA_BOOTSTRAP_SERVERS"] = servers
     return run(demo / "pipeline.yml", RunOptions(until_idle=True), limit=None, emit=told, stdout=say)
 
 
 def told(event: Event) -> None:
     """A line for each batch that read something."""
     if isinstance(event, QueryProgress) and event.rows_in:
-        say(f"  {event.query}: batch {event.batch_id}, {event.rows_in} rows in")
+        say(f"  {event.query}: batch {event.batch_id}, {event.rows_in:,} rows in")
 
 
 def found_revenue(folder: Path) -> Revenue:
@@ -97,7 +97,7 @@ def show_all(revenue: Revenue, result: RunResult, aside: dict[str, tuple[Quarant
     for source, counts in result.queries["revenue"].sources.items():
         say(f"  {source}: {counts['read']} read, {counts['good']} good, {counts['bad']} bad")
     for source, rows in aside.items():
-        say(f"\nset aside from {source}, the first {FIRST} of {len(rows)}:")
+        say(f"\nquarantined from {source}, the first {FIRST} of {len(rows)}:")
         for row in rows[:FIRST]:
             say(f"  {row.where}: {row.reason}{f' ({row.detail})' if row.detail else ''}")
             say(f"    {row.value!r}")
@@ -114,7 +114,7 @@ def differences(
     wrong = []
     if revenue != today.revenue:
         more, fewer = (revenue - today.revenue).total(), (today.revenue - revenue).total()
-        wrong.append(f"revenue: {more} rows too many, {fewer} missing")
+        wrong.append(f"revenue: {more} unexpected rows, {fewer} missing")
     counts = result.queries["revenue"].sources
     for topic in TOPICS:
         good, bad = today.count(topic, broken=False), today.count(topic, broken=True)
@@ -126,7 +126,7 @@ def differences(
         for row in rows
     )
     if found != places:
-        wrong.append(f"quarantine: {(found - places).total()} too many, {(places - found).total()} missing")
+        wrong.append(f"quarantine: {(found - places).total()} unexpected, {(places - found).total()} missing")
     return wrong
 
 
@@ -136,22 +136,22 @@ def play_on(servers: str, demo: Path, impressions: int) -> int:
     for topic, count in TOPICS.items():
         create_topic(servers, topic, count)
     places = send(servers, today.messages)
-    say(f"Sent {len(today.messages)} messages to {servers}, {places.total()} of them broken.")
-    say("Starting Spark; the run ends when nothing is left to read …")
+    say(f"Sent {len(today.messages)} messages to {servers}, {places.total()} of them malformed.")
+    say("Starting Spark. The run exits once all messages are processed …")
     result = play(demo, servers)
     revenue = found_revenue(demo / "work" / "revenue")
     aside = {topic: show(demo / "pipeline.yml", topic) for topic in TOPICS}
     show_all(revenue, result, aside)
     wrong = differences(today, places, result, revenue, aside)
-    say("\n" + ("\n".join(f"DIFFERENT {each}" for each in wrong) or "All as the generator says."))
+    say("\n" + ("\n".join(f"DIFFERENT {each}" for each in wrong) or "All results match the generated data."))
     return int(bool(wrong) or result.exit_code != 0)
 
 
 def main(demo: Path, impressions: int) -> int:
     """Play the demo of a folder on a broker of its own; the exit code."""
     shutil.rmtree(demo / "work", ignore_errors=True)
-    say("Starting a Kafka broker on this machine …")
-    with Broker(demo / "work" / "broker", notify=lambda problem: say(problem.sentence)) as broker:
+    say("Starting a local Kafka broker …")
+    with Broker(demo / "work" / "broker", notify=lambda problem: say(problem.message)) as broker:
         return play_on(broker.servers, demo, impressions)
 
 

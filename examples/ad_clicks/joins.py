@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr
 
 
-def clicked_too(impressions: DataFrame, clicks: DataFrame) -> DataFrame:
+def clicked_in_python(impressions: DataFrame, clicks: DataFrame) -> DataFrame:
     """Every impression with each click on it within an hour."""
     on_time = expr("clicked BETWEEN shown AND shown + INTERVAL 1 HOUR")
     same_ad = impressions.ad == clicks.ad

@@ -8,7 +8,7 @@ from pyspark.sql.types import DoubleType
 
 @udf(DoubleType())
 def limit_of(campaign):
-    """Runs on the executors, which get `lib` too."""
+    """Runs on the executors, which also receive `lib`."""
     return limit(campaign)
 
 

@@ -1,4 +1,4 @@
-"""Revenue of advertisements, declared in Python: the same pipeline as pipeline.yml."""
+"""Ad revenue, declared in Python: the same pipeline as pipeline.yml."""
 
 from alerts import alerts
 

@@ -1,4 +1,4 @@
-"""A folder of messages, one file for each partition of a batch."""
+"""A directory of messages, one file per partition of a batch."""
 
 import json
 from pathlib import Path
@@ -8,15 +8,15 @@ from pyspark.sql import Row
 
 
 class Outbox:
-    """Writes a file beside its place and puts it there when it is whole."""
+    """Writes to a temporary file, and renames it when it is complete."""
 
     def __init__(self) -> None:
-        # This runs where the pipeline is started; the executors get a copy of what it sets.
+        # This runs in the process that starts the pipeline; the executors receive a copy of its attributes.
         self.folder = Path(__file__).parent / "out" / "hot"
         self.stream: Any = None
 
     def open(self, partition_id: int, epoch_id: int) -> bool:
-        """A batch that comes again has the same number, so its file takes the place of the first one."""
+        """A retried batch has the same number, so its file replaces the first one."""
         self.file = self.folder / f"{epoch_id}-{partition_id}.json"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.stream = self.file.with_suffix(".part").open("w", encoding="utf-8")

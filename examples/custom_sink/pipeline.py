@@ -1,4 +1,4 @@
-"""Hot readings into an outbox, declared in Python: the same pipeline as pipeline.yml."""
+"""Hot readings to an outbox, declared in Python: the same pipeline as pipeline.yml."""
 
 from outbox import Outbox
 

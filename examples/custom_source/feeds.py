@@ -1,4 +1,4 @@
-"""Share prices from a made-up exchange, as a source of Spark's Python Data Source API."""
+"""Share prices from a simulated exchange, as a Python data source."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ class Tickers(DataSource):
 
 
 class StreamedPrices(DataSourceStreamReader):
-    """Prices as a stream: an offset is the step up to which was read."""
+    """Prices as a stream: the offset is the number of the next step."""
 
     def __init__(self, last: int) -> None:
         self.last = last
@@ -35,18 +35,18 @@ class StreamedPrices(DataSourceStreamReader):
         return {"step": self.last}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """One for each share; each is read on an executor."""
+        """One partition per share; an executor reads each of them."""
         return [InputPartition((share, start["step"], end["step"])) for share in SHARES]
 
     def read(self, partition: InputPartition) -> Iterator[Row]:
-        """The same rows for the same partition, whenever it is read: a repeated batch relies on that."""
+        """Always returns the same rows for a partition, because Spark retries batches."""
         share, start, end = partition.value
         for step in range(start, end):
             yield step, share, price_at(share, step)
 
 
 class AllPrices(DataSourceReader):
-    """All prices at once, for `static: true` and for batch runs."""
+    """All prices, for `static: true` and batch runs."""
 
     def __init__(self, last: int) -> None:
         self.last = last

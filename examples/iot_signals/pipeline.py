@@ -1,4 +1,4 @@
-"""Signals of devices, declared in Python: the same pipeline as pipeline.yml."""
+"""Device signals, declared in Python: the same pipeline as pipeline.yml."""
 
 import headwater as hw
 

@@ -1,4 +1,4 @@
-"""Totals into a table of SQLite."""
+"""Write totals to a SQLite table."""
 
 import sqlite3
 from contextlib import closing
@@ -15,7 +15,7 @@ ON CONFLICT (customer) DO UPDATE SET orders = excluded.orders, total = excluded.
 
 
 def write(batch: DataFrame, batch_id: int) -> None:
-    """Put the newest totals in place of the old ones; a batch that comes twice changes nothing."""
+    """Upsert the newest totals; a retried batch changes nothing."""
     rows = [(row.customer, row.orders, row.total) for row in batch.collect()]
     with closing(sqlite3.connect(DATABASE)) as database, database:
         database.execute(TABLE)

@@ -1,4 +1,4 @@
-"""Totals of orders, declared in Python: the same pipeline as pipeline.yml."""
+"""Order totals, declared in Python: the same pipeline as pipeline.yml."""
 
 from out import write
 

@@ -11,7 +11,7 @@ SPAN = timedelta(minutes=10)
 
 
 class FailedLogins(StatefulProcessor):
-    """One user: logins wait until the watermark is past them, and then count in the order of time."""
+    """One user: buffers logins until the watermark has passed them, then processes them in order."""
 
     def init(self, handle) -> None:
         self.handle = handle
@@ -35,7 +35,7 @@ class FailedLogins(StatefulProcessor):
             if len(failures) == TOO_MANY:
                 yield Row(user=key[0], at=at, since=failures[0])
                 failures = []
-        # What is too old to count with any login to come is forgotten, by a timer if need be.
+        # Remove failures that are too old for any future alert; set a timer if needed.
         failures = [at for at in failures if milliseconds(at + SPAN) > watermark]
         keep(self.failures, [(at,) for at in failures])
         for at in failures[:1]:
@@ -43,7 +43,7 @@ class FailedLogins(StatefulProcessor):
 
 
 def keep(state, values: list) -> None:
-    """A list in place of the one that is there; Spark takes no empty one."""
+    """Replace the list; Spark does not accept an empty one."""
     if values:
         state.put(values)
     else:
@@ -55,7 +55,7 @@ def milliseconds(at: datetime) -> int:
 
 
 def alerts(logins: DataFrame) -> DataFrame:
-    """`at` goes on as event time, so that windows over the alerts know when they are over."""
+    """`at` stays the event time, so that the watermark can close windows over the alerts."""
     return logins.groupBy("user").transformWithState(
         FailedLogins(),
         outputStructType="user string, at timestamp, since timestamp",

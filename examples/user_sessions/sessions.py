@@ -1,4 +1,4 @@
-"""Sessions of users with their way through the pages, by event time."""
+"""User sessions with the pages of each visit in order, by event time."""
 
 from collections.abc import Iterator
 
@@ -10,17 +10,17 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 GAP = 30 * 60 * 1000
 
 View = tuple[int, str]
-"""When (in milliseconds), and which page."""
+"""Time in milliseconds, and page."""
 
 
 def follow(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """Called with new views of a user, and without any when the watermark has passed the timeout."""
+    """Called with new views of a user, or without rows when the watermark has passed the timeout."""
     views: list[View] = list(zip(*state.get, strict=True)) if state.exists else []
     for frame in frames:
         views += zip(frame["ms"].tolist(), frame["page"].tolist(), strict=True)
     waiting: list[View] = []
     for session in sessions_in(sorted(views)):
-        # Until the watermark is past its end, a view may still come that belongs to the session.
+        # Until the watermark has passed its end, more views of the session can arrive.
         if session[-1][0] + GAP < state.getCurrentWatermarkMs():
             yield as_frame(key[0], session)
         else:
@@ -34,7 +34,7 @@ def follow(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -
 
 
 def sessions_in(views: list[View]) -> Iterator[list[View]]:
-    """Views in the order of time, cut where half an hour has passed without one."""
+    """Split ordered views at gaps of half an hour."""
     session: list[View] = []
     for view in views:
         if session and view[0] - session[-1][0] > GAP:
@@ -53,7 +53,7 @@ def as_frame(user: str, session: list[View]) -> pd.DataFrame:
 
 
 def sessions(views: DataFrame) -> DataFrame:
-    """One row for each session, when it is over."""
+    """One row per closed session."""
     return (
         views.withColumn("ms", unix_millis("at"))
         .groupBy("user")

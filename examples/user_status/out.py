@@ -1,4 +1,4 @@
-"""The status of each user, in a table of SQLite."""
+"""Write the status of each user to a SQLite table."""
 
 import os
 import sqlite3
@@ -11,7 +11,7 @@ TABLE = "CREATE TABLE IF NOT EXISTS status (user TEXT PRIMARY KEY, status TEXT, 
 
 
 def write(batch: DataFrame, batch_id: int) -> None:
-    """Put the new status in place of the old one; a batch that comes twice changes nothing."""
+    """Upsert the new status; a retried batch changes nothing."""
     rows = [tuple(row) for row in batch.collect()]
     with closing(sqlite3.connect(database())) as connection, connection:
         connection.execute(TABLE)
@@ -19,12 +19,12 @@ def write(batch: DataFrame, batch_id: int) -> None:
 
 
 def read(spark: SparkSession) -> DataFrame:
-    """What the table holds, for tests."""
+    """The rows of the table, for tests."""
     with closing(sqlite3.connect(database())) as connection:
         rows = connection.execute("SELECT user, status, actions FROM status").fetchall()
     return spark.createDataFrame(rows, "user string, status string, actions int")
 
 
 def database() -> Path:
-    """Beside this file; in a test, in the folder that is the test's own."""
-    return Path(os.environ.get("HEADWATER_TEST_FOLDER") or Path(__file__).parent) / "status.db"
+    """Next to this file; in a test, in the directory of the test."""
+    return Path(os.environ.get("HEADWATER_TEST_DIR") or Path(__file__).parent) / "status.db"

@@ -1,4 +1,4 @@
-"""Who is active and who is idle, with `transformWithStateInPandas`: rows come and go as pandas frames."""
+"""User status with `transformWithStateInPandas`: input and output are pandas DataFrames."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ HOUR = 60 * 60 * 1000
 
 
 class Status(StatefulProcessor):
-    """One user: active with every action, idle when the clock says that an hour has passed without one."""
+    """One user: active with every action, idle after an hour without one, by the clock."""
 
     def init(self, handle) -> None:
         self.handle = handle

@@ -1,4 +1,4 @@
-"""Who is active and who is idle, with `applyInPandasWithState`: one function, one value, one timeout."""
+"""User status with `applyInPandasWithState`: one function, one value, one timeout."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ HOUR = 60 * 60 * 1000
 
 
 def follow(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """One user in one batch; a call without rows says that the time is over."""
+    """One user in one batch; a call without rows means that the timeout has expired."""
     (actions,) = state.getOption or (0,)
     if state.hasTimedOut:
         state.remove()
@@ -18,7 +18,7 @@ def follow(key: tuple[str], frames: Iterator[pd.DataFrame], state: GroupState) -
     else:
         actions += sum(len(frame) for frame in frames)
         state.update((actions,))
-        state.setTimeoutDuration(HOUR)  # every call cancels the timeout that was there
+        state.setTimeoutDuration(HOUR)  # every call cancels the previous timeout
         word = "active"
     yield pd.DataFrame({"user": [key[0]], "status": [word], "actions": [actions]})
 

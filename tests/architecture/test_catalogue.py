@@ -40,7 +40,7 @@ NOTICES = {*name_entries(vars(AREAS["notices"])), "FILES_WAITING", "FILES_DEFERR
 
 
 def test_only_notices_have_no_remedy() -> None:
-    assert {name for name, entry in EVERY.items() if not entry.remedy} == NOTICES
+    assert {name for name, entry in EVERY.items() if not entry.hint} == NOTICES
 
 
 def test_there_are_entries() -> None:
@@ -63,7 +63,7 @@ def test_every_code_is_upper_case_words() -> None:
     assert [name for name, entry in EVERY.items() if not CODE.fullmatch(entry.code)] == []
 
 
-@pytest.mark.parametrize("part", ["sentence", "remedy"])
+@pytest.mark.parametrize("part", ["message", "hint"])
 def test_every_template_is_a_sentence(part: str) -> None:
     problems = {name: entry for name, entry in EVERY.items() if name not in NOTICES}
     templates: dict[str, str] = {name: getattr(entry, part) for name, entry in problems.items()}
@@ -72,7 +72,7 @@ def test_every_template_is_a_sentence(part: str) -> None:
     assert [name for name, text in templates.items() if not text.strip(" .")] == []
 
 
-@pytest.mark.parametrize("part", ["sentence", "remedy"])
+@pytest.mark.parametrize("part", ["message", "hint"])
 def test_every_parameter_of_a_template_has_a_name(part: str) -> None:
     fields = [
         (name, field)

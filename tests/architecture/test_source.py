@@ -159,7 +159,7 @@ def test_only_run_directory_joins_its_paths() -> None:
     """Its names stand in constants there; nobody else has one of them in a path."""
     assigned = [node.value for node in parse(RUN_DIRECTORY).body if isinstance(node, ast.Assign)]
     names = {*_texts(*assigned)}
-    assert {"checkpoints", "quarantine", "facts", "admitted"} <= names
+    assert {"checkpoints", "quarantine", "queries", "validated_files"} <= names
     found = [
         place(file, node.lineno)
         for file in FILES

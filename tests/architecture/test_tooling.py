@@ -102,7 +102,7 @@ def test_an_unknown_id_ends_the_run_at_collection(folder: Path) -> None:
     (folder / "test_it.py").write_text(MARKED.replace("A4", "Z99"), encoding="utf-8")
     done = run_pytest(folder)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "docs/contract.md has no row 'Z99'" in done.stderr
+    assert "docs/contribute/contract.md has no row 'Z99'" in done.stderr
 
 
 def test_a_run_of_a_whole_folder_is_recorded(folder: Path) -> None:

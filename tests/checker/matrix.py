@@ -173,7 +173,7 @@ class Group:
     def pipeline(self, queries: Mapping[str, Query], *, sinks: bool) -> PipelineSpec:
         """One pipeline with a table for each query, and a sink for each case."""
         settings = {**QUICK, **self.cases[0].settings}
-        pipeline = hw.Pipeline("matrix", folder=self.folder / ".headwater", spark=settings)
+        pipeline = hw.Pipeline("matrix", run_dir=self.folder / ".headwater", spark=settings)
         for name, source in SOURCES.items():
             path, limit = str(self.data / "in" / name), None if source.static else 1
             connector = hw.files(path=path, format="json", schema=source.schema, max_files_per_batch=limit)

@@ -42,7 +42,7 @@ def ads(tmp_path: Path) -> Path:
 @pytest.mark.feature("C9")
 def test_impressions_are_kept_four_hours_and_clicks_two(context: SparkContext, ads: Path) -> None:
     sinks = sinks_of(ads, {"clicks": 1000.0, "impressions": 10.0})
-    by_range = ("clicked", "outcomes", "origins", "ledger", "noticed", "clicked_too")
+    by_range = ("clicked", "outcomes", "origins", "ledger", "noticed", "clicked_in_python")
     for name in by_range:
         (bound,) = sinks[name]["bounds"]
         kept = {each["what"]: (each["for_ms"], each["words"], each["rows"]) for each in bound["kept"]}
@@ -57,7 +57,7 @@ def test_impressions_are_kept_four_hours_and_clicks_two(context: SparkContext, a
         "clicks": 3 * HOUR,
     }
     assert [each["kind"] for each in sinks["clicked"]["operators"]] == ["watermark", "watermark", "join"]
-    assert sinks["clicked"]["guarantee"]["level"] == "exactly once"
+    assert sinks["clicked"]["guarantee"]["level"] == "exactly-once"
 
 
 KEEPING = """
@@ -81,8 +81,8 @@ tables:
       ON i.k = c.k AND clicked BETWEEN shown AND shown + INTERVAL 1 HOUR
   per_hour: SELECT k, window(shown, '1 hour') AS hour, count(*) FROM impressions GROUP BY 1, 2
   sessions: SELECT k, session_window(shown, '5 minutes') AS visit, count(*) FROM impressions GROUP BY 1, 2
-  by_time: {reads: impressions, distinct: [k, shown]}
-  within: {reads: impressions, distinct: [k], within: watermark}
+  by_time: {reads: impressions, deduplicate: [k, shown]}
+  within: {reads: impressions, deduplicate: [k], within: watermark}
 sinks:
   clicked: {reads: clicked, connector: noop}
   per_hour: {reads: per_hour, connector: noop}
@@ -140,7 +140,7 @@ tables:
   timed: SELECT window(x, '1 hour') AS hour, count(*) AS n FROM a GROUP BY 1
   words: SELECT k, count(*) AS n FROM b GROUP BY k
   lists: SELECT k, collect_list(y) AS ys FROM b GROUP BY k
-  once: {reads: b, distinct: [k]}
+  once: {reads: b, deduplicate: [k]}
   inner_join: SELECT a.k FROM a JOIN b ON a.k = b.k
   half: SELECT a.k FROM a LEFT JOIN c ON a.k = c.k AND z <= x + INTERVAL 1 HOUR
   no_watermark: SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND y BETWEEN x AND x + INTERVAL 1 HOUR

@@ -108,42 +108,42 @@ USER = 'connector: foreach_batch, function: "own.py:write"'
 
 # What each sink reads and where it writes, its guarantee, the part that lowers it, and what is found.
 SINKS: dict[str, tuple[str, str, str, str, set[str]]] = {
-    "plain": ("visits", FILES, "exactly once", "", set()),
-    "gathered": ("places", FILES, "exactly once", "", set()),
-    "shown": ("visits", "connector: console", "at least once", "sink", set()),
-    "kept": ("visits", "connector: memory", "exactly once", "", set()),
-    "measured": ("seeded", "connector: noop", "at least once", "query", set()),
-    "own": ("visits", USER, "at least once", "sink", set()),
-    "lost": ("lines", FILES, "at most once", "source", set()),
+    "plain": ("visits", FILES, "exactly-once", "", set()),
+    "gathered": ("places", FILES, "exactly-once", "", set()),
+    "shown": ("visits", "connector: console", "at-least-once", "sink", set()),
+    "kept": ("visits", "connector: memory", "exactly-once", "", set()),
+    "measured": ("seeded", "connector: noop", "at-least-once", "query", set()),
+    "own": ("visits", USER, "at-least-once", "sink", set()),
+    "lost": ("lines", FILES, "at-most-once", "source", set()),
     "fed": ("feed", FILES, "unknown", "source", set()),
-    "seeded": ("seeded", FILES, "at least once", "query", {"HW-NONDETERMINISTIC"}),
-    "clock": ("clock", FILES, "at least once", "query", {"HW-NONDETERMINISTIC"}),
-    "moment": ("moment", FILES, "exactly once", "", set()),
-    "named": ("named", FILES, "exactly once", "", set()),
-    "picked": ("picked", FILES, "exactly once", "", set()),
-    "marked": ("marked", FILES, "at least once", "query", {"HW-NONDETERMINISTIC"}),
-    "salted": ("salted", "connector: noop, mode: update", "at least once", "query", {"HW-STATE-PARTITIONS"}),
+    "seeded": ("seeded", FILES, "at-least-once", "query", {"HW-NONDETERMINISTIC"}),
+    "clock": ("clock", FILES, "at-least-once", "query", {"HW-NONDETERMINISTIC"}),
+    "moment": ("moment", FILES, "exactly-once", "", set()),
+    "named": ("named", FILES, "exactly-once", "", set()),
+    "picked": ("picked", FILES, "exactly-once", "", set()),
+    "marked": ("marked", FILES, "at-least-once", "query", {"HW-NONDETERMINISTIC"}),
+    "salted": ("salted", "connector: noop, mode: update", "at-least-once", "query", {"HW-STATE-PARTITIONS"}),
     "latest": (
         "latest",
         "connector: noop, mode: update",
-        "at least once",
+        "at-least-once",
         "query",
         {"HW-ORDER-DEPENDENT", "HW-STATE-PARTITIONS"},
     ),
-    "listed": ("listed", "connector: noop, mode: update", "exactly once", "", {"HW-STATE-PARTITIONS"}),
-    "few": ("few", FILES, "at least once", "query", {"HW-STATE-PARTITIONS"}),
-    "joined": ("joined", FILES, "exactly once", "", set()),
-    "priced": ("priced", FILES, "at least once", "source", set()),
-    "crossed": ("crossed", FILES, "exactly once", "", {"HW-CROSS-JOIN-UNBOUNDED"}),
-    "ranged": ("ranged", FILES, "exactly once", "", {"HW-RANGE-JOIN-SLOW"}),
-    "counted": ("counted", FILES, "exactly once", "", set()),
-    "known": ("known", FILES, "exactly once", "", set()),
-    "both": ("both", FILES, "exactly once", "", {"HW-READ-TWICE"}),
-    "pairs": ("pairs", FILES, "exactly once", "", {"HW-READ-TWICE", "HW-STATE-PARTITIONS"}),
+    "listed": ("listed", "connector: noop, mode: update", "exactly-once", "", {"HW-STATE-PARTITIONS"}),
+    "few": ("few", FILES, "at-least-once", "query", {"HW-STATE-PARTITIONS"}),
+    "joined": ("joined", FILES, "exactly-once", "", set()),
+    "priced": ("priced", FILES, "at-least-once", "source", set()),
+    "crossed": ("crossed", FILES, "exactly-once", "", {"HW-CROSS-JOIN-UNBOUNDED"}),
+    "ranged": ("ranged", FILES, "exactly-once", "", {"HW-RANGE-JOIN-SLOW"}),
+    "counted": ("counted", FILES, "exactly-once", "", set()),
+    "known": ("known", FILES, "exactly-once", "", set()),
+    "both": ("both", FILES, "exactly-once", "", {"HW-READ-TWICE"}),
+    "pairs": ("pairs", FILES, "exactly-once", "", {"HW-READ-TWICE", "HW-STATE-PARTITIONS"}),
     "windows": (
         "windows",
         FILES,
-        "at least once",
+        "at-least-once",
         "query",
         {"HW-NONDETERMINISTIC-EVENT-TIME", "HW-STATE-PARTITIONS"},
     ),
@@ -214,9 +214,9 @@ def test_offline_never_contradicts_the_full_check(checked: CheckResult, file: Pa
     for sink in spec.sinks:
         offline = guarantee_offline(spec, graph, sink).level.value
         assert offline in ("unknown", guarantee(checked, sink.name).level.value), sink.name
-        assert offline != "exactly once"
+        assert offline != "exactly-once"
     assert guarantee_offline(spec, graph, next(s for s in spec.sinks if s.name == "own")).level.value == (
-        "at least once"
+        "at-least-once"
     )
 
 
@@ -264,8 +264,8 @@ def test_running_a_batch_again_shows_what_the_check_says(context: SparkContext, 
     file = write(tmp_path, REPLAYED)
     told = {each.name: each.outline.guarantee for each in check(file).sinks if each.outline}
     assert {name: each.level.value for name, each in told.items()} == {
-        "files": "exactly once",
-        **dict.fromkeys(("own", "seeded", "clock", "moment"), "at least once"),
+        "files": "exactly-once",
+        **dict.fromkeys(("own", "seeded", "clock", "moment"), "at-least-once"),
     }
     # What a random number or a clock takes away, the source of the rows and the time of the batch do not.
     lowering = {name: {part.part.value for part in each.lowering} for name, each in told.items()}
@@ -300,11 +300,13 @@ def test_the_check_prints_it_for_every_sink(
     assert levels == {name: each[2] for name, each in SINKS.items()}
     # What would not start guarantees nothing.
     show_check(checked, verbose=False)
-    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  guarantee: ")]
+    shown = [
+        line for line in capsys.readouterr().out.splitlines() if line.startswith("  delivery guarantee: ")
+    ]
     started = {sink for sink in SINKS if not any(each.is_error for each in checked.of_sink(sink))}
     assert len(shown) == len(started) > 20
     offline = {
         each["name"]: each["guarantee"]["level"] for each in check(file, offline=True).to_json()["sinks"]
     }
-    assert set(offline.values()) == {"unknown", "at least once", "at most once"}
-    assert offline["shown"] == "at least once"
+    assert set(offline.values()) == {"unknown", "at-least-once", "at-most-once"}
+    assert offline["shown"] == "at-least-once"

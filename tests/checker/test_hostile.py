@@ -80,7 +80,7 @@ def test_a_hostile_script_has_no_effect(folder: Path, monkeypatch: pytest.Monkey
         for key, value in {**environment, **addresses}.items():
             monkeypatch.setenv(key, value)
         before = contents(folder)
-        result = check("job.py", deadline=SECONDS)
+        result = check("job.py", timeout=SECONDS)
         assert hostile.marked_processes(folder) == set()
         assert contents(folder) == before
         assert heard == []
@@ -127,7 +127,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
 def test_after_the_deadline_no_process_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(hostile.MARK, str(folder))
     (folder / "job.py").write_text(STAYS.lstrip("\n"), encoding="utf-8")
-    (finding,) = check("job.py", deadline=1).findings
+    (finding,) = check("job.py", timeout=1).findings
     assert hostile.marked_processes(folder) == set()
     assert finding.problem.code == "HW-SCRIPT-TIMEOUT"
     assert finding.problem.place is not None
@@ -135,7 +135,7 @@ def test_after_the_deadline_no_process_is_left(folder: Path, monkeypatch: pytest
     assert finding.problem.params == {
         "seconds": "1 second",
         "file": "job.py",
-        "reached": "this is the line that it had reached",
+        "reached": "it had reached this line",
     }
 
 
@@ -146,7 +146,7 @@ def test_a_check_that_is_killed_leaves_nothing(folder: Path, number: signal.Sign
     (folder / "job.py").write_text(STAYS.lstrip("\n"), encoding="utf-8")
     (folder / "passing").mkdir()
     process = subprocess.Popen(
-        [Path(sys.executable).with_name("headwater"), "check", "job.py", "--deadline", "10 minutes"],
+        [Path(sys.executable).with_name("headwater"), "check", "job.py", "--timeout", "10 minutes"],
         env={**os.environ, hostile.MARK: str(folder), "TMPDIR": str(folder / "passing")},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -174,7 +174,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def checked(folder: Path, text: str, *arguments: str, seconds: float = SECONDS) -> CheckResult:
     (folder / "jobs" / "job.py").write_text(text.lstrip("\n"), encoding="utf-8")
-    return check("jobs/job.py", arguments=arguments, deadline=seconds)
+    return check("jobs/job.py", arguments=arguments, timeout=seconds)
 
 
 def told(result: CheckResult) -> list[tuple[str, str, str, int | None]]:
@@ -194,7 +194,7 @@ def test_a_sound_script_comes_to_its_end_and_nothing_is_written(folder: Path) ->
     shown = {sink["name"]: sink for sink in result.to_json()["sinks"]}
     assert list(shown) == ["totals_update", "totals_complete", "job.py:63", "job.py:67", "rates"]
     levels = [sink["guarantee"]["level"] for sink in shown.values()]
-    assert levels == ["exactly once", "exactly once", "at least once", "exactly once", "exactly once"]
+    assert levels == ["exactly-once", "exactly-once", "at-least-once", "exactly-once", "exactly-once"]
     (aggregation, *_) = shown["job.py:67"]["bounds"]
     assert aggregation["extent"] == "bounded"
     assert left_behind(folder) == {"jobs", "jobs/job.py", "jobs/streams.py"}

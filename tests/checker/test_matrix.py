@@ -69,7 +69,7 @@ def test_a_refusal_is_explained_by_a_rule_at_a_line_with_what_to_do_instead(matr
         (each.case.id, error.problem.code)
         for each in refused
         for error in each.errors
-        if error.problem.code in IN_SPARKS_WORDS or error.problem.place is None or not error.problem.remedy
+        if error.problem.code in IN_SPARKS_WORDS or error.problem.place is None or not error.problem.hint
     }
     assert told == set()
 

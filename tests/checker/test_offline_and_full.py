@@ -20,7 +20,7 @@ from tests.docs.pages import ROOT
 from tests.pipelines import feed, write
 from tests.unit.loaders.refusing import bare, project, written
 
-IN_THE_GATE = ("ad_clicks", "ad_revenue", "custom_source", "demo", "two_places")
+IN_THE_GATE = ("ad_clicks", "ad_revenue", "custom_source", "demo", "two_destinations")
 EXAMPLES = [
     pytest.param(
         file,

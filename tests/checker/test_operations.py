@@ -95,7 +95,7 @@ def test_each_is_told_once_at_its_line_with_what_to_write_instead(folder: Path) 
     assert told == {sink: (code, lines[sink]) for sink, (code, _, _) in TOLD.items()}
     assert len(found) == len(TOLD)
     # One sentence, and one or more that say what to write.
-    assert all(each.problem.sentence.count(". ") == 0 and each.problem.remedy for each in found)
+    assert all(each.problem.message.count(". ") == 0 and each.problem.hint for each in found)
 
 
 WAYS_AROUND = """
@@ -106,7 +106,7 @@ tables:
   exact: SELECT count(DISTINCT word) AS words FROM events
   estimate: SELECT approx_count_distinct(word) AS words FROM events
   as_set: SELECT size(collect_set(word)) AS words FROM events
-  once: {reads: events, distinct: [word]}
+  once: {reads: events, deduplicate: [word]}
   after: SELECT count(word) AS words FROM once
 sinks:
   exact: {reads: exact, connector: noop, mode: complete}
@@ -121,8 +121,8 @@ def test_exact_distinct_counts_are_refused_with_ways_around_that_are_taken(folde
     """That each way gives the right number is shown by the cases of the matrix."""
     (finding,) = errors(write(folder, WAYS_AROUND))
     assert (finding.sink, finding.problem.code) == ("exact", "HW-DISTINCT-AGGREGATE-UNSUPPORTED")
-    ways = ("approx_count_distinct(word)", "size(collect_set(word))", "distinct: [word]", "dropDuplicates")
-    assert [way for way in ways if way not in finding.problem.remedy] == []
+    ways = ("approx_count_distinct(word)", "size(collect_set(word))", "deduplicate: [word]", "dropDuplicates")
+    assert [way for way in ways if way not in finding.problem.hint] == []
 
 
 FUNCTIONS = """
@@ -176,7 +176,7 @@ def test_aggregates_of_python_are_refused_before_the_start(folder: Path) -> None
         "medians": ("HW-PYTHON-AGGREGATE-UNSUPPORTED", "pandas"),
         "maxima": ("HW-PYTHON-AGGREGATE-UNSUPPORTED", "arrow"),
     }
-    assert all("transformWithState" in each.problem.remedy for each in found)
+    assert all("transformWithState" in each.problem.hint for each in found)
 
 
 @pytest.mark.feature("C2.4")
@@ -187,10 +187,10 @@ def test_groups_of_one_batch_need_an_accept(folder: Path) -> None:
         "HW-GROUPS-SPLIT-BY-BATCH",
         "applyInPandas",
     )
-    accepting = GROUPED.replace(
+    suppressing = GROUPED.replace(
         '"tables.py:summed"}',
-        '"tables.py:summed", accept: {HW-GROUPS-SPLIT-BY-BATCH: only new words matter}}',
+        '"tables.py:summed", suppress: {HW-GROUPS-SPLIT-BY-BATCH: only new words matter}}',
     )
-    found = check(write(folder, accepting)).findings
+    found = check(write(folder, suppressing)).findings
     (finding,) = [each for each in found if each.sink == "summed"]
-    assert (finding.is_error, finding.accepted) == (False, "only new words matter")
+    assert (finding.is_error, finding.suppressed) == (False, "only new words matter")

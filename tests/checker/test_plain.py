@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 import headwater as hw
 from headwater.checks.guarantees import Level
 from headwater.engine.builder import SPARK_ERRORS
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.spark.session import may_be_python, prevent_search, register_installed
 from headwater.values.secrets import hide
 
@@ -102,11 +102,11 @@ def test_every_form_of_a_sink(rates: DataFrame) -> None:
         name: str(result.outline and result.outline.guarantee.level) for name, result in levels.items()
     } == {
         "unknown": "unknown",
-        "a format": "at least once",
-        "a function": "at least once",
-        "an object": "at least once",
-        "a connector": "exactly once",
-        "a word of ours": "at least once",
+        "a format": "at-least-once",
+        "a function": "at-least-once",
+        "an object": "at-least-once",
+        "a connector": "exactly-once",
+        "a word of ours": "at-least-once",
     }
     assert [name for name, result in levels.items() if not result.ok] == []
 
@@ -120,7 +120,7 @@ def test_what_a_sink_does_not_take(rates: DataFrame) -> None:
     assert "HW-SCRIPT-SOURCE-NOT-FOUND" in codes(hw.check(rates, sink="no_such_format"))
     assert "HW-SINK-FORMAT-UNSUPPORTED" in codes(hw.check(rates, sink="rate"))
     assert "HW-SINK-FORMAT-UNSUPPORTED" in codes(hw.check(rates, sink="jdbc"))
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         hw.check(rates, sink=3)
     assert [problem.code for problem in error.value.problems] == ["HW-SINK-INVALID"]
 
@@ -137,36 +137,39 @@ def test_what_a_rule_explains_is_not_told_again_in_sparks_words(rates: DataFrame
     } == {"sessions": ["HW-SESSION-NEEDS-KEY"], "several": ["HW-EVENT-TIME-CONFLICT"]}
 
 
-@pytest.mark.feature("L1", part="accepted findings")
+@pytest.mark.feature("L1", part="suppressed findings")
 def test_findings_are_accepted_with_a_reason(rates: DataFrame) -> None:
     reasons = {"HW-GROUPS-SPLIT-BY-BATCH": "each batch is whole", "HW-UNBOUNDED-DEDUP": "there are few"}
     by_value = rates.dropDuplicates(["value"]).groupBy("value")
     grouped = by_value.applyInPandas(lambda rows: rows, "timestamp timestamp, value long")
     assert [each.is_error for each in hw.check(grouped, sink="parquet").findings] == [True, False]
-    result = hw.check(grouped, sink="parquet", accept=reasons)
-    assert {each.problem.code: each.accepted for each in result.findings} == reasons
+    result = hw.check(grouped, sink="parquet", suppress=reasons)
+    assert {each.problem.code: each.suppressed for each in result.findings} == reasons
     assert result.ok
 
     totals = rates.groupBy("value").count()
     refused = hw.check(
-        totals, "append", "console", accept={"HW-APPEND-NEEDS-WATERMARK": "why", "HW-NEVR-FINAL": "why"}
+        totals,
+        "append",
+        "console",
+        suppress={"HW-APPEND-NEEDS-WATERMARK": "why", "HW-APPEND-NEDS-WATERMARK": "why"},
     )
     assert sorted(codes(refused)) == [
-        "HW-SUPPRESS-NOT-ALLOWED",
-        "HW-SUPPRESS-CODE-UNKNOWN",
         "HW-APPEND-NEEDS-WATERMARK",
+        "HW-SUPPRESS-CODE-UNKNOWN",
+        "HW-SUPPRESS-NOT-ALLOWED",
     ]
     unmatched = {"HW-SORT-UNSUPPORTED": "why"}
-    assert codes(hw.check(totals, "update", "console", accept=unmatched)) == ["HW-SUPPRESS-UNUSED"]
+    assert codes(hw.check(totals, "update", "console", suppress=unmatched)) == ["HW-SUPPRESS-UNUSED"]
     # Without a sink not all is asked.
-    assert codes(hw.check(totals, "update", accept=unmatched)) == []
+    assert codes(hw.check(totals, "update", suppress=unmatched)) == []
 
 
 @pytest.mark.feature("L1", part="what is no stream")
 def test_what_is_no_stream(spark: SparkSession) -> None:
     static = hw.check(spark.range(3), name="numbers")
     assert (codes(static), static.ok, static.facts) == (["HW-STREAM-EXPECTED"], False, None)
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         hw.check([1, 2])
     assert [problem.code for problem in error.value.problems] == ["HW-DATAFRAME-EXPECTED"]
 

@@ -33,9 +33,9 @@ SILENT = 4.0
 
 
 def pipeline(case: Case, folder: Path) -> PipelineSpec:
-    made = hw.Pipeline("triggers", folder=folder / ".headwater", spark=QUICK)
-    made.source("ticks", hw.rate(rows_per_second=20, partitions=1))
-    made.source("wide", hw.rate(rows_per_second=20, partitions=3))
+    made = hw.Pipeline("triggers", run_dir=folder / ".headwater", spark=QUICK)
+    made.source("ticks", hw.rate(rows_per_second=20, num_partitions=1))
+    made.source("wide", hw.rate(rows_per_second=20, num_partitions=3))
     made.source("steps", hw.rate_per_batch(rows_per_batch=2))
     files: dict[str, Any] = {"format": "json", "schema": "n bigint"}
     made.source("words", hw.files(path=str(folder / "words"), **files))
@@ -103,7 +103,7 @@ def test_the_check_judges_each_case_as_a_real_start_does(case: Case, tmp_path: P
     for error in errors:
         assert error.problem.code != "HW-CONTINUOUS-QUERY-UNSUPPORTED"
         assert error.problem.place is not None
-        assert error.problem.remedy
+        assert error.problem.hint
 
 
 def _in_real_time(spark: SparkSession, numbers: list[int]) -> DataFrame:

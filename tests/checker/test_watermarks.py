@@ -83,11 +83,11 @@ def test_the_rewritten_query_passes_and_keeps_only_windows_inside_the_delay(
     found = errors(pipeline(tmp_path, REWRITTEN, "update"))
     codes = {name: "HW-WATERMARK-LOST" if name in LOST else "HW-GROUP-BY-WINDOW-FIELD" for name in REWRITTEN}
     assert {name: finding.problem.code for name, finding in found.items()} == codes
-    assert all(finding.acceptable for finding in found.values())
+    assert all(finding.suppressible for finding in found.values())
 
-    rewritten = {name: finding.rewritten for name, finding in found.items()}
+    rewritten = {name: finding.suggested_sql for name, finding in found.items()}
     for name, finding in found.items():
-        assert finding.problem.remedy.endswith(rewritten[name])
+        assert finding.problem.hint.endswith(rewritten[name])
     # Append mode is the stricter judge, and gives each window once.
     assert errors(pipeline(tmp_path, rewritten, "append")) == {}
     kept = dict(_kept(tmp_path, {name: rewritten[name] for name in ("of_a_column", "day")}))
@@ -170,7 +170,7 @@ def test_a_session_by_its_start_is_none(context: SparkContext, tmp_path: Path, m
     )
     found = errors(pipeline(tmp_path, {"begins": begins}, mode))
     assert found["begins"].problem.code == "HW-GROUP-BY-SESSION-FIELD"
-    assert found["begins"].rewritten.endswith("GROUP BY user, session_window(at, '5 minutes')")
+    assert found["begins"].suggested_sql.endswith("GROUP BY user, session_window(at, '5 minutes')")
 
 
 @pytest.mark.feature("C5.2")

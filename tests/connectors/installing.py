@@ -15,7 +15,7 @@ from zipfile import ZipFile
 from tests import short_lives
 from tests.docs.pages import DOCS, blocks
 
-PAGE = DOCS / "connectors" / "writing.md"
+PAGE = DOCS / "contribute" / "connector-sdk.md"
 
 
 def page_files() -> dict[str, str]:

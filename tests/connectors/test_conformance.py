@@ -122,17 +122,17 @@ def test_half_an_ability_and_wrong_answers_are_told(monkeypatch: pytest.MonkeyPa
     found = problems_of("half", source={"speed": 3}, sink={})
     assert found[:4] == [
         "`HalfValidating.validity_keys` has `nothing`, which `Bare` does not have",
-        "`HalfValidating` has `validates`, `validity_keys` but not `read_validated`, `has_read`, so it lacks "
-        "the ability `ValidatesRows`",
-        "`HalfValidating.read_stream` does not take (spark, options, context): too many positional arguments",
+        "`HalfValidating` has `validates`, `validity_keys` but not `read_validated`, `has_read`, so the "
+        "ability `ValidatesRows` is incomplete",
+        "`HalfValidating.read_stream` does not accept (spark, options, context): too many positional arguments",
         "`HalfValidating` has no `read_batch`",
     ]
     assert found[4] == "the key `path` of `Wordless` has no description"
-    assert found[5].startswith("`Bare` does not take {'speed': 3}: 1 validation error for Bare")
+    assert found[5].startswith("`Bare` does not accept {'speed': 3}: 1 validation error for Bare")
     assert [each.partition(",")[0] for each in found[6:9]] == [
-        "`Careless.jars` names `no_such.jar`",
-        "`Careless.spark_settings` has `extensions`: expected a setting of Spark with a text",
-        "`Careless.explain` takes a failure for its own that it can't know",
+        "`Careless.jars` contains `no_such.jar`",
+        "`Careless.spark_settings` has `extensions`: expected a Spark setting with a string",
+        "`Careless.explain` explains a failure that it cannot know",
     ]
 
 
@@ -152,10 +152,10 @@ def test_a_text_for_a_tuple_is_told_once(monkeypatch: pytest.MonkeyPatch) -> Non
     texts = {"texts": Connector("texts", "Texts.", sink=Texts())}
     monkeypatch.setattr(conformance, "all_connectors", lambda: texts)
     assert {each for each in problems_of("texts", sink={}) if each.startswith("`Texts.")} == {
-        "`Texts.fixed_keys` is a text, not a tuple of keys",
-        "`Texts.jars` gives a text, not a tuple of texts",
-        "`Texts.spark_settings` gives no mapping of settings to texts",
-        "`Texts.explain` takes a failure for its own that it can't know",
+        "`Texts.fixed_keys` is a string, expected a tuple of keys",
+        "`Texts.jars` returns a string, expected a tuple of strings",
+        "`Texts.spark_settings` does not return a mapping of settings to strings",
+        "`Texts.explain` explains a failure that it cannot know",
     }
 
 
@@ -164,19 +164,19 @@ def test_what_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "all_connectors", lambda: broken)
     found = problems_of("broken")
     assert found == [
-        "its summary is not a sentence with a full stop",
-        "`NoReader.stream_keys` has `speed`, which is no key",
+        "its summary is not a sentence with a period",
+        "`NoReader.stream_keys` has `speed`, which is not a key",
         "`NoReader.replayable` is not set",
         "`NoReader` has no `read_stream`",
         "`NoReader` has no `read_batch`",
         "the key `path` of `Wordless` has no description",
-        "`NoWriter.modes` is not some of append, complete, update",
+        "`NoWriter.modes` is not a subset of append, complete, update",
         "`NoWriter` has no `write_stream`",
         "`NoWriter` has no `write_batch`",
-        "importing it imports PySpark; import that in the methods that need it",
+        "importing it imports PySpark; import PySpark in the methods that need it",
     ]
     assert problems_of("absent") == [
-        "no connector `absent` is installed under the entry points `headwater.connectors`"
+        "connector `absent` is not installed under the entry points `headwater.connectors`"
     ]
 
 
@@ -188,4 +188,4 @@ def test_a_connector_that_imports_spark_is_told(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
     site = install(wheel(files, tmp_path / "wheels"), tmp_path / "site")
     told: list[Any] = json.loads(python(ASKED, site, tmp_path).stdout.splitlines()[-1])
-    assert told[1] == ["importing it imports PySpark; import that in the methods that need it"]
+    assert told[1] == ["importing it imports PySpark; import PySpark in the methods that need it"]

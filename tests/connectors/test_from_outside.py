@@ -1,4 +1,4 @@
-"""A connector of another package, word for word the one that docs/connectors/writing.md builds."""
+"""A connector of another package: the one that docs/contribute/connector-sdk.md builds."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_offline_check_judges_its_keys(site: Path, project: Path) -> None:
     (project / "pipeline.yml").write_text(text.replace("prefix: large", 'prefx: ""'), encoding="utf-8")
     bad = headwater(site, project, "check", "--offline", "--json", "pipeline.yml")
     (finding,) = json.loads(bad.stdout)["findings"]
-    assert (bad.returncode, finding["code"], finding["line"], finding["remedy"]) == (
+    assert (bad.returncode, finding["code"], finding["line"], finding["hint"]) == (
         3,
         "HW-KEY-UNKNOWN",
         7,

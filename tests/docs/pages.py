@@ -56,7 +56,7 @@ class Command:
     @property
     def serves(self) -> bool:
         """Whether the reader leaves it to itself and types on in another terminal."""
-        return self.text.startswith("headwater dev kafka ") and "--servers" not in self.text
+        return self.text.startswith("headwater dev kafka ") and "--bootstrap-server" not in self.text
 
 
 _BUSY = re.compile(r" … \d+ s$|Waiting for the JVM of the previous run")

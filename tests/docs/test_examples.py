@@ -26,12 +26,12 @@ from tests.pipelines import run_until_idle
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = sorted(
-    folder.name for folder in EXAMPLES.iterdir() if folder.is_dir() and not (folder / "tests").exists()
+    file.parent.name for file in EXAMPLES.glob("*/pipeline.yml") if not (file.parent / "tests").exists()
 )
 """The examples that run by themselves; those with tests are played in tests/scripted."""
-SECOND_PLACES = {"two_places": ("large", "archive")}
+SECOND_PLACES = {"two_destinations": ("large", "archive")}
 """Where the rows of a sink have to be once more."""
-NO_BATCH_FORM = {"rates", "socket_word_count"}
+NO_BATCH_FORM = {"generated_rows", "socket_word_count"}
 FED = {"socket_word_count"}
 """What waits for somebody to send lines."""
 # Equal specs run alike; only functions are loaded in another way when Python declares the pipeline.
@@ -40,7 +40,7 @@ RUNS = [
     ("orders", "pipeline.py"),
     *(
         pytest.param(name, "pipeline.py", marks=pytest.mark.soak)
-        for name in ("ad_revenue", "custom_sink", "custom_source", "two_places")
+        for name in ("ad_revenue", "custom_sink", "custom_source", "two_destinations")
     ),
 ]
 AS_A_BATCH = ("custom_sink", "custom_source", "orders", "partitioned_logs")
@@ -80,7 +80,7 @@ def found(sink: SinkSpec, folder: Path, printed: Callable[[], str], project: Pat
         return last_table(printed)
     if sink.connector == "foreach_batch":
         return multiset(rows_of_database(project / f"{sink.name}.db", sink.name))
-    # An object of the user's writes where it likes, whatever `--into` says.
+    # An object of the user's writes where it likes, whatever `--output-dir` says.
     return rows_below(project / "out" / sink.name if sink.connector == "foreach" else folder)
 
 
@@ -132,12 +132,12 @@ def test_there_are_examples() -> None:
         "ad_revenue",
         "custom_sink",
         "custom_source",
+        "generated_rows",
         "iot_signals",
         "orders",
         "partitioned_logs",
-        "rates",
         "socket_word_count",
-        "two_places",
+        "two_destinations",
         "word_count",
     ]
 

@@ -24,7 +24,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 FOLLOWED = [page for page in PAGES if any(block.kind == "console" for block in blocks(page))]
 OUTSIDE = re.compile(r"(pip install|make|git clone|cd|protoc|#) ")
-NOT_FOLLOWED = (DOCS / "reference", DOCS / "contract.md", DOCS / "rules.md")
+NOT_FOLLOWED = (DOCS / "reference", DOCS / "contribute" / "contract.md")
 """Pages that show forms and not examples."""
 MOST_PROCESSES = 4
 
@@ -117,7 +117,7 @@ def test_commands_named_in_the_text_exist_with_their_options() -> None:
             if hasattr(command, "commands"):
                 assert word in command.commands, f"{page.name}: headwater {' '.join(words)}"
                 command = command.commands[word]
-        known = {option for parameter in command.params for option in parameter.opts}
+        known = {each for parameter in command.params for each in (*parameter.opts, *parameter.secondary_opts)}
         # What comes after `--` belongs to a script.
         own = takewhile(lambda word: word != "--", words)
         used = {word.split("=")[0] for word in own if word.startswith("--")}

@@ -35,8 +35,7 @@ sinks:
     format: parquet
     partition_by: page
     manifest: true
-    compact_after: 2
-    keep_compacted: 1 s
+    compaction: {min_files: 2, retention: 1 s}
 """
 FILES, ROWS, PAGES = 8 if os.environ.get("HEADWATER_SOAK") else 6, 20, 10
 Moment = Callable[[Path], bool]

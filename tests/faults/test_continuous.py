@@ -16,7 +16,7 @@ from tests.processes import headwater
 PIPELINE = """
 name: quick
 sources:
-  ticks: {connector: rate, rows_per_second: 20, partitions: 1}
+  ticks: {connector: rate, rows_per_second: 20, num_partitions: 1}
 tables:
   even: SELECT value, value * 2 AS twice FROM ticks WHERE value % 2 = 0
 sinks:
@@ -32,7 +32,7 @@ def _life(folder: Path) -> int:
         assert run.wait() == 0, run.told
         # What Spark warns of when its tasks are killed stays in the log; the rest is the console sink.
         assert not re.search("WARN|ERROR|Exception|warning", run.stderr), run.told
-        (ended,) = (each for each in run.events if each["event"] == "run_ended")
+        (ended,) = (each for each in run.events if each["event"] == "run_finished")
     told = ended["queries"]["even"]
     assert (told["status"], told["rows_in"], told["rows_out"]) == ("stopped", None, None)
     return int(told["batch"])
@@ -59,8 +59,8 @@ def test_two_lives_of_a_continuous_query_and_what_it_can_not_become(
     )
     changed = changed.replace(
         "tables:",
-        "  ramped: {connector: rate, partitions: 1, ramp_up: 1 minute}\n"
-        "  wide: {connector: rate, partitions: 99}\n"
+        "  ramped: {connector: rate, num_partitions: 1, ramp_up_time: 1 minute}\n"
+        "  wide: {connector: rate, num_partitions: 99}\n"
         "tables:\n"
         "  counts: SELECT count(*) AS n FROM ticks\n"
         "  late: SELECT value, current_timestamp() AS now FROM ticks",

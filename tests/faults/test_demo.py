@@ -86,7 +86,7 @@ def list_rows(folder: Path) -> list[Path]:
 
 def assert_summed_up(output: str) -> None:
     for query in ("priced", "revenue"):
-        told = rf"^  {query}: stopped, \d+ rows in, \d+ out(, \d+ late at [a-z ]+)?$"
+        told = rf"^  {query}: stopped, [\d,]+ rows in, [\d,]+ out(, [\d,]+ late in [a-z ]+)?$"
         assert re.search(told, output, re.MULTILINE), output
 
 

@@ -58,10 +58,10 @@ def test_one_of_three_fails(spark: SparkSession, tmp_path: Path) -> None:
     told = next(line for line in run.stdout.splitlines() if " broken: failed" in line)
     assert "HW-QUERY-CODE-FAILED" in told
     assert "(out.py:7:1)" in told
-    summary = run.stdout.partition(" ended\n")[2].splitlines()
+    summary = run.stdout.partition(" Run finished\n")[2].splitlines()
     assert [line.split(":")[0].strip() for line in summary] == ["plain", "broken", "doubled"]
     assert [line.split(",")[0].split(": ")[1] for line in summary] == ["stopped", "failed", "stopped"]
-    assert "1 rows in, 1 out: HW-QUERY-CODE-FAILED" in summary[1]
+    assert "1 row in, 1 out: HW-QUERY-CODE-FAILED" in summary[1]
     assert "ValueError: no such account" in summary[1]
     assert "out.py:7:1: error HW-QUERY-CODE-FAILED" in run.stderr
     assert run.stderr.count("HW-QUERY-CODE-FAILED") == 1

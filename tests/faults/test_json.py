@@ -25,7 +25,7 @@ tables:
     FROM visits GROUP BY window(at, '5 minutes'), page
 sinks:
   shown: {reads: counted, connector: console, mode: update}
-  first: {reads: visits, connector: console, rows: 1, truncate: false}
+  first: {reads: visits, connector: console, num_rows: 1, truncate: false}
 """
 
 PROGRESS = {
@@ -68,7 +68,7 @@ def test_every_line_is_an_object_and_progress_is_whole(tmp_path: Path) -> None:
     kinds = [event["event"] for event in events if event["event"] != "query_idle"]
     kinds = [kind for kind in kinds if kind != "start_phase"]
     assert kinds[:3] == ["spark_starting", "run_started", "query_started"]
-    assert kinds[-2:] == ["query_ended", "run_ended"]
+    assert kinds[-2:] == ["query_terminated", "run_finished"]
 
     told = [event for event in events if event["event"] == "query_progress" and event["query"] == "shown"]
     progress = told[0]["progress"]

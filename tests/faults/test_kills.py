@@ -108,7 +108,7 @@ def kill(run: Program, victim: str, folder: Path) -> Owner | None:
     else:
         os.kill(jvm_of(folder, "copied").pid, signal.SIGKILL)
         assert run.wait() == 1, run.told
-        assert {event["problem"]["code"] for event in run.events if event["event"] == "query_ended"} == {
+        assert {event["problem"]["code"] for event in run.events if event["event"] == "query_terminated"} == {
             "HW-SPARK-DIED"
         }
         assert run.stderr == ""
@@ -127,13 +127,13 @@ def take_over(run: Program, dead: Owner, folder: Path) -> None:
         run.until(lambda: any(event["event"] == "start_phase" for event in run.events))
         first = run.events[0]
         waits = f"Waiting for the JVM of the previous run (process {dead.jvm.pid}) to exit"
-        assert (first["phase"], first["text"], first["seconds"]) == ("previous_jvm", waits, 0)
+        assert (first["phase"], first["message"], first["seconds"]) == ("previous_jvm", waits, 0)
         assert not is_other()
         os.kill(dead.jvm.pid, signal.SIGCONT)
     run.until(is_other)
     assert dead.jvm is None or not dead.jvm.alive
-    run.until(lambda: any(event["event"] == "said" for event in run.events))
-    said = [event["text"] for event in run.events if event["event"] == "said"]
+    run.until(lambda: any(event["event"] == "notice" for event in run.events))
+    said = [event["message"] for event in run.events if event["event"] == "notice"]
     assert f"process {dead.process.pid} " in said[0]
     assert dead.jvm is None or re.search(r"whose JVM took \d+\.\d s to exit", said[0])
 

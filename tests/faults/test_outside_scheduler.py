@@ -51,7 +51,7 @@ def test_a_scheduler_gets_true_exit_codes_and_no_run_beside_another(tmp_path: Pa
             assert second.wait() == 4
         (refusal,) = [event for event in map(json.loads, second.stdout.splitlines()) if "problems" in event]
         assert [problem["code"] for problem in refusal["problems"]] == ["HW-CHECKPOINT-LOCKED"]
-        assert str(first.pid) in refusal["problems"][0]["sentence"]
+        assert str(first.pid) in refusal["problems"][0]["message"]
         (tmp_path / "go").touch()
         assert first.wait() == 0
     with headwater(tmp_path, "run", "pipeline.yml") as third:

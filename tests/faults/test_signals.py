@@ -121,7 +121,7 @@ def test_a_second_interrupt_forces(project: Project, spark: SparkSession) -> Non
     with headwater(project.folder, "run", "pipeline.yml") as run:
         run.until(lambda: project.works_on(batch))
         run.signal(signal.SIGINT, group=True)
-        run.until(lambda: "Stopping (SIGINT)" in run.stdout)
+        run.until(lambda: "Received SIGINT" in run.stdout)
         assert project.committed(batch) == [False, False]
         forced = time.monotonic()
         run.signal(signal.SIGINT, group=True)

@@ -13,7 +13,7 @@ from headwater.api.batch import run_batch
 from headwater.connectors.contract import DETAIL, REASON, ROW, ROW_TYPE, Context
 from headwater.connectors.files.options import FilesSource
 from headwater.connectors.files.rows import ValidatedFiles
-from headwater.events import BatchEnded, Event, Notice
+from headwater.events import BatchRunFinished, Event, Notice
 from headwater.run_directory import RunDirectory
 from headwater.runtime import RunOptions
 from headwater.values import BadRows
@@ -30,7 +30,7 @@ sources:
           schema: {id: int, name: string}}
 %s
 sinks:
-  shown: {reads: dropped, connector: console, rows: 1}
+  shown: {reads: dropped, connector: console, num_rows: 1}
   dropped: {reads: dropped, connector: files, path: out/dropped, format: parquet}
   kept: {reads: kept, connector: files, path: out/kept, format: parquet}
   lines: {reads: lines, connector: files, path: out/lines, format: parquet}
@@ -48,11 +48,11 @@ PARQUET_SINKS = """
 JSON = '{"id":1,"name":"owl"}\n{"id":"x","name":"jay"}\n{broken\n{"name":"nobody"}\n'
 KEPT = [
     (1, "owl", None, None),
-    (None, "jay", "wrong type", '{"id":"x","name":"jay"}'),
+    (None, "jay", "type_mismatch", '{"id":"x","name":"jay"}'),
     (None, None, "malformed", "{broken"),
-    (None, "nobody", "missing", '{"name":"nobody"}'),
+    (None, "nobody", "missing_value", '{"name":"nobody"}'),
 ]
-LINES = [(1, "owl", None, None), (None, "jay", "wrong type", "x,jay")]
+LINES = [(1, "owl", None, None), (None, "jay", "type_mismatch", "x,jay")]
 
 
 def rows(spark: SparkSession, folder: Path) -> Counter[tuple[Any, ...]]:
@@ -78,7 +78,7 @@ def test_bad_rows_are_dropped_or_kept_and_counted(spark: SparkSession, tmp_path:
     assert rows(spark, out / "lines") == Counter(LINES)
     assert rows(spark, out / "chosen") == rows(spark, out / "sifted") == Counter([(1,)])
     # The file in place of a rejected one has another name, which the filter must not hide.
-    assert quarantined(spark, tmp_path, "chosen") == Counter([("unreadable file", "parquet/2.data", None)])
+    assert quarantined(spark, tmp_path, "chosen") == Counter([("unreadable_file", "parquet/2.data", None)])
     counts = {name: result.queries[name].sources for name in ("dropped", "kept", "lines", "chosen", "sifted")}
     assert counts == {
         "dropped": {"dropped": {"read": 4, "good": 1, "bad": 3}},
@@ -114,14 +114,14 @@ def test_a_batch_run_counts_bad_rows(spark: SparkSession, tmp_path: Path) -> Non
         "lines": {"read": 2, "good": 1, "bad": 1},
         "aside": four,
     }
-    (ended,) = (event for event in events if isinstance(event, BatchEnded))
+    (ended,) = (event for event in events if isinstance(event, BatchRunFinished))
     assert ended.to_json()["sources"] == told
-    assert [event.text for event in events if isinstance(event, Notice)] == [
-        "dropped: 3 of 4 rows can't be read; they are left out",
-        "kept: 3 of 4 rows can't be read; they are kept, with the reason",
-        "lines: 1 of 2 rows can't be read; they are kept, with the reason",
-        "aside: 3 of 4 rows can't be read; only a stream sets rows aside, here they are left out",
-        "aside: counted are the rows that the sink `aside` asked for, which may not be all",
+    assert [event.message for event in events if isinstance(event, Notice)] == [
+        "dropped: bad rows: 3 of 4 (dropped).",
+        "kept: bad rows: 3 of 4 (kept).",
+        "lines: bad rows: 1 of 2 (kept).",
+        "aside: bad rows: 3 of 4 (dropped; batch runs do not quarantine rows).",
+        "aside: these counts cover only the rows that sink `aside` requested, which may not be all.",
     ]
     assert not (tmp_path / ".headwater" / "quarantine").exists()
 
@@ -155,7 +155,7 @@ def _again(spark: SparkSession, replayed: dict[str, str]) -> DataFrame:
 
 FED: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "json": ('{"id":2}', dict.fromkeys(["{broken", " ", "null"], "malformed"), {}),
-    "csv": ("2", {"x": "wrong type", "# 2": "malformed", "": "malformed"}, {"options": {"comment": "#"}}),
+    "csv": ("2", {"x": "type_mismatch", "# 2": "malformed", "": "malformed"}, {"options": {"comment": "#"}}),
     "xml": (
         "<r><id>2</id></r>",
         dict.fromkeys(["<r><id>2</r>", "<rr><id>2</id></rr>", ""], "malformed"),
@@ -186,14 +186,14 @@ def test_rows_that_are_fed_again_have_the_columns_of_their_folders(
     found = validated(spark, tmp_path, options, replayed)
     reasons = Counter((id_, day, reason) for id_, day, reason, _ in found)
     broken = [(None, 8, reason) for reason in bad.values()]
-    assert reasons == Counter([(2, 8, None), (2, 9, None), (2, None, "wrong folder"), *broken]), found
+    assert reasons == Counter([(2, 8, None), (2, 9, None), (2, None, "wrong_partition_dir"), *broken]), found
 
 
 MADE = "SELECT CAST(NULL AS int) AS id, ' a,\"\\\\b\n ' AS name, TIMESTAMP '2026-01-01 12:00:00.123456' AS at"
 READ: dict[str, dict[str, Any]] = {
     "parquet": {},
-    "csv": {"multiline": True},
-    "json": {"multiline": True, "timestamp_format": "HH:mm:ss.SSSSSS yyyy-MM-dd"},
+    "csv": {"multi_line": True},
+    "json": {"multi_line": True, "timestamp_format": "HH:mm:ss.SSSSSS yyyy-MM-dd"},
 }
 
 
@@ -213,7 +213,7 @@ def test_a_row_that_is_kept_as_columns_is_fed_again_as_it_was(
         return files(spark, tmp_path, options, batch=True)
 
     (quarantined,) = source("int not null").rows(None).collect()
-    assert quarantined[REASON] == "missing"
+    assert quarantined[REASON] == "missing_value"
     replayed = _again(spark, {quarantined[ROW].file: bytes(quarantined[ROW].value).decode()})
     found = source("int").rows(lambda: replayed).select("id", "name", "at", REASON).collect()
     # The row of the file is good now as well.
@@ -228,4 +228,4 @@ def test_nothing_is_written_but_for_a_start(spark: SparkSession, tmp_path: Path)
     assert files(spark, tmp_path, options).rows(None).isStreaming
     assert list((tmp_path / ".headwater").iterdir()) == []
     assert files(spark, tmp_path, options, starts=True).rows(None).isStreaming
-    assert (tmp_path / ".headwater" / "admitted" / "s" / "0").is_dir()
+    assert (tmp_path / ".headwater" / "validated_files" / "s" / "0").is_dir()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.quarantine import ls
-from headwater.errors import CheckpointError, Problem, QueryFailed
+from headwater.api.quarantine import list_quarantines
+from headwater.errors import CheckpointError, Problem, QueryFailedError
 from headwater.events import Event, Notice, QueryStatus
 from headwater.runtime import Run
 from tests.pipelines import put, run_until_idle, run_while, wait_for, with_avro, write
@@ -120,7 +120,7 @@ def test_bad_rows_and_files_of_every_format_are_set_aside_once(spark: SparkSessi
     # The other query uses one column only, and has the same rows.
     assert [row.id for row in spark.read.parquet(str(tmp_path / "counted")).collect()] == [1]
 
-    reasons = ["wrong type", "malformed", "missing", "malformed", "too large", "wrong type"]
+    reasons = ["type_mismatch", "malformed", "missing_value", "malformed", "too_large", "type_mismatch"]
     reasons += ["malformed"] * 3
     assert quarantined(spark, tmp_path, "json") == Counter(
         (reason, "json/a b.json", text) for reason, text in zip(reasons, JSON[1:], strict=True)
@@ -128,27 +128,27 @@ def test_bad_rows_and_files_of_every_format_are_set_aside_once(spark: SparkSessi
     assert "column id is int: x" in details(spark, tmp_path, "json")
     assert quarantined(spark, tmp_path, "csv") == Counter(
         [
-            ("wrong type", "csv/1.csv", b"x,jay"),
+            ("type_mismatch", "csv/1.csv", b"x,jay"),
             ("malformed", "csv/1.csv", b"2"),
             ("malformed", "csv/1.csv", b"3,a,b"),
-            ("missing", "csv/1.csv", b",jay"),
-            ("unreadable file", "csv/2.csv", None),
+            ("missing_value", "csv/1.csv", b",jay"),
+            ("unreadable_file", "csv/2.csv", None),
         ]
     )
-    assert quarantined(spark, tmp_path, "text") == Counter([("too large", "text/1.txt", b"much longer")])
+    assert quarantined(spark, tmp_path, "text") == Counter([("too_large", "text/1.txt", b"much longer")])
     assert quarantined(spark, tmp_path, "xml") == Counter(
         [
-            ("wrong type", "xml/1.xml", b"<row><id>x</id></row>"),
+            ("type_mismatch", "xml/1.xml", b"<row><id>x</id></row>"),
             ("malformed", "xml/1.xml", b"<row><id>2</row>"),
         ]
     )
     for format in ("parquet", "orc", "avro"):
         bad: list[tuple[Any, ...]] = [
-            ("unreadable file", f"{format}/{name}.{format}", None)
+            ("unreadable_file", f"{format}/{name}.{format}", None)
             for name in ("cut", "empty", "junk", "typed")
         ]
         if format == "parquet":
-            bad.append(("missing", "parquet/missing.parquet", b'{"name":"nobody"}'))
+            bad.append(("missing_value", "parquet/missing.parquet", b'{"name":"nobody"}'))
         assert quarantined(spark, tmp_path, format) == Counter(bad)
         assert any("id" in detail for detail in details(spark, tmp_path, format))
 
@@ -176,14 +176,16 @@ def test_a_checkpoint_goes_on_when_bad_files_are_set_aside_and_a_mended_one_is_r
     for _ in range(2):
         run_until_idle(file)
     assert spark.read.parquet(str(tmp_path / "out")).count() == 2
-    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2.parquet", None)])
+    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable_file", "birds/2.parquet", None)])
     # A finished file went when its quarantine had read it too; what was quarantined stays.
     assert [each.name for each in (tmp_path / "birds").iterdir()] == ["2.parquet"]
     (tmp_path / "birds" / "2.parquet").write_bytes(made.read_bytes())
     run_until_idle(file)
     assert spark.read.parquet(str(tmp_path / "out")).count() == 3
-    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2.parquet", None)])
-    assert [(each.rows, each.waiting, each.reasons, each.files) for each in ls(file)] == [(1, 0, {}, 1)]
+    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable_file", "birds/2.parquet", None)])
+    assert [(each.rows, each.pending, each.reasons, each.files) for each in list_quarantines(file)] == [
+        (1, 0, {}, 1)
+    ]
 
 
 REQUIRED = """
@@ -201,7 +203,7 @@ sinks:
     [
         ('{"name":"nobody"}', "missing, column id"),
         # What the parts of Spark's message stand apart by may stand in a value, too.
-        (r'{"id":"a\tb\nc"}', "wrong type, column id is int: a b c"),
+        (r'{"id":"a\tb\nc"}', "type_mismatch, column id is int: a b c"),
     ],
 )
 def test_a_bad_row_fails_the_query_and_names_the_file(tmp_path: Path, row: str, reason: str) -> None:
@@ -246,7 +248,7 @@ def test_a_new_folder_is_read_and_one_with_another_key_is_set_aside_or_refused(
         put(logs / "day=soon" / "4.json", '{"id":4}\n')
         wait_for(lambda: queries["quarantine.logs"].rows_out == 2 and queries["logs"].rows_in == 4, run)
 
-    with pytest.raises(QueryFailed) as failed:
+    with pytest.raises(QueryFailedError) as failed:
         run_while(write(tmp_path, FOLDERS), steer, events)
     assert [problem.code for problem in failed.value.problems] == ["HW-PARTITION-DIR-UNEXPECTED"]
     out = spark.read.parquet(str(tmp_path / "out"))
@@ -255,8 +257,8 @@ def test_a_new_folder_is_read_and_one_with_another_key_is_set_aside_or_refused(
     )
     assert quarantined(spark, tmp_path, "logs") == Counter(
         [
-            ("wrong folder", "logs/host=a/3.json", b'{"id":3}'),
-            ("wrong folder", "logs/day=soon/4.json", b'{"id":4}'),
+            ("wrong_partition_dir", "logs/host=a/3.json", b'{"id":3}'),
+            ("wrong_partition_dir", "logs/day=soon/4.json", b'{"id":4}'),
         ]
     )
 
@@ -272,10 +274,10 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     assert run_until_idle(write(tmp_path, CHANGED.format(keys=""))).exit_code == 1
     file, events = write(tmp_path, CHANGED.format(keys="bad_rows: quarantine, ")), list[Event]()
     assert run_until_idle(file, events).exit_code == 0
-    said = [event.text for event in events if isinstance(event, Notice)]
+    said = [event.message for event in events if isinstance(event, Notice)]
     assert [text.split()[0] for text in said if text.startswith("HW-")] == ["HW-FILES-BATCH-REWRITTEN"]
     assert spark.read.parquet(str(tmp_path / "out")).count() == 1
-    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable file", "birds/2 b.parquet", None)])
+    assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable_file", "birds/2 b.parquet", None)])
     # A crash after the batch was planned and before it was committed leaves this.
     checkpoint = tmp_path / ".headwater" / "checkpoints" / "birds"
     for commit in (checkpoint / "commits").iterdir():
@@ -291,5 +293,5 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     assert run_until_idle(write(tmp_path, CHANGED.format(keys="bad_rows: quarantine, "))).exit_code == 0
     assert spark.read.schema("id bigint, name string").parquet(str(tmp_path / "out")).count() == 0
     assert quarantined(spark, tmp_path, "birds") == Counter(
-        [("unreadable file", f"birds/{name}.parquet", None) for name in ("1", "2 b")]
+        [("unreadable_file", f"birds/{name}.parquet", None) for name in ("1", "2 b")]
     )

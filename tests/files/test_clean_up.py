@@ -25,7 +25,7 @@ sources:
     schema: {id: int}
     max_files_per_batch: 1
     clean_up: archive
-    archive_to: done
+    archive_dir: done
   again: {connector: files, path: in, format: json, schema: {id: int}}
   brief: {connector: files, path: brief, format: json, schema: {id: int}, clean_up: delete}
 tables:
@@ -92,7 +92,8 @@ def test_files_go_when_all_sinks_have_them_and_no_sink_misses_a_row(
     feed(tmp_path / "in", "3", [{"id": 3}])
     run_until_idle(file, events)
     assert files_in(tmp_path / "in") == {"0.json"}
-    (said,) = [event.text for event in events if isinstance(event, Notice) and "HW-CLEAN-UP" in event.text]
+    notices = [event.message for event in events if isinstance(event, Notice)]
+    (said,) = [message for message in notices if "HW-CLEAN-UP" in message]
     assert said.startswith(f"HW-CLEAN-UP-FILE-CHANGED {tmp_path / 'in' / '0.json'} ")
     assert files_in(tmp_path / "done") == archived | {"in/3.json"}
     # Nothing is read twice, and nothing is missing.
@@ -105,7 +106,7 @@ def test_files_go_when_all_sinks_have_them_and_no_sink_misses_a_row(
 REFUSED = """
 name: refused
 sources:
-  cleaned: {connector: files, path: in/a, format: json, schema: {id: int}, clean_up: archive, archive_to: in}
+  cleaned: {connector: files, path: in/a, format: json, schema: {id: int}, clean_up: archive, archive_dir: in}
   fixed: {connector: files, path: in, format: json, schema: {id: int}, static: true, clean_up: delete}
   beside: {connector: files, path: out/x, format: json, schema: {id: int}, clean_up: delete}
 tables:
@@ -179,8 +180,7 @@ def test_limits_bound_batches_and_one_that_is_too_low_is_told_once(
     run_while(file, steer, events)
     rows = {query: {batch.rows_in for batch in batches(events, query)} - {0} for query in ("tight", "fixed")}
     assert rows == {"tight": {1}, "fixed": {5}}
-    (said,) = [
-        event.text for event in events if isinstance(event, Notice) and "HW-BACKLOG-GROWING" in event.text
-    ]
+    notices = [event for event in events if isinstance(event, Notice)]
+    (said,) = [event.message for event in notices if event.code == "HW-BACKLOG-GROWING"]
     assert "`tight`" in said
     assert "max_files_per_batch" in said

@@ -39,7 +39,7 @@ NAMES = [
 PIPELINE = """
 name: names
 sources:
-  json: {connector: files, path: in, format: json, schema: {id: int}, clean_up: archive, archive_to: done}
+  json: {connector: files, path: in, format: json, schema: {id: int}, clean_up: archive, archive_dir: done}
   glob: {connector: files, path: "glob/*", format: json, schema: {id: int}}
   judged: {connector: files, path: 'odd\\[1\\]', format: json, schema: {id: int}, bad_rows: drop}
   csv: {connector: files, path: "csv", format: csv, header: true, schema: {id: int}, bad_rows: drop}
@@ -131,7 +131,7 @@ def test_a_path_that_is_the_name_of_a_directory_and_a_glob_is_refused(
     assert rows_of(spark, tmp_path / "out\\[1\\]", schema="id int") == twice
     # With this option Spark finds key=value columns by itself, and reads such files more than once.
     left = f"'\\[in\\]', options: {{basePath: '{tmp_path}'}}"
-    pipeline = BATCH.replace("'[in]'", left).replace("out", "more").replace("batch", "left\nfolder: .left")
+    pipeline = BATCH.replace("'[in]'", left).replace("out", "more").replace("batch", "left\nrun_dir: .left")
     file = write(tmp_path, pipeline, "left.yml")
     failed = run_until_idle(file).queries["both"].problem
     assert failed is not None
@@ -162,7 +162,7 @@ def test_replayed_rows_come_once_in_a_project_whose_name_is_a_glob(
     for row in show(file, "json"):
         replay(file, "json", ids=(row.id,))
     run_until_idle(file)
-    assert len(list((project / ".headwater" / "quarantine" / "json" / "again").glob("*.parquet"))) == 3
+    assert len(list((project / ".headwater" / "quarantine" / "json" / "replayed").glob("*.parquet"))) == 3
     lines = [line for each in (project / "out").glob("*.json") for line in each.read_text().splitlines()]
     assert Counter(json.loads(line)["id"] for line in lines) == Counter({"0": 3, "a": 1, "b": 1, "c": 1})
 

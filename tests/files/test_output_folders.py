@@ -40,7 +40,7 @@ def test_what_belongs_together_is_missed(spark: SparkSession, tmp_path: Path) ->
     run_until_idle(file, conf={STATE_FORMAT: "1"})
 
     # A state format is not in Spark's own settings; the other one would not find the state.
-    (folder / "facts" / "counted.json").unlink()
+    (folder / "queries" / "counted.json").unlink()
     # Spark's log names this file; to infer the schema of the folder Spark reads it.
     (part,) = out.glob("part-*")
     content = part.read_bytes()
@@ -64,7 +64,7 @@ def test_what_belongs_together_is_missed(spark: SparkSession, tmp_path: Path) ->
     out.rename(tmp_path / "results")
     moved = write(tmp_path, PIPELINE.replace("path: out", "path: results"))
     assert findings(moved) == [(Severity.ERROR, "HW-SINK-OPTION-CHANGED", "rows")]
-    facts = folder / "facts" / "rows.json"
+    facts = folder / "queries" / "rows.json"
     stored = facts.read_text()
     facts.unlink()
     assert (Severity.ERROR, "HW-SINK-LOG-PATH-INVALID", "rows") in findings(moved)
@@ -80,7 +80,7 @@ def test_what_belongs_together_is_missed(spark: SparkSession, tmp_path: Path) ->
         run_until_idle(file)
     (problem,) = refused.value.problems
     assert problem.code == "HW-SINK-AHEAD-OF-CHECKPOINT"
-    assert problem.params == {"sink": "rows", "place": str(out), "held": 1, "stands": "has not begun"}
+    assert problem.params == {"sink": "rows", "place": str(out), "held": 1, "stands": "is empty"}
     assert rows_of(spark, out, "parquet") == Counter([(1,), (1,), (2,)])
 
     shutil.rmtree(out)
@@ -104,6 +104,6 @@ def test_a_moved_project_is_noticed_by_its_sinks(spark: SparkSession, tmp_path: 
     with pytest.raises(PipelineError) as refused:
         run_until_idle(moved / "pipeline.yml")
     (problem,) = refused.value.problems
-    says = f"would write to {moved / 'out'}, and what it wrote before is on record at {project / 'out'}"
+    says = f"would write to {moved / 'out'}, but the log of the sink refers to {project / 'out'}"
     assert problem.code == "HW-PROJECT-MOVED"
     assert problem.params == {"sink": "orders", "old": str(project), "new": str(moved), "says": says}

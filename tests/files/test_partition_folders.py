@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.errors import PipelineError, QueryFailed
+from headwater.errors import PipelineError, QueryFailedError
 from headwater.events import Event
 from headwater.runtime import Run
 from tests.pipelines import (
@@ -120,7 +120,7 @@ def test_new_folders_of_the_key_are_read_and_others_stop_the_query_with_their_pa
         feed(late / "z=1", "2", [{"v": "never read"}])
         assert run.wait(60)
 
-    with pytest.raises(QueryFailed) as failed:
+    with pytest.raises(QueryFailedError) as failed:
         run_while(file, steer, events)
     problems = {problem.params["sink"]: problem for problem in failed.value.problems}
     assert {problem.code for problem in problems.values()} == {"HW-PARTITION-DIR-UNEXPECTED"}
@@ -131,7 +131,7 @@ def test_new_folders_of_the_key_are_read_and_others_stop_the_query_with_their_pa
 
     with pytest.raises(PipelineError) as refused:
         run_until_idle(file)
-    found = {(problem.code, problem.params["name"], problem.where) for problem in refused.value.problems}
+    found = {(problem.code, problem.params["name"], problem.location) for problem in refused.value.problems}
     assert found == {
         ("HW-PARTITION-KEY-MISSING", "early", f"{file}:4:64"),
         ("HW-PARTITION-KEYS-MIXED", "late", f"{file}:5:34"),

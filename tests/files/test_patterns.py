@@ -38,7 +38,7 @@ sources:
     format: json
     schema: {{id: int}}
     clean_up: archive
-    archive_to: done
+    archive_dir: done
   again: {{connector: files, path: "file://{root}/linked/a", format: json, schema: {{id: int}}}}
 tables:
   all_rows: |

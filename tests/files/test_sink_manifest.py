@@ -42,7 +42,7 @@ def pipeline() -> str:
     ]
     for format, keys in KEYS.items():
         table = "lines" if format == "text" else "birds"
-        keys += ", manifest: true, compact_after: 2"
+        keys += ", manifest: true, compaction: {min_files: 2}"
         lines.append(f"  {format}_files: {{reads: {table}, connector: files, path: out/{format}, {keys}}}")
     return "\n".join(lines)
 

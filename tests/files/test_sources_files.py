@@ -37,7 +37,7 @@ sources:
     path: json
     format: json
     schema: {id: int, at: timestamp}
-    multiline: true
+    multi_line: true
     timestamp_format: dd.MM.yyyy HH:mm
     options: {allowComments: true}
   marked:
@@ -160,7 +160,7 @@ def test_a_schema_is_given_in_some_way_or_inferred_once(spark: SparkSession, tmp
         load(write(tmp_path, INFERRED.replace("infer_schema: true", "latest_first: true"), "none.yml"))
     (problem,) = refused.value.problems
     assert problem.code == "HW-VALUE-INVALID"
-    assert "a schema is required" in str(problem.params["says"])
+    assert "`schema` is required" in str(problem.params["says"])
 
     inferred = write(tmp_path, INFERRED.replace("FOLDER", "kept"), "inferred.yml")
     feed(tmp_path / "birds", "1", [{"id": 1, "name": "owl"}])

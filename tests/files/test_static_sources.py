@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from headwater.api.explain import explain
 from headwater.cli.render import show_explained
 from headwater.connectors.files import static as static_spark
-from headwater.errors import QueryFailed
+from headwater.errors import QueryFailedError
 from headwater.events import Event, Notice, QueryStarted
 from headwater.runtime import Run
 from headwater.spark.callbacks import FileIndex
@@ -274,8 +274,8 @@ def test_a_file_that_is_gone_from_another_file_system_makes_its_batch_run_again(
     started = [event.id for event in events if isinstance(event, QueryStarted)]
     assert len(started) == 2
     assert len(set(started)) == 1
-    said = [event.text for event in events if isinstance(event, Notice)]
-    assert [text for text in said if text.startswith("A file of a static source was removed")] == said
+    said = [event.message for event in events if isinstance(event, Notice)]
+    assert [text for text in said if ": a file of a static source was deleted" in text] == said
     assert not (tmp_path / ".headwater/static").exists()
 
 
@@ -365,7 +365,7 @@ def test_every_kind_of_files_is_refreshed(spark: SparkSession, tmp_path: Path) -
         assert problem is not None
         assert (problem.code, problem.params["name"]) == ("HW-STATIC-UNREADABLE", "days")
 
-    with pytest.raises(QueryFailed):
+    with pytest.raises(QueryFailedError):
         run_while(file, steer, [])
 
 
@@ -433,11 +433,11 @@ def test_a_file_that_is_written_over_is_never_read_by_its_old_listing(
     run_while(write(tmp_path, WRITTEN_OVER), steer, events)
     assert during_a_batch == []
     assert len([event for event in events if isinstance(event, QueryStarted)]) == 2
-    said = [event.text for event in events if isinstance(event, Notice)]
+    said = [event.message for event in events if isinstance(event, Notice)]
     told = [text for text in said if text.startswith("HW-STATIC-FILE-OVERWRITTEN")]
     assert len(told) == 2
     assert all(str(tmp_path / name / "1.txt") in " ".join(told) for name in ("lines", "kept"))
-    assert len([text for text in said if text.startswith("A file of a static source was")]) == 1
+    assert len([text for text in said if ": a file of a static source was" in text]) == 1
 
 
 def test_java_says_in_several_ways_that_a_file_is_missing(spark: SparkSession) -> None:

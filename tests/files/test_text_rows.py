@@ -18,7 +18,7 @@ sources:
   csv: {connector: files, path: csv, format: csv, schema: {id: int, s: string}, bad_rows: keep}
   xml: {connector: files, path: xml, format: xml, row_tag: rów, schema: {id: int, s: string}, bad_rows: keep}
   text: {connector: files, path: text, format: text, bad_rows: keep}
-  lines: {connector: files, path: lines, format: csv, multiline: true, schema: {id: int, s: string},
+  lines: {connector: files, path: lines, format: csv, multi_line: true, schema: {id: int, s: string},
           bad_rows: keep}
   quoted: {connector: files, path: quoted, format: csv, schema: {id: int, s: string}}
   escaped: {connector: files, path: escaped, format: csv, schema: {id: int, s: string},
@@ -91,7 +91,7 @@ sources:
   csv: {connector: files, path: csv, format: csv, schema: {id: int, s: string}}
   text: {connector: files, path: text, format: text}
   json: {connector: files, path: json, format: json, schema: {id: int, s: string}}
-  ascii: {connector: files, path: ascii, format: json, multiline: true, encoding: US-ASCII,
+  ascii: {connector: files, path: ascii, format: json, multi_line: true, encoding: US-ASCII,
           schema: {s: array<string>}}
   xml: {connector: files, path: xml, format: xml, row_tag: rów, schema: {id: int, s: string}}
 sinks:
@@ -116,5 +116,5 @@ def test_bytes_that_are_no_text_fail_the_query_by_default(spark: SparkSession, t
         "ascii": "HW-BAD-ROW",
         "xml": "HW-DATA-FILE-UNREADABLE",
     }
-    assert problems["text"].params["reason"] == "malformed, its bytes are not valid text"
+    assert problems["text"].params["reason"] == "malformed, not valid text"
     assert str(problems["text"].params["where"]).endswith("/text/1.txt")

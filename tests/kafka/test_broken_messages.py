@@ -31,7 +31,7 @@ name: clicks
 sources:
   clicks:
     connector: kafka
-    servers: {servers}
+    bootstrap_servers: {servers}
     topic: {topic}
     start: earliest
     format: json
@@ -50,12 +50,12 @@ WAYS: dict[str, tuple[str, Callable[[int], bytes | None]]] = {
     "cut off": ("malformed", lambda n: b'{"id": %d, "page": "a' % n),
     "a list": ("malformed", lambda n: b"[%d, 2]" % n),
     "no text": ("malformed", lambda n: b'\xff\xfe{"id": %d' % n),
-    "a word for a number": ("wrong type", lambda n: b'{"id": "n%d"}' % n),
-    "a number too large": ("wrong type", lambda n: b'{"id": %d, "cost": 12345678901.5}' % n),
-    "a word in a list": ("wrong type", lambda n: b'{"id": %d, "tags": [1, "x"]}' % n),
-    "no id": ("missing", lambda n: b'{"page": "/%d"}' % n),
-    "null for an id": ("missing", lambda n: b'{"id": null, "page": "/%d"}' % n),
-    "too large": ("too large", lambda n: b'{"id": %d, "page": "%s"}' % (n, b"x" * LARGE)),
+    "a word for a number": ("type_mismatch", lambda n: b'{"id": "n%d"}' % n),
+    "a number too large": ("type_mismatch", lambda n: b'{"id": %d, "cost": 12345678901.5}' % n),
+    "a word in a list": ("type_mismatch", lambda n: b'{"id": %d, "tags": [1, "x"]}' % n),
+    "no id": ("missing_value", lambda n: b'{"page": "/%d"}' % n),
+    "null for an id": ("missing_value", lambda n: b'{"id": null, "page": "/%d"}' % n),
+    "too_large": ("too_large", lambda n: b'{"id": %d, "page": "%s"}' % (n, b"x" * LARGE)),
 }
 
 

@@ -23,29 +23,29 @@ PIPELINE = Template("""
 name: birds
 sources:
   as_json:
-    {connector: kafka, servers: '$servers', topic: $json, schema: {id: int not null, kind: string},
+    {connector: kafka, bootstrap_servers: '$servers', topic: $json, schema: {id: int not null, kind: string},
      key: {format: text, column: park}, bad_rows: keep}
   as_csv:
-    {connector: kafka, servers: '$servers', topic: $csv, format: csv, schema: 'id int, kind string',
-     delimiter: ';', kafka_columns: {offset: at, headers: marks}, bad_rows: keep}
+    {connector: kafka, bootstrap_servers: '$servers', topic: $csv, format: csv, schema: 'id int, kind string',
+     delimiter: ';', metadata_columns: {offset: at, headers: marks}, bad_rows: keep}
   as_avro:
-    {connector: kafka, servers: '$servers', topic: $avro, format: avro, schema_file: bird.avsc,
+    {connector: kafka, bootstrap_servers: '$servers', topic: $avro, format: avro, schema_file: bird.avsc,
      bad_rows: keep}
   as_numbered:
     connector: kafka
-    servers: $servers
+    bootstrap_servers: $servers
     topic: $numbered
     format: avro
     schema: id bigint not null, kind string
     registry: {url: '$url', user: $user, password: "$${secret:REGISTRY_PASSWORD}"}
-    key: {format: avro, schema: {id: bigint}, registry: {folder: schemas}, column: who}
+    key: {format: avro, schema: {id: bigint}, registry: {directory: schemas}, column: who}
     bad_rows: keep
   as_protobuf:
-    {connector: kafka, servers: '$servers', topic: $protobuf, format: protobuf, descriptor: birds.desc,
+    {connector: kafka, bootstrap_servers: '$servers', topic: $protobuf, format: protobuf, descriptor: birds.desc,
      message: field.Bird, schema: 'id int, kind string, notes array<string>', bad_rows: keep}
   as_text:
-    {connector: kafka, servers: '$servers', topic: $text, format: text, column: line, bad_rows: keep}
-  as_raw: {connector: kafka, servers: '$servers', topic: $raw, key: {format: raw}}
+    {connector: kafka, bootstrap_servers: '$servers', topic: $text, format: text, column: line, bad_rows: keep}
+  as_raw: {connector: kafka, bootstrap_servers: '$servers', topic: $raw, key: {format: raw}}
 tables:
   every: |
     SELECT 'json' AS format, to_json(struct(park, id, kind, _bad_reason)) AS row FROM as_json
@@ -99,9 +99,9 @@ def test_every_format_becomes_columns(
     assert found == Counter(
         {
             ("json", '{"park":"north","id":1,"kind":"heron"}'): 1,
-            ("json", '{"park":"south","kind":"owl","_bad_reason":"missing"}'): 1,
+            ("json", '{"park":"south","kind":"owl","_bad_reason":"missing_value"}'): 1,
             ("csv", '{"id":1,"kind":"heron","at":0,"marks":[{"key":"h","value":"eA=="}]}'): 1,
-            ("csv", '{"kind":"2","at":1,"_bad_reason":"wrong type"}'): 1,
+            ("csv", '{"kind":"2","at":1,"_bad_reason":"type_mismatch"}'): 1,
             ("avro", '{"id":1,"kind":"heron","weight":2.50}'): 1,
             ("avro", '{"_bad_reason":"malformed"}'): 2,
             ("numbered", '{"who":{"id":1},"id":1,"kind":"heron"}'): 1,
@@ -120,7 +120,7 @@ name: one
 sources:
   birds:
     connector: kafka
-    servers: $servers
+    bootstrap_servers: $servers
     topic: $topic
     format: avro
     schema: {id: bigint}
@@ -145,12 +145,12 @@ def test_a_registry_that_fails_ends_the_query_and_no_row_is_lost(
         registry.failing.add("/schemas/ids/8")
         failed = run_until_idle(file)
         problem: Any = failed.queries["birds"].problem
-        assert (failed.exit_code, problem.code, problem.entry.retry) == (
+        assert (failed.exit_code, problem.code, problem.entry.retryable) == (
             1,
             "HW-REGISTRY-SCHEMA-UNAVAILABLE",
             True,
         )
-        assert problem.params["reason"] == "it answers 503 Service Unavailable"
+        assert problem.params["reason"] == "HTTP 503 Service Unavailable"
         registry.failing.clear()
         registry.add(8, BIRD)
         assert run_until_idle(file).exit_code == 0

@@ -21,7 +21,7 @@ from tests.messages import consume, fresh_topic, offsets
 from tests.pipelines import feed, run_until_idle, with_jars, write
 from tests.processes import headwater, jvm_of
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "kafka_exactly_once_readers.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "operate" / "kafka-exactly-once.md"
 USERS, PAGES, EACH = 20, 50, 3
 # A producer that sends little at a time is in the middle of its work for long enough to be killed there.
 SLOW = """
@@ -49,7 +49,7 @@ def written(
     rows = [{"user": f"u{user}", "page": f"p{page}"} for user in range(USERS) for page in range(PAGES)] * EACH
     feed(folder / "clicks", "1", rows)
     write(folder, block("pipeline.yml").rstrip("\n") + SLOW)
-    environment = {"KAFKA_SERVERS": broker.servers, "TOPIC": topic}
+    environment = {"KAFKA_BOOTSTRAP_SERVERS": broker.servers, "TOPIC": topic}
 
     def count() -> int:
         return sum(after - first for first, after in offsets(broker.servers, topic).values())
@@ -108,7 +108,7 @@ def test_a_plain_consumer_sees_each_row_once(broker: Broker, written: tuple[str,
     topic, right = written
     names: dict[str, Any] = {}
     exec(block("reader.py"), names)
-    once = names["Once"]()
+    once = names["Deduplicator"]()
     found = Counter(
         json.dumps(json.loads(message.value()))
         for message in _messages(broker.servers, topic)
@@ -145,7 +145,7 @@ def test_a_pipeline_sees_each_row_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     topic, right = written
-    monkeypatch.setenv("KAFKA_SERVERS", broker.servers)
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.servers)
     monkeypatch.setenv("TOPIC", topic)
     file = write(tmp_path, block("reader.yml"))
     assert run_until_idle(file).exit_code == 0

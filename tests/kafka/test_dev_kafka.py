@@ -25,7 +25,7 @@ def values(servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
 
 def test_it_starts_fills_and_stops_and_keeps_the_data(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_bytes(LINES)
-    start = ("dev", "kafka", "--port", "0", "--folder", "the data")
+    start = ("dev", "kafka", "--port", "0", "--data-dir", "the data")
     feed = ("--produce", "m.jsonl", "--topic", "ads", "--key", "ad")
     with headwater(tmp_path, *start, "--topics", "ads:1,more:3", *feed, "--json") as first:
         first.until(lambda: told(first, "produced"))
@@ -35,14 +35,16 @@ def test_it_starts_fills_and_stops_and_keeps_the_data(tmp_path: Path) -> None:
         ]
         assert told(first, "produced") == [{"topic": "ads", "messages": 3}]
         (started,) = told(first, "broker_started")
-        assert values(started["servers"], "ads") == SENT
+        assert values(started["bootstrap_servers"], "ads") == SENT
 
-        with headwater(tmp_path, "dev", "kafka", "--servers", started["servers"], *feed) as second:
+        with headwater(
+            tmp_path, "dev", "kafka", "--bootstrap-server", started["bootstrap_servers"], *feed
+        ) as second:
             assert second.wait() == 0
         assert second.stdout == "Topic ads is there, with 1 partition.\nSent 3 messages to ads.\n"
 
-        port = started["servers"].rpartition(":")[2]
-        with headwater(tmp_path, "dev", "kafka", "--port", port, "--folder", "other") as third:
+        port = started["bootstrap_servers"].rpartition(":")[2]
+        with headwater(tmp_path, "dev", "kafka", "--port", port, "--data-dir", "other") as third:
             assert third.wait() == 5
         assert "HW-PORT-IN-USE" in third.stderr
         # Nothing is left of it afterwards, though it could not stop the broker itself.
@@ -61,7 +63,7 @@ def test_it_starts_fills_and_stops_and_keeps_the_data(tmp_path: Path) -> None:
 
 
 def test_a_signal_while_it_starts_stops_it_too(tmp_path: Path) -> None:
-    with headwater(tmp_path, "dev", "kafka", "--port", "0", "--folder", "b") as starting:
+    with headwater(tmp_path, "dev", "kafka", "--port", "0", "--data-dir", "b") as starting:
         starting.until((tmp_path / "b" / "server.properties").exists)
         starting.signal(signal.SIGTERM)
         assert starting.wait() == 0

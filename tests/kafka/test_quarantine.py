@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.api.quarantine import ls, replay, show
+from headwater.api.quarantine import list_quarantines, replay, show
 from headwater.dev import Broker
 from headwater.events import Event, Notice, QueryProgress
 from tests.messages import fresh_topic, produce
@@ -21,7 +21,7 @@ name: orders
 sources:
   orders:
     connector: kafka
-    servers: {servers}
+    bootstrap_servers: {servers}
     topic: {topic}
     start: earliest
     format: json
@@ -68,12 +68,12 @@ def test_bad_rows_are_set_aside_and_flow_again_after_a_fix(
     quarantined = show(file, "orders")
     assert Counter((row.reason, row.partition, row.offset, row.value) for row in quarantined) == Counter(
         [
-            ("wrong type", 0, 10, b'{"id": 20, "cost": 20.5}'),
+            ("type_mismatch", 0, 10, b'{"id": 20, "cost": 20.5}'),
             ("malformed", 1, 10, b"nonsense"),
             ("malformed", 1, 11, b"\xff\x00"),
         ]
     )
-    assert [(each.name, each.rows, each.waiting) for each in ls(file)] == [("orders", 3, 3)]
+    assert [(each.name, each.rows, each.pending) for each in list_quarantines(file)] == [("orders", 3, 3)]
 
     # The fix: costs may have parts. Two of the rows stay bad, and come back.
     write(tmp_path, PIPELINE.format(servers=broker.servers, topic=topic, cost="double"))
@@ -83,13 +83,13 @@ def test_bad_rows_are_set_aside_and_flow_again_after_a_fix(
     events.clear()
     result = run_until_idle(file, events)
     assert result.queries["all"].sources == {"orders": {"read": 4, "good": 2, "bad": 2}}
-    said = [event.text for event in events if isinstance(event, Notice)]
-    assert sum("fed again" in text for text in said) == 3, said
+    said = [event.message for event in events if isinstance(event, Notice)]
+    assert sum("replaying rows" in text for text in said) == 3, said
     again = [{"id": 20, "cost": 20.5}, {"id": 30, "cost": 1.0}]
     expected = Counter(json.dumps(row, sort_keys=True) for row in [*good, *again])
     assert rows_in(spark, tmp_path / "out/all", "id int, cost double") == expected
-    (held,) = ls(file)
-    assert (held.rows, held.waiting, held.reasons) == (5, 2, {"malformed": 2})
+    (held,) = list_quarantines(file)
+    assert (held.rows, held.pending, held.reasons) == (5, 2, {"malformed": 2})
     progress = [event for event in events if isinstance(event, QueryProgress) and event.query == "all"]
     assert sum(event.source_counts["orders"].bad for event in progress) == 2
     assert sum(event.rows_out or 0 for event in progress) == 2

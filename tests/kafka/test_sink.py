@@ -54,7 +54,7 @@ sinks:
   json:
     reads: rows
     connector: kafka
-    servers: $servers
+    bootstrap_servers: $servers
     topic: $json
     key: ad
     value: json
@@ -67,16 +67,16 @@ sinks:
   avro:
     reads: rows
     connector: kafka
-    servers: $servers
+    bootstrap_servers: $servers
     topic: $avro
     key: [ad, part]
     value: avro
     columns: [ad, cost, part]
     schema_file: ad.avsc
     schema_id: 7
-  spread: {reads: spread, connector: kafka, servers: "$servers", topic_column: target, value: json}
-  plain: {reads: plain, connector: kafka, servers: "$servers"}
-  tagged: {reads: tagged, connector: kafka, servers: "$servers", topic: $tagged, value: b, headers: h}
+  spread: {reads: spread, connector: kafka, bootstrap_servers: "$servers", topic_column: target, value: json}
+  plain: {reads: plain, connector: kafka, bootstrap_servers: "$servers"}
+  tagged: {reads: tagged, connector: kafka, bootstrap_servers: "$servers", topic: $tagged, value: b, headers: h}
 """
 DEEP = """
 {"type": "record", "name": "Deep", "fields": [{"name": "both", "type": {"type": "map", "values": "int"}}]}
@@ -145,22 +145,22 @@ REFUSED = """
 tables:
   odd: SELECT cost, struct(ad, shop) AS both, CAST(part AS bigint) AS part, array(ad) AS h FROM rows
 sinks:
-  none: {reads: rows, connector: kafka, servers: "$servers", topic: t}
+  none: {reads: rows, connector: kafka, bootstrap_servers: "$servers", topic: t}
   odd:
     reads: odd
     connector: kafka
-    servers: $servers
+    bootstrap_servers: $servers
     topic_column: cost
     key: cost
     value: both
     partition: part
     headers: h
-  unknown: {reads: odd, connector: kafka, servers: "$servers", value: json, columns: [cots]}
-  avro: {reads: odd, connector: kafka, servers: "$servers", topic: t, value: avro, schema_file: ad.avsc}
+  unknown: {reads: odd, connector: kafka, bootstrap_servers: "$servers", value: json, columns: [cots]}
+  avro: {reads: odd, connector: kafka, bootstrap_servers: "$servers", topic: t, value: avro, schema_file: ad.avsc}
   deep:
     reads: odd
     connector: kafka
-    servers: $servers
+    bootstrap_servers: $servers
     topic: t
     value: avro
     columns: both
@@ -199,10 +199,10 @@ tables:
     SELECT word, count(*) AS n FROM (SELECT explode(split(value, ' ')) AS word FROM lines) GROUP BY word
 sinks:
   counts:
-    {reads: counts, connector: kafka, servers: "$servers", topic: $update, key: word, value: json,
+    {reads: counts, connector: kafka, bootstrap_servers: "$servers", topic: $update, key: word, value: json,
      mode: update}
   wholes:
-    {reads: counts, connector: kafka, servers: "$servers", topic: $complete, key: word, value: json,
+    {reads: counts, connector: kafka, bootstrap_servers: "$servers", topic: $complete, key: word, value: json,
      mode: complete}
 """
 
@@ -219,8 +219,8 @@ def test_a_word_count_is_read_back_by_another_client(
 
     checked = check(file)
     told = next(sink for sink in checked.sinks if sink.name == "counts").to_json()["guarantee"]
-    assert told["level"] == "at least once"
-    assert "`dedup_header: true`" in next(each["raised_by"] for each in told["reasons"] if each["raised_by"])
+    assert told["level"] == "at-least-once"
+    assert "`dedup_headers: true`" in next(each["raised_by"] for each in told["reasons"] if each["raised_by"])
     assert [each.sink for each in checked.findings if each.code == "HW-COMPLETE-TO-APPEND-SINK"] == ["wholes"]
 
     events: list[Event] = []
@@ -252,7 +252,7 @@ sinks:
   copied:
     reads: rows
     connector: kafka
-    servers: $servers
+    bootstrap_servers: $servers
     topic: $topic
     value: json
     options: {$options}

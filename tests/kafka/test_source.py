@@ -26,7 +26,7 @@ def pipeline(servers: str, sources: dict[str, str], head: str = "", sink: str = 
     """A pipeline whose sources hold numbers, each written to a folder of its name."""
     lines = [f"name: kafka\n{head}", "sources:"]
     for name, keys in sources.items():
-        lines.append(f"  {name}: {{connector: kafka, servers: '{servers}', {keys}}}")
+        lines.append(f"  {name}: {{connector: kafka, bootstrap_servers: '{servers}', {keys}}}")
     lines.append("sinks:")
     lines += [f"  {name}: {{reads: {name}, connector: files, path: out/{name}, {sink}}}" for name in sources]
     return "\n".join(lines)
@@ -39,7 +39,7 @@ def together(servers: str, sources: dict[str, str], head: str = "") -> str:
     """
     lines = [f"name: kafka\n{head}", "sources:"]
     for name, keys in sources.items():
-        lines.append(f"  {name}: {{connector: kafka, servers: '{servers}', {keys}, format: text}}")
+        lines.append(f"  {name}: {{connector: kafka, bootstrap_servers: '{servers}', {keys}, format: text}}")
     union = " UNION ALL ".join(f"SELECT '{name}' AS source, int(value) AS n FROM {name}" for name in sources)
     sink = "{reads: every, connector: files, path: out, format: json}"
     return "\n".join([*lines, f"tables:\n  every: {union}", f"sinks:\n  out: {sink}"])
@@ -77,13 +77,12 @@ def test_topics_are_chosen_by_name_list_pattern_and_partition(
     sources = {
         "single": f"topic: {one}",
         "several": f"topic: [{one}, {apart}]",
-        "fitting": "pattern: 'choose-.*'",
+        "fitting": "topic_pattern: 'choose-.*'",
         "parts": f"partitions: {{{one}: [1], {other}: [0]}}",
     }
     text = together(broker.servers, sources)
-    raw_source = (
-        f"sources:\n  raw: {{connector: kafka, servers: '{broker.servers}', topic: {apart}, format: raw}}"
-    )
+    keys = f"connector: kafka, bootstrap_servers: '{broker.servers}', topic: {apart}, format: raw"
+    raw_source = f"sources:\n  raw: {{{keys}}}"
     text = text.replace("sources:", raw_source)
     text += "\n  raw: {reads: raw, connector: files, path: raw, format: parquet}"
     assert run_until_idle(write(tmp_path, text)).exit_code == 0
@@ -145,13 +144,13 @@ def test_a_first_start_begins_where_it_is_told(
         "all": both,
         "earliest": f"{both}, start: earliest",
         "latest": f"{both}, start: latest",
-        "offsets": f'{both}, start: {{offsets: {{{a}: {{"0": 2, "1": latest}}}}, others: latest}}',
-        "others": f'{both}, start: {{offsets: {{{a}: {{"0": latest}}, {b}: {{"0": 1, "1": 3}}}}}}',
-        "time": f'{both}, start: {{time: "{at}"}}',
-        "zoned": f'{both}, start: {{time: "2026-01-01T01:00:00+00:00"}}',
-        "by_topic": f'{both}, start: {{time: {{{a}: "{at}"}}, others: latest}}',
-        "by_partition": f'{both}, start: {{time: {{{a}: {{"1": "{at}"}}, {b}: "2026-01-01 02:00:00"}}}}',
-        "later": f'{both}, start: {{time: "2030-01-01", none_after: latest}}',
+        "offsets": f'{both}, start: {{offsets: {{{a}: {{"0": 2, "1": latest}}}}, default: latest}}',
+        "default": f'{both}, start: {{offsets: {{{a}: {{"0": latest}}, {b}: {{"0": 1, "1": 3}}}}}}',
+        "timestamp": f'{both}, start: {{timestamp: "{at}"}}',
+        "zoned": f'{both}, start: {{timestamp: "2026-01-01T01:00:00+00:00"}}',
+        "by_topic": f'{both}, start: {{timestamp: {{{a}: "{at}"}}, default: latest}}',
+        "by_partition": f'{both}, start: {{timestamp: {{{a}: {{"1": "{at}"}}, {b}: "2026-01-01 02:00:00"}}}}',
+        "later": f'{both}, start: {{timestamp: "2030-01-01", fallback: latest}}',
     }
     file = write(tmp_path, together(broker.servers, sources, "timezone: Europe/Berlin"))
     assert run_until_idle(file).exit_code == 0
@@ -160,8 +159,8 @@ def test_a_first_start_begins_where_it_is_told(
         "all": everything,
         "earliest": everything,
         "offsets": listed(2),
-        "others": listed(10, 11, 12, 101, 102),
-        "time": listed(1, 2, 11, 12, 101, 102, 111, 112),
+        "default": listed(10, 11, 12, 101, 102),
+        "timestamp": listed(1, 2, 11, 12, 101, 102, 111, 112),
         "zoned": listed(2, 12, 102, 112),
         "by_topic": listed(1, 2, 11, 12),
         "by_partition": listed(0, 1, 2, 11, 12, 102, 112),
@@ -171,10 +170,10 @@ def test_a_first_start_begins_where_it_is_told(
     produce(broker.servers, a, ["3"], partition=0)
     later = file.read_text().replace("start: latest", "start: earliest")
     # No partition has a message so late; nobody asks any more.
-    file.write_text(later.replace(", none_after: latest", ""))
+    file.write_text(later.replace(", fallback: latest", ""))
     found = [each for each in check(file).findings if each.code == "HW-OPTION-IGNORED-AFTER-FIRST-START"]
     assert {each.problem.params["source"] for each in found} == set(sources) - {"all"}
-    assert {each.severity for each in found} == {"advice"}
+    assert {each.severity for each in found} == {"note"}
     assert run_until_idle(file).exit_code == 0
     assert by_source(spark, tmp_path / "out") == {
         name: wanted.get(name, Counter()) + listed(3) for name in sources
@@ -245,7 +244,7 @@ def test_batches_are_limited_and_divided(
         "most": f"{common}, max_rows_per_batch: 4",
         "least": f"{common}, min_rows_per_batch: 4, max_rows_per_batch: 8",
         "tasks": f"{common}, min_partitions: 5",
-        "rows": f"{common}, rows_per_partition: 3",
+        "rows": f"{common}, max_rows_per_partition: 3",
     }
     events: list[Event] = []
     file = write(tmp_path, pipeline(broker.servers, sources))
@@ -268,7 +267,7 @@ def test_batches_are_limited_and_divided(
 def test_a_batch_waits_for_rows(spark: SparkSession, tmp_path: Path, broker: Broker, topic: str) -> None:
     produce(broker.servers, topic, [{"n": n} for n in range(10)])
     keys = f"topic: {topic}, schema: {{n: int}}, min_rows_per_batch: 4, max_rows_per_batch: 8"
-    file = write(tmp_path, pipeline(broker.servers, {"least": f"{keys}, longest_wait: 3 seconds"}))
+    file = write(tmp_path, pipeline(broker.servers, {"least": f"{keys}, max_wait: 3 seconds"}))
     events: list[Event] = []
     run_while(file, lambda run: wait_for(lambda: len(batches(events, "least")) == 2, run), events)
     held, waited = batches(events, "least")
@@ -292,8 +291,8 @@ def test_a_topic_is_read_as_a_batch(
     sources = {
         "whole": one,
         "offsets": f'{one}, start: {{offsets: {{{a}: {{"0": 1}}}}}}, end: {{offsets: {{{a}: {{"1": 2}}}}}}',
-        "time": f'{one}, start: {{time: "2026-01-01 01:00:00"}}, end: {{time: "2026-01-01 02:00:00"}}',
-        "by_partition": f'{one}, end: {{time: {{{a}: {{"0": "2026-01-01 01:00:00", "1": "2030-01-01"}}}}}}',
+        "timestamp": f'{one}, start: {{timestamp: "2026-01-01 01:00:00"}}, end: {{timestamp: "2026-01-01 02:00:00"}}',
+        "by_partition": f'{one}, end: {{timestamp: {{{a}: {{"0": "2026-01-01 01:00:00", "1": "2030-01-01"}}}}}}',
     }
     file = write(tmp_path, together(broker.servers, sources, "timezone: Europe/Berlin"))
     run_as_batch(file, tmp_path / "into")
@@ -301,7 +300,7 @@ def test_a_topic_is_read_as_a_batch(
     assert found == {
         "whole": listed(0, 1, 2, 10, 11, 12),
         "offsets": listed(1, 2, 10, 11),
-        "time": listed(1, 11),
+        "timestamp": listed(1, 11),
         "by_partition": listed(0, 10, 11, 12),
     }
     # A stream joined with the topic as it is now.
@@ -309,8 +308,8 @@ def test_a_topic_is_read_as_a_batch(
     joined = f"""
 name: static
 sources:
-  clicks: {{connector: kafka, servers: '{broker.servers}', {one}, format: text}}
-  names: {{connector: kafka, servers: '{broker.servers}', {one}, format: text, static: true, {end}}}
+  clicks: {{connector: kafka, bootstrap_servers: '{broker.servers}', {one}, format: text}}
+  names: {{connector: kafka, bootstrap_servers: '{broker.servers}', {one}, format: text, static: true, {end}}}
 tables:
   both: SELECT int(value) AS n FROM clicks JOIN names USING (value)
 sinks:
@@ -325,9 +324,9 @@ sinks:
     ("keys", "code", "params"),
     [
         ("topic: TOPICC", "HW-KAFKA-TOPIC-NOT-FOUND", {"hint": "Did you mean `TOPIC`?"}),
-        ("partitions: {TOPIC: [1]}", "HW-KAFKA-PARTITION-NOT-FOUND", {"partition": 1, "partitions": 1}),
-        ("pattern: 'nothing-fits-.*'", "HW-KAFKA-TOPIC-NOT-FOUND", {}),
-        ("pattern: '['", "HW-KAFKA-PATTERN-INVALID", {}),
+        ("partitions: {TOPIC: [1]}", "HW-KAFKA-PARTITION-NOT-FOUND", {"partition": 1, "last": 0}),
+        ("topic_pattern: 'nothing-fits-.*'", "HW-KAFKA-TOPIC-NOT-FOUND", {}),
+        ("topic_pattern: '['", "HW-KAFKA-PATTERN-INVALID", {}),
         ("topic: TOPIC, start: {offsets: {other: {'0': 1}}}", "HW-KAFKA-TOPIC-NOT-READ", {"topic": "other"}),
         (
             "topic: TOPIC, start: {offsets: {TOPIC: {'7': 1}}}",
@@ -339,7 +338,11 @@ sinks:
             "HW-KAFKA-OFFSET-OUT-OF-RANGE",
             {"offset": 1, "next": 0},
         ),
-        ("topic: TOPIC, start: {time: '2030-01-01'}", "HW-KAFKA-NO-OFFSET-FOR-TIMESTAMP", {"partition": 0}),
+        (
+            "topic: TOPIC, start: {timestamp: '2030-01-01'}",
+            "HW-KAFKA-NO-OFFSET-FOR-TIMESTAMP",
+            {"partition": 0},
+        ),
     ],
 )
 def test_what_is_not_there_is_refused_before_the_start(
@@ -354,7 +357,7 @@ def test_what_is_not_there_is_refused_before_the_start(
         key: each.replace("TOPIC", topic) if isinstance(each, str) else each for key, each in params.items()
     }
     assert {key: found.problem.params[key] for key in expected} == expected
-    assert found.where.endswith(tuple(f":4:{column}" for column in range(1, 200)))
+    assert found.location.endswith(tuple(f":4:{column}" for column in range(1, 200)))
 
 
 def test_a_batch_that_could_hold_nothing_is_refused(

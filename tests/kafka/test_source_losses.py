@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from headwater.dev import Broker
 from headwater.dev.topics import add_partitions, admin, create_topic, delete_topic
-from headwater.errors import CheckpointError, QueryFailed
+from headwater.errors import CheckpointError, QueryFailedError
 from headwater.events import Event, Notice
 from headwater.runtime import Run
 from tests.messages import consume, fresh_topic, produce
@@ -28,7 +28,7 @@ name: losses
 sources:
   numbers:
     connector: kafka
-    servers: {servers}
+    bootstrap_servers: {servers}
     schema: {{n: int}}
     {keys}
 sinks:
@@ -57,7 +57,7 @@ def make_again(broker: Broker, topic: str) -> None:
 
 
 def said(events: list[Event], code: str) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice) and event.text.startswith(code)]
+    return [event.message for event in events if isinstance(event, Notice) and event.message.startswith(code)]
 
 
 def read(events: list[Event]) -> int:
@@ -77,7 +77,7 @@ def test_a_loss_fails_or_is_named(spark: SparkSession, tmp_path: Path, broker: B
     assert (result.exit_code, problem.code) == (1, "HW-KAFKA-DATA-LOSS")
     assert (
         problem.params["says"]
-        == f"offsets from 10 on of partition 0 of `{topic}`, in a batch that goes up to 19"
+        == f"partition 0 of `{topic}` from offset 10, in a batch that reads up to offset 19"
     )
     assert numbers(spark, tmp_path) == Counter(range(10))
     file.write_text(pipeline(broker.servers, f"topic: {topic}\n    on_data_loss: warn"))
@@ -88,7 +88,7 @@ def test_a_loss_fails_or_is_named(spark: SparkSession, tmp_path: Path, broker: B
     assert numbers(spark, tmp_path) == Counter([*range(10), *range(15, 20)])
 
     # And while it runs: after its first batch the query waits for more rows than come.
-    waiting = f"topic: {topic}\n    on_data_loss: warn\n    min_rows_per_batch: 8\n    longest_wait: 1 hour"
+    waiting = f"topic: {topic}\n    on_data_loss: warn\n    min_rows_per_batch: 8\n    max_wait: 1 hour"
     file.write_text(pipeline(broker.servers, waiting))
     sent(broker, topic, *range(20, 25))
     events = []
@@ -123,7 +123,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(
         run_until_idle(file)
     assert [problem.code for problem in refused.value.problems] == ["HW-KAFKA-TOPIC-RECREATED"]
     assert refused.value.problems[0].params["topic"] == topic
-    file.write_text(pipeline(broker.servers, f"{keys}\n    on_new_topic: earliest"))
+    file.write_text(pipeline(broker.servers, f"{keys}\n    on_topic_recreated: earliest"))
     events: list[Event] = []
     assert run_until_idle(file, events).exit_code == 0
     (told,) = said(events, "HW-KAFKA-TOPIC-RESET")
@@ -143,7 +143,7 @@ def test_a_topic_made_again_under_a_running_query_stops_it(
     spark: SparkSession, tmp_path: Path, broker: Broker, topic: str
 ) -> None:
     # A query of a topic by its name may end by itself when it is gone, before it is there again.
-    keys = f"pattern: '{topic}'\n    on_data_loss: warn"
+    keys = f"topic_pattern: '{topic}'\n    on_data_loss: warn"
     file = write(tmp_path, pipeline(broker.servers, keys))
     sent(broker, topic, *range(5))
     events: list[Event] = []
@@ -154,10 +154,10 @@ def test_a_topic_made_again_under_a_running_query_stops_it(
         sent(broker, topic, *range(100, 108))
         assert run.wait(60)
 
-    with pytest.raises(QueryFailed) as failed:
+    with pytest.raises(QueryFailedError) as failed:
         run_while(file, again, events)
     assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-TOPIC-RECREATED"]
-    file.write_text(pipeline(broker.servers, f"{keys}\n    on_new_topic: earliest"))
+    file.write_text(pipeline(broker.servers, f"{keys}\n    on_topic_recreated: earliest"))
     assert run_until_idle(file).exit_code == 0
     found = numbers(spark, tmp_path)
     # None is missing; what was read of the new topic before it was found out may be there twice.
@@ -183,7 +183,7 @@ def test_a_topic_that_is_deleted_ends_the_query_by_name(
         delete_topic(broker.servers, topic)
         assert run.wait(90)
 
-    with pytest.raises(QueryFailed) as failed:
+    with pytest.raises(QueryFailedError) as failed:
         run_while(file, delete, events)
     assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-TOPIC-DELETED"]
     assert bool(said(events, "HW-KAFKA-TOPIC-LOST")) == (on_data_loss == "warn")
@@ -195,7 +195,7 @@ def test_topics_and_partitions_that_come_later_are_read_from_their_start(
     spark: SparkSession, tmp_path: Path, broker: Broker
 ) -> None:
     first = fresh_topic(broker.servers, prefix="later")
-    keys = f"pattern: '{first}.*'\n    start: latest\n    options: {{kafka.metadata.max.age.ms: 1000}}"
+    keys = f"topic_pattern: '{first}.*'\n    start: latest\n    options: {{kafka.metadata.max.age.ms: 1000}}"
     file = write(tmp_path, pipeline(broker.servers, keys))
     events: list[Event] = []
 

@@ -151,7 +151,7 @@ def test_a_sink_shows_no_secret_also_when_it_fails(
     incoming, outgoing = make_topic(), make_topic()
     shutil.copytree(CERTIFICATES, tmp_path / "certificates")
     listener, keys = WAYS["sasl_tls"]
-    reached = f"connector: kafka, servers: '{broker.address(listener)}', {keys}"
+    reached = f"connector: kafka, bootstrap_servers: '{broker.address(listener)}', {keys}"
     text = f"""
 name: secured
 sources:
@@ -206,4 +206,4 @@ def test_a_secret_that_is_not_set_is_named(
     file = pipeline(tmp_path, broker, topic, {"plain": WAYS["plain"]})
     (found,) = check(file, offline=True).findings
     assert (found.code, found.problem.params["name"]) == ("HW-SECRET-NOT-SET", "KAFKA_PASSWORD")
-    assert found.where.startswith(f"{file}:3:")
+    assert found.location.startswith(f"{file}:3:")

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from headwater.api.check import check
 from headwater.dev import Broker
 from headwater.dev.topics import add_partitions
-from headwater.errors import QueryFailed
+from headwater.errors import QueryFailedError
 from headwater.events import EpochCommitted, Event, Notice
 from headwater.runtime import Run
 from tests.messages import produce
@@ -30,14 +30,14 @@ pytestmark = pytest.mark.usefixtures("context")
 PIPELINE = """
 name: quick
 sources:
-  numbers: {{connector: kafka, servers: "{servers}", topic: {incoming}, schema: {{n: int}}}}
+  numbers: {{connector: kafka, bootstrap_servers: "{servers}", topic: {incoming}, schema: {{n: int}}}}
 tables:
   doubled: SELECT n, n * 2 AS twice FROM numbers WHERE n >= 0
 sinks:
   doubled:
     reads: doubled
     connector: kafka
-    servers: "{servers}"
+    bootstrap_servers: "{servers}"
     topic: {outgoing}
     value: json
     mode: update
@@ -160,7 +160,7 @@ def test_one_checkpoint_under_every_kind_of_trigger_loses_nothing(
             assert run.wait() == 0, run.told
             # What Spark and Kafka say when tasks are ended stays in the log.
             assert not re.search("WARN|ERROR|Exception|warning", run.stderr), run.told
-            (ended,) = (each["queries"] for each in run.events if each["event"] == "run_ended")
+            (ended,) = (each["queries"] for each in run.events if each["event"] == "run_finished")
             assert ended["doubled"]["status"] == "stopped"
             assert ended["doubled"]["batch"] > 1
         once = set(range(chain.sent))
@@ -176,25 +176,26 @@ def test_one_checkpoint_under_every_kind_of_trigger_loses_nothing(
     assert set(rows) == set(range(chain.sent))
     # After the epoch that noted them, the first rows never came again.
     assert {n for n, count in rows.items() if count > 1}.isdisjoint(once)
-    told = [each.text for each in chain.events if isinstance(each, Notice) and "made to go on" in each.text]
-    assert [text.partition(";")[0] for text in told[:2]] == [
-        "doubled: its checkpoint was made to go on with batches"
+    notices = [each for each in chain.events if isinstance(each, Notice)]
+    told = [each.message for each in notices if each.code == "HW-TRIGGER-CONVERTED"]
+    assert [text.partition(". ")[0] for text in told[:2]] == [
+        "doubled: converted the checkpoint to batches"
     ] * 2
-    assert all(Path(text.rpartition(" ")[2], "offsets").is_dir() for text in told)
+    assert all(Path(text.rpartition(" ")[2].removesuffix("."), "offsets").is_dir() for text in told)
 
 
 REFUSED = """
 name: refused
 sources:
-  one: {{connector: kafka, servers: "{servers}", topic: {one}, schema: {{n: int}}}}
-  wide: {{connector: kafka, servers: "{servers}", topic: {wide}, schema: {{n: int}}}}
-  limited: {{connector: kafka, servers: "{servers}", topic: {one}, schema: {{n: int}}, max_rows_per_batch: 9}}
+  one: {{connector: kafka, bootstrap_servers: "{servers}", topic: {one}, schema: {{n: int}}}}
+  wide: {{connector: kafka, bootstrap_servers: "{servers}", topic: {wide}, schema: {{n: int}}}}
+  limited: {{connector: kafka, bootstrap_servers: "{servers}", topic: {one}, schema: {{n: int}}, max_rows_per_batch: 9}}
 tables:
   counts: SELECT n, count(*) AS times FROM one GROUP BY n
   timed: SELECT n, current_timestamp() AS now FROM one
 sinks:
 """
-TO_KAFKA = "connector: kafka, servers: '{servers}', topic: {out}, value: json"
+TO_KAFKA = "connector: kafka, bootstrap_servers: '{servers}', topic: {out}, value: json"
 CONTINUOUS, REAL_TIME = "continuous 1 second", "real time 5 minutes"
 SINKS = {
     "fine": ("one", TO_KAFKA, CONTINUOUS, None),
@@ -202,8 +203,8 @@ SINKS = {
     "counted": ("counts", TO_KAFKA, CONTINUOUS, "HW-CONTINUOUS-UNSUPPORTED"),
     "rt_counted": ("counts", TO_KAFKA, REAL_TIME, "HW-REAL-TIME-UNSUPPORTED"),
     "timed": ("timed", TO_KAFKA, CONTINUOUS, "HW-CONTINUOUS-TIME-UNSUPPORTED"),
-    "marked": ("one", f"{TO_KAFKA}, dedup_header: true", CONTINUOUS, "HW-KAFKA-DEDUP-TRIGGER-UNSUPPORTED"),
-    "rt_marked": ("one", f"{TO_KAFKA}, dedup_header: true", REAL_TIME, "HW-KAFKA-DEDUP-TRIGGER-UNSUPPORTED"),
+    "marked": ("one", f"{TO_KAFKA}, dedup_headers: true", CONTINUOUS, "HW-KAFKA-DEDUP-TRIGGER-UNSUPPORTED"),
+    "rt_marked": ("one", f"{TO_KAFKA}, dedup_headers: true", REAL_TIME, "HW-KAFKA-DEDUP-TRIGGER-UNSUPPORTED"),
     "kept": ("one", "connector: files, path: kept, format: json", CONTINUOUS, "HW-TRIGGER-SINK-UNSUPPORTED"),
     "own": (
         "one",
@@ -231,7 +232,12 @@ SINKS = {
 def test_what_can_not_run_so_is_refused_before_the_start(
     tmp_path: Path, broker: Broker, make_topic: Callable[..., str]
 ) -> None:
-    names = {"servers": broker.servers, "one": make_topic(), "wide": make_topic(3), "out": make_topic()}
+    names = {
+        "bootstrap_servers": broker.servers,
+        "one": make_topic(),
+        "wide": make_topic(3),
+        "out": make_topic(),
+    }
     lines = [REFUSED.format(**names)]
     for sink, (reads, written, trigger, _) in SINKS.items():
         mode = "" if "mode:" in written or "files" in written else ", mode: update"
@@ -250,7 +256,7 @@ AT_ONCE = """
   at_once:
     reads: doubled
     connector: kafka
-    servers: "{servers}"
+    bootstrap_servers: "{servers}"
     topic: {at_once}
     value: json
     mode: update
@@ -263,7 +269,7 @@ AT_ONCE = """
 def test_both_outlive_the_broker_are_stopped_when_it_outgrows_them_and_go_on_in_batches(
     tmp_path: Path, broker: Broker, make_topic: Callable[..., str]
 ) -> None:
-    names = {"servers": broker.servers, "incoming": make_topic()}
+    names = {"bootstrap_servers": broker.servers, "incoming": make_topic()}
     names |= {"outgoing": make_topic(), "at_once": make_topic()}
     quick = {"trigger": "trigger: continuous 1 second", "real_time": "trigger: real time 5 seconds"}
     batches = {"trigger": "", "real_time": ""}
@@ -291,7 +297,7 @@ def test_both_outlive_the_broker_are_stopped_when_it_outgrows_them_and_go_on_in_
             add_partitions(broker.servers, names["incoming"], 2)
             assert run.wait(LONGEST.seconds)
 
-        with pytest.raises(QueryFailed) as failed:
+        with pytest.raises(QueryFailedError) as failed:
             run_while(write(tmp_path, (PIPELINE + AT_ONCE).format(**names, **quick)), steer, events)
         assert [problem.code for problem in failed.value.problems] == ["HW-KAFKA-TOO-FEW-CORES"] * 2
         feed(range(20, 30))

@@ -15,9 +15,9 @@ from tests.scripted.plays import play_file, play_here
 @pytest.mark.feature("C2.5")
 @pytest.mark.feature("C14.3")
 def test_sums_rankings_limits_and_distinct_rows(player: TestRunner) -> None:
-    results = play_file(player, "sales/tests/test_sales.yml")
+    results = play_file(player, "running_aggregates/tests/test_running_aggregates.yml")
 
-    ranking = results["a ranking is sorted anew after each batch"]
+    ranking = results["a ranking is sorted again after each batch"]
     shops = [
         [row["shop"] for row in batch.rows] for step in ranking.steps for batch in step.batches["ranking"]
     ]

@@ -171,8 +171,8 @@ def test_an_example(played: Played, example: str) -> None:
 def test_one_call_for_each_key_and_batch(calls: TestResult, played: Played) -> None:
     """With all rows of the key, however many frames they come in; sorted by the examples, and kept there."""
     assert calls.passed, "\n".join(report(calls))
-    assert played("user_alerts")["three failures within ten minutes, in whatever order they come"].passed
-    assert played("user_sessions")["views that come out of order still make two sessions"].passed
+    assert played("user_alerts")["three failures within ten minutes, in any order of arrival"].passed
+    assert played("user_sessions")["out-of-order views still form two sessions"].passed
 
 
 @pytest.mark.feature("C13.2")
@@ -183,15 +183,15 @@ def test_timeouts_by_processing_time(played: Played) -> None:
         "idle after two hours",
         "idle after two hours, in pandas",
         "idle after two hours, with a timeout",
-        "a new action begins a new hour",
-        "after a time without a run everybody is idle",
-        "the table holds one row for each user",
+        "a new action restarts the hour",
+        "after a downtime all users are idle",
+        "the table has one row per user",
     ]
 
 
 @pytest.mark.feature("C13.3")
 def test_timeouts_by_event_time(player: TestRunner, played: Played, tmp_path: Path) -> None:
-    assert played("user_alerts")["time without a run lets nothing fire"].passed
+    assert played("user_alerts")["no timer fires during a downtime"].passed
     write(tmp_path, CALLS, "calls.py")
     results = play_here(
         player,
@@ -210,18 +210,18 @@ tests:
     )
     assert results["behind"].passed, "\n".join(report(results["behind"]))
     sessions = played("user_sessions")
-    assert sessions["a session is over when the watermark is half an hour past its last page"].passed
-    assert sessions["time without a run ends no session"].passed
+    assert sessions["a session closes when the watermark is half an hour past its last page"].passed
+    assert sessions["no session closes during a downtime"].passed
 
 
 @pytest.mark.feature("C13.4")
 def test_state_variables_and_timers(played: Played) -> None:
-    carts = played("carts")
+    carts = played("cart_reminders")
     assert [name for name, result in carts.items() if result.passed] == [
-        "as many rows as products, and none at all",
-        "what was looked at is forgotten after an hour",
-        "a reminder each day until the cart is paid",
-        "carts of the former software are there from the first batch on",
+        "one row per product, or none",
+        "viewed products expire after one hour",
+        "a reminder every day until the cart is paid",
+        "saved carts are available from the first batch on",
     ]
 
 
@@ -229,8 +229,8 @@ def test_state_variables_and_timers(played: Played) -> None:
 def test_modes_of_operators(calls: TestResult, played: Played, context: SparkContext, tmp_path: Path) -> None:
     """Rows in append mode can be aggregated; changes can be neither that nor appended."""
     assert calls.passed, "\n".join(report(calls))
-    assert played("user_alerts")["alerts are counted by the hour"].passed
-    assert played("user_status")["a new action begins a new hour"].passed
+    assert played("user_alerts")["alerts are counted per hour"].passed
+    assert played("user_status")["a new action restarts the hour"].passed
     write(tmp_path, CALLS, "calls.py")
     (tmp_path / "in").mkdir()
     sinks = [

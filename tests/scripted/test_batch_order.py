@@ -32,7 +32,7 @@ SEEN = Path(__file__).parent / "seen.jsonl"
 def look(batch, batch_id):
     \"\"\"Note the rows and what the checkpoint holds; the batch of the word `bad` fails the first time.\"\"\"
     rows = [[row.word, f"{row.read_at:%H:%M}"] for row in batch.collect()]
-    [checkpoint] = Path(os.environ["HEADWATER_TEST_FOLDER"]).parent.glob("*/checkpoints/stamped")
+    [checkpoint] = Path(os.environ["HEADWATER_TEST_DIR"]).parent.glob("*/checkpoints/stamped")
     told = {"batch": batch_id, "rows": rows, "offsets": held(checkpoint / "offsets")}
     told["commits"] = sorted(held(checkpoint / "commits"))
     before = SEEN.read_text() if SEEN.exists() else ""

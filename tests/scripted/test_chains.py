@@ -28,7 +28,7 @@ sources:
     schema: {k: string, bt: timestamp}
     watermark: {column: bt, delay: 1 minute}
 tables:
-  once: {reads: a, distinct: [id], within: watermark}
+  once: {reads: a, deduplicate: [id], within: watermark}
   minutes: SELECT window AS minute, k, count(*) AS n FROM once GROUP BY window(at, '1 minute'), k
   windows: SELECT window, sum(n) AS n FROM minutes GROUP BY window(window_time(minute), '1 hour')
   windows_too: SELECT window, sum(n) AS n FROM minutes GROUP BY window(minute, '1 hour')
@@ -57,12 +57,12 @@ REFUSED = {
     # Complete mode asks for an aggregation first of all.
     "cascade_complete": "HW-COMPLETE-NEEDS-AGGREGATION"
 }
-USE = {"Use append"}
+USE = {"Set `mode: append`"}
 if not pyspark.__version__.startswith(ONLY_APPEND):
     # Since 4.2 Spark runs inner joins of streams in update mode, too.
     del REFUSED["counted_update"], REFUSED["cascade_update"]
     REFUSED["of_counts_update"] = "HW-CHAINED-AGGREGATION"
-    USE.add("Use append or update")
+    USE.add("Set `mode: append` or `mode: update`")
 
 
 def in_other_modes() -> tuple[str, str]:
@@ -77,13 +77,13 @@ def in_other_modes() -> tuple[str, str]:
 
 @pytest.mark.feature("C10")
 def test_chains_run_in_append_mode_and_in_no_other(player: TestRunner, tmp_path: Path) -> None:
-    play_file(player, "chains/tests/test_chains.yml")
+    play_file(player, "chained_operators/tests/test_chained_operators.yml")
 
     played = play_here(player, tmp_path, *in_other_modes())
     fine = played.pop("fine")
     assert fine.passed, "\n".join(report(fine))
     told = {name: [problem.code for problem in result.problems] for name, result in played.items()}
     assert told == {name: [code] for name, code in REFUSED.items()}
-    assert {result.outcome for result in played.values()} == {"refused"}
+    assert {result.outcome for result in played.values()} == {"error"}
     remedies = [str(result.problems[0].params["hint"]) for result in played.values()]
-    assert {remedy.partition(" mode")[0] for remedy in remedies} == USE
+    assert {remedy.partition(", or")[0] for remedy in remedies} == USE

@@ -20,7 +20,7 @@ sources:
     schema: {id: string, at: timestamp}
     watermark: {column: at, delay: 10 minutes}
 tables:
-  for_ever: {reads: payments, distinct: [id]}
+  for_ever: {reads: payments, deduplicate: [id]}
 sinks:
   for_ever: {reads: for_ever, connector: noop}
 """

@@ -31,7 +31,7 @@ tables:
   kinds_of: SELECT word, kind FROM words LEFT JOIN kinds USING (word)
   counts: SELECT word, count(*) AS n FROM words GROUP BY word
   closed: SELECT window.start AS start, count(*) AS n FROM words GROUP BY window(at, '10 minutes')
-  unique: {reads: words, distinct: [at, word]}
+  unique: {reads: words, deduplicate: [at, word]}
   twice: SELECT a.word FROM unique a JOIN words b ON a.word = b.word AND a.at = b.at
 sinks:
   appended: {reads: loud, connector: foreach_batch, function: "out.py:append"}
@@ -51,7 +51,7 @@ from pathlib import Path
 
 
 def file():
-    return Path(os.environ["HEADWATER_TEST_FOLDER"]) / "words.txt"
+    return Path(os.environ["HEADWATER_TEST_DIR"]) / "words.txt"
 
 
 def append(batch, batch_id):
@@ -285,8 +285,8 @@ def test_a_failure_tells_what_was_expected_and_sparks_own_word(player: TestRunne
     settings = "sinks: {files: real}\n"
     result = played(player, project, steps.replace("FAILS", "OVERFLOW"), settings)
     (failure,) = result.steps[1].failures
-    assert "DIVIDE_BY_ZERO" in failure.sentence
-    assert failure.sentence.endswith("Expected to fail with: OVERFLOW")
+    assert "DIVIDE_BY_ZERO" in failure.message
+    assert failure.message.endswith("Expected to fail with: OVERFLOW")
     right = played(player, project, steps.replace("FAILS", "DIVIDE_BY_ZERO"), settings)
     assert [step.failures for step in right.steps] == [(), ()]
     assert [problem.code for problem in right.problems] == ["HW-TEST-NOT-RUNNING"]
@@ -344,12 +344,12 @@ def test_a_query_that_fails_unexpectedly_ends_the_test(player: TestRunner, proje
 def test_what_can_not_be_played_is_refused_at_its_line(
     player: TestRunner, project: Path, steps: str, code: str, line: int
 ) -> None:
-    settings = "sinks: real\n" if "NO-READ" in code else ""
+    settings = "sinks: real\n" if "SINK-UNREADABLE" in code else ""
     result = played(player, project, steps, settings)
     (problem,) = result.problems
     assert problem.place is not None
-    assert (result.outcome, problem.code) == ("refused", code)
-    if "UNKNOWN-NAME" in code:
+    assert (result.outcome, problem.code) == ("error", code)
+    if "NAME-NOT-FOUND" in code:
         assert problem.params["kind"] == {"word": "source", "sen": "sink"}[str(problem.params["name"])]
     assert problem.place.line == line + len(settings.splitlines())
 
@@ -446,7 +446,7 @@ sinks:
 def test_a_read_that_fails_is_told_and_the_next_test_goes_on(player: TestRunner, project: Path) -> None:
     (project / "bad_read.py").write_text("def read(spark):\n    return {}['nothing']\n", encoding="utf-8")
     (project / "no_frame.py").write_text("def read(spark):\n    return [1]\n", encoding="utf-8")
-    for file, says in (("bad_read.py", "KeyError: 'nothing'"), ("no_frame.py", "it returned list")):
+    for file, says in (("bad_read.py", "KeyError: 'nothing'"), ("no_frame.py", "it returned list, expected a DataFrame")):
         settings = f'sinks: {{appended: {{read: "{file}:read"}}}}\n'
         result = played(player, project, "- expect: {appended: []}\n", settings)
         (problem,) = result.problems
@@ -520,7 +520,7 @@ sinks:
     reads: words
     connector: python
     class: "kept.py:Kept"
-    options: {folder: "${HEADWATER_TEST_FOLDER}"}
+    options: {folder: "${HEADWATER_TEST_DIR}"}
 """
 KEPT = """
 import os
@@ -555,7 +555,7 @@ class Writer(DataSourceStreamWriter):
 
 
 def read(spark):
-    names = [(name,) for name in os.listdir(os.environ["HEADWATER_TEST_FOLDER"])]
+    names = [(name,) for name in os.listdir(os.environ["HEADWATER_TEST_DIR"])]
     return spark.createDataFrame(names, "word string")
 """
 

@@ -17,8 +17,8 @@ def used(result: TestResult) -> list[str | None]:
 
 @pytest.mark.feature("C12")
 def test_the_slowest_watermark_counts_and_the_fastest_by_choice(player: TestRunner) -> None:
-    played = play_file(player, "two_shops/tests/test_two_shops.yml")
-    slowest = played["the slowest watermark counts"]
-    fastest = played["the fastest watermark counts where that is chosen"]
+    played = play_file(player, "multiple_watermarks/tests/test_multiple_watermarks.yml")
+    slowest = played["the slowest watermark is used by default"]
+    fastest = played["the fastest watermark is used if configured"]
     assert used(slowest) == [None, "10:50", "10:50", "10:50", "13:10"]
     assert used(fastest) == [None, "12:10", "12:10", "14:20", "14:20"]

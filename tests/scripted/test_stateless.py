@@ -11,4 +11,4 @@ from tests.scripted.plays import play_file
 @pytest.mark.feature("C1.1")
 @pytest.mark.feature("C1.2")
 def test_rows_are_selected_filtered_exploded_and_mapped(player: TestRunner) -> None:
-    play_file(player, "tickets/tests/test_tickets.yml")
+    play_file(player, "stateless_functions/tests/test_stateless_functions.yml")

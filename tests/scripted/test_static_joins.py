@@ -61,6 +61,6 @@ tests:
 
 @pytest.mark.feature("C7.1")
 def test_streams_meet_static_tables_and_static_tables_each_other(player: TestRunner, tmp_path: Path) -> None:
-    play_file(player, "customers/tests/test_customers.yml")
+    play_file(player, "static_joins/tests/test_static_joins.yml")
     result = play_here(player, tmp_path, AMONG_THEMSELVES, EVERY_KIND)["every kind"]
     assert result.passed, "\n".join(report(result))

@@ -87,14 +87,14 @@ def at(hour: int, minute: int, millisecond: int = 0) -> datetime:
 
 @pytest.mark.feature("C8.1")
 def test_inner_joins_with_and_without_watermarks(player: TestRunner, played: dict[str, TestResult]) -> None:
-    timed = played["a click within the hour finds its impression"]
+    timed = played["a click within one hour matches its impression"]
     assert [len(batch.rows) for batch in batches(timed, "clicked")] == [1, 0, 1, 0, 1, 0, 0]
     assert [batch.state for batch in batches(timed, "clicked")] == [3, 3, 5, 5, 7, 2, 2]
-    by_window = played["impressions and clicks of one hour of the clock"]
+    by_window = played["impressions and clicks of the same clock hour"]
     assert [batch.state for batch in batches(by_window, "same_hour")] == [5, 5, 7, 3]
 
-    endless = play_file(player, "ad_clicks/tests/test_for_ever.yml")
-    kept = endless["without watermarks nothing is late and nothing is forgotten"]
+    endless = play_file(player, "ad_clicks/tests/test_unbounded.yml")
+    kept = endless["without watermarks no row is late and no state expires"]
     assert [batch.state for batch in batches(kept, "ever_clicked")] == [2, 3, 4]
     assert {batch.watermark for batch in batches(kept, "ever_clicked")} == {None}
 
@@ -103,7 +103,7 @@ def test_inner_joins_with_and_without_watermarks(player: TestRunner, played: dic
 def test_rows_without_a_partner_come_in_the_batch_that_the_watermark_says(
     player: TestRunner, played: dict[str, TestResult], tmp_path: Path
 ) -> None:
-    result = played["each kind of join has its own rows"]
+    result = played["each join type emits different rows"]
     not_clicked = (at(13, 10, 1), False, ["cat", at(12, 10), None])
     not_shown = (at(13, 10), False, ["fox", None, at(13, 5)])
     assert without_partner(result, "outcomes") == [not_clicked]
@@ -120,11 +120,11 @@ def test_rows_without_a_partner_come_in_the_batch_that_the_watermark_says(
 
 @pytest.mark.feature("C8.4")
 def test_an_idle_input_delays_outer_rows_and_is_named(played: dict[str, TestResult]) -> None:
-    result = played["silent clicks hold everything back"]
+    result = played["idle clicks block the watermark"]
     assert [step.idle for step in result.steps] == [{}, {"outcomes": ("clicks",)}, {}]
     assert [step.watermarks["outcomes"] for step in result.steps] == [at(9, 30), at(9, 30), at(17, 30)]
     assert without_partner(result, "outcomes") == [(at(17, 30), False, ["owl", at(12, 0), None])]
 
-    assert "    outcomes: then watermark 09:30, waits for clicks" in report(result, verbose=True)
+    assert "    outcomes: then watermark 09:30, idle: clicks" in report(result, verbose=True)
     ended_idle = replace(result, steps=result.steps[:2])
-    assert report(ended_idle)[1:] == ["  idle: clicks – the watermark of outcomes waits for it (09:30)"]
+    assert report(ended_idle)[1:] == ["  idle: clicks (blocks the watermark of outcomes: 09:30)"]

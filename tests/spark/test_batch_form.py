@@ -155,7 +155,7 @@ sources:
     schema: {at: timestamp, user: string}
     watermark: {column: at, delay: 20 minutes}
 tables:
-  unique: {reads: events, distinct: user, within: watermark}
+  unique: {reads: events, deduplicate: user, within: watermark}
   users: SELECT user FROM unique
   seen: {python: "tables.py:seen"}
 sinks:

@@ -284,7 +284,7 @@ sources:
   returns: {connector: files, path: returns, format: json, schema: {shop: string, town: string, amount: int}}
 tables:
   totals: SELECT shop, sum(amount) AS amount, count(*) AS n FROM orders GROUP BY shop
-  first: {reads: orders, distinct: [shop]}
+  first: {reads: orders, deduplicate: [shop]}
   all: SELECT shop FROM orders UNION ALL SELECT shop FROM returns
 sinks:
   totals: {reads: totals, connector: foreach_batch, function: 'capture.py:totals', mode: update}
@@ -297,7 +297,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     """Every file of checkpoints and outputs."""
     roots = (
         folder / ".headwater" / "checkpoints",
-        folder / ".headwater" / "facts",
+        folder / ".headwater" / "queries",
         folder / "out",
         folder / "captured",
     )
@@ -325,7 +325,7 @@ def test_edits_of_a_pipeline_with_checkpoints(spark: SparkSession, tmp_path: Pat
 
     unsafe = (
         PIPELINE.replace("sum(amount)", "sum(amount * 10)")
-        .replace("distinct: [shop]", "distinct: [town]")
+        .replace("deduplicate: [shop]", "deduplicate: [town]")
         .replace(
             "FROM orders UNION ALL SELECT shop FROM returns", "FROM returns UNION ALL SELECT shop FROM orders"
         )

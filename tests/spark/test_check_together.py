@@ -71,9 +71,9 @@ def test_nothing_hides_another_thing(
     result = check(file)
     problems = [finding.problem for finding in result.findings]
     assert told(problems) == WRONG
-    hints = {problem.code: problem.remedy for problem in problems}
+    hints = {problem.code: problem.hint for problem in problems}
     assert hints["HW-COLUMN-NOT-FOUND"] == "Did you mean `amount`?"
-    assert hints["HW-APPEND-NEEDS-WATERMARK"].startswith("Declare a watermark on a column with a time")
+    assert hints["HW-APPEND-NEEDS-WATERMARK"].startswith("Declare a watermark on a timestamp column")
     file.write_text(PIPELINE.replace("NO_SUCH_SECRET", "A_SECRET_THAT_IS_SET"), encoding="utf-8")
     monkeypatch.setenv("A_SECRET_THAT_IS_SET", "a value that is in no other text")
     with pytest.raises(PipelineError) as error:

@@ -108,7 +108,7 @@ class Told:
     cases: dict[str, list[dict[str, Any]]]
 
     def of(self, case: str) -> set[tuple[str, str]]:
-        return {(problem["code"], problem["sentence"]) for problem in self.cases[case]}
+        return {(problem["code"], problem["message"]) for problem in self.cases[case]}
 
 
 def make_project(folder: Path, shops: Path | None = None) -> Path:
@@ -166,13 +166,11 @@ def not_shared(use: str, path: Path, *hosts: str) -> tuple[str, str]:
 def test_a_check_names_every_path_that_no_executor_sees(told: Told) -> None:
     project, hosts = told.cluster.hidden / "project", [f"worker-{n} (no such directory)" for n in (1, 2)]
     assert told.of("hidden") == {
+        not_shared("Query `counted` stores its state in", project / ".headwater/checkpoints/counted", *hosts),
+        not_shared("Sink `located` writes to", project / "out", *hosts),
+        not_shared("Source `orders` reads", project / "orders", *hosts),
         not_shared(
-            "The query `counted` stores its state in", project / ".headwater/checkpoints/counted", *hosts
-        ),
-        not_shared("The sink `located` writes to", project / "out", *hosts),
-        not_shared("The source `orders` reads", project / "orders", *hosts),
-        not_shared(
-            "The source `shops` keeps copies of its files in", project / ".headwater/static/shops", *hosts
+            "Source `shops` stores copies of its files in", project / ".headwater/static/shops", *hosts
         ),
     }
     assert {path.name for path in project.iterdir()} == {"orders", "shops", "pipeline.yml"}
@@ -181,12 +179,12 @@ def test_a_check_names_every_path_that_no_executor_sees(told: Told) -> None:
 def test_one_worker_that_does_not_see_them_is_enough(told: Told) -> None:
     project, host = told.cluster.half_hidden / "project", "worker-2 (no such directory)"
     found = told.of("half hidden")
-    assert not_shared("The sink `located` writes to", project / "out", host) in found
+    assert not_shared("Sink `located` writes to", project / "out", host) in found
     assert len(found) == 4
     assert all(sentence.endswith(f": {host}.") for _, sentence in found)
-    remedies = {problem["remedy"] for problem in told.cases["half hidden"]}
-    assert {"set `path` to", "set `folder` to"} == {
-        part for part in ("set `path` to", "set `folder` to") for text in remedies if part in text
+    remedies = {problem["hint"] for problem in told.cases["half hidden"]}
+    assert {"set `path` to", "set `run_dir` to"} == {
+        part for part in ("set `path` to", "set `run_dir` to") for text in remedies if part in text
     }
 
 
@@ -202,20 +200,20 @@ def test_the_results_of_a_batch_run(told: Told) -> None:
     results, cluster = told.cluster.hidden / "results", told.cluster
     hosts = [f"worker-{n} (no such directory)" for n in (1, 2)]
     assert told.of("batch") == {
-        not_shared("The sink `located` writes to", results / "located", *hosts),
+        not_shared("Sink `located` writes to", results / "located", *hosts),
         # A batch run reads static files where they are.
-        not_shared("The source `shops` reads", cluster.hidden / "shops", *hosts),
+        not_shared("Source `shops` reads", cluster.hidden / "shops", *hosts),
     }
-    assert any("set `--into` to" in problem["remedy"] for problem in told.cases["batch"])
+    assert any("set `--output-dir` to" in problem["hint"] for problem in told.cases["batch"])
     assert not results.exists()
 
 
 def test_a_directory_of_the_same_name_is_another_one(told: Told) -> None:
     hidden = told.cluster.hidden
-    hosts = [f"worker-{n} (another directory of the same name)" for n in (1, 2)]
-    assert not_shared("The source `lists` reads", hidden, *hosts) in told.of("sinks")
+    hosts = [f"worker-{n} (a different directory of the same name)" for n in (1, 2)]
+    assert not_shared("Source `lists` reads", hidden, *hosts) in told.of("sinks")
     hosts = [f"worker-{n} (no such file)" for n in (1, 2)]
-    assert not_shared("The source `one` reads", hidden / "one.list", *hosts) in told.of("sinks")
+    assert not_shared("Source `one` reads", hidden / "one.list", *hosts) in told.of("sinks")
 
 
 def test_executors_have_to_write_where_the_driver_sees_it(told: Told) -> None:
@@ -223,10 +221,10 @@ def test_executors_have_to_write_where_the_driver_sees_it(told: Told) -> None:
     path, says = cluster.read_only / "out", "worker-2 (Read-only file system)"
     assert (
         "HW-PATH-NOT-WRITABLE",
-        f"The sink `read_only` writes to {path}, where not all executors can create files: {says}.",
+        f"Sink `read_only` writes to {path}, where not all executors can create files: {says}.",
     ) in found
     unseen = "worker-2 (the driver does not see the files that it creates there)"
-    assert not_shared("The sink `overlaid` writes to", cluster.overlaid / "out", unseen) in found
+    assert not_shared("Sink `overlaid` writes to", cluster.overlaid / "out", unseen) in found
     assert not any("hdfs:" in sentence for _, sentence in found)
 
 
@@ -241,8 +239,8 @@ def test_executors_that_can_not_answer(told: Told) -> None:
     (problem,) = [
         each for each in told.cases["without Python"] if each["code"] == "HW-EXECUTORS-CHECK-FAILED"
     ]
-    assert "/nowhere/python" in problem["sentence"]
-    assert "No such file or directory" in problem["sentence"]
+    assert "/nowhere/python" in problem["message"]
+    assert "No such file or directory" in problem["message"]
 
 
 def test_what_executors_share_runs(told: Told) -> None:

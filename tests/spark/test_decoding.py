@@ -103,7 +103,7 @@ def test_the_verdict_does_not_depend_on_what_is_selected(spark: SparkSession, tm
     assert "headers" not in plan.split("Scan")[0]
 
 
-NO_LINE = "it is not one line of 4 values"
+NO_LINE = "not a single line with 4 values"
 DAY = date(2026, 1, 2)
 CSV: list[tuple[bytes, dict[str, Any], str | None, str | None]] = [
     (b"1;heron;2.5;2026-01-02", {"id": 1, "kind": "heron", "w": 2.5, "on": DAY}, None, None),
@@ -116,9 +116,9 @@ CSV: list[tuple[bytes, dict[str, Any], str | None, str | None]] = [
     (b"5;heron;2.5;soon", {"id": 5, "kind": "heron", "w": 2.5}, WRONG, "on: soon is not a date"),
     (b"6;heron;2.5", {"id": 6, "kind": "heron", "w": 2.5}, "malformed", NO_LINE),
     (b"7;heron;2.5;2026-01-02;more", {"id": 7, "kind": "heron", "w": 2.5, "on": DAY}, "malformed", NO_LINE),
-    (b";heron;2.5;2026-01-02", {"kind": "heron", "w": 2.5, "on": DAY}, "missing", "id: no value"),
+    (b";heron;2.5;2026-01-02", {"kind": "heron", "w": 2.5, "on": DAY}, "missing_value", "id: no value"),
     (b"", {}, "malformed", NO_LINE),
-    (b"8;h\xff;1;2026-01-02", {}, "malformed", "it is not UTF-8"),
+    (b"8;h\xff;1;2026-01-02", {}, "malformed", "not valid UTF-8"),
     (b"9;a;1;2026-01-02\n10;b;1;2026-01-02", {"id": 9, "kind": "a", "w": 1.0}, "malformed", NO_LINE),
 ]  # fmt: skip
 
@@ -152,7 +152,7 @@ def test_keys_and_columns_of_kafka_are_kept_by_choice(spark: SparkSession, tmp_p
     said = options(
         schema={"a": "int"},
         key={"schema": "id int not null", "column": "who"},
-        kafka_columns={"offset": "at_offset", "headers": "marks"},
+        metadata_columns={"offset": "at_offset", "headers": "marks"},
     )
     assert said.columns.ddl == (
         "who struct<id:int>, a int, at_offset bigint, marks array<struct<key:string,value:binary>>"
@@ -164,11 +164,11 @@ def test_keys_and_columns_of_kafka_are_kept_by_choice(spark: SparkSession, tmp_p
     assert rows == [
         ({"who": {"id": 1}, "a": 1}, None, None),
         ({"who": {"id": None}, "a": 2}, WRONG, 'key: id: "x" is not an int'),
-        ({"a": 3}, "missing", "key: the message has none"),
+        ({"a": 3}, "missing_value", "key: the message has no key"),
         ({"who": {"id": 4}}, WRONG, 'a: "x" is not an int'),
-        ({"who": {"id": 5}}, "missing", "the message has no value"),
-        ({"who": {"id": None}}, "too large", "105 bytes are more than 90"),
-        ({"who": {"id": None}, "a": 7}, "missing", "key: id: no value"),
+        ({"who": {"id": 5}}, "missing_value", "the message has no value"),
+        ({"who": {"id": None}}, "too_large", "105 bytes, limit 90"),
+        ({"who": {"id": None}, "a": 7}, "missing_value", "key: id: no value"),
     ]
 
 
@@ -177,7 +177,7 @@ def test_text_raw_and_tombstones(spark: SparkSession, tmp_path: Path) -> None:
     said = options(format="text", column="line", key={"format": "text", "column": "ad_id"})
     assert validities(validated(raw, said, context(tmp_path), None).collect()) == [
         ({"ad_id": "k", "line": "Zoë"}, None, None),
-        ({}, "malformed", "it is not UTF-8"),
+        ({}, "malformed", "not valid UTF-8"),
         ({}, None, None),
     ]
     whole = validated(raw, options(), context(tmp_path), None)
@@ -249,17 +249,17 @@ def test_avro_by_the_numbers_of_a_registry(
         by_file = options(format="avro", registry=place, schema_file=str(file))
         named = validated(raw, by_name, context(tmp_path), None)
         heron = {"id": 1, "kind": "heron", "seen": datetime(2026, 5, 1)}
-        no_schema = ("malformed", "it does not begin with the number of a schema")
+        no_schema = ("malformed", "does not start with a schema ID")
         assert validities(named.collect()) == [
             (heron, None, None),
             ({"id": 2, "seen": datetime(2026, 5, 1)}, None, None),
             ({}, "unknown schema id", "9"),
-            ({}, "malformed", "it is no record of schema 1"),
-            ({}, "malformed", "there are more bytes after the record"),
+            ({}, "malformed", "not a record of schema 1"),
+            ({}, "malformed", "extra bytes after the record"),
             ({}, *no_schema),
             ({}, *no_schema),
             ({"seen": datetime(1970, 1, 1, 0, 0, 5)}, WRONG, 'id: "x" is not a bigint'),
-            ({}, "malformed", "schema 4: it is of type PROTOBUF"),
+            ({}, "malformed", "schema 4: type is PROTOBUF, expected AVRO"),
             ({"id": 7, "nest": {"n": 1}}, None, None),
         ]
         login = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -276,7 +276,7 @@ def test_avro_by_the_numbers_of_a_registry(
         ask_again(RunDirectory(tmp_path).source("messages"))
         whole = validities(validated(raw, by_file, context(tmp_path), None).collect())
         assert whole[0] == ({**heron, "weight": Decimal("2.50")}, None, None)
-        no_weight = "schema 2 does not fit: No default value for field weight in field.Bird"
+        no_weight = "schema 2 does not match: No default value for field weight in field.Bird"
         assert whole[1] == ({}, WRONG, no_weight)
         assert whole[2] == whole[0]
         assert by_file.columns.ddl == "id bigint, kind string, weight decimal(6,2), seen timestamp"
@@ -285,7 +285,7 @@ def test_avro_by_the_numbers_of_a_registry(
         late = validated(new, by_name, context(tmp_path), None)
         registry.broken = True
         with pytest.raises(
-            PySparkException, match=f"HW-REGISTRY-SCHEMA-UNAVAILABLE\t{registry.url}\tit answers 503"
+            PySparkException, match=f"HW-REGISTRY-SCHEMA-UNAVAILABLE\t{registry.url}\tHTTP 503"
         ):
             late.collect()
         with pytest.raises(PipelineError) as refused:
@@ -304,18 +304,18 @@ def test_avro_of_one_schema(spark: SparkSession, tmp_path: Path) -> None:
     values = [record, record[:-1], record + b"!", huge, b"\xff" * 40, b""]
     said = options(format="avro", schema_file=str(tmp_path / "bird.avsc"))
     found = validated(messages(spark, ((None, value) for value in values)), said, context(tmp_path), None)
-    no_record: Validity = ({}, "malformed", "it is no record of the schema")
+    no_record: Validity = ({}, "malformed", "not a record of the schema")
     assert validities(found.collect()) == [
         ({"id": 1, "kind": "owl", "seen": datetime(2026, 5, 1)}, None, None),
         no_record,
-        ({}, "malformed", "there are more bytes after the record"),
+        ({}, "malformed", "extra bytes after the record"),
         *[no_record] * 3,
     ]
 
 
 def test_avro_by_the_numbers_of_files(spark: SparkSession, tmp_path: Path) -> None:
     schemas = tmp_path / "schemas"
-    said = {"format": "avro", "schema": "id bigint", "registry": {"folder": str(schemas)}}
+    said = {"format": "avro", "schema": "id bigint", "registry": {"directory": str(schemas)}}
     seen = datetime(2026, 5, 1, tzinfo=UTC)
     record = {"id": 3, "kind": None, "weight": None, "seen": seen}
     raw = messages(spark, ((None, numbered(number, avro(BIRD, record))) for number in (1, 2)))
@@ -348,6 +348,6 @@ def test_protobuf_by_a_descriptor_file(spark: SparkSession, tmp_path: Path) -> N
         ({"id": 1, "kind": "heron", "ringed": Decimal(2**64 - 1), "photo": b"\0\1", "notes": ["a", "b"],
           "seen": datetime(1970, 1, 1, 0, 0, 5, 1), "state": "AWAY"}, None, None),
         (zero, None, None),
-        ({}, "malformed", "it is no message field.Bird"),
-        ({}, "malformed", "it is no message field.Bird"),
+        ({}, "malformed", "not a message of type field.Bird"),
+        ({}, "malformed", "not a message of type field.Bird"),
     ]  # fmt: skip

@@ -18,8 +18,8 @@ name: clicks
 sources:
   clicks: {connector: files, path: in, format: json, schema: {id: string}}
 tables:
-  misspelt: {reads: clicks, distinct: idd}
-  unmarked: {reads: clicks, distinct: id, within: watermark}
+  misspelt: {reads: clicks, deduplicate: idd}
+  unmarked: {reads: clicks, deduplicate: id, within: watermark}
 sinks:
   misspelt: {reads: misspelt, connector: noop}
   unmarked: {reads: unmarked, connector: noop}

@@ -29,17 +29,17 @@ tables:
     sql: SELECT * FROM orders
     expect:
       positive: cost >= 0
-      small: {{check: cost < 100, else: drop}}
-      known: {{check: cost IS NOT NULL, else: quarantine}}
+      small: {{condition: cost < 100, on_violation: drop}}
+      known: {{condition: cost IS NOT NULL, on_violation: quarantine}}
   twice: SELECT id FROM judged UNION ALL SELECT id FROM judged
   strict:
     sql: SELECT id, cost FROM orders
     expect:
-      seen: {{check: id > 0, else: fail}}
-      cheap: {{check: id <> 6, else: drop}}
+      seen: {{condition: id > 0, on_violation: fail}}
+      cheap: {{condition: id <> 6, on_violation: drop}}
   trusted:
     sql: SELECT id, cost FROM orders
-    expect: {{priced: {{check: cost IS NOT NULL, else: quarantine}}}}
+    expect: {{priced: {{condition: cost IS NOT NULL, on_violation: quarantine}}}}
 sinks:
   judged: {{reads: judged, connector: files, path: out, format: json}}
   twice: {{reads: twice, connector: files, path: twice, format: json}}
@@ -101,10 +101,9 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     total = {"positive": 4, "small": 3, "known": 2}
     assert result.queries["judged"].expectations == {"judged": {"rows": 7, "failed": total}}
     # Each is said once in a run, although two queries read the table.
-    said = [
-        event.text for event in events if isinstance(event, Notice) and "fail the expectation" in event.text
-    ]
-    assert sorted(text.split("`")[3] for text in said) == ["known", "positive", "priced", "small"]
+    notices = [event for event in events if isinstance(event, Notice)]
+    said = [event.fields for event in notices if event.code == "HW-EXPECTATION-VIOLATED"]
+    assert sorted(fields["expectation"] for fields in said) == ["known", "positive", "priced", "small"]
 
     # The batch with the row that must not be failed the query; the one before it is there.
     assert counts(events, "strict") == [{"strict": {"rows": 4, "failed": {"seen": 0, "cheap": 0}}}]
@@ -113,7 +112,7 @@ def test_rows_are_counted_dropped_set_aside_or_fail_the_query(spark: SparkSessio
     assert problem.params == {
         "table": "strict",
         "expectation": "seen",
-        "check": "id > 0",
+        "condition": "id > 0",
         "row": '{"id":0,"cost":-1.0}',
     }
     assert rows_of(spark, tmp_path / "strict", schema="id int, cost double") == Counter(FIRST)
@@ -142,7 +141,7 @@ REFUSED = f"""
 name: shop
 sources:
   orders: {ORDERS}}}
-  ticks: {{connector: rate, partitions: 1}}
+  ticks: {{connector: rate, num_partitions: 1}}
 tables:
   judged:
     sql: SELECT id, cost FROM orders
@@ -159,14 +158,14 @@ tables:
   total:
     sql: SELECT id, sum(cost) AS cost FROM orders GROUP BY id
     expect:
-      positive: {{check: cost > 0, else: quarantine}}
+      positive: {{condition: cost > 0, on_violation: quarantine}}
   clock:
     sql: SELECT id, cost FROM orders
     expect:
-      past: {{check: "id < unix_seconds(current_timestamp())", else: quarantine}}
+      past: {{condition: "id < unix_seconds(current_timestamp())", on_violation: quarantine}}
   quick:
     sql: SELECT value FROM ticks
-    expect: {{even: {{check: value % 2 = 0, else: drop}}, small: value < 10}}
+    expect: {{even: {{condition: value % 2 = 0, on_violation: drop}}, small: value < 10}}
 sinks:
   judged: {{reads: judged, connector: console}}
   total: {{reads: total, connector: console, mode: complete}}
@@ -195,7 +194,7 @@ def test_conditions_that_cannot_be_judged_are_refused_at_their_lines(
         ("HW-EXPECTATION-QUARANTINE-NONDETERMINISTIC", 26),
     ]
     what = [each.problem.params["what"] for each in found if "what" in each.problem.params]
-    assert what == ["an aggregate function", "a window function", "a subquery", "a function that makes rows"]
+    assert what == ["an aggregate function", "a window function", "a subquery", "a generator function"]
 
 
 @pytest.mark.feature("K3", part="batch form")
@@ -214,8 +213,8 @@ def test_a_batch_run_judges_and_counts(spark: SparkSession, tmp_path: Path) -> N
         "judged": {"rows": 7, "failed": total}
     }
     assert result.rows == {"judged": 4, "twice": 8}
-    assert [event.text for event in events if isinstance(event, Notice)] == [
-        "judged: 4 of 7 rows fail positive",
-        "judged: 3 of 7 rows fail small",
-        "judged: 2 of 7 rows fail known; only a stream sets rows aside, here they are dropped",
+    assert [event.message for event in events if isinstance(event, Notice)] == [
+        "judged: rows that failed `positive`: 4 of 7.",
+        "judged: rows that failed `small`: 3 of 7.",
+        "judged: rows that failed `known`: 2 of 7 (dropped; batch runs do not quarantine rows).",
     ]

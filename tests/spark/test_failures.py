@@ -95,7 +95,7 @@ def test_the_useful_half_of_what_spark_says(context: SparkContext, tmp_path: Pat
     problem: Any = result.queries[sink].problem
     assert isinstance(problem, Problem)
     assert result.exit_code == 1
-    assert not NOISE.search(problem.sentence), problem.sentence
+    assert not NOISE.search(problem.message), problem.message
     says = str(problem.params.get("says") or problem.params["error"])
     begin, end, place = TOLD[sink]
     assert says.startswith(begin)

@@ -204,7 +204,7 @@ def test_close_hears_of_every_failure(spark: SparkSession, tmp_path: Path) -> No
         else:
             # An object that commits in `close(None)` must not do so for half of its rows.
             assert (problem.code, problem.place.line) == ("HW-QUERY-FAILED", 7)
-            assert ends == {"RowsCutOff('what computes the rows failed or was stopped')"}
+            assert ends == {"RowsCutOff('the computation of the rows failed or was stopped')"}
 
 
 REFUSED = """
@@ -316,15 +316,15 @@ def test_a_class_and_a_function_themselves(spark: SparkSession, tmp_path: Path) 
         with out.open("a") as stream:
             stream.write(f"{-row.id}\n")
 
-    p = hw.Pipeline("rows", folder=tmp_path / "run")
+    p = hw.Pipeline("rows", run_dir=tmp_path / "run")
     p.source("numbers", hw.files(path=str(tmp_path / "in"), format="json", schema="id int"))
     p.sink("object", hw.foreach(object=Writer), reads="numbers", trigger="available now")
     p.sink("function", hw.foreach(function=send), reads="numbers", trigger="available now")
     run = p.start()
     assert run.wait(60)
-    run.raise_failures()
+    run.raise_for_failure()
     assert sorted(map(int, out.read_text().split())) == [-4, -3, -2, -1, 1, 2, 3, 4]
-    wrong = hw.Pipeline("wrong", folder=tmp_path / "wrong")
+    wrong = hw.Pipeline("wrong", run_dir=tmp_path / "wrong")
     wrong.source("numbers", hw.files(path=str(tmp_path / "in"), format="json", schema="id int"))
     wrong.sink("out", hw.foreach(object=Writer, function=send), reads="numbers")
     with pytest.raises(PipelineError) as caught:

@@ -16,7 +16,7 @@ PIPELINE = """
 name: functions
 jars: [texts.jar]
 functions:
-  length_of: {class: example.Length}
+  length_of: {java_class: example.Length}
   shout: {python: "texts.py:shout"}
   twice: {python: "texts.py:twice", returns: string}
   doubled: {python: "texts.py:doubled"}
@@ -63,8 +63,8 @@ def test_sql_calls_functions_of_python_and_of_a_jar(spark: SparkSession, tmp_pat
 WRONG = """
 name: wrong
 functions:
-  missing: {class: example.Nothing}
-  no_function: {class: java.lang.String}
+  missing: {java_class: example.Nothing}
+  no_function: {java_class: java.lang.String}
   untyped: {python: "texts.py:twice"}
   typed_twice: {python: "texts.py:shout", returns: string}
   count: {python: "texts.py:shout"}

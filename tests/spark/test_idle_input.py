@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.events import Event, QueryWaits, RunEnded
+from headwater.events import Event, InputsIdle, RunFinished
 from headwater.runtime import Run
 from tests.pipelines import feed, rows_of, run_until_idle, run_while, wait_for, write
 
@@ -47,8 +47,8 @@ def click(ad: str, time: str) -> dict[str, Any]:
 
 
 def summary(events: list[Event]) -> Any:
-    (ended,) = [event for event in events if isinstance(event, RunEnded)]
-    return list(ended.queries["joined"].waits_for)
+    (ended,) = [event for event in events if isinstance(event, RunFinished)]
+    return list(ended.queries["joined"].idle_inputs)
 
 
 @pytest.mark.feature("C8.4", part="run summary")
@@ -59,14 +59,14 @@ def test_the_silent_side_of_a_join_is_named_until_it_speaks(spark: SparkSession,
     events: list[Event] = []
     first = run_until_idle(file, events)
 
-    assert [each["sources"] for each in first.queries["joined"].waits_for] == [["clicks"]]
+    assert [each["sources"] for each in first.queries["joined"].idle_inputs] == [["clicks"]]
     assert summary(events) == [
         {
             "sources": ["clicks"],
             "since_batch": None,
             "watermark": None,
-            "sentence": "joined waits for clicks: it has brought no rows since the query started, "
-            "and there is no watermark yet.",
+            "message": "joined: idle input `clicks` blocks the watermark (no rows since the query started; "
+            "no watermark yet).",
         }
     ]
     assert rows_of(spark, tmp_path / "out", schema=COLUMNS) == Counter()
@@ -80,17 +80,17 @@ def test_the_silent_side_of_a_join_is_named_until_it_speaks(spark: SparkSession,
         query = run.queries["joined"]
         wait_for(lambda: query.rows_out == 2, run)
         feed(tmp_path / "impressions", "3", [impression("d", "20:00")])
-        wait_for(lambda: query.waits_for == ("clicks",), run)
+        wait_for(lambda: query.idle_inputs == ("clicks",), run)
         feed(tmp_path / "clicks", "2", [click("d", "20:10")])
         wait_for(lambda: query.rows_out == 4, run)
-        wait_for(lambda: query.waits_for == (), run)
+        wait_for(lambda: query.idle_inputs == (), run)
 
     run_while(file, steer, events)
     assert rows_of(spark, tmp_path / "out", schema=COLUMNS) == Counter(
         {("a", None): 1, ("b", "b"): 1, ("c", None): 1, ("d", "d"): 1}
     )
     assert summary(events) == []
-    waited = [event.waits_for for event in events if isinstance(event, QueryWaits)]
+    waited = [event.idle_inputs for event in events if isinstance(event, InputsIdle)]
     assert [[(tuple(each["sources"]), each["watermark"]) for each in found] for found in waited] == [
         [(("clicks",), "2026-01-01T09:10:00Z")],
         [],

@@ -71,7 +71,7 @@ def test_without_a_network_the_message_says_which_file_to_put_where_and_then_it_
     with headwater(tmp_path, "doctor", "--jars", "--json", **environ) as doctor:
         assert doctor.wait() == 0
     (told,) = [each for each in json.loads(doctor.stdout)["checks"] if each["name"] == "jar for avro"]
-    assert (told["status"], jar.name in told["remedy"]) == ("warning", True)
+    assert (told["status"], jar.name in told["hint"]) == ("warning", True)
 
     shutil.copy(jar, given)
     with headwater(tmp_path, "run", "p.yml", "--until-idle", **environ) as done:

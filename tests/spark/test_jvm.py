@@ -28,7 +28,7 @@ import json, os, signal, sys
 from pathlib import Path
 from headwater.spark.java import find_java
 from headwater.spark.jvm import start_context
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 
 LOGS = Path(sys.argv[1])
 LINES = []
@@ -43,7 +43,7 @@ def say(value):
 def problem_of(**more):
     try:
         start(**more)
-    except EnvironmentProblem as error:
+    except SetupError as error:
         return {"code": error.problems[0].code, **error.problems[0].params}
 """
 

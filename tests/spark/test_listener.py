@@ -22,7 +22,7 @@ MOST_CALLS = 3
 
 def counting(folder: Path) -> hw.Pipeline:
     """A stateful pipeline that takes one file with each batch and ends when all are read."""
-    pipeline = hw.Pipeline("counting", folder=folder / "run")
+    pipeline = hw.Pipeline("counting", run_dir=folder / "run")
     (folder / "in").mkdir(parents=True, exist_ok=True)
     source = hw.files(path=str(folder / "in"), format="json", schema="id int", max_files_per_batch=1)
     pipeline.source("orders", source)
@@ -39,7 +39,7 @@ def finished(pipeline: hw.Pipeline) -> tuple[Any, list[Event]]:
     events: list[Event] = []
     run = pipeline.start(on_event=events.append)
     assert run.wait(SECONDS)
-    run.raise_failures()
+    run.raise_for_failure()
     return run, events
 
 

@@ -23,7 +23,7 @@ COUNTS = "SELECT word, count(*) AS n FROM words GROUP BY word"
 
 
 def pipeline(folder: Path) -> hw.Pipeline:
-    p = hw.Pipeline("words", folder=folder / "run")
+    p = hw.Pipeline("words", run_dir=folder / "run")
     p.source("words", hw.files(path=str(folder / "in"), format="json", schema="word string"))
     p.source(
         "lengths",
@@ -71,7 +71,7 @@ def test_tables_are_queried_while_the_stream_runs_and_a_second_start_begins_anew
         assert [problem.code for problem in caught.value.problems] == ["HW-RUN-SQL-INVALID"]
         assert caught.value.problems[0].params["tables"] == "words, changed, counts"
         ids = {name: query.id for name, query in run.queries.items()}
-    run.raise_failures()
+    run.raise_for_failure()
     # What was there when it stopped can still be looked at.
     assert rows(run, "SELECT max(n) FROM counts") == Counter([(2,)])
 
@@ -85,8 +85,8 @@ def test_tables_are_queried_while_the_stream_runs_and_a_second_start_begins_anew
         assert rows(again, "SELECT word, n FROM counts") == Counter([("ant", 2), ("bee", 2), ("cat", 1)])
         assert {name: query.id for name, query in again.queries.items()} == ids
         assert sum(batch.rows_in for batch in batches(events, "words")) == 5
-    again.raise_failures()
-    said = [event.text.partition(":")[0] for event in events if isinstance(event, Notice)]
+    again.raise_for_failure()
+    said = [event.message.partition(":")[0] for event in events if isinstance(event, Notice)]
     assert said == ["words", "changed", "counts"]
     assert rows(run, "SELECT max(n) FROM counts") == Counter([(2,)])
 
@@ -129,7 +129,7 @@ def test_from_the_command_line_it_runs_with_a_warning(spark: SparkSession, tmp_p
 @pytest.mark.feature("D6", part="a stream is no table to query")
 def test_a_stream_cannot_be_queried(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    p = hw.Pipeline("words", folder=tmp_path / "run")
+    p = hw.Pipeline("words", run_dir=tmp_path / "run")
     p.source("words", hw.files(path=str(tmp_path / "in"), format="json", schema="word string"))
     p.sink("out", hw.memory(), reads="words")
     with p.start() as run:

@@ -57,7 +57,7 @@ from pyspark.sql.types import BooleanType, StringType
 
 from lib import rules
 
-p = hw.Pipeline("alerts", folder="of_python")
+p = hw.Pipeline("alerts", run_dir="of_python")
 p.source("numbers", hw.files(path="in", format="json", schema="id int"))
 p.sink("alerts", hw.files(path="out", format="json"), reads="alerts")
 
@@ -81,7 +81,7 @@ def alerts(numbers):
 
 if __name__ == "__main__":
     run = p.start(master="local[2]", until_idle=True)
-    run.raise_failures()
+    run.raise_for_failure()
 """
 
 SCHEMA = "id int, place string"

@@ -283,7 +283,7 @@ def test_streaming_and_batch_give_the_same(context: SparkContext, tmp_path: Path
 @pytest.mark.feature("D9", part="what can't work is refused before anything starts")
 def test_what_a_class_lacks(context: SparkContext, tmp_path: Path) -> None:
     file = project(tmp_path, WRONG)
-    found = [(each.problem.code, each.problem.where.partition(":")[2]) for each in check(file).findings]
+    found = [(each.problem.code, each.problem.location.partition(":")[2]) for each in check(file).findings]
     raised = FEEDS.splitlines().index('        raise KeyError("no columns today")') + 1
     assert Counter(found) == Counter(
         [

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater.api.check import check
-from headwater.api.quarantine import ls, replay
+from headwater.api.quarantine import list_quarantines, replay
 from tests.pipelines import feed, run_until_idle, write
 
 PIPELINE = """
@@ -60,4 +60,4 @@ def test_a_row_is_neither_lost_nor_doubled(tmp_path: Path, spark: SparkSession) 
     for sink in ("all", "behind"):
         rows = spark.read.schema("id int, cost double").json(str(tmp_path / "out" / sink)).collect()
         assert Counter(map(tuple, rows)) == Counter([(1, 1.0), (2, 2.5), (3, 3.5)])
-    assert [each.waiting for each in ls(file)] == [0]
+    assert [each.pending for each in list_quarantines(file)] == [0]

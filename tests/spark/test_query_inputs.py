@@ -130,7 +130,7 @@ def inputs_of_one_batch(file: Path, events: list[Event]) -> dict[str, QueryInput
     running, session = start(load(file), RunOptions(), emit, lambda line: None)
     try:
         assert running.wait(LONGEST.seconds)
-        running.raise_failures()
+        running.raise_for_failure()
         # On a busy machine a query may be seen to have ended before its progress is heard.
         assert told.wait(LONGEST.seconds)
         return {name: state.query.inputs for name, state in running._supervisor.queries.items()}

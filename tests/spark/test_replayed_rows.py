@@ -38,7 +38,7 @@ UNREADABLE = [
 
 def table(otherwise: str) -> TableSpec:
     """One that quarantines rows or does something else with them, or expects nothing."""
-    expect = f", expect: {{known: {{check: id > 0, else: {otherwise}}}}}" if otherwise else ""
+    expect = f", expect: {{known: {{condition: id > 0, on_violation: {otherwise}}}}}" if otherwise else ""
     (declared,) = spec_of(PIPELINE.replace(" EXPECT", expect)).tables
     return declared
 

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headwater as hw
 from headwater.checkpoint import Owner
-from headwater.errors import CheckpointHeld, QueryFailed, UsageProblem
-from headwater.events import Event, Notice, QueryProgress, QueryStarted, QueryStatus, RunEnded
+from headwater.errors import CheckpointLockedError, QueryFailedError, UsageError
+from headwater.events import Event, Notice, QueryProgress, QueryStarted, QueryStatus, RunFinished
 from tests.pipelines import feed, rows_of, run_until_idle, wait_for, write
 
 SECONDS = 60.0
@@ -25,7 +25,7 @@ SECONDS = 60.0
 
 def orders(folder: Path, **spark: str) -> hw.Pipeline:
     """A pipeline with one source and no sink yet."""
-    pipeline = hw.Pipeline("orders", folder=folder / "run", spark=spark)
+    pipeline = hw.Pipeline("orders", run_dir=folder / "run", spark=spark)
     path = folder / "in"
     path.mkdir(parents=True, exist_ok=True)
     pipeline.source("orders", hw.files(path=str(path), format="json", schema="id int", max_files_per_batch=1))
@@ -90,7 +90,7 @@ def test_a_failed_query_tells_why_and_where(context: SparkContext, tmp_path: Pat
     assert run.wait(SECONDS)
     query = run.queries["called"]
     assert (query.status, run.exit_code) == (QueryStatus.FAILED, 1)
-    assert isinstance(query.exception, QueryFailed)
+    assert isinstance(query.exception, QueryFailedError)
     assert query.problem is not None
     assert query.problem.code == "HW-QUERY-CODE-FAILED"
     assert query.problem.params == {"sink": "called", "error": "ValueError: no room"}
@@ -99,8 +99,8 @@ def test_a_failed_query_tells_why_and_where(context: SparkContext, tmp_path: Pat
         __file__,
         write_orders.__code__.co_firstlineno + 1,
     )
-    with pytest.raises(QueryFailed):
-        run.raise_failures()
+    with pytest.raises(QueryFailedError):
+        run.raise_for_failure()
 
 
 @pytest.mark.feature("F2")
@@ -125,7 +125,7 @@ def test_many_queries_in_one_application(context: SparkContext, tmp_path: Path) 
         assert list(run.queries) == names
         assert [run.query(run.queries[name].id).name for name in names] == names
         assert run.query("two").id == run.queries["two"].id
-        with pytest.raises(UsageProblem) as unknown:
+        with pytest.raises(UsageError) as unknown:
             run.query("four")
         params = unknown.value.problems[0].params
         assert (params["name"], params["known"]) == ("four", "one, two, three")
@@ -205,7 +205,7 @@ def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_pa
     run.stop(timeout=0.1)
     assert (run.is_stuck, run.is_active) == (True, True)
     # The checkpoint stays this run's for as long as its batch may still write.
-    with pytest.raises(CheckpointHeld):
+    with pytest.raises(CheckpointLockedError):
         pipeline.start()
     leave.set()
     assert run.wait(SECONDS)
@@ -260,7 +260,7 @@ def test_events_come_to_the_caller_in_order(context: SparkContext, tmp_path: Pat
             (query.id, query.run_id)
         ]
         assert [each.progress for each in events if isinstance(each, QueryProgress)] == [query.progress]
-    ended = [each for each in events if isinstance(each, RunEnded)]
+    ended = [each for each in events if isinstance(each, RunFinished)]
     assert [each.exit_code for each in ended] == [0]
     assert events[-1] is ended[0]
 
@@ -292,8 +292,8 @@ def test_a_loaded_pipeline_runs_until_it_is_idle(
     run = cell()
     assert (run.is_active, run.exit_code) == (False, 0)
     assert {query.status for query in run.queries.values()} == {QueryStatus.STOPPED}
-    assert [event.exit_code for event in events if isinstance(event, RunEnded)] == [0]
-    assert "Nothing is left to read." in [event.text for event in events if isinstance(event, Notice)]
+    assert [event.exit_code for event in events if isinstance(event, RunFinished)] == [0]
+    assert "HW-ALL-DATA-READ" in [event.code for event in events if isinstance(event, Notice)]
     assert rows_of(spark, tmp_path / "out") == Counter([(2,), (4,), (6,)])
 
     feed(tmp_path / "in", "3", [{"id": 4}], at=1002)
@@ -301,6 +301,6 @@ def test_a_loaded_pipeline_runs_until_it_is_idle(
     failed = cell()
     assert rows_of(spark, tmp_path / "out") == Counter([(2,), (4,), (6,), (8,)])
     assert (failed.is_active, failed.exit_code) == (False, 1)
-    with pytest.raises(QueryFailed) as raised:
-        failed.raise_failures()
+    with pytest.raises(QueryFailedError) as raised:
+        failed.raise_for_failure()
     assert {problem.place and problem.place.line for problem in raised.value.problems} == {6}

@@ -13,7 +13,7 @@ from headwater.api.check import check
 from headwater.api.explain import explain
 from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checks import Severity
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 from headwater.values import Position
 from tests.pipelines import feed, run_until_idle, write
 from tests.processes import headwater
@@ -73,20 +73,20 @@ def test_good_choices_are_made_shown_settable_and_kept(spark: SparkSession, tmp_
     chosen = pipeline(tmp_path / "chosen")
     # Two cores are configured, so there are two partitions of state.
     choices = {PARTITIONS: "2", PROVIDER: ROCKSDB, CHANGELOG: "true", FORMAT: "2"}
-    assert shown(chosen) == {key: (value, "chosen") for key, value in choices.items()}
+    assert shown(chosen) == {key: (value, "auto") for key, value in choices.items()}
     run_until_idle(chosen)
     assert frozen(tmp_path / "chosen") == ({PARTITIONS: "2", PROVIDER: ROCKSDB}, 2)
     assert state_files(tmp_path / "chosen") == ({"0", "1"}, {".changelog"})
 
     given = pipeline(tmp_path / "given", f"{PARTITIONS}: 3", f"{PROVIDER}: {IN_MEMORY}", f"{FORMAT}: 1")
     conf = {PARTITIONS: "1"}
-    expected = {PARTITIONS: ("1", "set"), PROVIDER: (IN_MEMORY, "set"), FORMAT: ("1", "set")}
-    assert shown(given, conf) == {CHANGELOG: ("true", "chosen"), **expected}
+    expected = {PARTITIONS: ("1", "config"), PROVIDER: (IN_MEMORY, "config"), FORMAT: ("1", "config")}
+    assert shown(given, conf) == {CHANGELOG: ("true", "auto"), **expected}
     run_until_idle(given, conf=conf)
     assert frozen(tmp_path / "given") == ({PARTITIONS: "1", PROVIDER: IN_MEMORY}, 1)
     assert state_files(tmp_path / "given") == ({"0"}, {".delta"})
     whole = pipeline(tmp_path / "whole", f"{CHANGELOG}: false")
-    assert shown(whole)[CHANGELOG] == ("false", "set")
+    assert shown(whole)[CHANGELOG] == ("false", "config")
     run_until_idle(whole)
     assert state_files(tmp_path / "whole") == ({"0", "1"}, {".zip"})
 
@@ -108,7 +108,7 @@ def test_good_choices_are_made_shown_settable_and_kept(spark: SparkSession, tmp_
         ("HW-SETTING-FROZEN", Severity.WARNING, PROVIDER, ROCKSDB, IN_MEMORY),
         ("HW-SETTING-FROZEN", Severity.WARNING, FORMAT, "2", "1"),
     }
-    assert shown(chosen) == {key: (value, "kept") for key, value in choices.items()}
+    assert shown(chosen) == {key: (value, "checkpoint") for key, value in choices.items()}
     feed(tmp_path / "chosen" / "in", "2", [{"word": "finch"}])
     assert run_until_idle(chosen).exit_code == 0
     assert frozen(tmp_path / "chosen") == ({PARTITIONS: "2", PROVIDER: ROCKSDB}, 2)
@@ -118,7 +118,7 @@ def test_good_choices_are_made_shown_settable_and_kept(spark: SparkSession, tmp_
 @pytest.mark.feature("J1", part="what only a new JVM takes")
 def test_a_jvm_that_runs_already_keeps_its_own(spark: SparkSession, tmp_path: Path) -> None:
     file = pipeline(tmp_path, "spark.master: local[7]")
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(SetupError) as caught:
         check(file)
     (problem,) = caught.value.problems
     assert problem.code == "HW-SETTING-TOO-LATE"

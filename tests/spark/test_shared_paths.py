@@ -56,16 +56,16 @@ def test_what_the_executors_of_a_run_use(
     for name in ("seen", "names", "more", "unread", "fixed"):
         feed(tmp_path / name, "1", [{"bird": "wren"}])
     expected = {
-        ("The query `kinds` stores its state in", ".headwater/checkpoints/kinds", True),
+        ("Query `kinds` stores its state in", ".headwater/checkpoints/kinds", True),
         ("The quarantine of `seen` is in", ".headwater/quarantine/seen/rows", True),
-        ("The sink `known` writes to", "known", True),
-        ("The source `seen` reads", "seen", False),
-        ("The source `names` reads", "names", False),
-        ("The source `names` reads", "more", False),
-        ("The source `fixed` keeps copies of its files in", ".headwater/static/fixed", False),
+        ("Sink `known` writes to", "known", True),
+        ("Source `seen` reads", "seen", False),
+        ("Source `names` reads", "names", False),
+        ("Source `names` reads", "more", False),
+        ("Source `fixed` stores copies of its files in", ".headwater/static/fixed", False),
     }
     assert used(tmp_path) == expected
     monkeypatch.setattr(sink_side("files"), "on_driver", True)
     assert used(tmp_path) == {
-        each for each in expected if "sink" not in each[0] and "quarantine" not in each[0]
+        each for each in expected if "Sink" not in each[0] and "quarantine" not in each[0]
     }

@@ -19,7 +19,7 @@ from tests.pipelines import batches, capture, captured, run_to_its_end, run_whil
 RATE = """
 name: rate
 sources:
-  clock: {connector: rate, rows_per_second: 12, ramp_up: 1 second, partitions: 3}
+  clock: {connector: rate, rows_per_second: 12, ramp_up_time: 1 second, num_partitions: 3}
 tables:
   rows: SELECT value, unix_millis(timestamp) AS at, spark_partition_id() AS part FROM clock
 sinks:
@@ -72,7 +72,11 @@ def test_the_clock_makes_every_value_once_over_a_restart(spark: SparkSession, tm
 PER_BATCH = """
 name: steps
 sources:
-  steps: {connector: rate_per_batch, rows_per_batch: 3, start: 2026-01-01T12:00:00Z, step: 10 minutes}
+  steps:
+    connector: rate_per_batch
+    rows_per_batch: 3
+    start_timestamp: 2026-01-01T12:00:00Z
+    advance_per_batch: 10 minutes
 tables:
   rows: SELECT value, date_format(timestamp, 'yyyy-MM-dd HH:mm') AS at FROM steps
 sinks:

@@ -22,7 +22,7 @@ from tests.pipelines import capture, captured, run_while, wait_for, write
 PIPELINE = """
 name: lines
 sources:
-  lines: {{connector: socket, host: {host}, port: {port}, arrival_time: {arrival_time}}}
+  lines: {{connector: socket, host: {host}, port: {port}, include_timestamp: {include_timestamp}}}
 tables:
   out: {sql}
 sinks:
@@ -33,9 +33,9 @@ SELF_JOIN = "SELECT a.value FROM lines a JOIN lines b ON a.value = b.value"
 SELF_UNION = "SELECT value FROM lines UNION ALL SELECT upper(value) FROM lines"
 
 
-def lines(folder: Path, port: int, sql: str = EVERYTHING, arrival_time: str = "false") -> Path:
+def lines(folder: Path, port: int, sql: str = EVERYTHING, include_timestamp: str = "false") -> Path:
     capture(folder, "out")
-    return write(folder, PIPELINE.format(host=HOST, port=port, sql=sql, arrival_time=arrival_time))
+    return write(folder, PIPELINE.format(host=HOST, port=port, sql=sql, include_timestamp=include_timestamp))
 
 
 def codes(file: Path) -> list[tuple[str, str, int]]:
@@ -59,7 +59,7 @@ def read(file: Path, server: LineServer, *sent: str) -> list[tuple[object, ...]]
 @pytest.mark.feature("B6")
 def test_lines_with_their_arrival_time(context: SparkContext, tmp_path: Path) -> None:
     with LineServer() as server:
-        file = lines(tmp_path, server.port, arrival_time="true")
+        file = lines(tmp_path, server.port, include_timestamp="true")
         assert codes(file) == [("warning", "HW-SOURCE-NOT-REPLAYABLE", 4)]
         before = datetime.now() - timedelta(seconds=1)
         rows = read(file, server, "apache spark", "apache hadoop")
@@ -88,7 +88,7 @@ def test_a_server_that_comes_later(context: SparkContext, tmp_path: Path) -> Non
     session.jvm.stop()
     failure = run.queries["out"].problem
     assert failure is not None
-    assert (failure.code, failure.entry.retry) == ("HW-CONNECTION-FAILED", True)
+    assert (failure.code, failure.entry.retryable) == ("HW-CONNECTION-FAILED", True)
     with LineServer() as later:
         again = lines(tmp_path, later.port, SELF_UNION)
         rows = read(again, later, "spark")

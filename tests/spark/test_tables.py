@@ -166,7 +166,7 @@ name: aggregates
 spark: {{spark.sql.shuffle.partitions: 1}}
 jars: [lib/means.jar]
 functions:
-  geo_mean: {{class: example.GeoMean}}
+  geo_mean: {{java_class: example.GeoMean}}
 sources:
   numbers: {{connector: files, path: in, format: json, schema: {{k: string, x: int}}, max_files_per_batch: 1}}
 tables:

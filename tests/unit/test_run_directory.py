@@ -15,16 +15,16 @@ FOUND: dict[str, Callable[[RunDirectory], Path]] = {
     "pipeline.json": lambda run: run.pipeline,
     "checkpoints/out": lambda run: run.checkpoint("out"),
     "backups/out/20260102T030405000006": lambda run: run.backup("out", datetime(2026, 1, 2, 3, 4, 5, 6, UTC)),
-    "facts/out.json": lambda run: run.facts("out"),
+    "queries/out.json": lambda run: run.facts("out"),
     "findings.json": lambda run: run.findings,
     "logs/spark.log": lambda run: run.spark_log,
     "logs/failures.log": lambda run: run.failures_log,
     "quarantine/in/rows": lambda run: run.quarantine("in").rows,
-    "quarantine/in/again": lambda run: run.quarantine("in").replay,
+    "quarantine/in/replayed": lambda run: run.quarantine("in").replay,
     "schemas/in.json": lambda run: run.source("in").schema,
     "registry/in": lambda run: run.source("in").registry,
     "static/in": lambda run: run.source("in").snapshots,
-    "admitted/in/1": lambda run: run.source("in").admitted(1),
+    "validated_files/in/1": lambda run: run.source("in").admitted(1),
     "kafka/out.json": lambda run: run.source("in").note("kafka", "out.json"),
     "kafka/starts/in.json": lambda run: run.source("in").note("kafka", "starts", "in.json"),
 }
@@ -34,7 +34,7 @@ def test_old_run_directories_are_found_again(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     assert [path(run) for path in FOUND.values()] == [tmp_path / name for name in FOUND]
     run.write(run.facts("out"), "ä")
-    assert (run.store.read("facts/out.json"), run.store.names("facts")) == ("ä".encode(), ("out.json",))
+    assert (run.store.read("queries/out.json"), run.store.names("queries")) == ("ä".encode(), ("out.json",))
 
 
 @pytest.mark.parametrize(

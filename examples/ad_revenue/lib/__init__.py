@@ -1,1 +1,1 @@
-"""Rules of the house."""
+"""Business rules."""

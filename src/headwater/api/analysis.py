@@ -1,4 +1,4 @@
-"""A pipeline on a Spark of its own, which analyzes and plans each sink without starting it."""
+"""A separate Spark session that analyzes and plans each sink of a pipeline without starting it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WAREHOUSE = "spark-warehouse"
 def check_with_spark(
     spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None, emit: Emit
 ) -> CheckOutcome:
-    """Everything that Spark and the rules over its facts have to say."""
+    """The findings of Spark and of the rules over its facts."""
     with analyzed(spec, master, conf) as (prepared, outcome):
         paths = stream_paths(prepared, spec, outcome.facts)
         return outcome.with_findings(unshared(prepared, paths, emit, starts=False))
@@ -32,7 +32,7 @@ def check_with_spark(
 def analyzed(
     spec: PipelineSpec, master: str | None, conf: Mapping[str, str] | None
 ) -> Iterator[tuple[Prepared, CheckOutcome]]:
-    """What Spark makes of a pipeline, as long as the block lasts; it leaves nothing behind."""
+    """Analyze a pipeline with Spark for the duration of the block, and clean up afterwards."""
     existed = os.path.exists(_WAREHOUSE)
     try:
         with tempfile.TemporaryDirectory(prefix="headwater-check-") as logs:

@@ -1,4 +1,4 @@
-"""`headwater run --batch`: the same tables over what the sources hold now; checkpoints are not touched."""
+"""`headwater run --batch`: the same tables over the current data of the sources, without checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headwater.engine.prepare import Prepared, canonical, prepare
 from headwater.engine.session import open_session
 from headwater.engine.shared_paths import batch_paths, unshared
 from headwater.engine.translate import code_problem, failure_problem
-from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailed
+from headwater.errors import HeadwaterError, PipelineError, Problem, QueryFailedError
 from headwater.errors.catalogue.notices import BATCH_ROWS_BAD, BATCH_ROWS_PARTLY_COUNTED, BATCH_ROWS_VIOLATING
 from headwater.errors.catalogue.running import (
     BATCH_APPEND_REQUIRED,
@@ -23,7 +23,7 @@ from headwater.errors.catalogue.running import (
     BATCH_OUTPUT_DIR_MISSING,
     BATCH_UNSUPPORTED,
 )
-from headwater.events import BatchEnded, Emit, Notice, SinkBegun, SinkWritten, SparkStarting
+from headwater.events import BatchRunFinished, Emit, Notice, SinkFinished, SinkStarted, SparkStarting
 from headwater.events.kinds import BAD, READ, SourceCounts, TableCounts, counts_of
 from headwater.plan.predicates import secret_problems
 from headwater.run_directory import RunDirectory
@@ -31,28 +31,29 @@ from headwater.runtime import RunOptions
 from headwater.spark.session import active
 from headwater.spec import PipelineSpec, SinkOptions, SinkSpec
 from headwater.spec.paths import fixed_folder, lies_in
-from headwater.values import BadRows, Otherwise
+from headwater.values import BadRows, OnViolation
 
 # What a batch run counted while it wrote: rows that could not be read, and rows that failed expectations.
 
-_BECOMES = {
-    BadRows.DROP: "; they are left out",
-    BadRows.QUARANTINE: "; only a stream sets rows aside, here they are left out",
-    BadRows.KEEP: "; they are kept, with the reason",
+_NO_QUARANTINE = " (dropped; batch runs do not quarantine rows)"
+_ACTIONS = {
+    BadRows.DROP: " (dropped)",
+    BadRows.QUARANTINE: _NO_QUARANTINE,
+    BadRows.KEEP: " (kept)",
 }
 
 
 def in_order(prepared: Prepared, sinks: tuple[SinkSpec, ...]) -> list[SinkSpec]:
-    """The sinks as they are to be written: rows are counted once, by whoever asks for them first.
+    """The sinks in the order of writing: Spark counts rows once, for the first sink that reads them.
 
-    A console asks for a few rows only, so where anything is counted those that store every row come first.
+    A console reads only a few rows. If anything is counted, sinks that store every row come first.
     """
     counts = prepared.builder.parts(lambda node: node.counts)
     return sorted(sinks, key=lambda sink: not sink_side(sink.connector).stores) if counts else list(sinks)
 
 
 def _counts(prepared: Prepared) -> tuple[dict[str, SourceCounts], dict[str, TableCounts]]:
-    """What was counted by source and by table, of those that Spark told of."""
+    """The counts by source and by table, as far as Spark reported them."""
     sources = {source.name for source in prepared.builder.spec.sources}
     told = prepared.builder.parts(lambda node: observed_counts(node.counts) if node.counts else None)
     return (
@@ -67,19 +68,18 @@ def _notices(
     read: Mapping[str, SourceCounts],
     judged: Mapping[str, TableCounts],
 ) -> Iterator[Problem]:
-    """What the counts mean for the rows, when the sinks were written in this order."""
+    """Notices about the counted rows, given the order in which the sinks were written."""
     spec = prepared.builder.spec
     for source in spec.sources:
         if source.name in read and (bad := read[source.name].bad):
-            becomes = _BECOMES.get(source.bad_rows, "")
-            rows = read[source.name].read
-            yield BATCH_ROWS_BAD.at(None, source=source.name, bad=bad, rows=rows, becomes=becomes)
+            action, rows = _ACTIONS.get(source.bad_rows, ""), read[source.name].read
+            yield BATCH_ROWS_BAD.at(None, source=source.name, bad=bad, rows=rows, action=action)
     for table in spec.tables:
         for each in table.expect if table.name in judged else ():
             if failed := judged[table.name].failed[each.name]:
-                aside = each.otherwise is Otherwise.QUARANTINE
-                what = "; only a stream sets rows aside, here they are dropped" if aside else ""
-                params = {"rows": judged[table.name].rows, "expectation": each.name, "becomes": what}
+                quarantined = each.on_violation is OnViolation.QUARANTINE
+                action = _NO_QUARANTINE if quarantined else ""
+                params = {"rows": judged[table.name].rows, "expectation": each.name, "action": action}
                 yield BATCH_ROWS_VIOLATING.at(None, table=table.name, failed=failed, **params)
     first: dict[str, SinkSpec] = {}
     for sink in written:
@@ -100,9 +100,9 @@ def run_batch(
     stdout: Callable[[str], None],
     emit: Emit = lambda event: None,
 ) -> BatchResult:
-    """Run every sink's table once over finished data and hand the rows to the sink.
+    """Run the table of every sink once, as a batch job, and pass the rows to the sink.
 
-    `append` lets it add to places that the stream adds to, too.
+    `append` allows appending to locations that the stream also appends to.
     """
     spec = pipeline if isinstance(pipeline, PipelineSpec) else load(pipeline)
     problems = list(_problems(spec, into, append=append))
@@ -132,7 +132,7 @@ def run_batch(
     rows = {sink.name: written[sink.name].rows for sink in spec.sinks}
     sources = {source: each.to_json() for source, each in read.items()}
     failed = {table: each.to_json() for table, each in judged.items()}
-    emit(BatchEnded(written=places, rows=rows, sources=sources, expectations=failed))
+    emit(BatchRunFinished(written=places, rows=rows, sources=sources, expectations=failed))
     return BatchResult(places, rows, judged, read)
 
 
@@ -143,7 +143,7 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
     for source in spec.sources:
         if not source_side(source.connector).batch:
             told = {"name": source.name, "connector": source.connector}
-            yield BATCH_UNSUPPORTED.at(source.position, what="The source", **told)
+            yield BATCH_UNSUPPORTED.at(source.position, what="Source", **told)
     for sink in spec.sinks:
         side = sink_side(sink.connector)
         if side.batch and side.appends:
@@ -151,11 +151,9 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
                 place = ", ".join(side.places(sink.options)) or "where its rows say"
                 yield BATCH_APPEND_REQUIRED.at(sink.position, sink=sink.name, place=place)
             continue
-        # `--into` takes the place of the key `path`: what stores rows and has none can't be led elsewhere.
+        # `--output-dir` takes the place of the key `path`: what stores rows and has none can't be led elsewhere.
         if not side.batch or (side.stores and "path" not in side.options.model_fields):
-            yield BATCH_UNSUPPORTED.at(
-                sink.position, what="The sink", name=sink.name, connector=sink.connector
-            )
+            yield BATCH_UNSUPPORTED.at(sink.position, what="Sink", name=sink.name, connector=sink.connector)
         elif side.stores and into is None:
             place = ", ".join(side.places(sink.options))
             yield BATCH_OUTPUT_DIR_MISSING.at(sink.position, sink=sink.name, place=place)
@@ -166,7 +164,7 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
 
 
 def _why_taken(spec: PipelineSpec, place: Path) -> str:
-    """Why a batch run must not replace what is in a folder: only its own results may go."""
+    """Why a batch run must not replace a directory: it replaces only its own results."""
     if (place / SINK_LOG).exists():
         return "it belongs to a streaming sink (_spark_metadata), and Spark readers would not see the rows"
     declared = [p for each in spec.sources for p in source_side(each.connector).places(each.options)]
@@ -181,12 +179,12 @@ def _why_taken(spec: PipelineSpec, place: Path) -> str:
 
 
 def _marker(place: Path) -> Path:
-    """A file beside the folder that says: a batch run wrote it, and the next one may replace it."""
+    """A file next to the directory that marks it as written by a batch run, so the next one can replace it."""
     return place.parent / f".{place.name}.headwater-batch"
 
 
 def _options(sink: SinkSpec, into: Path | None) -> SinkOptions:
-    """The sink's options; what stores rows writes below `--into` in its declared form."""
+    """The options of the sink; a sink that stores rows writes below `--output-dir` in its declared format."""
     side = sink_side(sink.connector)
     if not side.stores or side.appends or into is None:
         return sink.options
@@ -195,9 +193,9 @@ def _options(sink: SinkSpec, into: Path | None) -> SinkOptions:
 
 def _written(
     prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, into: Path | None, emit: Emit
-) -> SinkWritten:
-    """Write one sink, and say so before and after."""
-    emit(SinkBegun(sink=sink.name))
+) -> SinkFinished:
+    """Write one sink, with an event before and after."""
+    emit(SinkStarted(sink=sink.name))
     options, side = _options(sink, into), sink_side(sink.connector)
     # Only what stores every row once is counted: a console shows a few, and a function may do anything. Of
     # what is added elsewhere Spark does not tell.
@@ -210,12 +208,12 @@ def _written(
     except HeadwaterError:
         raise
     except SPARK_ERRORS as error:
-        log = RunDirectory(spec.folder).spark_log
-        raise QueryFailed(failure_problem(error, sink, spec.tables, spec.root, log)) from error
+        log = RunDirectory(spec.run_dir).spark_log
+        raise QueryFailedError(failure_problem(error, sink, spec.tables, spec.root, log)) from error
     except Exception as error:  # the user's own code: whatever it raises is told at the user's line
-        raise QueryFailed(code_problem(error, sink, spec.root)) from error
+        raise QueryFailedError(code_problem(error, sink, spec.root)) from error
     if into is not None and counts:
         _marker(into.absolute() / sink.name).touch()
-    event = SinkWritten(sink=sink.name, place=", ".join(side.places(options)), rows=rows())
+    event = SinkFinished(sink=sink.name, place=", ".join(side.places(options)), rows=rows())
     emit(event)
     return event

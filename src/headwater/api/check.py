@@ -1,4 +1,4 @@
-"""`headwater check`: everything that can be said before a start."""
+"""`headwater check`: validate a pipeline or a script before it starts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from headwater.api.plain import DEADLINE_SECONDS, check_script, is_script
+from headwater.api.plain import TIMEOUT_SECONDS, check_script, is_script
 from headwater.api.results import CheckResult, SinkChecked
-from headwater.checks import Finding, Situation, accepted, examine, together
+from headwater.checks import Finding, Situation, examine, suppressed, together
 from headwater.checks.guarantees import guarantee_offline
 from headwater.checks.outline import Outline, rate_problems
 from headwater.engine.pipeline_file import load
-from headwater.errors import EnvironmentProblem, PipelineError, UsageProblem
+from headwater.errors import PipelineError, SetupError, UsageError
 from headwater.errors.catalogue.programs import (
     SCRIPT_ARGUMENTS_NOT_ALLOWED,
     SCRIPT_OFFLINE_UNSUPPORTED,
@@ -25,7 +25,7 @@ from headwater.spec import PipelineSpec
 
 
 def loaded(pipeline: PipelineSpec | str | Path) -> PipelineSpec:
-    """The pipeline of a file, or the one at hand, with the quarantines that it asks for."""
+    """The pipeline of a file, or the given one, with the quarantines that it declares."""
     return with_quarantine(pipeline if isinstance(pipeline, PipelineSpec) else load(pipeline))
 
 
@@ -38,39 +38,37 @@ def check(
     conf: Mapping[str, str] | None = None,
     rates: Mapping[str, float] | None = None,
     arguments: tuple[str, ...] = (),
-    deadline: float = DEADLINE_SECONDS,
-    accept: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    suppress: Mapping[str, str] | None = None,
     network: bool = False,
     emit: Emit = lambda event: None,
 ) -> CheckResult:
-    """Check a pipeline or the file of one; offline no JVM is started. `rates` are rows per second by source.
+    """Check a pipeline or a pipeline file; offline, no JVM starts. `rates` are rows per second by source.
 
-    A Python file that makes no pipeline is run as a script: with `arguments`, within the `deadline`, without
-    a network unless `network` is set. `accept` holds codes of findings that are all right there.
+    A Python file that declares no pipeline is run as a script: with `arguments`, within `timeout` seconds,
+    without network access unless `network` is set. `suppress` maps codes of its findings to reasons.
     """
     file = pipeline.declared_in if isinstance(pipeline, PipelineSpec) else str(pipeline)
     try:
         if not isinstance(pipeline, PipelineSpec) and is_script(file):
             if offline:
-                raise UsageProblem(SCRIPT_OFFLINE_UNSUPPORTED.at(None, file=file))
+                raise UsageError(SCRIPT_OFFLINE_UNSUPPORTED.at(None, file=file))
             emit(SparkStarting())
-            run = partial(check_script, file, arguments, seconds=deadline, network=network, strict=strict)
-            of_script = run(master=master, conf=conf, rates=rates, accept=accept)
+            run = partial(check_script, file, arguments, seconds=timeout, network=network, strict=strict)
+            of_script = run(master=master, conf=conf, rates=rates, suppress=suppress)
             if of_script is not None:
                 return of_script
         elif arguments:
-            raise UsageProblem(
-                SCRIPT_ARGUMENTS_NOT_ALLOWED.at(None, file=file, arguments=" ".join(arguments))
-            )
-        if accept:
-            raise UsageProblem(SUPPRESS_SCRIPT_ONLY.at(None, file=file))
+            raise UsageError(SCRIPT_ARGUMENTS_NOT_ALLOWED.at(None, file=file, arguments=" ".join(arguments)))
+        if suppress:
+            raise UsageError(SUPPRESS_SCRIPT_ONLY.at(None, file=file))
         spec = loaded(pipeline)
     except PipelineError as error:
         rejected = tuple(together(map(Finding, error.problems)))
         return CheckResult(file, None, offline, rejected, strict=strict)
     refuse_unknown_rates(spec, rates)
     graph = Graph.of(spec)
-    found = together(accepted([*map(Finding, graph.problems), *examine(Situation(spec, graph))], spec))
+    found = together(suppressed([*map(Finding, graph.problems), *examine(Situation(spec, graph))], spec))
     facts = dict[str, QueryFacts]()
     if not offline:
         found, facts = _with_spark(spec, found, master, conf, emit)
@@ -81,10 +79,10 @@ def check(
 
 
 def refuse_unknown_rates(spec: PipelineSpec, rates: Mapping[str, float] | None) -> None:
-    """UsageProblem for a rate of what is no streaming source."""
+    """Raise UsageError for a rate of something that is not a streaming source."""
     problems = rate_problems(rates or {}, [source.name for source in spec.sources if not source.static])
     if problems:
-        raise UsageProblem.of(problems)
+        raise UsageError.of(problems)
 
 
 def _with_spark(
@@ -94,15 +92,15 @@ def _with_spark(
     conf: Mapping[str, str] | None,
     emit: Emit,
 ) -> tuple[list[Finding], dict[str, QueryFacts]]:
-    """The findings, and what Spark would do for each sink that it has nothing against."""
-    # Loaded only here, so that an offline check stays free of PySpark.
+    """The findings, and what Spark would run for each sink without errors."""
+    # Imported here, so that an offline check does not load PySpark.
     from headwater.api.analysis import check_with_spark
 
     emit(SparkStarting())
     try:
         outcome = check_with_spark(spec, master, conf, emit)
         return outcome.findings, dict(outcome.facts)
-    except EnvironmentProblem as error:
+    except SetupError as error:
         # What is known without Spark is told all the same, if the pipeline would not start anyway.
         if not any(finding.is_error for finding in found):
             raise

@@ -26,13 +26,13 @@ from headwater.events import Emit, Notice
 
 _LOOK_SECONDS = 0.1
 _ANSWER_SECONDS = 8.0
-"""How long a broker may take for its first answer: one that is not there is told soon."""
+"""How long to wait for the first response: an unreachable broker is reported soon."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """What is asked of `dev kafka`; with `servers` nothing is started, only topics and messages are sent."""
+    """The options of `dev kafka`. With `servers`, no broker starts: topics and messages go to the given one."""
 
     folder: Path
     port: int
@@ -42,13 +42,13 @@ class KafkaOptions:
 
 
 class _Asked(Exception):
-    """A signal asked for the end."""
+    """A signal requested the end."""
 
 
 def kafka(options: KafkaOptions, emit: Emit) -> int:
-    """Start a broker and serve until a signal comes, or feed one that runs; the exit code."""
+    """Run a broker until a signal arrives, or send messages to a running one; returns the exit code."""
     if options.topics or options.feed:
-        # Asked before anything is started.
+        # Checked before anything starts.
         kafka_client()
     with _ends_by_signal(), ExitStack() as held:
         broker = None if options.servers else held.enter_context(_broker(options, emit))
@@ -66,18 +66,18 @@ def _broker(options: KafkaOptions, emit: Emit) -> Iterator[Broker]:
     try:
         broker.start()
         folder, log = str(options.folder), str(broker.log)
-        emit(BrokerStarted(servers=broker.servers, folder=folder, log=log, pid=broker.pid))
+        emit(BrokerStarted(bootstrap_servers=broker.servers, data_dir=folder, log=log, pid=broker.pid))
         yield broker
     except _Asked:
         broker.stop()
-        emit(BrokerStopped(folder=str(options.folder)))
+        emit(BrokerStopped(data_dir=str(options.folder)))
         raise
     finally:
         broker.stop()
 
 
 def _fill(options: KafkaOptions, servers: str, emit: Emit, look: Callable[[], None]) -> None:
-    """Make the topics that are not there, and send the messages."""
+    """Create the missing topics, and send the messages."""
     feed = options.feed
     if not options.topics and not feed:
         return
@@ -93,7 +93,7 @@ def _fill(options: KafkaOptions, servers: str, emit: Emit, look: Callable[[], No
 
 @contextmanager
 def _ends_by_signal() -> Iterator[None]:
-    """The first signal ends the block from wherever it is; what comes after it changes nothing."""
+    """The first signal ends the block; later signals have no effect."""
 
     def asked(number: int, frame: FrameType | None) -> None:
         for each in before:

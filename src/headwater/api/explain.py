@@ -1,4 +1,4 @@
-"""`headwater explain`: what Spark will do with a pipeline."""
+"""`headwater explain`: what Spark will run for a pipeline."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def explain(
     rates: Mapping[str, float] | None = None,
     emit: Emit = lambda event: None,
 ) -> ExplainResult:
-    """Graph, schemas, settings, operators and plans; PipelineError if the pipeline would not start.
+    """Graph, schemas, settings, operators and plans; raise PipelineError if the pipeline would not start.
 
-    `rates` are rows per second by source; they tell how many rows are kept.
+    `rates` are rows per second by source, used to estimate the size of the state.
     """
     spec = loaded(pipeline)
     refuse_unknown_rates(spec, rates)
@@ -41,7 +41,7 @@ def explain(
             raise PipelineError.of(errors)
         return ExplainResult(
             pipeline=spec.name,
-            folder=str(spec.folder),
+            run_dir=str(spec.run_dir),
             tables=_tables(prepared, spec),
             sinks=_sinks(prepared, spec, outcome, rates),
         )

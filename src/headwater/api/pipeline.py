@@ -1,6 +1,6 @@
-"""The pipeline that users declare in Python, with everything that can be done with it.
+"""The pipeline that users declare in Python, and the operations on it.
 
-PySpark is loaded when something is started or explained, not when something is declared.
+PySpark is imported when a pipeline is started or explained, not when it is declared.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Pipeline(Declarations):
     def check(
         self, *, offline: bool = False, master: str | None = None, conf: Mapping[str, str] | None = None
     ) -> list[Finding]:
-        """What can be said before a start."""
+        """Check the pipeline and return the findings."""
         return list(check(self.spec(), offline=offline, master=master, conf=conf).findings)
 
     def explain(
@@ -72,7 +72,7 @@ class Pipeline(Declarations):
         conf: Mapping[str, str] | None = None,
         rates: Mapping[str, float] | None = None,
     ) -> ExplainResult:
-        """What Spark will do; `rates` are rows per second by source, and tell how many rows are kept."""
+        """Explain what Spark will run; `rates`, in rows per second by source, estimate the size of the state."""
         from headwater.api.explain import explain
 
         return explain(self.spec(), master=master, conf=conf, rates=rates)
@@ -80,19 +80,19 @@ class Pipeline(Declarations):
     def run_batch(
         self,
         *,
-        into: str | Path | None = None,
+        output_dir: str | Path | None = None,
         append: bool = False,
         master: str | None = None,
         conf: Mapping[str, str] | None = None,
         spark_ui: bool = False,
     ) -> BatchResult:
-        """Run the same tables over what the sources hold now; `append` lets it add to topics."""
+        """Run the same tables once, as a batch job; `append` allows appending to topics."""
         from headwater.api.batch import run_batch
         from headwater.runtime import RunOptions
 
         options = RunOptions(master=master, conf=conf or {}, spark_ui=spark_ui)
-        folder = Path(into) if into else None
-        return run_batch(self.spec(), options, into=folder, append=append, stdout=_to_stdout)
+        into = Path(output_dir) if output_dir else None
+        return run_batch(self.spec(), options, into=into, append=append, stdout=_to_stdout)
 
 
 def load(file: str | Path) -> Pipeline:

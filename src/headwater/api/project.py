@@ -1,4 +1,4 @@
-"""`headwater init`: a new project that runs at once."""
+"""`headwater init`: create a sample project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from headwater.connectors import Sink, Source, all_connectors
 from headwater.engine.doctor import Check, examine, examine_jars
-from headwater.errors import EnvironmentProblem, UsageProblem
+from headwater.errors import SetupError, UsageError
 from headwater.errors.catalogue.environment import RUN_DIR_UNWRITABLE
 from headwater.errors.catalogue.programs import (
     CONNECTOR_NOT_INSTALLED,
@@ -28,7 +28,7 @@ TEMPLATES = resources.files("headwater.api") / "templates"
 
 @dataclass(frozen=True)
 class Template:
-    """A kind of project: its folder among the templates, its data, and what to type first."""
+    """A sample project: its directory among the templates, its data, and the first command."""
 
     folder: str
     data: str
@@ -36,7 +36,7 @@ class Template:
 
     @property
     def files(self) -> dict[str, str]:
-        """Names in the project and in the template, where a `.gitignore` would count for this repository."""
+        """Names in the project and in the template; a `.gitignore` there would apply to this repository."""
         names = ("pipeline.yml", self.data, "tests/test_pipeline.yml", "README.md")
         return {**{name: name for name in names}, ".gitignore": "gitignore"}
 
@@ -49,7 +49,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class InitResult:
-    """The files that were made, and what to type next."""
+    """The created files and the next command."""
 
     files: tuple[str, ...]
     next_command: str
@@ -59,29 +59,29 @@ class InitResult:
 
 
 def init(folder: Path, kind: str = "word-count") -> InitResult:
-    """Make a project of a kind in a new or empty folder."""
+    """Create a sample project in a new or empty directory."""
     if kind not in KINDS:
         hint = f"{did_you_mean(kind, KINDS)} ".lstrip()
-        raise UsageProblem(TEMPLATE_NOT_FOUND.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
+        raise UsageError(TEMPLATE_NOT_FOUND.at(None, name=kind, hint=hint, known=", ".join(KINDS)))
     template, shown = KINDS[kind], _shown(folder)
     try:
         if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
-            raise UsageProblem(DIRECTORY_NOT_EMPTY.at(None, path=shown or os.curdir))
+            raise UsageError(DIRECTORY_NOT_EMPTY.at(None, path=shown or os.curdir))
         for name, source in template.files.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            # "x": what came to stand there in the meantime is not ours to overwrite.
+            # "x": never overwrite a file that was created in the meantime.
             with file.open("xb") as out:
                 out.write(TEMPLATES.joinpath(template.folder, *source.split("/")).read_bytes())
     except OSError as error:
         problem = RUN_DIR_UNWRITABLE.at(None, path=shown or os.curdir, reason=error.strerror or str(error))
-        raise EnvironmentProblem(problem) from error
+        raise SetupError(problem) from error
     files = tuple(os.path.join(shown, name) for name in template.files)
     return InitResult(files, _next_command(shown, template.first_command))
 
 
 def _shown(folder: Path) -> str:
-    """The folder from where the user is; above or elsewhere, as the user wrote it. Empty: right here."""
+    """The directory relative to the current one, or as the user wrote it if it is elsewhere. Empty: here."""
     relative = os.path.relpath(folder)
     if relative == os.curdir:
         return ""
@@ -91,46 +91,46 @@ def _shown(folder: Path) -> str:
 def _next_command(shown: str, first: str) -> str:
     if not shown:
         return first
-    # A leading dash would be read as an option.
+    # A leading dash would be parsed as an option.
     safe = os.path.join(os.curdir, shown) if shown.startswith("-") else shown
     return f"cd {shlex.quote(safe)} && {first}"
 
 
-# `headwater doctor`: whether this machine has what a run needs.
+# `headwater doctor`: whether this machine meets the requirements.
 
-RUN_FOLDER: str = PipelineKeys.model_fields["folder"].default
+RUN_DIR: str = PipelineKeys.model_fields["run_dir"].default
 
 
 @dataclass(frozen=True)
 class DoctorResult:
-    """What was examined and found, in the order in which faults are best repaired."""
+    """The checks and their results, in the order in which problems are best fixed."""
 
     checks: tuple[Check, ...]
 
     @property
     def exit_code(self) -> int:
         failed = any(check.status == "error" for check in self.checks)
-        return EnvironmentProblem.exit_code if failed else 0
+        return SetupError.exit_code if failed else 0
 
     def to_json(self) -> dict[str, Any]:
         return {"ok": self.exit_code == 0, "checks": [asdict(check) for check in self.checks]}
 
 
 def doctor(folder: Path, *, jars: bool = False, spark: bool = False) -> DoctorResult:
-    """Examine the machine for a project in `folder`; nothing is made or fetched.
+    """Check the machine for a project in `folder`; nothing is created or downloaded.
 
-    Only with `spark` is something started: a JVM with Spark, whose parts are looked at.
+    With `spark`, start a JVM with Spark and check its parts.
     """
-    checks = [*examine(folder / RUN_FOLDER), *(examine_jars() if jars else ())]
+    checks = [*examine(folder / RUN_DIR), *(examine_jars() if jars else ())]
     if spark and not any(check.status == "error" for check in checks):
-        # PySpark is imported only then.
+        # PySpark is imported only here.
         from headwater.engine.prepare import examine_spark
 
         checks += examine_spark()
     return DoctorResult(tuple(checks))
 
 
-# `headwater schema`: the JSON Schema of pipeline files, and the keys of one connector in words.
+# `headwater schema`: the JSON Schema of pipeline files, and the keys of one connector.
 
 
 def schema() -> dict[str, Any]:
@@ -140,7 +140,7 @@ def schema() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Key:
-    """A key that stands beside `connector:`."""
+    """A key of a connector."""
 
     name: str
     required: bool
@@ -150,7 +150,7 @@ class Key:
 
 @dataclass(frozen=True)
 class ConnectorReference:
-    """What an installed connector is, and the keys that it takes as a source and as a sink."""
+    """An installed connector, and its keys as a source and as a sink."""
 
     name: str
     summary: str
@@ -165,8 +165,8 @@ def connector_reference(name: str) -> ConnectorReference:
     """The reference of one connector, built in or from another package."""
     known = all_connectors()
     if name not in known:
-        hint = did_you_mean(name, known, "Is a package missing?")
-        raise UsageProblem(
+        hint = did_you_mean(name, known, "Check that its package is installed.")
+        raise UsageError(
             CONNECTOR_NOT_INSTALLED.at(None, name=name, hint=hint, known=", ".join(sorted(known)))
         )
     found = known[name]

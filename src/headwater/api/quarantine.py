@@ -13,7 +13,7 @@ from typing import Any
 
 from headwater.connectors.decoding.options import ask_again
 from headwater.engine.pipeline_file import load
-from headwater.errors import PipelineError, Problem, UsageProblem
+from headwater.errors import PipelineError, Problem, UsageError
 from headwater.errors.catalogue.running import (
     QUARANTINE_NOT_FOUND,
     REPLAY_QUERY_UNSUPPORTED,
@@ -25,7 +25,7 @@ from headwater.plan.quarantine import accepts_replay
 from headwater.quarantine import Quarantine, QuarantinedRow, quarantines, read_mended, replay_rows
 from headwater.runtime.records import RunRecords, redefined, unread_of
 from headwater.spec import PipelineSpec, SinkSpec, SourceSpec, TableSpec
-from headwater.values import Continuous, RealTime
+from headwater.values import Continuous, RealTime, quoted
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class QuarantineCounts:
 
     name: str
     rows: int
-    """All that were ever quarantined."""
-    waiting: int
-    """Those that were not replayed, and can be."""
+    """All rows that were ever quarantined."""
+    pending: int
+    """Rows that were not replayed yet, and can be."""
     reasons: dict[str, int]
-    """The waiting rows by reason."""
-    folder: str
+    """Pending rows by reason."""
+    directory: str
     files: int = 0
-    """Files that could not be opened: they are not replayed, but read by themselves once they are mended."""
+    """Files that could not be opened. They are not replayed; a corrected file is read like a new one."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -55,26 +55,26 @@ class Replayed:
     rows: int
     left: int
     unknown: tuple[str, ...]
-    """Ids of mended rows that don't wait, and were not replayed."""
+    """IDs of corrected rows that are not pending, and were not replayed."""
     dry: bool
     unwanted: tuple[str, ...] = ()
-    """Ids of mended rows that wait, but were not asked for."""
-    passed_over: int = 0
-    """Mended rows without text whose bytes are as they were, and that were not replayed."""
+    """IDs of corrected rows that are pending, but were not selected."""
+    unchanged: int = 0
+    """Corrected rows without text whose bytes are unchanged. They were not replayed."""
     unread: int = 0
-    """Those of the rows left that would come twice to a query, which has yet to read them at their place."""
+    """Rows that stay pending because a query has not reached their offset yet, and would read them twice."""
     behind: tuple[str, ...] = ()
     """Such queries."""
     redefined: bool = False
-    """By what rows are quarantined has changed since one of these queries was last started."""
+    """Whether the bad-row rules changed since one of these queries was last started."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def ls(file: str | Path) -> tuple[QuarantineCounts, ...]:
+def list_quarantines(file: str | Path) -> tuple[QuarantineCounts, ...]:
     """Every quarantine of a pipeline."""
-    return tuple(_counts(each) for each in quarantines(load(file, reads=False).folder))
+    return tuple(_counts(each) for each in quarantines(load(file, reads=False).run_dir))
 
 
 def show(
@@ -86,7 +86,7 @@ def show(
     everything: bool = False,
     limit: int | None = None,
 ) -> tuple[QuarantinedRow, ...]:
-    """The rows of one quarantine that wait, oldest first; with `everything` those too that were replayed."""
+    """The pending rows of one quarantine, oldest first; with `everything`, replayed rows are included."""
     quarantine = _named(load(file, reads=False), name, str(file))
     rows = quarantine.rows() if everything else quarantine.waiting()
     return tuple(islice(filter(_wanted(reason, ids), rows), limit))
@@ -101,7 +101,7 @@ def export(
     ids: tuple[str, ...] = (),
     everything: bool = False,
 ) -> int:
-    """Write the rows as JSON, one in a line; how many they were."""
+    """Write the rows as JSON Lines and return their number."""
     rows = show(file, name, reason=reason, ids=ids, everything=everything)
     for row in rows:
         to(json.dumps(row.to_json(), ensure_ascii=False) + "\n")
@@ -114,14 +114,14 @@ def replay(
     *,
     reason: str | None = None,
     ids: tuple[str, ...] = (),
-    mended: str | Path | None = None,
+    corrected: str | Path | None = None,
     dry: bool = False,
 ) -> Replayed:
-    """Feed rows that wait again, each once; the pipeline reads them beside its source."""
+    """Replay pending rows, each once; the next run reads them along with the source."""
     spec = load(file, reads=False)
     quarantine = _named(spec, name, str(file))
     _refuse_unfit(spec, name, str(file))
-    lines = read_mended(Path(mended)) if mended else None
+    lines = read_mended(Path(corrected)) if corrected else None
     directory = RunRecords.of(spec)
     places = partial(unread_of, spec, directory, quarantine, str(file))
     replayed = replay_rows(quarantine, _wanted(reason, ids), lines, places=places, dry=dry)
@@ -135,7 +135,7 @@ def replay(
         unknown=replayed.unknown,
         dry=dry,
         unwanted=replayed.unwanted,
-        passed_over=replayed.passed_over,
+        unchanged=replayed.passed_over,
         unread=replayed.unread,
         behind=replayed.behind,
         redefined=changed,
@@ -148,19 +148,19 @@ def _counts(quarantine: Quarantine) -> QuarantineCounts:
     return QuarantineCounts(
         name=quarantine.name,
         rows=sum(1 for _ in quarantine.rows()),
-        waiting=reasons.total(),
+        pending=reasons.total(),
         reasons=dict(reasons.most_common()),
-        folder=str(quarantine.directory.path),
+        directory=str(quarantine.directory.path),
         files=rows.total() - reasons.total(),
     )
 
 
 def _named(spec: PipelineSpec, name: str, file: str) -> Quarantine:
-    found = {each.name: each for each in quarantines(spec.folder)}
+    found = {each.name: each for each in quarantines(spec.run_dir)}
     if name in found:
         return found[name]
-    known = f"there are rows of {', '.join(found)}" if found else "no row was"
-    raise UsageProblem(QUARANTINE_NOT_FOUND.at(None, name=name, known=known, file=file))
+    known = f"quarantines exist for {quoted(found)}" if found else "no rows are quarantined"
+    raise UsageError(QUARANTINE_NOT_FOUND.at(None, name=name, known=known, file=file))
 
 
 def _wanted(reason: str | None, ids: tuple[str, ...]) -> Callable[[QuarantinedRow], bool]:
@@ -168,7 +168,7 @@ def _wanted(reason: str | None, ids: tuple[str, ...]) -> Callable[[QuarantinedRo
 
 
 def _refuse_unfit(spec: PipelineSpec, name: str, file: str) -> None:
-    """PipelineError if no query reads it, or one that does can't have one source more."""
+    """Raise PipelineError if no query reads it, or if a query cannot take another source."""
     graph = Graph.of(spec)
     why = _read_by_none(graph, name)
     if why:
@@ -180,14 +180,14 @@ def _refuse_unfit(spec: PipelineSpec, name: str, file: str) -> None:
 
 
 def _read_by_none(graph: Graph, name: str) -> str:
-    """Why rows that are replayed would come to no query; empty where one may read them."""
+    """Why no query would read replayed rows; empty if one can read them."""
     readable: tuple[SourceSpec | TableSpec, ...] = (*graph.spec.sources, *graph.spec.tables)
     declared = next((each for each in readable if each.name == name), None)
     if declared is None:
-        return "there is no source or table of this name"
+        return "no source or table has this name"
     if not accepts_replay(declared):
-        return "such a source takes no rows but its own"
-    # What a table reads whose SQL only Spark can read is not known here.
+        return "this source does not support replayed rows"
+    # Only Spark can parse some SQL, so what such a table reads is unknown here.
     read = graph.readers(name) or None in graph.reads.values()
     return "" if read else "no sink reads it"
 
@@ -197,7 +197,7 @@ def _unfit(directory: RunRecords, sink: SinkSpec, name: str, below: set[str]) ->
         trigger = str(sink.trigger)
         yield REPLAY_TRIGGER_UNSUPPORTED.at(sink.at("trigger"), sink=sink.name, name=name, trigger=trigger)
     facts = directory.stored_facts(sink.name)
-    # Which of its readings share one source is decided by Spark when the query starts, and not before.
+    # Spark decides only at the start of a query which of its reads share one source.
     for stream in facts.repeated_streams if facts else ():
         if stream in below:
             yield REPLAY_QUERY_UNSUPPORTED.at(sink.position, sink=sink.name, name=name, stream=stream)

@@ -12,36 +12,37 @@ from headwater.checks.outline import Outline
 from headwater.errors import PipelineError
 from headwater.events import QuerySummary
 from headwater.events.kinds import SourceCounts, TableCounts
+from headwater.values import count_of
 
 
 @dataclass(frozen=True)
 class SinkChecked:
-    """What a check says of one sink."""
+    """The result of a check for one sink."""
 
     name: str
     outline: Outline | None = None
-    """What its query does, keeps and guarantees; None offline, and where Spark can't analyze it."""
+    """Its operators, state and delivery guarantee; None offline, and if Spark cannot analyze the query."""
     without_spark: Guarantee | None = None
-    """Its guarantee as far as it is known offline."""
+    """Its delivery guarantee, as far as it is known offline."""
 
     def to_json(self) -> dict[str, Any]:
         known = self.without_spark.to_json() if self.without_spark else None
-        told = self.outline.to_json() if self.outline else {"bounds": None, "guarantee": known}
-        return {"name": self.name, "bounds": told["bounds"], "guarantee": told["guarantee"]}
+        outline = self.outline.to_json() if self.outline else {"bounds": None, "guarantee": known}
+        return {"name": self.name, "bounds": outline["bounds"], "guarantee": outline["guarantee"]}
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Everything a check found, the gravest first."""
+    """All findings of a check, the most severe first."""
 
     file: str
     pipeline: str | None
     offline: bool
     findings: tuple[Finding, ...]
     sinks: tuple[SinkChecked, ...] = ()
-    """The sinks in the order of their declaration; none where the file could not be read."""
+    """The sinks in the order of their declaration; empty if the file could not be read."""
     strict: bool = False
-    """Whether a warning counts like an error."""
+    """Whether warnings are treated as errors."""
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -49,14 +50,14 @@ class CheckResult:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        return tuple(f for f in self.findings if f.severity is Severity.WARNING and not f.accepted)
+        return tuple(f for f in self.findings if f.severity is Severity.WARNING and not f.suppressed)
 
     @property
     def exit_code(self) -> int:
         return PipelineError.exit_code if self.errors or (self.strict and self.warnings) else 0
 
     def of_sink(self, name: str) -> tuple[Finding, ...]:
-        """The findings about one sink; with an empty name those about the pipeline as a whole."""
+        """The findings about one sink; with an empty name, those about the whole pipeline."""
         return tuple(finding for finding in self.findings if finding.sink == name)
 
     def to_json(self) -> dict[str, Any]:
@@ -71,6 +72,13 @@ class CheckResult:
         }
 
 
+def counts_in_words(errors: int, warnings: int, notes: int, suppressed: int) -> str:
+    """The findings of a check by severity: `2 errors, 1 note, 1 suppressed`, or `no findings`."""
+    counts = {"error": errors, "warning": warnings, "note": notes}
+    found = [count_of(count, noun) for noun, count in counts.items() if count]
+    return ", ".join([*(found or ["no findings"]), *([f"{suppressed} suppressed"] if suppressed else [])])
+
+
 @dataclass(frozen=True)
 class TableExplained:
     """A source or table as Spark sees it."""
@@ -81,7 +89,7 @@ class TableExplained:
     reads: tuple[str, ...]
     schema: Mapping[str, str]
     refresh: str | None = None
-    """When a static source looks for changed files; None for whatever is no static source."""
+    """How often a static source is refreshed; None for other sources and for tables."""
     cache: bool = False
 
 
@@ -95,16 +103,16 @@ class SinkExplained:
     mode: str
     trigger: str
     delivery: str
-    """What the sink does with a batch that comes a second time."""
+    """What the sink does with a retried batch."""
     checkpoint: str
     settings: tuple[Mapping[str, str], ...]
     plan: str
     outline: Outline
-    """Its operators, what they keep, and its guarantee."""
+    """Its operators, state and delivery guarantee."""
 
     def to_json(self) -> dict[str, Any]:
-        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "outline"}
-        return {**told, **self.outline.to_json()}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "outline"}
+        return {**own, **self.outline.to_json()}
 
 
 @dataclass(frozen=True)
@@ -112,14 +120,14 @@ class ExplainResult:
     """The graph, the schemas, the settings and the plans of a pipeline."""
 
     pipeline: str
-    folder: str
+    run_dir: str
     tables: tuple[TableExplained, ...]
     sinks: tuple[SinkExplained, ...]
 
     def to_json(self) -> dict[str, Any]:
         return {
             "pipeline": self.pipeline,
-            "folder": self.folder,
+            "run_dir": self.run_dir,
             "tables": [asdict(table) for table in self.tables],
             "sinks": [sink.to_json() for sink in self.sinks],
         }
@@ -135,11 +143,11 @@ class RunResult:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What a batch run wrote, by sink: the place, and the rows where they are known."""
+    """What a batch run wrote, by sink: the location, and the number of rows if it is known."""
 
     written: Mapping[str, str]
     rows: Mapping[str, int | None]
     expectations: Mapping[str, TableCounts] = field(default_factory=dict)
-    """Rows judged and failed, by the table that has expectations."""
+    """Rows checked and failed, by table with expectations."""
     sources: Mapping[str, SourceCounts] = field(default_factory=dict)
-    """Rows read, good and bad, by the source that tells them apart."""
+    """Rows read, good and bad, by source that distinguishes them."""

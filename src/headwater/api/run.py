@@ -1,4 +1,4 @@
-"""`headwater run`: a pipeline from start to end, in the foreground."""
+"""`headwater run`: run a pipeline in the foreground."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from headwater.api.results import RunResult
 from headwater.checks import Finding, unqueried
 from headwater.engine.pipeline_file import load
-from headwater.errors import Interrupted, Problem
+from headwater.errors import ForcedStopError, Problem
 from headwater.errors.catalogue.notices import RUN_STOPPING, START_STOPPED, TIME_LIMIT_REACHED
 from headwater.errors.catalogue.running import FORCED_STOP, FORCED_STOP_AT_START
 from headwater.events import Emit, Notice
@@ -31,10 +31,10 @@ def run(
     stdout: Callable[[str], None],
     found: Callable[[list[Finding]], None] = lambda findings: None,
 ) -> RunResult:
-    """Run until every query has ended, a signal comes, the time is over, or nothing is left to read."""
+    """Run until every query has stopped, a signal arrives, the time is up, or all data is processed."""
     with Signals() as signals:
         try:
-            # Whatever hangs on the way is ended by a second interrupt.
+            # A second interrupt ends code that hangs during the start.
             with signals.interruptible():
                 spec = load(file)
                 # A check could not know that a command runs the pipeline.
@@ -43,7 +43,7 @@ def run(
             emit(Notice.of(START_STOPPED.at(None, signal=str(asked))))
             return RunResult(0)
         except KeyboardInterrupt:
-            raise Interrupted(FORCED_STOP_AT_START.at(None)) from None
+            raise ForcedStopError(FORCED_STOP_AT_START.at(None)) from None
         try:
             _wait(running, signals, options, limit, emit)
         finally:
@@ -53,8 +53,8 @@ def run(
             else:
                 session.jvm.stop()
         # A second interrupt that came when all queries had ended interrupted nothing.
-        if signals.forced and running.exit_code in (None, Interrupted.exit_code):
-            raise Interrupted(FORCED_STOP.at(None))
+        if signals.forced and running.exit_code in (None, ForcedStopError.exit_code):
+            raise ForcedStopError(FORCED_STOP.at(None))
         return RunResult(1 if running.exit_code is None else running.exit_code, running.summary)
 
 
@@ -77,4 +77,4 @@ def _wait(running: Run, signals: Signals, options: RunOptions, limit: Duration |
     while stopping.is_alive() and not signals.forced:
         stopping.join(_LOOK_SECONDS)
     if signals.forced:
-        running.force()
+        running.kill()

@@ -1,4 +1,4 @@
-"""`headwater test`: the tests of files and folders, played one after the other on one Spark."""
+"""`headwater test`: the tests of files and directories, run one after the other on one Spark session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
-from headwater.errors import HeadwaterError, UsageProblem, shown_file
+from headwater.errors import HeadwaterError, UsageError, shown_file
 from headwater.errors.catalogue.testing import TEST_FILES_NOT_FOUND, TEST_NO_MATCH
 from headwater.testing.chart import Pictures
 from headwater.testing.discovery import chosen, find_tests
@@ -34,7 +34,7 @@ _MOST_NAMES = 10
 
 
 class Plays(Protocol):
-    """Plays tests, all on one Spark, which it starts when it is first needed."""
+    """Runs tests on one Spark session, which it starts on first use."""
 
     def play(self, test: Test, on_step: Callable[[StepTrace], None]) -> TestResult: ...
 
@@ -55,14 +55,14 @@ def _spark_player(conf: Mapping[str, str], say: Say, limit: float | None) -> Pla
 
 @dataclass(frozen=True)
 class PlannedTest:
-    """A test that will be played, or the refusal of a file that could not be read."""
+    """A test to run, or the error of a file that could not be read."""
 
     name: str
     file: Path
     test: Test | None = None
     refusal: TestResult | None = None
     variant: bool = False
-    """A test once more, under harder conditions."""
+    """A test run again under harder conditions."""
 
 
 def run_tests(
@@ -78,9 +78,9 @@ def run_tests(
     emit: Callable[[TestEvent], None] = lambda event: None,
     player: MakesPlayer = _spark_player,
 ) -> TestsResult:
-    """Play every chosen test; UsageProblem where there is none.
+    """Run every selected test; raise UsageError if there is none.
 
-    `limit` is the longest time, in seconds, that a query may take to come to rest.
+    `limit` is how long a batch can take, in seconds.
     """
     begun = monotonic()
     plan = planned(paths, k)
@@ -107,11 +107,11 @@ def run_tests(
 
 
 def planned(paths: Sequence[Path], k: str | None = None) -> list[PlannedTest]:
-    """The chosen tests of all files, in their order, and the files that can't be read."""
+    """The selected tests of all files, in order, and the files that could not be read."""
     choice = chosen(k) if k is not None else None
     files = find_tests(paths)
     if not files:
-        raise UsageProblem(TEST_FILES_NOT_FOUND.at(None, where=", ".join(map(str, paths))))
+        raise UsageError(TEST_FILES_NOT_FOUND.at(None, where=", ".join(map(str, paths))))
     every = [each for file in files for each in _of_file(file)]
     # As with pytest the file's name counts, too.
     named = [(each, f"{each.file.name}::{each.name}") for each in every]
@@ -121,7 +121,7 @@ def planned(paths: Sequence[Path], k: str | None = None) -> list[PlannedTest]:
         meant, shown = nearest(k or "", names), ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
         hint = f"Did you mean `-k '{meant}'`?" if meant else f"There are: {shown}{more}."
-        raise UsageProblem(TEST_NO_MATCH.at(None, expression=k or "", count=len(names), hint=hint))
+        raise UsageError(TEST_NO_MATCH.at(None, expression=k or "", count=len(names), hint=hint))
     return plan
 
 
@@ -153,7 +153,7 @@ def _played(
     if planned.test is not None:
         result = plays().play(planned.test, lambda step: emit(StepPlayed(step)))
     else:
-        assert planned.refusal is not None, "what has no test was refused"
+        assert planned.refusal is not None, "an entry without a test has an error"
         result = planned.refusal
     emit(TestPlayed(result))
     return result

@@ -1,4 +1,4 @@
-"""Reading a Spark checkpoint folder without Spark, and the lock beside it."""
+"""Reading a Spark checkpoint directory without Spark, and its lock."""
 
 from headwater.checkpoint.edits import CheckpointEdit, FileChange
 from headwater.checkpoint.file_logs import SINK_LOG, SinkFile, SinkLog, SourceFile

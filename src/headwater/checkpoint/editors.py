@@ -1,23 +1,24 @@
-"""What Headwater changes in a checkpoint: functions that read it and return an edit.
+"""Changes that Headwater makes to a checkpoint: functions that read it and return an edit.
 
-**A checkpoint is made to fit the kind of trigger that goes on with it.**
+**Converting a checkpoint for a different kind of trigger.**
 
-Batches and continuous epochs share one record, with two differences in `offsets/N`:
+Batches and continuous epochs share one log, with two differences in `offsets/N`:
 
     v1
     {"batchWatermarkMs":0,"batchTimestampMs":1794786654454,"conf":{…}}    of a batch; an epoch's is empty
     {"orders":{"0":100}}
 
-- An epoch's second line is empty. A start with batches takes its settings from that line of the newest file,
-  and dies without it. So the line of the newest batch is put there; where none is kept, one that Spark makes.
-- Epochs are noted ahead: several files may be newer than the newest commit, of rows that a sink may not have.
-  A start with batches would run the newest of them and pass over the others. A continuous start would keep
-  such files under numbers that it uses again for fewer rows, and lose the rest after its next crash. So what
-  is newer than the newest commit is taken away: rows come again rather than not at all. Where nothing is
-  committed yet, the start of a first batch is in a note of its sources that continuous queries don't look at:
-  taken away, the query would begin elsewhere, so that is refused.
+- The second line of an epoch is empty. A start with batches reads its settings from that line of the newest
+  file, and fails without it. So the line of the newest batch is copied there; if none exists, Spark creates
+  one.
+- Epochs are recorded ahead: several files may be newer than the newest commit, for rows that a sink may not
+  have. A start with batches would run the newest of them and skip the others. A continuous start would keep
+  these files under numbers that it reuses for fewer rows, and lose the rest after its next crash. So
+  everything newer than the newest commit is deleted: duplicates are better than lost rows. If nothing is
+  committed yet, the start of the first batch is in a file of its sources that continuous queries ignore.
+  Without the batch, the query would start at a different offset, so Headwater rejects this case.
 
-Each step leaves a checkpoint that asks for the same steps again, so that a start after a crash ends the work.
+After each step, the checkpoint still requires the same steps, so a start after a crash completes the work.
 """
 
 from __future__ import annotations
@@ -58,16 +59,16 @@ from headwater.errors.catalogue.running import (
 
 @dataclass(frozen=True)
 class Alignment:
-    """What has to be done with the offsets of a checkpoint before a start."""
+    """What must be done with the offsets of a checkpoint before a start."""
 
     cut: tuple[int, ...] = ()
-    """What was planned after the newest commit and has to go, newest first."""
+    """What was planned after the newest commit and must be deleted, newest first."""
     completed: int | None = None
     """The batch whose file gets the line of settings."""
     line: str | None = None
-    """That line, from the newest batch that has one; None where it has to be made."""
+    """That line, from the newest batch that has one; None if it must be created."""
     routine: bool = False
-    """Only epochs go, and epochs follow: nothing but a continuous query that starts again."""
+    """Only epochs are deleted, and epochs follow: just a restart of a continuous query."""
 
     @property
     def needed(self) -> bool:
@@ -75,7 +76,7 @@ class Alignment:
 
 
 def alignment(store: Store, *, continuous: bool) -> Alignment:
-    """What a start with a continuous trigger, or with another one, needs; nothing is changed."""
+    """What a start with a continuous trigger, or with a different one, needs; changes nothing."""
     planned, done, checkpoint = _ids(store, "offsets"), _ids(store, "commits"), Checkpoint(store)
     if not planned:
         return Alignment()
@@ -101,9 +102,9 @@ def alignment(store: Store, *, continuous: bool) -> Alignment:
 
 
 def convert_trigger(store: Store, needed: Alignment, make_line: Callable[[], str]) -> CheckpointEdit:
-    """Do what the alignment says."""
+    """Do what the alignment requires."""
     after: dict[str, bytes | None] = {}
-    # The newest file without its line asks for all of this again: it goes after the others have theirs.
+    # The newest file without its line triggers all of this again, so it changes after the others.
     if needed.completed is not None:
         name = f"offsets/{needed.completed}"
         version, _, *offsets = lines_of(store.read(name))
@@ -116,7 +117,7 @@ def _ids(store: Store, folder: str) -> list[int]:
 
 
 def _refuse_damaged(store: Store, newest_done: int) -> None:
-    """CheckpointError, before anything is done, where a start could not go on from the newest commit."""
+    """CheckpointError, before anything is done, if a start could not resume from the newest commit."""
     if newest_done >= 0 and Checkpoint(store).offset(newest_done) is None:
         file = f"offsets/{newest_done}"
         places = {"file": store.locate(file), "checksum": store.locate(checksum_of(file))}
@@ -125,19 +126,19 @@ def _refuse_damaged(store: Store, newest_done: int) -> None:
         )
 
 
-# Letting a checkpoint know of sources that its query did not have before.
+# Adding sources to a checkpoint that its query did not have before.
 #
 # Spark numbers the sources of a query by their order, keeps `sources/<number>/` for each, and writes a line
-# for each into `offsets/N`. A query with one source more is refused. So the checkpoint gets lines with `-`
-# (nothing read yet) for the added sources, and the folders of the others under their new numbers. Half of
-# that would be misread, so it is done by a swap.
+# for each into `offsets/N`. It rejects a query with an additional source. So the checkpoint gets lines with
+# `-` (nothing read yet) for the added sources, and the directories of the others under their new numbers.
+# Half of that would be misread, so it is done by a swap.
 
 _INPUTS = "headwater-inputs.json"
 _NOTHING_YET = "-"
 
 
 def added(before: Sequence[str], now: Sequence[str]) -> list[int | None] | None:
-    """For each source of now its place before, None for an added one; None if more than that has changed."""
+    """The old position of each current source, None for an added one; None if more than that changed."""
     places: list[int | None] = []
     left = list(before)
     for name in now:
@@ -150,7 +151,7 @@ def added(before: Sequence[str], now: Sequence[str]) -> list[int | None] | None:
 
 
 def inputs_known(store: Store) -> tuple[str, ...] | None:
-    """The sources of a checkpoint that was made here, by their names; None for one that Spark made."""
+    """The names of the sources of a checkpoint that Headwater created; None if Spark created it."""
     data = content(store, _INPUTS)
     try:
         return None if data is None else _names(data)
@@ -160,13 +161,13 @@ def inputs_known(store: Store) -> tuple[str, ...] | None:
 
 
 def add_sources(store: Store, before: Sequence[str], now: Sequence[str]) -> CheckpointEdit:
-    """Make a checkpoint with the sources `before` one with those of `now`; ValueError where it does not fit.
+    """Turn a checkpoint with the sources `before` into one with those of `now`; ValueError if incompatible.
 
-    A crash may come before anyone else has noted the new sources, so the checkpoint itself lists them.
+    A crash may happen before the new sources are recorded elsewhere, so the checkpoint itself lists them.
     """
     places = added(before, now)
     if places is None:
-        raise ValueError(f"its sources were {', '.join(before)}, and are {', '.join(now)}")
+        raise ValueError(f"the sources were {', '.join(before)}, and are now {', '.join(now)}")
     planned = [f"offsets/{batch}" for batch in _ids(store, "offsets")]
     changes = [
         FileChange(name, data := store.read(name), _with_places(store.locate(name), data, places))
@@ -178,7 +179,7 @@ def add_sources(store: Store, before: Sequence[str], now: Sequence[str]) -> Chec
         TreeMove(f"sources/{name}", f"sources/{numbers[name]}" if name in numbers else None)
         for name in store.names("sources")
     ]
-    # Checksums of what is no longer so, and whatever else lies there.
+    # Outdated checksums, and any other files.
     others = {f"offsets/{name}" for name in store.names("offsets")}.difference(planned)
     return CheckpointEdit(tuple(changes), (*moves, *map(TreeMove, sorted(others))))
 
@@ -188,7 +189,7 @@ def swap_in_sources(checkpoint: Path, before: Sequence[str], now: Sequence[str],
     try:
         add_sources(LocalStore(checkpoint), before, now).swap(checkpoint, backup)
     except (OSError, ValueError) as error:
-        problem = CHECKPOINT_REPLAY_FAILED.at(folder=str(checkpoint), reason=str(error))
+        problem = CHECKPOINT_REPLAY_FAILED.at(directory=str(checkpoint), reason=str(error))
         raise CheckpointError(problem) from error
 
 
@@ -197,7 +198,7 @@ def _with_places(file: str, data: bytes, places: Sequence[int | None]) -> bytes:
     version, metadata, *lines = data.decode().split("\n")
     known = sum(place is not None for place in places)
     if version != "v1" or len(lines) != known:
-        raise ValueError(f"{file} is of version {version} and has {len(lines)} sources, not {known}")
+        raise ValueError(f"{file} has version {version} and {len(lines)} sources, expected {known}")
     placed = [_NOTHING_YET if place is None else lines[place] for place in places]
     return "\n".join((version, metadata, *placed)).encode()
 
@@ -205,28 +206,28 @@ def _with_places(file: str, data: bytes, places: Sequence[int | None]) -> bytes:
 def _names(data: bytes) -> tuple[str, ...]:
     names = json_value("\n".join(lines_of(data)))
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DamagedFileError("it is no list of names")
+        raise DamagedFileError("it is not a list of names")
     return tuple(names)
 
 
-# Letting a planned batch of a file source read other files than those that were planned.
+# Replacing the files that a planned batch of a file source reads.
 #
-# sources/S/L            the files that source S has handed out in its own batch L, a line each
+# sources/S/L            the files that source S has delivered in its own batch L, one per line
 # sources/S/L.compact    the same for all batches up to L
 #
-# Only lines of batches that no committed batch of the query has read are changed, so that nothing is read
-# twice or left out. A change that a crash cut short is done again by the next start.
+# Only lines of batches that no committed batch of the query has read are changed, so no file is read twice
+# or skipped. If a crash interrupts the change, the next start repeats it.
 
 _LOG = re.compile(r"(\d+)(\.compact)?", re.ASCII)
 
 
 def uncommitted(store: Store, source: int) -> tuple[SourceFile, ...]:
-    """The files that a source has handed out and no committed batch has read."""
+    """The files that a source has delivered and no committed batch has read."""
     return source_files(store, source, _committed(store, source))
 
 
 def change_files(store: Store, source: int, changes: Mapping[str, str]) -> CheckpointEdit:
-    """Put other files, by their addresses, in the place of those that no committed batch has read."""
+    """Replace files that no committed batch has read, by their URLs."""
     after: dict[str, bytes | None] = {}
     reached, folder = _committed(store, source), f"sources/{source}"
     for name in listed(store, folder):
@@ -248,7 +249,7 @@ def _changed_files(line: str, changes: Mapping[str, str], after: int) -> str:
 
 
 def _committed(store: Store, source: int) -> int:
-    """The newest batch of a source's own that a committed batch of the query has read; -1 for none."""
+    """The newest batch of the source itself that a committed batch of the query has read; -1 for none."""
     checkpoint = Checkpoint(store)
     commit = checkpoint.last_commit
     planned = checkpoint.offset(commit.batch_id) if commit else None
@@ -256,22 +257,22 @@ def _committed(store: Store, source: int) -> int:
     return int(reached.get("logOffset", -1)) if isinstance(reached, dict) else -1
 
 
-# Letting a query go on from elsewhere in one of its sources.
+# Changing the offset from which a query resumes in one of its sources.
 #
-# Where the next batch begins is what the newest committed batch read up to. So that is changed:
+# The next batch starts where the newest committed batch stopped. So that is changed:
 #
-# offsets/N      N is committed: the source's line of this file alone
-# offsets/N      N is planned and not committed: both lines, so that the batch, which runs again, reads
-# offsets/N-1    nothing of what is changed; where N is the first batch, Kafka's own note of its start,
-#                sources/S/0, stands for the file that is not there
+# offsets/N      N is committed: only the source's line of this file
+# offsets/N      N is planned and not committed: both lines, so that the retried batch reads nothing of
+# offsets/N-1    what is changed; if N is the first batch, Kafka's own file with its start offsets,
+#                sources/S/0, is changed instead of the missing file
 #
-# After a crash halfway the same change is done again, so it must not hang on what the lines said before.
+# After a crash halfway, the same change is made again, so it must not depend on the old lines.
 
 Change = Callable[[Any], Any]
 
 
 def change_source(store: Store, source: int, change: Change) -> CheckpointEdit | None:
-    """Change what the checkpoint says of a source; None where no batch was planned."""
+    """Change the offsets of a source in the checkpoint; None if no batch was planned."""
     planned, done = _ids(store, "offsets"), _ids(store, "commits")
     if not planned:
         return None
@@ -280,7 +281,7 @@ def change_source(store: Store, source: int, change: Change) -> CheckpointEdit |
     if not done or done[-1] < newest:
         before = f"offsets/{newest - 1}"
         earlier = {before: _offsets} if newest - 1 in planned else {f"sources/{source}/0": _noted}
-        # What is begun from is changed first: the file that asks for it is the last one.
+        # The start offsets change first: the file that triggers the change is the last one.
         changed = {**earlier, **changed}
     found = {name: data for name in changed if (data := content(store, name)) is not None}
     after = {name: changed[name](data, source, change) for name, data in found.items()}
@@ -288,9 +289,9 @@ def change_source(store: Store, source: int, change: Change) -> CheckpointEdit |
 
 
 def forget_start(store: Store, sources: Iterable[int]) -> CheckpointEdit:
-    """Remove Spark's own note of where Kafka sources begin, if no batch was planned from there.
+    """Delete Spark's own record of where Kafka sources start, if no batch was planned from there.
 
-    Spark would hold to it whatever the next start says, and pass over what it says.
+    Otherwise, Spark would use it and ignore what the next start configures.
     """
     notes = [] if Checkpoint(store).state.resumes else [f"sources/{number}/0" for number in sources]
     return CheckpointEdit.of(store, dict.fromkeys(notes))
@@ -317,12 +318,12 @@ def _changed(line: str, change: Change) -> str:
     return json.dumps(change(json_value(line)), separators=(",", ":"))
 
 
-# Exchanging files in the log of a file sink: the same rows in other files, in one step.
+# Replacing files in the log of a file sink: the same rows in other files, in one step.
 
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file that takes the place of others; `like` is one of them, in whose folder it lies."""
+    """A file that replaces others; `like` is one of them and has the same directory."""
 
     name: str
     size: int
@@ -331,16 +332,16 @@ class NewFile:
 
 
 def exchange(output: Store, batch_id: int, new: Mapping[NewFile, frozenset[str]]) -> CheckpointEdit | None:
-    """Put new files into `_spark_metadata/<batch_id>.compact` in the place of old ones, all at once.
+    """Replace files in `_spark_metadata/<batch_id>.compact` with new ones, in one step.
 
-    Old files are named as the log names them. None if one of them is not listed there.
+    Old files are identified as in the log. None if one of them is not listed there.
 
-    Spark reads the newest compact file and the batches after it, and says `add` only: an entry can't be taken
-    back by a later one. So the newest compact file itself is replaced, by one rename; its name, from which
-    Spark works out where the next one is due, stays. Its checksum goes first: a file without one is not
-    verified, while one that does not fit makes the log unreadable. Spark writes the next compact file from
-    this one. Should it be doing that in this very moment, it may have read the old lines, and its file then
-    names the old files again: at every moment the log names the old ones or the new ones, never both.
+    Spark reads the newest compact file and the batches after it, and only ever writes `add`: a later entry
+    cannot revoke an earlier one. So the newest compact file itself is replaced, by one rename. Its name
+    stays, because Spark computes from it when the next one is due. Its checksum is deleted first: a file
+    without one is not verified, while a wrong one makes the log unreadable. Spark creates the next compact
+    file from this one. If Spark is doing that at the same moment, it may have read the old lines, and its
+    file then lists the old files again: at any time, the log lists the old ones or the new ones, never both.
     """
     name = f"{batch_id}.compact"
     log = Batches(output, SINK_LOG, 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, _entries)
@@ -364,14 +365,14 @@ def _entry(file: NewFile, like: Mapping[str, Any]) -> dict[str, Any]:
     return {**like, "path": path, "size": file.size, "modificationTime": file.modified_ms}
 
 
-# Beginning anew, and as if the last batch had not been committed.
+# Starting from scratch, and as if the last batch had not been committed.
 
-# It holds the id of the query, which stays the same.
+# It contains the query ID, which stays the same.
 _KEPT = ("metadata", checksum_of("metadata"))
 
 
 def reset(store: Store) -> CheckpointEdit:
-    """Everything but the query's id goes; a crash halfway leaves a rest that goes at the next start."""
+    """Delete everything but the query ID; after a crash halfway, the next start deletes the rest."""
     return CheckpointEdit(moves=tuple(TreeMove(name) for name in store.names("") if name not in _KEPT))
 
 

@@ -1,22 +1,22 @@
-"""The one way in which Headwater changes a checkpoint, or the log of a sink.
+"""The only way in which Headwater changes a checkpoint, or the log of a sink.
 
-An edit is data: the files that change, each with its bytes before and after. Who applies it holds the lock.
+An edit is data: the files that change, each with its bytes before and after. The caller holds the lock.
 
-1. Everything old is in the backup before the first byte is touched.
-2. The files are changed in the order of the edit. A checksum goes before its file: Spark does not ask for one
-   that is not there, and takes a wrong one for damage.
-3. The file that would ask for the edit again comes last, so that a start after a kill at any point ends the
-   work. Doing it twice gives the same.
+1. All old files are in the backup before the first byte changes.
+2. The files are changed in the order of the edit. A checksum is deleted before its file changes: Spark does
+   not require a checksum, but treats a wrong one as damage.
+3. The file that triggers the edit comes last, so a start after a kill at any point completes the work.
+   Applying an edit twice has the same result.
 
-Where a half-changed checkpoint would be misread, whatever the order, the edit makes a new one beside the old:
+If a half-changed checkpoint would be misread in any order, the edit creates a new one next to the old one:
 
-    checkpoints/orders.next/    being made; without `complete` it is worth nothing and is made again
-    checkpoints/orders/         moved to the backup, then `orders.next` takes its name
+    checkpoints/orders.next/    in progress; without `complete` it is worthless and recreated
+    checkpoints/orders/         moved to the backup, then `orders.next` gets its name
 
-A crash between the two last steps leaves no `orders/`; the next start sees the complete `orders.next` and
-ends the work. Nothing of the old checkpoint is ever changed; what stays the same is linked, not copied. All
-of the new one is on the disk before `complete` is, and that before anything is moved: also a power failure
-leaves one of the two whole.
+A crash between the last two steps leaves no `orders/`; the next start finds the complete `orders.next` and
+completes the work. The old checkpoint never changes; unchanged files are linked, not copied. The new one is
+fully on disk before `complete` is, and `complete` before anything is moved: even a power failure leaves one
+of the two intact.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _COMPLETE = "complete"
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file; None stands for a file that is not there."""
+    """One file; None means that the file does not exist."""
 
     name: str
     before: bytes | None
@@ -48,7 +48,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class TreeMove:
-    """A file or directory that nobody reads, of any size: it gets another name, or goes."""
+    """A file or directory of any size whose content is never read: it is renamed or deleted."""
 
     name: str
     to: str | None = None
@@ -56,14 +56,14 @@ class TreeMove:
 
 @dataclass(frozen=True)
 class CheckpointEdit:
-    """What is to change, in order."""
+    """The changes, in order."""
 
     changes: tuple[FileChange, ...] = ()
     moves: tuple[TreeMove, ...] = ()
 
     @classmethod
     def of(cls, store: Store, after: Mapping[str, bytes | None]) -> CheckpointEdit:
-        """These files are to have these bytes, or to go; what is so already is left alone."""
+        """These files get these bytes, or are deleted; files that are up to date are left alone."""
         changes: list[FileChange] = []
         for name, new in after.items():
             old, checksum = content(store, name), checksum_of(name)
@@ -78,7 +78,7 @@ class CheckpointEdit:
         return bool(self.changes or self.moves)
 
     def apply(self, store: Store, backup: Store | None = None) -> None:
-        """Change the files one after another. What is moved is never kept, so it can only go."""
+        """Change the files one after another. Moved trees are not backed up, so they can only be deleted."""
         if backup is not None:
             self._keep(backup)
         for change in self.changes:
@@ -89,13 +89,13 @@ class CheckpointEdit:
 
     def _keep(self, backup: Store) -> None:
         for change in self.changes:
-            # An edit before this one may have kept it already, as it was before both.
+            # An earlier edit may have backed it up already, as it was before both.
             if change.before is not None and not backup.exists(change.name):
                 backup.make_folder(change.name.rpartition("/")[0])
                 backup.replace(change.name, change.before)
 
     def swap(self, checkpoint: Path, backup: Path) -> None:
-        """Make a new checkpoint beside the old one, which is kept as `backup`, and let it take the place."""
+        """Create a new checkpoint, move the old one to `backup`, and give its name to the new one."""
         following = following_of(checkpoint)
         if following.exists():
             shutil.rmtree(following)
@@ -118,7 +118,7 @@ class CheckpointEdit:
 
 
 def finish_swap(checkpoint: Path) -> None:
-    """End what a crash interrupted: a complete new checkpoint takes the place of the one that was moved."""
+    """Complete what a crash interrupted: rename a complete new checkpoint after the old one was moved."""
     following = following_of(checkpoint)
     if not checkpoint.exists() and (following / _COMPLETE).exists():
         following.rename(checkpoint)
@@ -127,25 +127,25 @@ def finish_swap(checkpoint: Path) -> None:
 
 
 def following_of(checkpoint: Path) -> Path:
-    """Where the checkpoint is made that is to take its place."""
+    """The directory in which the replacement of a checkpoint is created."""
     return checkpoint.with_name(f"{checkpoint.name}.next")
 
 
 def checksum_of(name: str) -> str:
-    """Where Hadoop keeps the checksum of a file."""
+    """Where Hadoop stores the checksum of a file."""
     folder, slash, file = name.rpartition("/")
     return f"{folder}{slash}.{file}.crc"
 
 
 @contextmanager
 def edit_errors(store: Store) -> Iterator[None]:
-    """What goes wrong while an edit is made or applied, as an error of the catalogue."""
+    """Turn failures of an edit into an error of the catalogue."""
     try:
         yield
     except (OSError, DamagedFileError, ValueError, IndexError) as failure:
         reason = getattr(failure, "strerror", None) or str(failure)
         place = getattr(failure, "filename", None) or store.locate("offsets")
-        problem = CHECKPOINT_UPDATE_FAILED.at(folder=place, reason=reason)
+        problem = CHECKPOINT_UPDATE_FAILED.at(directory=place, reason=reason)
         raise CheckpointError(problem) from failure
 
 

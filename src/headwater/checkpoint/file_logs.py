@@ -15,22 +15,22 @@ from headwater.checkpoint.store import Store
 from headwater.errors import CheckpointError, Entry
 from headwater.errors.catalogue import running as catalogue
 
-# Folders with one small text file per batch, as Spark keeps all its logs.
+# Directories with one small text file per batch, the format of all Spark logs.
 
 T = TypeVar("T")
 
-# Spark reads these names as numbers; `.3.crc`, `.3.<uuid>.tmp` and whatever else lies there are no batches.
+# Spark parses these names as numbers; `.3.crc`, `.3.<uuid>.tmp` and other files are not batches.
 NUMBER = re.compile(r"\d+", re.ASCII)
 _VERSION = re.compile(r"v([1-9]\d*)", re.ASCII)
 
 
 class DamagedFileError(Exception):
-    """Why a file is not what it should be; `Batches` turns it into an error of the catalogue."""
+    """Why a file is not as expected; `Batches` turns it into an error of the catalogue."""
 
 
 @dataclass(frozen=True)
 class Batches(Generic[T]):
-    """A folder with one file per batch: the version on the first line, then what `parse` understands."""
+    """A directory with one file per batch: the version on the first line, then what `parse` understands."""
 
     store: Store
     folder: str
@@ -43,7 +43,7 @@ class Batches(Generic[T]):
         return tuple(sorted(int(name) for name in names if NUMBER.fullmatch(name)))
 
     def entries(self, newest_first: bool = False) -> Iterator[T]:
-        # A running query purges old batches: one that is gone by the time we read it is no fault.
+        # A running query purges old batches, so a missing one is not an error.
         for batch_id in sorted(self.ids(), reverse=newest_first):
             entry = self.entry(batch_id)
             if entry is not None:
@@ -66,7 +66,7 @@ class Batches(Generic[T]):
     def _version(self, line: str, file: str) -> int:
         match = _VERSION.fullmatch(line.strip())
         if match is None:
-            raise DamagedFileError(f"its first line is {line[:20]!r} and not a version")
+            raise DamagedFileError(f"its first line is {line[:20]!r}, expected a version")
         version = int(match[1])
         if version > self.newest_version:
             problem = catalogue.CHECKPOINT_VERSION_UNSUPPORTED.at(
@@ -84,7 +84,7 @@ def listed(store: Store, folder: str) -> tuple[str, ...]:
 
 
 def content(store: Store, name: str) -> bytes | None:
-    """The bytes of a file, None when there is none."""
+    """The bytes of a file, None if it does not exist."""
     try:
         return store.read(name)
     except FileNotFoundError:
@@ -99,7 +99,7 @@ def unreadable(store: Store, name: str, failure: OSError) -> CheckpointError:
 
 
 def lines_of(data: bytes) -> list[str]:
-    # Some file systems give back zero bytes for what was never written out before the power failed.
+    # After a power failure, some file systems return zero bytes for data that was never flushed.
     if not data.strip(b"\0 \t\r\n"):
         raise DamagedFileError("it is empty")
     try:
@@ -112,39 +112,39 @@ def json_value(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as failure:
-        raise DamagedFileError(f"this is not complete JSON: {text[:40]!r}") from failure
+        raise DamagedFileError(f"incomplete JSON: {text[:40]!r}") from failure
 
 
 def json_object(text: str) -> dict[str, Any]:
     value = json_value(text)
     if not isinstance(value, dict):
-        raise DamagedFileError(f"this is not a JSON object: {text[:40]!r}")
+        raise DamagedFileError(f"expected a JSON object, got {text[:40]!r}")
     return value
 
 
 def text_field(fields: Mapping[str, Any], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value:
-        raise DamagedFileError(f"the field {name!r} is missing or not a text")
+        raise DamagedFileError(f"the field {name!r} is missing or is not a string")
     return value
 
 
 def integer_field(fields: Mapping[str, Any], name: str) -> int:
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise DamagedFileError(f"the field {name!r} is missing or not a whole number")
+        raise DamagedFileError(f"the field {name!r} is missing or is not an integer")
     return value
 
 
 SINK_LOG = "_spark_metadata"
-"""The folder in which Spark's file sink keeps its log, inside its output folder."""
+"""The directory in which Spark's file sink stores its log, inside its output directory."""
 
 _COMPACTIBLE_BATCH = re.compile(r"(\d+)(\.compact)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that a file source has handed out: one line of `sources/<source>/<batch>`.
+    """A file that a file source has delivered: one line of `sources/<source>/<batch>`.
 
     `batch_id` counts the source's own batches (its offset is `{"logOffset":<batch_id>}`), not the query's.
     """
@@ -158,8 +158,8 @@ class SourceFile:
 class SinkFile:
     """A file that a file sink has committed: one line of `_spark_metadata/<batch>`.
 
-    A compact file no longer says which batch wrote a file: with `compacted`, `batch_id` is the last batch
-    that it can be.
+    A compact file does not record which batch wrote a file: with `compacted`, `batch_id` is the last
+    possible batch.
     """
 
     path: str
@@ -170,14 +170,14 @@ class SinkFile:
 
 
 class SinkLog:
-    """What a file sink has committed: the folder `_spark_metadata` inside its output folder.
+    """What a file sink has committed: the directory `_spark_metadata` inside its output directory.
 
         _spark_metadata/0           v1
                                     {"path":"file:///out/part-0….parquet","size":712,…,"action":"add"}
         _spark_metadata/9.compact   the same for all batches up to 9 together; every tenth batch is one
 
-    Readers of the folder believe this log and not the listing. A batch whose number is in it already is
-    skipped by the sink, which is how a repeated batch is not written twice.
+    Readers of the directory use this log instead of listing it. The sink skips a batch whose number is
+    already in the log, so a retried batch is not written twice.
     """
 
     def __init__(self, output: Store) -> None:
@@ -190,18 +190,18 @@ class SinkLog:
 
     @property
     def last_compact(self) -> int | None:
-        """The newest batch whose file stands for all before it too."""
+        """The newest batch whose file includes all earlier ones."""
         return max((batch_id for batch_id, compacted in _compactible(self._log) if compacted), default=None)
 
     def files(self, up_to: int | None = None) -> tuple[SinkFile, ...]:
-        """The files that readers of the folder see, in the order in which they were committed.
+        """The files that readers of the directory see, in the order in which they were committed.
 
-        With `up_to` those that they saw when this was the newest batch.
+        With `up_to`, those that they saw when this was the newest batch.
         """
         files: dict[str, SinkFile] = {}
         for _, compacted, actions in _since_compaction(self._log, up_to=up_to):
             for action, file in actions:
-                # Old Sparks took files back with "delete"; those we support only ever write "add".
+                # Old versions of Spark revoked files with "delete"; supported versions only write "add".
                 if action == "delete":
                     files.pop(file.path, None)
                 else:
@@ -210,15 +210,15 @@ class SinkLog:
 
 
 class _ForeignFileError(Exception):
-    """The file is whole, but another kind of source wrote it."""
+    """The file is intact, but a different kind of source wrote it."""
 
 
 class _SourceLog(Batches[list[SourceFile]]):
-    """`sources/<source>`; other sources than files keep their first offset there, in a file named `0`."""
+    """`sources/<source>`; sources other than files store their first offset there, in a file named `0`."""
 
     def decode(self, batch_id: int, name: str, data: bytes) -> list[SourceFile]:
         try:
-            # Kafka's begins with a zero byte, which made Spark 2.1.0 read it.
+            # Kafka's file begins with a zero byte, for compatibility with Spark 2.1.0.
             if data.startswith(b"\0v"):
                 raise _ForeignFileError
             return super().decode(batch_id, name, data)
@@ -228,7 +228,7 @@ class _SourceLog(Batches[list[SourceFile]]):
 
 
 def _compactible(log: Batches[T]) -> list[tuple[int, bool]]:
-    """The batches of a log that compacts itself: number, and whether it stands for all before it too."""
+    """The batches of a log that compacts itself: number, and whether it includes all earlier ones."""
     matches = (_COMPACTIBLE_BATCH.fullmatch(name) for name in listed(log.store, log.folder))
     return sorted((int(match[1]), match[2] is not None) for match in matches if match)
 
@@ -236,10 +236,9 @@ def _compactible(log: Batches[T]) -> list[tuple[int, bool]]:
 def _since_compaction(
     log: Batches[T], after: int = -1, up_to: int | None = None
 ) -> Iterator[tuple[int, bool, T]]:
-    """The newest compact file and what came after it: together the whole log, or what came `after` a batch
-    and not later than `up_to`.
+    """The newest compact file and what follows it: the whole log, or the part after `after` up to `up_to`.
 
-    The files before it say nothing new and Spark deletes them in its own time, so they are not looked at.
+    Earlier files contain nothing new, and Spark deletes them eventually, so they are not read.
     """
     batches = [each for each in _compactible(log) if after < each[0] and (up_to is None or each[0] <= up_to)]
     newest = max((batch_id for batch_id, compacted in batches if compacted), default=-1)
@@ -248,14 +247,14 @@ def _since_compaction(
             name = f"{batch_id}.compact" if compacted else str(batch_id)
             data = content(log.store, f"{log.folder}/{name}")
             if data is None:
-                # Leaving it out would give a list with a hole.
+                # Skipping it would return an incomplete list.
                 failure = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
                 raise unreadable(log.store, f"{log.folder}/{name}", failure)
             yield batch_id, compacted, log.decode(batch_id, name, data)
 
 
 def source_files(checkpoint: Store, source: int, after: int = -1) -> tuple[SourceFile, ...]:
-    """The files that a file source of a checkpoint has handed out after a batch of its own, oldest first."""
+    """The files that a file source of a checkpoint has delivered after a batch of its own, oldest first."""
     read = partial(_source_files, after)
     log = _SourceLog(checkpoint, f"sources/{source}", 1, catalogue.CHECKPOINT_FILE_LOG_CORRUPT, read)
     return tuple(file for _, _, files in _since_compaction(log, after) for file in files)
@@ -263,7 +262,7 @@ def source_files(checkpoint: Store, source: int, after: int = -1) -> tuple[Sourc
 
 def _source_files(after: int, batch_id: int, version: int, lines: list[str]) -> list[SourceFile]:
     files: list[SourceFile] = []
-    # A compact file repeats all that ever was, the newest last.
+    # A compact file repeats all earlier entries, the newest last.
     for line in reversed(lines):
         file = _source_file(json_value(line))
         if file.batch_id <= after:

@@ -1,4 +1,4 @@
-"""The lock beside a checkpoint: one run at a time may write it."""
+"""The lock of a checkpoint: only one run at a time can write to it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from uuid import uuid4
 from pydantic import AwareDatetime, TypeAdapter
 
 from headwater.checkpoint.store import LocalStore, Store
-from headwater.errors import CheckpointError, CheckpointHeld
+from headwater.errors import CheckpointError, CheckpointLockedError
 from headwater.errors.catalogue import running as catalogue
 from headwater.values.processes import is_alive, process_start_time
 
-# Who holds a checkpoint: a process, its JVM, and where process numbers mean the same.
+# The owner of a checkpoint: a process, its JVM, and where process IDs are comparable.
 
 _VERSION = 1
 
 
 @dataclass(frozen=True)
 class Host:
-    """Where process numbers mean the same: a host, since its last start, in one process namespace."""
+    """Where process IDs are comparable: one host, since its last boot, in one process namespace."""
 
     host: str
     boot_id: str | None
@@ -46,7 +46,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Process:
-    """A process that can't be mistaken for a later one with the same number."""
+    """A process that cannot be confused with a later one with the same ID."""
 
     pid: int
     start_time: str
@@ -55,8 +55,8 @@ class Process:
     def this() -> Process:
         start_time = process_start_time(os.getpid())
         if start_time is None:
-            # Without it every other run would take this one for dead.
-            raise OSError("the start time of this process can't be read")
+            # Without it, every other run would consider this one dead.
+            raise OSError("could not read the start time of this process")
         return Process(os.getpid(), start_time)
 
     @property
@@ -69,8 +69,8 @@ class Owner:
     """A run that holds a checkpoint: the content of the lock file.
 
     {"version": 1,
-     "token": "…",                       made new at every acquisition: tells one's own lock from another's
-     "epoch": 7,                         which acquisition it is
+     "token": "…",                       new at every acquisition: identifies one's own lock
+     "epoch": 7,                         the number of the acquisition
      "run_id": "…", "user": "…",
      "place": {"host": "…", "boot_id": "…", "pid_namespace": "…"},      the last two only on Linux
      "process": {"pid": 1, "start_time": "…"},
@@ -98,7 +98,7 @@ class Owner:
 
     @staticmethod
     def from_bytes(data: bytes, file: str) -> Owner | None:
-        """The owner that a lock file names; None when the file is not whole."""
+        """The owner in a lock file; None if the file is incomplete."""
         try:
             fields = json.loads(data)
             version = fields.pop("version")
@@ -119,7 +119,7 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        # Containers run under numbers that have no name.
+        # Containers run under user IDs without a name.
         return str(os.getuid())
 
 
@@ -137,14 +137,14 @@ def _pid_namespace() -> str | None:
         return None
 
 
-_SILENCE = 60.0  # an owner that can't be looked at is alive while its heartbeat is younger, in seconds
-_KILL_WAIT = 5.0  # how long a killed JVM may take to be gone
-_GUARD_WAIT = 15.0  # how long a starter waits for others, beyond what they may wait for a JVM
-_BEAT_WAIT = 1.0  # the same for an owner, who need not wait
+_SILENCE = 60.0  # an owner that cannot be inspected is alive while its heartbeat is younger, in seconds
+_KILL_WAIT = 5.0  # how long a killed JVM may take to exit
+_GUARD_WAIT = 15.0  # how long a starter waits for others, in addition to their wait for a JVM
+_BEAT_WAIT = 1.0  # the same for an owner, which does not need to wait
 _PAUSE = 0.05
 
 Waiting = Callable[[int], AbstractContextManager[object]]
-"""Is entered with the process id of a dead run's JVM while that is about to exit."""
+"""Entered with the process ID of a dead run's JVM while it is about to exit."""
 
 
 class Clock(Protocol):
@@ -156,7 +156,7 @@ class Clock(Protocol):
     def monotonic(self) -> float: ...
 
     def uptime(self) -> float:
-        """Seconds since this machine started."""
+        """Seconds since this machine booted."""
 
     def sleep(self, seconds: float) -> None: ...
 
@@ -178,27 +178,28 @@ class SystemClock:
 
 
 class CheckpointLock:
-    """One run's hold on one checkpoint; a context manager that lets go at the end.
+    """One run's lock on one checkpoint; a context manager that releases it at the end.
 
         orders/             the checkpoint
-        orders.lock         who holds it, as JSON: run, user, host, process, JVM, since when, last heartbeat
-        orders.lock.epoch   the number of the newest acquisition; it stays when the lock goes
-        orders.lock.guard   empty; held by flock while somebody looks at the lock in order to change it
+        orders.lock         the owner, as JSON: run, user, host, process, JVM, since when, last heartbeat
+        orders.lock.epoch   the number of the newest acquisition; it stays when the lock is released
+        orders.lock.guard   empty; held by flock while a process reads the lock in order to change it
 
-    The lock file is made by create-if-absent. Looking at an owner, finding it dead and putting oneself in its
-    place are three steps; the guard makes them one, so of many starters exactly one wins. The kernel frees
-    the guard when its holder dies, so it is never stale; and it is never deleted, since two starters could
-    then each hold a guard of their own.
+    The lock file is created atomically, only if it does not exist. Reading an owner, finding it dead and
+    taking over are three steps; the guard makes them one, so exactly one of many starters wins. The kernel
+    releases the guard when its holder dies, so it is never stale. It is never deleted, because two starters
+    could then each hold a guard of their own.
 
     An owner is alive
-    - in this place (same host, boot and process namespace): while its process is, however silent;
-    - on this host before its last start: never;
+    - on this host, boot and process namespace: while its process is alive, regardless of its heartbeat;
+    - on this host before its last boot: never;
     - anywhere else: while its heartbeat is younger than 60 seconds.
 
-    A dead owner's JVM goes on for some seconds and would be a second writer: nobody takes over before it is
-    gone. An owner must therefore call `name_jvm` before it starts a query. The lock does not stop a process
-    that is paused for more than a minute on another host and then goes on: its next `heartbeat` tells it.
-    Whoever stores something for a run can tell it from the next one by its `epoch`, which only ever grows.
+    A dead owner's JVM keeps running for some seconds and would be a second writer: no run takes over before
+    it has exited. An owner must therefore call `name_jvm` before it starts a query. The lock does not stop a
+    process on another host that was paused for more than a minute and then continues: its next `heartbeat`
+    raises an error. Data stored for a run can be distinguished from that of the next run by its `epoch`,
+    which only grows.
     """
 
     def __init__(self, files: _Files, owner: Owner, took_over: Owner | None, clock: Clock) -> None:
@@ -206,7 +207,7 @@ class CheckpointLock:
         self._owner = owner
         self._clock = clock
         self._held = True
-        # The heartbeat comes from a thread of its own and may meet `release`; a signal handler that releases
+        # The heartbeat runs in its own thread and may coincide with `release`. A signal handler that releases
         # may interrupt a release in the same thread.
         self._turn = threading.RLock()
         self.took_over = took_over
@@ -222,13 +223,13 @@ class CheckpointLock:
         jvm_wait: float = 10.0,
         waiting: Waiting = lambda pid: nullcontext(),
     ) -> Self:
-        """Hold a checkpoint or raise `CheckpointHeld`; `took_over` then says whose dead run was replaced.
+        """Lock a checkpoint or raise `CheckpointLockedError`; `took_over` is the dead run it replaced.
 
-        `store` is the folder that holds the checkpoint. A dead owner's JVM gets `jvm_wait` seconds to end by
-        itself before it is killed; `waiting` is entered with its process id meanwhile.
+        `store` is the directory that contains the checkpoint. A dead owner's JVM gets `jvm_wait` seconds to
+        exit before it is killed; meanwhile, `waiting` is entered with its process ID.
         """
         clock = clock or SystemClock()
-        # Links are followed, so that every spelling of one checkpoint leads to the same lock.
+        # Resolve links, so that every path of one checkpoint leads to the same lock.
         real = Path(os.path.realpath(checkpoint))
         files = _Files(real, store or LocalStore(real.parent))
         patience = jvm_wait + _KILL_WAIT + _GUARD_WAIT
@@ -237,7 +238,7 @@ class CheckpointLock:
             mine = Owner.this_process(run_id, clock.now())
             with files.guarded(clock, patience) as guarded:
                 if not guarded:
-                    raise CheckpointHeld(
+                    raise CheckpointLockedError(
                         catalogue.CHECKPOINT_BUSY.at(
                             checkpoint=str(real), seconds=patience, guard=str(files.guard)
                         )
@@ -253,28 +254,28 @@ class CheckpointLock:
 
     @property
     def epoch(self) -> int:
-        """Greater than that of every acquisition before."""
+        """Greater than that of every earlier acquisition."""
         return self._owner.epoch
 
     def name_jvm(self, pid: int, start_time: str) -> None:
-        """Write down which JVM works for this run; before any query starts in it."""
+        """Record which JVM works for this run. Call this before any query starts in it."""
         self._renew(Process(pid, start_time))
 
     def heartbeat(self) -> None:
-        """Say, every 10 seconds, that this run is alive; `CheckpointHeld` if another has the checkpoint."""
+        """Renew the heartbeat, every 10 seconds; `CheckpointLockedError` if the checkpoint was taken over."""
         self._renew()
 
     def release(self) -> None:
-        """Let go; a lock that has become another's stays."""
-        # A process forked from the owner has this object too, but not the checkpoint; and the turn that it
-        # inherits may be taken for ever.
+        """Release the lock; a lock that another run has taken stays."""
+        # A process forked from the owner also has this object, but not the checkpoint, and the lock that it
+        # inherits may be held forever.
         if os.getpid() != self._owner.process.pid:
             return
         with self._turn, self._files.usable():
             if not self._held:
                 return
             self._held = False
-            # Where the whole folder is gone there is nothing left to let go of.
+            # If the whole directory is gone, there is nothing to release.
             with suppress(FileNotFoundError), self._files.guarded(self._clock, _BEAT_WAIT):
                 if self._is_ours(self._files.read()):
                     self._files.store.delete(self._files.name)
@@ -286,14 +287,14 @@ class CheckpointLock:
             try:
                 with self._files.guarded(self._clock, _BEAT_WAIT) as guarded:
                     self._confirm()
-                    # A starter that keeps the guard finds this process alive and changes nothing, so a JVM is
-                    # written down all the same. A mere beat is left out: nobody can take over meanwhile.
+                    # A starter that holds the guard finds this process alive and changes nothing, so the JVM
+                    # is recorded anyway. A mere heartbeat is skipped: no run can take over meanwhile.
                     if guarded or jvm:
                         self._write(
                             replace(self._owner, heartbeat=self._clock.now(), jvm=jvm or self._owner.jvm)
                         )
             except FileNotFoundError as failure:
-                raise CheckpointHeld(catalogue.LOCK_REMOVED.at(file=self._files.path)) from failure
+                raise CheckpointLockedError(catalogue.LOCK_REMOVED.at(file=self._files.path)) from failure
 
     def _write(self, owner: Owner) -> None:
         self._files.store.replace(self._files.name, owner.to_bytes())
@@ -305,8 +306,8 @@ class CheckpointLock:
             return
         other = Owner.from_bytes(data, self._files.path) if data else None
         if other is None:
-            raise CheckpointHeld(catalogue.LOCK_REMOVED.at(file=self._files.path))
-        raise CheckpointHeld(catalogue.LOCK_LOST.at(**self._files.held_by(other)))
+            raise CheckpointLockedError(catalogue.LOCK_REMOVED.at(file=self._files.path))
+        raise CheckpointLockedError(catalogue.LOCK_LOST.at(**self._files.held_by(other)))
 
     def _is_ours(self, data: bytes | None) -> bool:
         owner = Owner.from_bytes(data, self._files.path) if data else None
@@ -321,7 +322,8 @@ class CheckpointLock:
         if error is None:
             self.release()
         else:
-            # A lock that can't be removed must not hide why the run ended; the next start sees a dead owner.
+            # A lock that cannot be removed must not hide the original error; the next start finds a dead
+            # owner.
             with suppress(CheckpointError):
                 self.release()
 
@@ -355,8 +357,8 @@ class _Files:
             return None
 
     def epoch(self) -> int:
-        """The newest epoch; under the guard only."""
-        # A kill may have come after the lock was written and before the number was.
+        """The newest epoch; only under the guard."""
+        # A kill may have happened after the lock was written and before the epoch was.
         data = self.read()
         owner = Owner.from_bytes(data, self.path) if data else None
         try:
@@ -364,37 +366,37 @@ class _Files:
         except FileNotFoundError:
             noted = 0
         except ValueError as failure:
-            raise OSError(f"{self.store.locate(self._epoch)} holds no number") from failure
+            raise OSError(f"{self.store.locate(self._epoch)} does not contain a number") from failure
         return max(noted, owner.epoch if owner else 0)
 
     def note_epoch(self, owner: Owner) -> None:
-        """Keep the epoch of a new owner, who otherwise gives the lock back."""
+        """Store the epoch of a new owner; on failure, release its lock."""
         try:
             self.store.replace(self._epoch, b"%d\n" % owner.epoch)
         except BaseException:
-            # An interrupt, too: nobody else could give back a lock of this process.
+            # Including an interrupt: no other code could release a lock of this process.
             self.store.delete(self.name)
             raise
 
     @contextmanager
     def usable(self) -> Iterator[None]:
-        """What the file system refuses becomes an error of the catalogue."""
+        """Turn file system errors into an error of the catalogue."""
         try:
             yield
         except OSError as failure:
             reason = failure.strerror or str(failure)
-            folder = str(self.checkpoint.parent)
-            problem = catalogue.LOCK_UNUSABLE.at(file=self.path, reason=reason, folder=folder)
+            directory = str(self.checkpoint.parent)
+            problem = catalogue.LOCK_UNUSABLE.at(file=self.path, reason=reason, directory=directory)
             raise CheckpointError(problem) from failure
 
     @contextmanager
     def guarded(self, clock: Clock, patience: float) -> Iterator[bool]:
-        """Hold the guard; the value is False if others kept it for all of `patience` seconds."""
+        """Hold the guard; the value is False if others held it for all of `patience` seconds."""
         descriptor = os.open(self.guard, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             yield _wait(lambda: _flock(descriptor), clock, patience)
         finally:
-            # Closing is not enough: a child forked meanwhile would keep the guard with its copy.
+            # Closing is not enough: a child forked meanwhile would keep the guard through its copy.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
@@ -417,13 +419,14 @@ def _wait(condition: Callable[[], bool], clock: Clock, patience: float) -> bool:
 
 
 def _take(files: _Files, mine: Owner, clock: Clock, jvm_wait: float, waiting: Waiting) -> Owner | None:
-    """Write this run into the lock; the dead owner that stood there, if any. Under the guard only."""
+    """Write this run into the lock; returns the dead owner it replaced, if any. Only under the guard."""
     while not files.store.create(files.name, mine.to_bytes()):
         data = files.read()
         if data is None:
             continue
-        # The file is written under the guard, which is ours now, or renamed into place whole. One that is not
-        # whole was left by a crash: its writer is dead and had not begun to work, so its age is not asked.
+        # The file is written under the guard, which this run holds, or renamed when it is complete. An
+        # incomplete one was left by a crash: its writer is dead and had not started to work, so its age does
+        # not matter.
         dead = Owner.from_bytes(data, files.path)
         if dead is not None:
             _refuse_if_alive(files, dead, mine, clock)
@@ -439,34 +442,34 @@ def _refuse_if_alive(files: _Files, owner: Owner, mine: Owner, clock: Clock) -> 
     if owner.place != mine.place:
         _refuse_if_heard(files, owner, mine.place, clock)
     elif owner.process == mine.process:
-        raise CheckpointHeld(catalogue.CHECKPOINT_LOCKED_BY_THIS_PROCESS.at(**files.held_by(owner)))
+        raise CheckpointLockedError(catalogue.CHECKPOINT_LOCKED_BY_THIS_PROCESS.at(**files.held_by(owner)))
     elif owner.process.alive:
-        raise CheckpointHeld(catalogue.CHECKPOINT_LOCKED.at(**files.held_by(owner)))
+        raise CheckpointLockedError(catalogue.CHECKPOINT_LOCKED.at(**files.held_by(owner)))
 
 
 def _refuse_if_heard(files: _Files, owner: Owner, here: Host, clock: Clock) -> None:
-    """Judge an owner whose process can't be looked at by its last sign of life."""
-    # The file's own time comes from the file server: a host whose clock is behind is not taken for dead.
+    """Reject an owner whose process cannot be inspected if its heartbeat is recent."""
+    # The file's own time comes from the file server, so a host whose clock is behind is not considered dead.
     written = datetime.fromtimestamp(files.store.modified(files.name), UTC)
     seen, now = max(owner.heartbeat, written), clock.now()
     booted = now - timedelta(seconds=clock.uptime())
-    # A sign of life after this machine's start comes from another machine with the same name.
+    # A heartbeat after this machine's boot comes from a different machine with the same name.
     restarted = owner.place.host == here.host and owner.place.boot_id != here.boot_id and seen < booted
     free_at = seen + timedelta(seconds=_SILENCE)
     if not restarted and now < free_at:
         params = {**files.held_by(owner), "seen": _text(seen), "free_at": _text(free_at)}
-        raise CheckpointHeld(catalogue.CHECKPOINT_LOCKED_ELSEWHERE.at(**params))
+        raise CheckpointLockedError(catalogue.CHECKPOINT_LOCKED_ELSEWHERE.at(**params))
 
 
 def _end_jvm(files: _Files, dead: Owner, jvm: Process, clock: Clock, jvm_wait: float) -> None:
-    """Wait until a dead owner's JVM is gone, and kill it if it stays."""
+    """Wait until a dead owner's JVM has exited, and kill it if it does not."""
     if _wait(lambda: not jvm.alive, clock, jvm_wait):
         return
-    # It has just been seen alive under its own start time, so the number is still its own.
+    # It was just seen alive under its own start time, so the ID is still its own.
     with suppress(ProcessLookupError, PermissionError):
         os.kill(jvm.pid, signal.SIGKILL)
     if not _wait(lambda: not jvm.alive, clock, _KILL_WAIT):
-        raise CheckpointHeld(
+        raise CheckpointLockedError(
             catalogue.JVM_STILL_RUNNING.at(run=dead.run_id, pid=jvm.pid, checkpoint=str(files.checkpoint))
         )
 

@@ -1,4 +1,4 @@
-"""What a Spark checkpoint folder says, read without Spark."""
+"""The content of a Spark checkpoint directory, read without Spark."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 @dataclass(frozen=True)
 class OffsetEntry:
-    """What batch N was to read: `offsets/N`, written before the batch runs.
+    """What batch N reads: `offsets/N`, written before the batch runs.
 
         v1                                          the version of this file
-        {"batchWatermarkMs":0,                      the watermark that the batch works with
+        {"batchWatermarkMs":0,                      the watermark that the batch uses
          "batchTimestampMs":1794786654454,          what `current_timestamp()` is in the batch
          "conf":{"spark.sql.shuffle.partitions":"1", …}}     settings that are frozen from batch 0 on
-        {"logOffset":0}                             up to where source 0 is read, in the source's own form
+        {"logOffset":0}                             the end offset of source 0, in the source's own format
         -                                           source 1 has nothing yet
 
-    The settings stand on one line in the file. Version 2 (Spark 4.2) writes a source as `id:offset`.
-    Continuous epochs leave the second line empty: then watermark and time are None and `conf` is empty.
+    In the file, the settings are on one line. Version 2 (Spark 4.2) writes a source as `id:offset`.
+    Continuous epochs have an empty second line: watermark and time are then None, and `conf` is empty.
 
-    `sources` holds the offsets by source id, in the file's order; in version 1 the id is the position.
+    `sources` has the offsets by source ID, in the file's order; in version 1, the ID is the position.
     """
 
     batch_id: int
@@ -58,13 +58,13 @@ class OffsetEntry:
 
 @dataclass(frozen=True)
 class CommitEntry:
-    """That batch N is done: `commits/N`, written after the sink has taken the batch.
+    """That batch N is complete: `commits/N`, written after the sink has received the batch.
 
         v2                                          the format of the state checkpoint, 1 or 2
-        {"nextBatchWatermarkMs":1767225540000,      the watermark that the next batch will work with
-         "stateUniqueIds":{"0":[["73ed1f98-…"]]}}   format 2: operator → partition → state files that count
+        {"nextBatchWatermarkMs":1767225540000,      the watermark that the next batch will use
+         "stateUniqueIds":{"0":[["73ed1f98-…"]]}}   format 2: operator → partition → valid state files
 
-    `extra` holds every field but the watermark as it stands in the file.
+    `extra` has every field but the watermark, as in the file.
     """
 
     batch_id: int
@@ -74,43 +74,43 @@ class CommitEntry:
 
 
 class CheckpointState(Enum):
-    """What a start finds in a checkpoint: the one answer to whether its query has started before."""
+    """What a start finds in a checkpoint: the single answer to whether its query has started before."""
 
     NEW = "new"
     """No query has ever started here."""
     STARTED = "started"
-    """A query has, and the next one begins where its sources are told to: nothing was planned yet, or epochs
-    only of which none was committed. Nobody has noted where these began."""
+    """A query has, and the next one starts where its sources are configured to start: nothing was planned
+    yet, or only epochs of which none was committed. Their start offsets are not recorded."""
     PLANNED = "planned"
-    """A first batch is planned and runs again, from the start that its sources have noted."""
+    """A first batch is planned and is retried, from the start offsets that its sources have recorded."""
     COMMITTED = "committed"
     RESET_AT_START = "reset at start"
-    """Whatever is here goes at each start, with the rows of a sink that only the process held."""
+    """Everything here is deleted at each start, with the rows of an in-process sink."""
 
     @property
     def has_started(self) -> bool:
-        """Whether the next start is bound by what is here."""
+        """Whether the next start is bound by what exists here."""
         return self not in (CheckpointState.NEW, CheckpointState.RESET_AT_START)
 
     @property
     def resumes(self) -> bool:
-        """Whether a start goes on from what is here, and not from where its sources are told to begin."""
+        """Whether a start resumes from here, and not from where its sources are configured to start."""
         return self in (CheckpointState.PLANNED, CheckpointState.COMMITTED)
 
 
 class Checkpoint:
-    """The record of one query's steps, as Spark keeps it.
+    """The log of one query, as Spark stores it.
 
-        metadata        the query's id; the same after every restart
+        metadata        the query ID; the same after every restart
         offsets/N       what batch N reads; written before it runs
-        commits/N       that batch N is done; written after the sink has it
-        sources/S/…     what source S keeps for itself; for files the list of those already seen
-        state/…         what stateful operators keep between batches
+        commits/N       that batch N is complete; written after the sink has received it
+        sources/S/…     what source S stores for itself; for files, the list of those already seen
+        state/…         the state of stateful operators between batches
 
     Batch N is: write `offsets/N`, run, write `commits/N`. So the newest offsets are at most one batch ahead
-    of the newest commit; if they are, that batch was planned and perhaps run, and the next start runs it
-    again with the same id and the same offsets. Spark never syncs these files to disk: after a power failure
-    the newest ones may be empty.
+    of the newest commit. If they are, that batch was planned and perhaps run, and the next start retries it
+    with the same ID and the same offsets. Spark never syncs these files to disk: after a power failure, the
+    newest ones may be empty.
     """
 
     def __init__(self, store: Store) -> None:
@@ -120,7 +120,7 @@ class Checkpoint:
 
     @property
     def state(self) -> CheckpointState:
-        """Whether a query has started here, and what its next start goes on from."""
+        """Whether a query has started here, and where its next start resumes."""
         try:
             has_id = self._store.exists("metadata")
         except OSError as failure:
@@ -133,17 +133,17 @@ class Checkpoint:
         return CheckpointState.STARTED if has_id or planned else CheckpointState.NEW
 
     def settings_line(self, batch_id: int) -> str | None:
-        """The line of settings of a planned batch; None for an epoch, and for a file that is damaged."""
+        """The line of settings of a planned batch; None for an epoch, and for a corrupt file."""
         data = content(self._store, f"offsets/{batch_id}")
         try:
             lines = lines_of(data) if data is not None else []
         except DamagedFileError:
-            return None  # one that nobody needs; one that is needed is looked at as a whole
+            return None  # not needed here; a file that is needed is validated as a whole
         return lines[1] if len(lines) > 1 and lines[1].strip() else None
 
     @property
     def query_id(self) -> str | None:
-        """The id that Spark gave the query at its first start; None before that."""
+        """The ID that Spark gave the query at its first start; None before that."""
         data = content(self._store, "metadata")
         if data is None:
             return None
@@ -165,42 +165,42 @@ class Checkpoint:
         return next(self._offsets.entries(newest_first=True), None)
 
     def offset(self, batch_id: int) -> OffsetEntry | None:
-        """What a batch was to read; no other file is read."""
+        """What a batch reads; no other file is read."""
         return self._offsets.entry(batch_id)
 
     def commits(self) -> tuple[CommitEntry, ...]:
-        """All finished batches that are kept, oldest first."""
+        """All completed batches that are kept, oldest first."""
         return tuple(self._commits.entries())
 
     @property
     def last_commit(self) -> CommitEntry | None:
-        """The newest finished batch; no other file is read."""
+        """The newest completed batch; no other file is read."""
         return next(self._commits.entries(newest_first=True), None)
 
     @property
     def settings(self) -> dict[str, str]:
-        """What froze at the first start, as far as Spark wrote it down."""
+        """The settings that froze at the first start, as far as Spark recorded them."""
         planned, done = self.last_offset, self.last_commit
-        # Spark leaves the state format out of the settings; the commits are in the version of that number.
+        # Spark does not record the state format in the settings; the version of the commits is that number.
         by_version = {STATE_FORMAT: str(done.version)} if done else {}
         return {**(planned.conf if planned else {}), **by_version}
 
     @property
     def unfinished(self) -> int | None:
-        """The batch that was planned but not committed, which the next start runs again."""
-        # By names alone, as Spark decides it: a damaged file does not hide which batch it is.
+        """The batch that was planned but not committed; the next start retries it."""
+        # Only by file names, as Spark decides it: a corrupt file does not hide which batch it is.
         planned, done = self._offsets.ids(), self._commits.ids()
         if not planned or (done and done[-1] >= planned[-1]):
             return None
         return planned[-1]
 
     def sources(self) -> tuple[int, ...]:
-        """The positions of the sources that keep something of their own."""
+        """The positions of the sources that store something of their own."""
         names = listed(self._store, "sources")
         return tuple(sorted(int(name) for name in names if NUMBER.fullmatch(name)))
 
     def source_files(self, source: int, after: int = -1) -> tuple[SourceFile, ...]:
-        """The files that a file source has handed out so far, oldest first; none if it keeps no log.
+        """The files that a file source has delivered so far, oldest first; none if it has no log.
 
         With `after`, only those of later batches of the source.
         """
@@ -209,7 +209,7 @@ class Checkpoint:
 
 def _offset_entry(batch_id: int, version: int, lines: list[str]) -> OffsetEntry:
     if len(lines) < 2:
-        raise DamagedFileError("it ends before the sources' offsets")
+        raise DamagedFileError("it ends before the offsets of the sources")
     metadata = json_object(lines[0]) if lines[0].strip() else {}
     named = _named_offsets(lines[1:]) if version > 1 else enumerate(lines[1:])
     return OffsetEntry(
@@ -226,20 +226,21 @@ def _named_offsets(lines: list[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
         source, colon, offset = line.partition(":")
         if not colon:
-            raise DamagedFileError(f"a source's line has no id: {line[:40]!r}")
+            raise DamagedFileError(f"the line of a source has no ID: {line[:40]!r}")
         yield source, offset
 
 
 def _settings(conf: object) -> dict[str, str]:
     if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):
-        raise DamagedFileError("its settings are not a map of texts")
+        raise DamagedFileError("its settings are not a map of strings")
     return conf
 
 
 def _commit_entry(batch_id: int, version: int, lines: list[str]) -> CommitEntry:
-    # Old Sparks wrote no second line, and Spark still takes that; format 2 can't be without its state ids.
+    # Old versions of Spark wrote no second line, and Spark still accepts that; format 2 requires its state
+    # IDs.
     if version > 1 and not lines:
-        raise DamagedFileError("it ends before the state's ids")
+        raise DamagedFileError("it ends before the state IDs")
     fields = json_object(lines[0]) if lines and lines[0].strip() else {}
     watermark = _optional_integer(fields, "nextBatchWatermarkMs") or 0
     extra = {name: value for name, value in fields.items() if name != "nextBatchWatermarkMs"}
@@ -250,24 +251,24 @@ def _optional_integer(fields: Mapping[str, Any], name: str) -> int | None:
     return integer_field(fields, name) if name in fields else None
 
 
-# How far a query has read each of its sources, in a form that two queries can be compared by.
+# The progress of a query in each of its sources, in a form that is comparable across queries.
 #
 # offsets/N         {"orders":{"0":100}}    Kafka: the messages before 100 of partition 0
 # {"logOffset":3}         files: those that sources/S lists under the batches up to 3
 #
-# Each file source counts its own batches, so that only the files themselves tell two of them apart.
+# Each file source counts its own batches, so only the files themselves can be compared.
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a query has read of one source; it may read several places under one name."""
+    """What a query has read of one source; it may read several paths under one name."""
 
     offsets: tuple[Any, ...] = ()
-    """As Spark stores them, but for those of files."""
+    """As Spark stores them, except for those of files."""
     files: frozenset[str] = frozenset()
 
     def as_far(self, other: Read) -> bool:
-        """Whether it has read all that the other one has; only what is certain counts."""
+        """Whether it has read everything that the other one has; False if unknown."""
         if not other.offsets:
             return self.files >= other.files
         apart = len(self.offsets) != len(other.offsets)
@@ -276,7 +277,7 @@ class Read:
 
 
 def committed(checkpoint: Checkpoint, inputs: Sequence[str]) -> dict[str, Read] | None:
-    """What the committed batches have read, by the names of the sources; None where these don't fit."""
+    """What the committed batches have read, by source name; None if the sources do not match."""
     done = checkpoint.last_commit
     if done is None:
         return dict.fromkeys(inputs, Read())
@@ -284,7 +285,7 @@ def committed(checkpoint: Checkpoint, inputs: Sequence[str]) -> dict[str, Read] 
 
 
 def planned(checkpoint: Checkpoint, inputs: Sequence[str]) -> dict[str, Read] | None:
-    """The same of all batches, the one that was planned and perhaps not committed too."""
+    """The same for all batches, including a planned one that may not be committed."""
     return _read(checkpoint, checkpoint.last_offset, inputs)
 
 
@@ -307,13 +308,13 @@ def _is_of_files(offset: Any) -> bool:
 
 
 def _files(checkpoint: Checkpoint, source: int, last: int) -> Iterable[str]:
-    """The files up to a batch of the source, as paths where they are local."""
+    """The files up to a batch of the source, as paths if they are local."""
     listed = checkpoint.source_files(source)
     return (unquote(plain_path(file.path)) for file in listed if file.batch_id <= last)
 
 
 def _as_far(mine: Any, theirs: Any) -> bool:
-    """Of a number or of Kafka's offsets it is known which of two is further; others are the same, or not."""
+    """Numbers and Kafka offsets can be ordered; others are only equal or not."""
     if _is_number(mine) and _is_number(theirs):
         return bool(mine >= theirs)
     ends, others = _ends(mine), _ends(theirs)
@@ -323,7 +324,7 @@ def _as_far(mine: Any, theirs: Any) -> bool:
 
 
 def _ends(offset: Any) -> Mapping[tuple[str, str], int] | None:
-    """Kafka's offsets by topic and partition; None for an offset of another kind."""
+    """Kafka offsets by topic and partition; None for an offset of a different kind."""
     topics = offset.items() if isinstance(offset, dict) else ()
     if not topics or not all(isinstance(each, dict) for _, each in topics):
         return None

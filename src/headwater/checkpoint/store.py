@@ -16,22 +16,22 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-# What file systems without hard links, and without fsync on folders, answer.
+# Errors of file systems without hard links, and without fsync on directories.
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
 class Store(Protocol):
-    """A folder of files, named by `/`-separated paths inside it; every failure is an `OSError`.
+    """A directory of files, named by `/`-separated paths inside it; every failure is an `OSError`.
 
-    What `create`, `replace` and `delete` did is on the disk when they return.
+    The effects of `create`, `replace` and `delete` are on disk when they return.
     """
 
     def locate(self, name: str) -> str:
         """The full path of a file, for messages."""
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """The sorted names in a folder; none when there is no such folder."""
+        """The sorted names in a directory; none if it does not exist."""
 
     def read(self, name: str) -> bytes: ...
 
@@ -41,23 +41,23 @@ class Store(Protocol):
         """When a file was last written, in seconds since 1970 by the store's own clock."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Make a file with this content; False, and nothing changed, if it is there already."""
+        """Create a file with this content; if it exists, return False and change nothing."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Make or overwrite a file; readers see the old content or the new one, never a part."""
+        """Create or overwrite a file; readers see the old content or the new one, never a part."""
 
     def delete(self, name: str) -> None:
-        """Remove a file; nothing happens when there is none."""
+        """Delete a file; no effect if it does not exist."""
 
     def delete_tree(self, name: str) -> None:
-        """Remove a file, or a folder with all that is in it."""
+        """Delete a file, or a directory with its contents."""
 
     def make_folder(self, name: str) -> None:
-        """Make a folder, and those that it lies in; nothing happens when it is there."""
+        """Create a directory and its parents; no effect if it exists."""
 
 
 class LocalStore:
-    """A folder of the local file system (or of one that is mounted)."""
+    """A directory of a local or mounted file system."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -115,9 +115,10 @@ class LocalStore:
 
 @contextmanager
 def _complete(target: Path, data: bytes) -> Iterator[Path]:
-    """A file beside the target that holds all of the content, on the disk, before it gets its name.
+    """A file next to the target, with its whole content on disk before it gets its name.
 
-    Its name begins with a dot and ends with `.tmp`: neither Spark nor we read it if a crash leaves it behind.
+    Its name begins with a dot and ends with `.tmp`: if a crash leaves it behind, neither Spark nor Headwater
+    reads it.
     """
     temporary = target.parent / f".{target.name}.{uuid4().hex}.tmp"
     try:
@@ -136,7 +137,7 @@ def _put(temporary: Path, target: Path, data: bytes) -> bool:
     except OSError as failure:
         if failure.errno not in _NO_LINKS:
             raise
-        # Without links the name comes first and the content after it: a crash between leaves an empty file.
+        # Without links, the name comes first and the content second: a crash in between leaves an empty file.
         return _write_exclusively(target, data)
     return True
 
@@ -157,7 +158,7 @@ def _write(target: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """A new name is safe only when its folder is on the disk too."""
+    """A new name is safe only when its directory is also on disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -168,7 +169,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-# Small files that Headwater writes for itself: one JSON object with a version.
+# Small files that Headwater writes for its own use: one JSON object with a version.
 #
 # {"version": 1, "start": "latest", "offsets": {"clicks": {"0": 7}}}
 
@@ -176,7 +177,7 @@ T = TypeVar("T")
 
 
 class NoteError(ValueError):
-    """A note that can't be read; `reason` is a sentence without a full stop."""
+    """A note that could not be read; `reason` is a sentence without a period."""
 
     def __init__(self, file: str, reason: str) -> None:
         super().__init__(f"{file}: {reason}")
@@ -185,7 +186,7 @@ class NoteError(ValueError):
 
 @dataclass(frozen=True)
 class Note(Generic[T]):
-    """One such file. Beside its version it has the fields of `kind`, a dataclass."""
+    """One such file. In addition to its version, it has the fields of `kind`, a dataclass."""
 
     store: Store
     name: str
@@ -198,7 +199,7 @@ class Note(Generic[T]):
         return cls(LocalStore(file.parent), file.name, kind)
 
     def read(self) -> T | None:
-        """What was noted; None where nothing is, NoteError where it can't be read."""
+        """The content; None if the file does not exist, NoteError if it cannot be read."""
         try:
             return self._parsed(json.loads(self.store.read(self.name)))
         except FileNotFoundError:
@@ -218,18 +219,18 @@ class Note(Generic[T]):
 
     def _parsed(self, record: Any) -> T:
         if not isinstance(record, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("expected a JSON object")
         if record.get("version") != self.version:
-            raise ValueError(f"it has version {record.get('version')}, and {self.version} is known")
+            raise ValueError(f"unsupported version {record.get('version')}, expected {self.version}")
         fields = {name: value for name, value in record.items() if name != "version"}
         return self._adapter.validate_python(fields)
 
     def text(self, value: T) -> str:
-        """As it stands in the file."""
+        """The content of the file."""
         fields = self._adapter.dump_python(value, mode="json")
         return json.dumps({"version": self.version, **fields}) + "\n"
 
     def write(self, value: T) -> None:
-        """Replace what is noted."""
+        """Replace the content."""
         self.store.make_folder(self.name.rpartition("/")[0])
         self.store.replace(self.name, self.text(value).encode())

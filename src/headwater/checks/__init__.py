@@ -1,4 +1,4 @@
-"""What can be said about a pipeline before it starts: one function per rule, findings with a severity."""
+"""Checks of a pipeline before it starts: one function per rule, findings with a severity."""
 
 from headwater.checks.declarations import unqueried
 from headwater.checks.expectations import refused_quarantines
@@ -18,7 +18,7 @@ from headwater.checks.rules import (
     rule,
     together,
 )
-from headwater.checks.suppression import accepted, with_reasons
+from headwater.checks.suppression import suppressed, with_reasons
 
 __all__ = [
     "GROUP",
@@ -29,13 +29,13 @@ __all__ = [
     "Rule",
     "Severity",
     "Situation",
-    "accepted",
     "all_rules",
     "examine",
     "pipeline_rule",
     "query_of",
     "refused_quarantines",
     "rule",
+    "suppressed",
     "together",
     "unqueried",
     "with_reasons",

@@ -1,4 +1,4 @@
-"""How much each stateful operator of a query keeps, for how long, and what is missing where it has no end."""
+"""The state of each stateful operator: how large it can grow, how long entries live, what would bound it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from headwater.plan import QueryFacts
 from headwater.plan.operators import TIME_TYPES, Aggregate, Key, Kind, Operator, Window
 from headwater.values import Duration
 
-# The one watermark by which a query goes, of the several that its inputs may have.
+# The watermark that a query uses if its inputs have several.
 
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 @dataclass(frozen=True)
 class Watermarks:
-    """The watermarks of a query: whose each is, and its delay."""
+    """The watermarks of a query: the streams and the delay of each."""
 
     delays: tuple[tuple[tuple[str, ...], int], ...]
     slowest: bool = True
-    """Whether the one furthest behind counts; otherwise the one furthest ahead."""
+    """Whether the query uses the slowest watermark; otherwise it uses the fastest."""
 
     @classmethod
     def of(cls, facts: QueryFacts) -> Watermarks:
@@ -35,25 +35,25 @@ class Watermarks:
 
     @property
     def in_step_ms(self) -> int:
-        """How far the query's watermark is behind the newest event, while all inputs are equally far."""
+        """The delay of the query's watermark while all inputs have reached the same event time."""
         lengths = [delay for _, delay in self.delays] or [0]
         return max(lengths) if self.slowest else min(lengths)
 
     @property
     def note(self) -> str:
-        """What a query with several watermarks has to reckon with; empty for one."""
+        """The effect of several watermarks; empty if there is one."""
         if len(self.delays) < 2:
             return ""
         if self.slowest:
-            return "the slowest watermark counts: an input that lags or is silent holds all"
-        return "the fastest watermark counts: an input that is behind loses rows as late"
+            return "uses the slowest watermark: a lagging or idle input delays state cleanup"
+        return "uses the fastest watermark: rows of slower inputs can be dropped as late"
 
     def delay(self, own_ms: int) -> int:
-        """The delay that decides for a key with a delay of its own."""
+        """The delay that applies to a key with its own delay."""
         return self.in_step_ms if self.delays else own_ms
 
 
-# By the names of Spark's functions.
+# By Spark function.
 _GROWING = {
     **dict.fromkeys(("CollectList", "ListAgg"), "every value of its rows"),
     **dict.fromkeys(
@@ -64,54 +64,54 @@ _GROWING = {
 
 
 class Extent(StrEnum):
-    """How far the state of an operator can grow."""
+    """How large the state of an operator can grow."""
 
     BOUNDED = "bounded"
-    BY_KEYS = "by keys"
-    """As many entries as there are distinct keys; who has a fixed set of keys is safe."""
+    PER_KEY = "per key"
+    """One entry per distinct key: bounded if the set of keys is fixed."""
     UNBOUNDED = "unbounded"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Retention:
-    """What an operator keeps, and how long, by event time: while the newest event moves on by that much."""
+    """What an operator stores and for how long, measured in event time."""
 
     what: str
-    """The streams of a side of a join; elsewhere `a window`, `a session`, `a key`."""
+    """The streams on one side of a join; otherwise `a window`, `a session` or `a key`."""
     for_ms: int | None
-    """None where the query does not tell the length."""
+    """None if the query does not define the duration."""
     words: str
-    """The same as people say it: `4 hours`."""
+    """The duration as text, such as `4 hours`."""
     in_step_ms: int | None = None
-    """The same while all inputs of the query are equally far, where one watermark holds the others back."""
+    """The duration while all inputs are in sync, if one watermark delays the others."""
     streams: tuple[str, ...] = ()
-    """The streams whose rows these are."""
+    """The streams that the rows belong to."""
     copies: int = 1
-    """In how many windows one row counts."""
+    """The number of windows that contain one row."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """How much one stateful operator keeps."""
+    """The state of one stateful operator."""
 
     extent: Extent
     why: str
     """The reason, as the end of a sentence."""
     missing: str = ""
-    """What has to be written so that the state has an end; empty where it has one."""
+    """What to add so that the state is bounded; empty if nothing is missing."""
     kept: tuple[Retention, ...] = ()
     notes: tuple[str, ...] = ()
-    """What else decides how much is kept: a value that grows, an input that holds back the others."""
+    """What else affects the size: a value that grows, an input that delays the others."""
     operator: int = 0
-    """Its place among the operators of the query."""
+    """Its index among the operators of the query."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "extent": self.extent.value}
 
 
 def bounds_of(facts: QueryFacts) -> tuple[Bound, ...]:
-    """One bound for each stateful operator, from the sources up."""
+    """One bound per stateful operator, from the sources to the sink."""
     marks = Watermarks.of(facts)
     found = []
     for place, step in enumerate(facts.operators):
@@ -119,7 +119,7 @@ def bounds_of(facts: QueryFacts) -> tuple[Bound, ...]:
             reckon = _BOUNDS.get(step.kind)
             bound = reckon(facts, marks, step) if reckon else _COUNTED
             notes = [
-                f"the value of each key grows: {each.sql} keeps {_GROWING[each.function]}"
+                f"the value of each key grows: {each.sql} stores {_GROWING[each.function]}"
                 for each in growing_values(step)
             ]
             if bound.kept and marks.note and step.kind is not Kind.STATE:
@@ -129,12 +129,12 @@ def bounds_of(facts: QueryFacts) -> tuple[Bound, ...]:
 
 
 def in_words(milliseconds: int | None) -> str:
-    """A length of time as people say it."""
-    return "a length that the query does not tell" if milliseconds is None else str(Duration(milliseconds))
+    """A duration as text."""
+    return "an unknown duration" if milliseconds is None else str(Duration(milliseconds))
 
 
 def is_time(key: Key) -> bool:
-    """Whether new values of a key come as long as time goes on."""
+    """Whether a key gets new values as time advances."""
     return key.window is not None or bool(key.made_from) or key.type.lower() in TIME_TYPES
 
 
@@ -145,7 +145,7 @@ def growing_values(operator: Operator) -> tuple[Aggregate, ...]:
 
 def _aggregation(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
     if not step.keys:
-        return Bound(Extent.BOUNDED, "it keeps one row, whatever comes")
+        return Bound(Extent.BOUNDED, "it stores a single row")
     complete = facts.mode == "complete"
     marked = next((key for key in step.keys if key.watermarked), None)
     if marked and not complete:
@@ -153,13 +153,13 @@ def _aggregation(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
     timed = next((key for key in step.keys if is_time(key)), None)
     if timed is None:
         who = "complete mode" if complete else "it"
-        return Bound(Extent.BY_KEYS, f"{who} keeps one row for each {_named(step.keys)}, for ever")
-    why = f"{'every window' if timed.window else f'every value of `{timed.name}`'} stays"
+        return Bound(Extent.PER_KEY, f"{who} stores one row per {_named(step.keys)} and never removes it")
+    why = f"{'windows' if timed.window else f'values of `{timed.name}`'} are never removed"
     if not timed.watermarked:
-        why += ", since no watermark tells when one is over"
+        why += " because no watermark closes them"
     missing = "" if timed.watermarked else missing_for_key(step, timed)
     if complete:
-        why = f"complete mode gives the whole result each time, so {why}"
+        why = f"complete mode emits the whole result in every batch, so {why}"
         missing = ", and ".join(filter(None, ["append or update mode", missing]))
     return Bound(Extent.UNBOUNDED, why, missing)
 
@@ -168,27 +168,27 @@ def _dedup(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
     marked = next((key for key in step.keys if key.watermarked), None)
     if marked:
         return _passed(facts, marks, step, marked)
-    extent = Extent.UNBOUNDED if any(map(is_time, step.keys)) else Extent.BY_KEYS
-    missing = "a watermark on the event time, and only what repeats within the watermark"
+    extent = Extent.UNBOUNDED if any(map(is_time, step.keys)) else Extent.PER_KEY
+    missing = "a watermark on the event time, and deduplication within the watermark"
     if step.event_times:
-        time = f"`{step.event_times[0].column}`, which has the watermark, among the columns"
-        missing = f"{time}, or only what repeats within the watermark"
-    return Bound(extent, f"it remembers every {_named(step.keys)} that ever came", missing)
+        time = f"`{step.event_times[0].column}`, the column with the watermark, among the keys"
+        missing = f"{time}, or deduplication within the watermark"
+    return Bound(extent, f"it stores every {_named(step.keys)} and never removes it", missing)
 
 
 def _within_watermark(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
     if not step.event_times:
         return Bound(Extent.UNKNOWN, "no watermark reaches it", "a watermark on the event time")
     own = step.event_times[0].delay_ms
-    # A key expires one delay after its row, by the watermark, which is a delay behind the newest row itself.
+    # A key expires once the watermark is one delay past its row; the watermark lags by a delay itself.
     length = own + marks.delay(own) + held_back(facts, step)
     kept = Retention("a key", length, in_words(length), streams=step.streams)
-    why = f"a key is forgotten when the watermark has passed its row by {in_words(own)}"
+    why = f"a key is removed once the watermark is {in_words(own)} past its row"
     return Bound(Extent.BOUNDED, why, kept=(kept,))
 
 
 def missing_for_key(operator: Operator, key: Key) -> str:
-    """What lets Spark see when a key is over, as something to write."""
+    """What to add so that Spark can tell when a key is complete."""
 
     def quoted(column: str) -> str:
         return column if " " in column or column.startswith("`") else f"`{column}`"
@@ -196,22 +196,22 @@ def missing_for_key(operator: Operator, key: Key) -> str:
     column = key.window.column if key.window else ""
     if not operator.event_times and not key.made_from:
         if key.reads and not key.window:
-            # A computed time has no watermark even where its column has one.
+            # A computed time has no watermark even if its column has one.
             time = key.reads[0]
             return f"a watermark on {quoted(time)}, and GROUP BY window({time}, …) instead of {key.sql}"
         if key.type.lower() == "date":
-            return f"a watermark on the event time, and its window of a day in place of `{key.name}`"
+            return f"a watermark on the event time, and a window of one day instead of `{key.name}`"
         return f"a watermark on {quoted(column or key.name)}"
     if key.window and key.taken_apart:
         return f"the whole window among the keys: GROUP BY {window_sql(key.window)}"
     time = (key.made_from or tuple(each.column for each in operator.event_times))[0]
     if key.window:
-        return f"the watermark on {quoted(column)}: it stands on {quoted(time)}, which is not in the window"
-    return f"a key that carries the watermark: GROUP BY window({time}, …) beside or instead of {key.sql}"
+        return f"a watermark on {quoted(column)}, the column of the window; it is on {quoted(time)}"
+    return f"a key with the watermark: GROUP BY window({time}, …) in addition to or instead of {key.sql}"
 
 
 def window_sql(window: Window) -> str:
-    """A window as it is written in SQL."""
+    """A window as SQL."""
     if window.session:
         gap = f"'{in_words(window.size_ms)}'" if window.size_ms else "…"
         return f"session_window({window.column}, {gap})"
@@ -220,7 +220,7 @@ def window_sql(window: Window) -> str:
 
 
 def _passed(facts: QueryFacts, marks: Watermarks, step: Operator, key: Key) -> Bound:
-    """An operator whose keys the watermark passes."""
+    """The bound of an operator whose keys expire with the watermark."""
     behind = marks.delay(key.delay_ms) + held_back(facts, step)
     window, passed = key.window, "its end"
     length: int | None = behind + (window.size_ms if window else 0)
@@ -230,11 +230,11 @@ def _passed(facts: QueryFacts, marks: Watermarks, step: Operator, key: Key) -> B
     elif window.session:
         what, words = "a session", f"{words} after its last row"
         if not window.size_ms:
-            length, words = None, "its gap and the delay after its last row"
+            length, words = None, "its gap plus the delay after its last row"
     elif window.slide_ms:
         copies = -(-window.size_ms // window.slide_ms)
     kept = Retention(what, length, words, streams=step.streams, copies=copies)
-    return Bound(Extent.BOUNDED, f"{what} is forgotten when the watermark has passed {passed}", kept=(kept,))
+    return Bound(Extent.BOUNDED, f"{what} is removed once the watermark passes {passed}", kept=(kept,))
 
 
 def _join(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
@@ -243,7 +243,7 @@ def _join(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
     kept = []
     for side in sides:
         if side.bounded:
-            # What a join below holds back comes later by as much.
+            # Rows that a join below delays arrive later by the same amount.
             reach = side.reach_ms + held_back(facts, step)
             length = max(0, (side.delay_ms if marks.slowest else marks.in_step_ms) + reach)
             in_step = max(0, marks.in_step_ms + reach)
@@ -252,26 +252,26 @@ def _join(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
     missing = missing_for_join(step.join, (not sides[0].bounded, not sides[1].bounded))
     if missing:
         open_ends = " and ".join(side.name for side in sides if not side.bounded)
-        why = f"rows of {open_ends} stay for ever, since a partner may still come"
+        why = f"rows of {open_ends} are never removed because a match can still arrive"
         return Bound(Extent.UNBOUNDED, why, missing, tuple(kept))
-    why = "a row is forgotten when the watermark says that no partner can come any more"
+    why = "a row is removed once the watermark rules out further matches"
     return Bound(Extent.BOUNDED, why, kept=tuple(kept))
 
 
 def _arbitrary(_facts: QueryFacts, _marks: Watermarks, step: Operator) -> Bound:
     state = step.state
-    assert state is not None, "such an operator says what it keeps"
+    assert state is not None, "such an operator declares its state"
     longest = max((variable.ttl_ms for variable in state.variables), default=0)
     expire = all(variable.form == "timer" or variable.ttl_ms for variable in state.variables)
     if longest and expire and state.variables_known:
-        kept = Retention("a value", longest, f"{in_words(longest)} after it was last written, by the clock")
-        return Bound(Extent.BOUNDED, "every state variable has a time to live", kept=(kept,))
+        kept = Retention("a value", longest, f"{in_words(longest)} of processing time after its last write")
+        return Bound(Extent.BOUNDED, "every state variable has a TTL", kept=(kept,))
     each = _named(step.keys) if step.keys else "key"
-    why = f"it keeps something for each {each} until your function removes it"
-    reminder = {"event time": "the watermark", "processing time": "the clock"}.get(state.time)
-    if reminder:
-        return Bound(Extent.BY_KEYS, f"{why}, which {reminder} can remind it of")
-    return Bound(Extent.BY_KEYS, why, "a timer, a timeout or a time to live, unless the keys are few")
+    why = f"it stores state per {each} until your function removes it"
+    timer = {"event time": "an event-time", "processing time": "a processing-time"}.get(state.time)
+    if timer:
+        return Bound(Extent.PER_KEY, f"{why}, for example in {timer} timer or timeout")
+    return Bound(Extent.PER_KEY, why, "a timer, a timeout or a TTL, unless there are few keys")
 
 
 _BOUNDS = {
@@ -282,21 +282,21 @@ _BOUNDS = {
     Kind.JOIN: _join,
     Kind.STATE: _arbitrary,
 }
-_COUNTED = Bound(Extent.BOUNDED, "it keeps only how many rows have come")
+_COUNTED = Bound(Extent.BOUNDED, "it stores only a row count")
 
 
 def held_back(facts: QueryFacts, step: Operator) -> int:
-    """How much later than the query's an operator's own watermark is: a join below hands on old rows."""
+    """How far the watermark of an operator is behind the query's, because a join below emits old rows."""
 
-    def hands_on(below: Operator) -> int:
+    def delayed_by(below: Operator) -> int:
         joined = join_sides(below) if below.kind is Kind.JOIN else ()
         return held_back(facts, below) + max([0, *(side.reach_ms for side in joined if side.bounded)])
 
-    return max(map(hands_on, facts.inputs_of(step)), default=0)
+    return max(map(delayed_by, facts.inputs_of(step)), default=0)
 
 
 def _named(keys: tuple[Key, ...]) -> str:
-    """`user` and `day`: the columns that make a key; where there are many, only that."""
+    """The columns of a key, such as `user` and `day`; only their number if there are many."""
     if not keys:
         return "row"
     if len(keys) > 3:

@@ -1,4 +1,4 @@
-"""Rules over what changed since the checkpoint was made."""
+"""Rules about changes since the last start of a query."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ Places = tuple[str, ...]
 
 FROM_SCRATCH = (
     "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
-    "a new run folder (`folder:`) and new output paths."
+    "a new run directory (`run_dir:`) and new output paths."
 )
 PROJECT_MOVED = Entry(
-    "The project was moved from {old} to {new}; the query `{sink}` {says}.",
-    "Move it back, or start from the beginning with a new run folder (`folder:`) and another output folder.",
+    "Query `{sink}`: the project directory moved from {old} to {new}. The query {says}.",
+    "Move the project back, or start from scratch: set a new run directory (`run_dir:`) and new output "
+    "paths.",
     code="HW-PROJECT-MOVED",
 )
 SOURCE_PATH_CHANGED = Entry(
-    "The source `{source}` of the query `{sink}` read {old} at its first start, and now {new}.",
+    "Query `{sink}` cannot resume from its checkpoint: source `{source}` read {old}, and now reads {new}.",
     FROM_SCRATCH,
     code="HW-SOURCE-PATH-CHANGED",
 )
@@ -35,13 +36,13 @@ SOURCE_PATH_CHANGED = Entry(
     entries=[PROJECT_MOVED, SOURCE_PATH_CHANGED],
     example="""
         sources:
-          orders: {connector: files, path: new_orders/, format: json, schema: {id: int}}   # it was orders/
+          orders: {connector: files, path: new_orders/, format: json, schema: {id: int}}   # before: orders/
     """,
     lasting=False,
 )
-def place_changed(situation: Situation) -> Iterator[Match]:
-    """A checkpoint remembers the files it has read by their full paths, and a folder those that were written:
-    elsewhere a query would read all again, or go on apart from its earlier rows."""
+def source_path_changed(situation: Situation) -> Iterator[Match]:
+    """A checkpoint identifies files by their absolute paths, and so does the log of a `files` sink. If a path
+    changes, the query would read every file again, or write its new rows apart from the earlier ones."""
     positions = {source.name: source.position for source in situation.spec.sources}
     for sink, then, now in situation.resuming():
         says = moved(then, now)
@@ -56,23 +57,23 @@ def place_changed(situation: Situation) -> Iterator[Match]:
     entries=[SINK_CONNECTOR_CHANGED],
     example="""
         sinks:
-          totals: {reads: totals, connector: memory, mode: complete}   # it was foreach_batch
+          totals: {reads: totals, connector: memory, mode: complete}   # before: foreach_batch
     """,
     lasting=False,
 )
-def sink_kind_changed(situation: Situation) -> Iterator[Match]:
-    """A table in memory gets a new checkpoint at each start; other sinks keep theirs. A files sink has a log
-    that must start with the first batch of the checkpoint."""
+def sink_connector_changed(situation: Situation) -> Iterator[Match]:
+    """A memory table gets a new checkpoint at each start, but other sinks keep theirs. A `files` sink has a
+    log that must start with the first batch of the checkpoint. So a sink cannot switch between them."""
     for sink, then, now in situation.resuming():
         before, after = known_sink(then.connector), known_sink(now.connector)
         has_log = isinstance(after, ForgetsBatches)
         says = ""
         if after and after.in_process:
-            says = "each start of it would remove the checkpoint"
+            says = "each start would delete the checkpoint"
         elif before and before.in_process:
-            says = "it would go on after rows that were only in memory and are gone"
+            says = "it would skip the rows that were only in memory and are lost"
         elif has_log and sink.name in situation.reached:
-            says = "its own log of batches must start with the first batch of the checkpoint"
+            says = "its log must start with the first batch of the checkpoint"
         if says and then.connector != now.connector:
             place = sink.at("connector")
             yield Match.at(place, sink=sink.name, old=then.connector, new=now.connector, says=says)
@@ -80,12 +81,12 @@ def sink_kind_changed(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-SOURCE-OPTION-CHANGED",
-    "The query `{sink}` cannot resume from its checkpoint: the option `{key}` of the source `{source}` was "
-    "{old}, and is now {new}. Files that the source ignored before count as read.",
+    "Query `{sink}` cannot resume from its checkpoint: option `{key}` of source `{source}` was {old}, and is "
+    "now {new}. Spark treats the files that the source ignored before as already read.",
     FROM_SCRATCH,
     example="""
         sources:
-          orders:   # it had no options
+          orders:   # before: no options
             connector: files
             path: orders/
             format: json
@@ -95,7 +96,8 @@ def sink_kind_changed(situation: Situation) -> Iterator[Match]:
     lasting=False,
 )
 def source_option_changed(situation: Situation) -> Iterator[Match]:
-    """A query counts files in ignored directories as read: with another option it would never read them."""
+    """Spark treats files in ignored directories as already read. If the option changes later, the query never
+    reads them."""
     for sink, then, now in situation.resuming():
         before = {each.name: each for each in then.sources} if sink.name in situation.reached else {}
         place = query_of(situation.spec, now).source_at
@@ -103,7 +105,7 @@ def source_option_changed(situation: Situation) -> Iterator[Match]:
             earlier = before.get(source.name)
             if earlier is None or earlier.connector != source.connector or not source.streaming:
                 continue
-            # The names of Spark's options have no case.
+            # The names of Spark options are case-insensitive.
             was, is_ = ({key.lower(): each for key, each in one.options.items()} for one in (earlier, source))
             for key in source_side(source.connector).fixed_options:
                 old, new = was.get(key.lower(), ""), is_.get(key.lower(), "")
@@ -114,17 +116,17 @@ def source_option_changed(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-SINK-OPTION-CHANGED",
-    "The query `{sink}` cannot resume from its checkpoint: `{key}` of the sink was {old}, and is now {new}.",
+    "Query `{sink}` cannot resume from its checkpoint: `{key}` of the sink was {old}, and is now {new}.",
     FROM_SCRATCH,
     example="""
         sinks:
-          totals: {reads: totals, connector: files, path: out/, format: json}   # it was parquet
+          totals: {reads: totals, connector: files, path: out/, format: json}   # before: parquet
     """,
     lasting=False,
 )
-def output_changed(situation: Situation) -> Iterator[Match]:
-    """Some keys of a sink can't change while its checkpoint is kept: the log in the folder of a files sink
-    starts with the first batch of the checkpoint, and its readers expect one format."""
+def sink_option_changed(situation: Situation) -> Iterator[Match]:
+    """Some keys of a sink must not change as long as its checkpoint exists. The log in the directory of a
+    `files` sink starts with the first batch of the checkpoint, and its readers expect one format."""
     for sink, then, now in situation.resuming():
         for key, (old, new) in {} if moved(then, now) else changed_options(situation, sink.name).items():
             yield Match.at(sink.at(key), sink=sink.name, key=key, old=_set_to(old), new=_set_to(new))
@@ -132,17 +134,18 @@ def output_changed(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-TIMEZONE-CHANGED",
-    "The query `{sink}` was started in time zone {old}, and the pipeline now says {new}.",
-    "Change `timezone:` back, or start from the beginning with a new run folder (`folder:`) and another "
-    "output folder.",
+    "Query `{sink}` cannot resume from its checkpoint: its time zone was {old}, and is now {new}.",
+    "Restore `timezone: {old}`, or start from scratch: set a new run directory (`run_dir:`) and new output "
+    "paths.",
     example="""
         name: orders
-        timezone: Europe/Berlin   # it was UTC
+        timezone: Europe/Berlin   # before: UTC
     """,
     lasting=False,
 )
 def timezone_changed(situation: Situation) -> Iterator[Match]:
-    """Spark does not freeze the time zone: windows by day would silently change their edges."""
+    """Spark does not store the time zone in the checkpoint. If it changes, daily windows silently start and
+    end at different times."""
     for sink, then, now in situation.resuming():
         if then.timezone != now.timezone:
             place = situation.spec.at("timezone")
@@ -151,17 +154,18 @@ def timezone_changed(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-SETTING-FROZEN",
-    "The query `{sink}` keeps `{key}: {kept}` from its first start; `{wanted}` is not used.",
-    "Take the setting out, or start from the beginning with a new run folder (`folder:`) and another output "
-    "folder.",
+    "Query `{sink}` ignores `{key}: {wanted}` and uses `{kept}` from its checkpoint: Spark stores this "
+    "setting at the first start.",
+    "Remove the setting, or start from scratch: set a new run directory (`run_dir:`) and new output paths.",
     Severity.WARNING,
     example="""
-        spark: {spark.sql.shuffle.partitions: 8}   # the first start was with 2
+        spark: {spark.sql.shuffle.partitions: 8}   # first start: 2
     """,
     lasting=False,
 )
-def setting_kept(situation: Situation) -> Iterator[Match]:
-    """Some settings freeze in the checkpoint at the first start: another value later has no effect."""
+def setting_frozen(situation: Situation) -> Iterator[Match]:
+    """Spark stores some settings in the checkpoint at the first start. A different value has no effect
+    later."""
     for sink, now in situation.facts.items():
         for key, wanted in now.passed_over.items():
             place = situation.spec.setting_place(key, wanted)
@@ -169,14 +173,16 @@ def setting_kept(situation: Situation) -> Iterator[Match]:
 
 
 SINK_TYPES_CHANGED = Entry(
-    "The sink `{sink}` would write other types than its folder holds: {says}.",
-    "Cast them back, or give the sink a new name and a new output path; it then starts from scratch.",
+    "Sink `{sink}`: column types do not match the existing output: {says}.",
+    "Cast the columns to their old types, or start from scratch: give the sink a new name and a new output "
+    "path.",
     code="HW-SINK-TYPES-CHANGED",
 )
 SINK_COLUMNS_CHANGED = Entry(
-    "The sink `{sink}` would write other columns than its folder holds: {says}.",
-    "Readers see nulls where a file has no such column. If that is not intended, give the sink a new name "
-    "and a new output path; it then starts from scratch.",
+    "Sink `{sink}`: columns do not match the existing output: {says}. Readers see null in files without a "
+    "column.",
+    "Restore the columns, or start from scratch: give the sink a new name and a new output path. If readers "
+    "handle nulls, suppress this warning.",
     code="HW-SINK-COLUMNS-CHANGED",
 )
 
@@ -185,32 +191,33 @@ SINK_COLUMNS_CHANGED = Entry(
     entries={SINK_TYPES_CHANGED: Severity.ERROR, SINK_COLUMNS_CHANGED: Severity.WARNING},
     example="""
         tables:
-          totals: SELECT id, CAST(amount AS bigint) AS amount FROM orders   # amount was double
+          totals: SELECT id, CAST(amount AS bigint) AS amount FROM orders   # before: double
         sinks:
           totals: {reads: totals, connector: files, path: out/, format: parquet}
     """,
     lasting=False,
 )
-def output_schema_changed(situation: Situation) -> Iterator[Match]:
-    """A folder of files has one schema for its readers; rows of another one are nulls or failures to them."""
+def sink_schema_changed(situation: Situation) -> Iterator[Match]:
+    """Readers of a directory expect one schema. Files with different columns or types return nulls or fail to
+    read."""
     for name, now in situation.facts.items():
         sink, then = situation.sink(name), situation.stored.get(name)
         side = sink_side(sink.connector)
         same_place = then and then.places in ((), now.places)
         held = now.held_schema or (then.output_schema if then and same_place else {})
-        # What is added row by row has no schema of the whole.
+        # A sink that appends single rows has no schema of the whole.
         if not side.stores or side.appends or not held:
             continue
         before, after = (
             {key.lower(): type_ for key, type_ in each.items()} for each in (held, now.output_schema)
         )
         types = [
-            f"`{key}` was {before[key]} and is {after[key]}"
+            f"`{key}` was {before[key]} and is now {after[key]}"
             for key in before
             if key in after and before[key] != after[key]
         ]
-        columns = [f"without `{key}`" for key in before if key not in after]
-        columns += [f"with `{key}`" for key in after if key not in before]
+        columns = [f"`{key}` was removed" for key in before if key not in after]
+        columns += [f"`{key}` was added" for key in after if key not in before]
         if types:
             yield Match.at(sink.position, sink=name, says=", ".join(types))
         elif columns:
@@ -219,7 +226,7 @@ def output_schema_changed(situation: Situation) -> Iterator[Match]:
 
 
 def changed_options(situation: Situation, sink: str) -> dict[str, tuple[str, str]]:
-    """The options of a sink that can't change once it has a batch and have, each as it was and as it is."""
+    """The fixed options of a sink that changed after its first batch, each with the old and the new value."""
     then, now = situation.stored.get(sink), situation.facts[sink]
     if then is None or then.connector != now.connector or sink not in situation.reached:
         return {}
@@ -232,10 +239,10 @@ def _set_to(value: str) -> str:
 
 
 def moved(then: QueryFacts, now: QueryFacts) -> str:
-    """What the move of the whole project does to a query, in words; nothing if it was not moved."""
+    """What moving the project directory does to a query, as text; empty if it did not move."""
 
     def along(old: Places, new: Places) -> bool:
-        """Whether the new places are the old ones seen from the new root."""
+        """Whether the new paths are the old ones relative to the new root."""
         return tuple(place.replace(then.root, now.root, 1) for place in old) == new
 
     changed = _changed(then, now)
@@ -245,26 +252,26 @@ def moved(then: QueryFacts, now: QueryFacts) -> str:
         return "would read every file again"
     if then.places != now.places and along(then.places, now.places):
         old, new = ", ".join(then.places), ", ".join(now.places)
-        return f"would write to {new}, and what it wrote before is on record at {old}"
+        return f"would write to {new}, but the log of the sink refers to {old}"
     return ""
 
 
 def _changed(then: QueryFacts, now: QueryFacts) -> list[tuple[str, Places, Places]]:
-    """The streaming sources that are elsewhere than at the last start, with their places then and now."""
+    """The streaming sources whose paths changed since the last start, with the old and the new paths."""
     before = {source.name: source.places for source in then.sources if source.streaming}
     both = ((each.name, before.get(each.name, each.places), each.places) for each in now.sources)
     return [each for each in both if each[1] != each[2]]
 
 
-# Rules over what a sink's place holds, beside the checkpoint that is to go on with it.
+# Rules about the existing output of a sink compared with its checkpoint.
 
 
 @pipeline_rule(
     "HW-SINK-AHEAD-OF-CHECKPOINT",
-    "{place} has the batches up to {held} of an earlier checkpoint, and the one of `{sink}` {stands}: Spark "
-    "would pass over its batches up to {held}, and their rows would be lost.",
-    "Give the sink a new name and a new output path, or remove {place} with its _spark_metadata, or restore "
-    "the old checkpoint.",
+    "Sink `{sink}`: {place} contains batches up to {held} from an earlier checkpoint, but the current "
+    "checkpoint {stands}. Spark would skip new batches up to {held} and lose their rows.",
+    "Restore the old checkpoint, give the sink a new name and a new output path, or delete {place} including "
+    "`_spark_metadata`.",
     example="""
         $ headwater run pipeline.yml --until-idle
         $ rm -r .headwater
@@ -272,13 +279,14 @@ def _changed(then: QueryFacts, now: QueryFacts) -> list[tuple[str, Places, Place
     """,
     lasting=False,
 )
-def output_ahead(situation: Situation) -> Iterator[Match]:
-    """A place that has noted a batch passes it over: under a checkpoint that counts anew, rows are lost."""
+def sink_ahead_of_checkpoint(situation: Situation) -> Iterator[Match]:
+    """A `files` sink skips batches that its log already contains. If the checkpoint was deleted, batch
+    numbers start at 0 again, and the sink loses the rows of every batch it skips."""
     for sink, now in situation.facts.items():
         reached = situation.reached.get(sink)
         held, place = now.held_batch, ", ".join(now.places)
         if held is not None and held > (reached.batch if reached else -1):
-            stands = f"stands at batch {reached.batch}" if reached else "has not begun"
+            stands = f"is at batch {reached.batch}" if reached else "is empty"
             at = situation.sink(sink).position
             yield Match.at(at, sink=sink, place=place, held=held, stands=stands)
 
@@ -293,11 +301,12 @@ def output_ahead(situation: Situation) -> Iterator[Match]:
     """,
     lasting=False,
 )
-def output_misplaced(situation: Situation) -> Iterator[Match]:
-    """The log of a folder holds whole paths: of a moved folder it names the old place to readers."""
+def sink_log_path_invalid(situation: Situation) -> Iterator[Match]:
+    """The log of a `files` sink contains absolute paths. If the directory moves, its readers look for the
+    files at the old path."""
     for sink, now in situation.facts.items():
         then = situation.stored.get(sink)
-        # Where the project was moved, or the path was changed, that is the error.
+        # If the project moved or the path changed, that is the error.
         elsewhere = (then and moved(then, now)) or changed_options(situation, sink)
         if now.held_outside and not elsewhere:
             folder, place = ", ".join(now.places), situation.sink(sink).position
@@ -306,9 +315,9 @@ def output_misplaced(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-SINK-OUTPUT-UNREADABLE",
-    "What the sink `{sink}` wrote before can't be read: {says}.",
-    "The query can continue, but readers of {place} fail too: restore the file, or give the sink a new name "
-    "and a new output path.",
+    "Sink `{sink}`: could not read the existing output: {says}. The query can continue, but readers of "
+    "{place} fail.",
+    "Restore the file, or give the sink a new name and a new output path.",
     Severity.WARNING,
     example="""
         $ headwater run pipeline.yml --until-idle
@@ -317,8 +326,8 @@ def output_misplaced(situation: Situation) -> Iterator[Match]:
     """,
     lasting=False,
 )
-def output_unreadable(situation: Situation) -> Iterator[Match]:
-    """A file that is gone or damaged stops the readers of a folder; the query itself does not need it."""
+def sink_output_unreadable(situation: Situation) -> Iterator[Match]:
+    """A missing or corrupt file makes the readers of a directory fail. The query itself does not need it."""
     for sink, now in situation.facts.items():
         if now.held_unreadable and not now.held_outside and not changed_options(situation, sink):
             place, says = ", ".join(now.places), now.held_unreadable
@@ -327,20 +336,20 @@ def output_unreadable(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-QUERY-METADATA-MISSING",
-    "The query `{sink}` has a checkpoint ({checkpoint}) but no facts: its places, time zone and columns are "
-    "not compared with those of its last start.",
-    "Put facts/{sink}.json back, or see that they are as they were; frozen settings are taken from the "
-    "checkpoint.",
+    "Query `{sink}` has a checkpoint ({checkpoint}) but no metadata. Headwater cannot compare its paths, "
+    "time zone and columns with the last start.",
+    "Restore `queries/{sink}.json` in the run directory, or make sure that paths, time zone and columns did "
+    "not change.",
     Severity.WARNING,
     example="""
         $ headwater run pipeline.yml --until-idle
-        $ rm -r .headwater/facts
+        $ rm -r .headwater/queries
         $ headwater run pipeline.yml --until-idle
     """,
     lasting=False,
 )
-def facts_gone(situation: Situation) -> Iterator[Match]:
-    """Without the facts of the last start nothing tells whether the query is still the same."""
+def query_metadata_missing(situation: Situation) -> Iterator[Match]:
+    """Without the metadata of the last start, Headwater cannot detect whether the query changed."""
     for sink in situation.facts:
         reached = situation.reached.get(sink)
         if reached and sink not in situation.stored:

@@ -1,4 +1,4 @@
-"""Rules over what was declared; they need no Spark."""
+"""Rules about declarations; they do not need Spark."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from headwater.errors.catalogue.running import (
 )
 from headwater.plan.predicates import columns_of, missing_secrets, mode_problem, watermark_problem
 from headwater.spec import Mode, PipelineSpec, SourceSpec
-from headwater.values import quoted
+from headwater.values import capitalized, quoted
 from headwater.values.secrets import masked
 
 
 @pipeline_rule(
     "HW-DECLARATION-UNUSED",
-    "The {kind} `{name}` is read by no sink.",
-    "Take it out, or add a sink that reads it.",
+    "{kind} `{name}`: no sink reads it.",
+    "Remove it, or add a sink that reads it.",
     Severity.WARNING,
     example="""
         tables:
@@ -32,8 +32,8 @@ from headwater.values.secrets import masked
     """,
     whole=True,
 )
-def unused_table(situation: Situation) -> Iterator[Match]:
-    """A source or table that no sink reads does nothing; most often a name is misspelt somewhere."""
+def unused_declaration(situation: Situation) -> Iterator[Match]:
+    """A source or table that no sink reads has no effect. Usually a name is misspelled."""
     graph, spec = situation.graph, situation.spec
     if None in graph.reads.values():
         return
@@ -43,7 +43,7 @@ def unused_table(situation: Situation) -> Iterator[Match]:
         if thing.name not in used:
             kind = "source" if thing in spec.sources else "table"
             table = thing.name if kind == "table" else ""
-            yield Match.at(thing.position, table=table, kind=kind, name=thing.name)
+            yield Match.at(thing.position, table=table, kind=capitalized(kind), name=thing.name)
 
 
 @pipeline_rule(
@@ -54,7 +54,7 @@ def unused_table(situation: Situation) -> Iterator[Match]:
     """,
 )
 def sink_mode(situation: Situation) -> Iterator[Finding]:
-    """A connector takes some modes and no others, whatever the query does."""
+    """Each connector supports certain output modes, regardless of the query."""
     for sink in situation.spec.sinks:
         if problem := mode_problem(sink):
             yield Finding(problem, sink=sink.name)
@@ -62,31 +62,30 @@ def sink_mode(situation: Situation) -> Iterator[Finding]:
 
 @pipeline_rule(
     "HW-COMPLETE-TO-APPEND-SINK",
-    "In complete mode the sink `{sink}` ({connector}) gets the whole result with each batch, and adds all "
-    "of it to what is there.",
-    "Use `mode: update`, which writes only what has changed; readers take the last message of each key.",
+    "Sink `{sink}` ({connector}): complete mode appends the whole result again with every batch.",
+    "Set `mode: update` to write only changed rows. Readers then use the latest message of each key.",
     Severity.WARNING,
     example="""
         sinks:
           totals:
             reads: totals
             connector: kafka
-            servers: localhost:9092
+            bootstrap_servers: localhost:9092
             topic: totals
             value: json
             mode: complete
     """,
 )
-def complete_appended(situation: Situation) -> Iterator[Match]:
-    """Complete mode gives the whole result with each batch. A sink that only adds, such as a topic, holds
-    every such result one after the other, and grows with the number of batches."""
+def complete_to_append_sink(situation: Situation) -> Iterator[Match]:
+    """Complete mode writes the whole result with every batch. A sink that only appends, such as a Kafka
+    topic, stores all these results one after the other and grows with the number of batches."""
     for sink in situation.spec.sinks:
         if sink.mode is Mode.COMPLETE and sink_side(sink.connector).appends:
             yield Match.at(sink.at("mode"), sink=sink.name, connector=sink.connector)
 
 
 def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
-    """A warning for each sink whose rows nobody can query when a command runs the pipeline."""
+    """A warning for each sink whose rows cannot be queried if a command runs the pipeline."""
     for sink in spec.sinks:
         if sink_side(sink.connector).in_process:
             problem = MEMORY_TABLE_UNREACHABLE.at(sink.at("connector"), sink=sink.name)
@@ -94,9 +93,9 @@ def unqueried(spec: PipelineSpec) -> Iterator[Finding]:
 
 
 MEMORY_TABLE_UNREACHABLE = Entry(
-    "The rows of the sink `{sink}` are kept by the process of the run, and from the command line nobody can "
-    "query them.",
-    "Start the pipeline in Python and use `run.sql(…)`, or use a `files` or `console` sink.",
+    "Sink `{sink}`: its rows exist only in the memory of the run, so they cannot be queried from the command "
+    "line.",
+    "Start the pipeline from Python and query it with `run.sql(…)`, or use a `files` or `console` sink.",
     code="HW-MEMORY-TABLE-UNREACHABLE",
 )
 
@@ -110,16 +109,18 @@ MEMORY_TABLE_UNREACHABLE = Entry(
     """,
     lasting=False,
 )
-def table_not_queried(situation: Situation) -> Iterator[Finding]:
-    """Commands can't query the table; a Python program that declares or loads the pipeline can."""
+def memory_table_unreachable(situation: Situation) -> Iterator[Finding]:
+    """A memory table lives in the process of the run. A Python program that starts the pipeline can query it,
+    but commands cannot."""
     if not situation.spec.in_program:
         yield from unqueried(situation.spec)
 
 
 @pipeline_rule(
     "HW-SECRET-NOT-SET",
-    "The secret `{name}` is not set here; the run will need it.",
-    "Set it before the run: `export {name}=…`, or `export {name}_FILE=` the path of a file that holds it.",
+    "Secret `{name}` is not set in this environment. The run requires it.",
+    "Before the run, set `export {name}=…`, or `export {name}_FILE=…` with the path of a file that contains "
+    "it.",
     Severity.WARNING,
     example="""
         sources:
@@ -128,7 +129,8 @@ def table_not_queried(situation: Situation) -> Iterator[Finding]:
     lasting=False,
 )
 def secret_not_set(situation: Situation) -> Iterator[Match]:
-    """A secret that is not set here may well be set where the pipeline runs; the run itself refuses."""
+    """A secret that is missing here can be set where the pipeline runs, so this is a warning. A run without
+    the secret fails."""
     for thing in situation.spec.connected:
         for name, place in missing_secrets(thing, situation.environ):
             yield Match.at(place, name=name)
@@ -136,23 +138,23 @@ def secret_not_set(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-SQL-UNKNOWN-OFFLINE",
-    "The SQL of the table `{name}` can't be read without Spark.",
-    "Nothing to do: the full check (`headwater check`) reads it.",
-    Severity.ADVICE,
+    "Table `{name}`: its SQL cannot be parsed without Spark, so it was not checked.",
+    "Run `headwater check` without `--offline`.",
+    Severity.NOTE,
     example="""
         tables:
           parts: SELECT raw:order.id FROM orders
     """,
     lasting=False,
 )
-def not_known_offline(situation: Situation) -> Iterator[Match]:
-    """SQL that only Spark's own parser reads; without Spark it is unknown, never an error."""
+def sql_unknown_offline(situation: Situation) -> Iterator[Match]:
+    """Only Spark can parse some SQL. An offline check skips it and never reports an error for it."""
     for table in situation.spec.tables:
         if situation.graph.reads.get(table.name) is None:
             yield Match.at(table.position, table=table.name, name=table.name)
 
 
-# What is wrong with columns that a declaration names, told from columns and types that are known.
+# Problems with columns in a declaration, if columns and types are known without Spark.
 
 
 @pipeline_rule(
@@ -168,7 +170,8 @@ def not_known_offline(situation: Situation) -> Iterator[Match]:
     """,
 )
 def watermark_column(situation: Situation) -> Iterator[Finding]:
-    """A watermark needs a column with a time; where a source says its columns, no Spark is needed to see."""
+    """A watermark requires a timestamp column. If a source declares its columns, the check does not need
+    Spark."""
     for source in situation.spec.sources:
         columns = columns_of(source) if source.watermark else None
         if columns is not None and (problem := watermark_problem(source, columns)):
@@ -181,28 +184,29 @@ def watermark_column(situation: Situation) -> Iterator[Finding]:
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, at: timestamp}}
         tables:
-          once: {reads: orders, distinct: id, within: watermark}
+          once: {reads: orders, deduplicate: id, within: watermark}
     """,
     whole=True,
 )
-def within_no_watermark(situation: Situation) -> Iterator[Match]:
-    """`within: watermark` needs a watermark above; SQL and Python tables may make one: they are trusted."""
+def dedup_without_watermark(situation: Situation) -> Iterator[Match]:
+    """`within: watermark` requires a watermark upstream. This check does not inspect SQL and Python tables,
+    which can declare one."""
     tables = {table.name.lower(): table for table in situation.spec.tables}
     sources = {source.name.lower(): source for source in situation.spec.sources}
-    # Where Spark has been asked, the rule over its facts knows more.
+    # With Spark's facts, the query rule is more precise.
     for table in () if situation.facts else situation.spec.tables:
-        if table.distinct is None or not table.distinct.within_watermark:
+        if table.deduplicate is None or not table.deduplicate.within_watermark:
             continue
-        read = table.distinct.reads.lower()
-        while read in tables and not tables[read].watermark and (inner := tables[read].distinct):
+        read = table.deduplicate.reads.lower()
+        while read in tables and not tables[read].watermark and (inner := tables[read].deduplicate):
             read = inner.reads.lower()
         if read in sources and not sources[read].watermark and not sources[read].static:
             source = f"`{sources[read].name}`"
-            yield Match.at(table.distinct.position, table=table.name, name=table.name, source=source)
+            yield Match.at(table.deduplicate.position, table=table.name, name=table.name, source=source)
 
 
 class _Rejections(Mapping[Entry, Severity]):
-    """What sinks have against columns. It loads the connectors only when asked, since one may be broken."""
+    """The column errors of sinks. Connectors are loaded on first use because one can fail to load."""
 
     def __getitem__(self, entry: Entry) -> Severity:
         return dict.fromkeys(self, Severity.ERROR)[entry]
@@ -227,31 +231,31 @@ class _Rejections(Mapping[Entry, Severity]):
     """,
 )
 def sink_columns(situation: Situation) -> Iterator[Finding]:
-    """A sink that reads a source directly gets its columns; what the sink has against them is known early."""
+    """A sink that reads a source directly receives its columns, so a sink that cannot write them is reported
+    without Spark."""
     sources = {source.name.lower(): source for source in situation.spec.sources if not source.static}
     for sink in situation.spec.sinks:
         side, source = sink_side(sink.connector), sources.get(sink.reads.lower())
-        # In a mode that it does not take, the sink is not asked about rows.
+        # If the sink does not support the mode, its columns are not checked.
         columns = columns_of(source) if source and sink.mode.value in side.modes else None
         for problem in side.problems(sink, columns) if columns is not None else ():
             yield Finding(problem, sink=sink.name)
 
 
-# Secrets that stand in a pipeline file for everybody to read.
+# Secrets in plain text in a pipeline file.
 
 
 SECRET_PLAINTEXT = Entry(
-    "The value of `{key}` in {where} is a secret in clear: it is stored, shown and logged like any other "
-    "text.",
-    "Write it under `options:` as `${{secret:NAME}}` (in Python `hw.secret('NAME')`) and set the environment "
-    "variable NAME, or NAME_FILE for a file that holds it.",
+    "{where}: `{key}` is a secret in plain text. It is stored, displayed and logged like any other value.",
+    "Under `options:`, write it as `${{secret:NAME}}` (in Python, `hw.secret('NAME')`), and set the "
+    "environment variable `NAME`, or `NAME_FILE` with the path of a file that contains it.",
     code="HW-SECRET-PLAINTEXT",
 )
 SECRET_IN_SPARK_SETTINGS = Entry(
-    "The setting `{key}` of Spark is a secret in clear, and settings are stored, shown and sent to every "
+    "Spark setting `{key}` is a secret in plain text. Spark settings are stored, displayed and sent to every "
     "executor.",
-    "Take it out of the file: let the store's own means bring it (a credential provider, a role of the "
-    "machine, `spark-defaults.conf` readable by the user alone).",
+    "Remove it from the file. Use a credential provider, a machine role, or a `spark-defaults.conf` that "
+    "only your user can read.",
     code="HW-SECRET-IN-SPARK-SETTINGS",
 )
 
@@ -267,9 +271,9 @@ SECRET_IN_SPARK_SETTINGS = Entry(
             options: {api_token: 4f9d2c}   # api_token: "${secret:ORDERS_TOKEN}"
     """,
 )
-def secret_in_clear(situation: Situation) -> Iterator[Match]:
-    """A password in a pipeline file is in the version control, in facts, plans and logs. `${secret:NAME}`
-    is looked up when it is needed and shown nowhere."""
+def secret_plaintext(situation: Situation) -> Iterator[Match]:
+    """A password in a pipeline file ends up in version control, query metadata, plans and logs. Headwater
+    resolves `${secret:NAME}` when it needs the value and never displays it."""
     spec = situation.spec
     for thing in spec.connected:
         fields, options = type(thing.options).model_fields, thing.options.options
@@ -277,7 +281,7 @@ def secret_in_clear(situation: Situation) -> Iterator[Match]:
         for keys, value in [*texts, *((("options", key), value) for key, value in options.items())]:
             if isinstance(value, str) and is_clear_secret(keys[-1], value):
                 kind, sink = ("source", "") if isinstance(thing, SourceSpec) else ("sink", thing.name)
-                where = f"the {kind} `{thing.name}`"
+                where = f"{capitalized(kind)} `{thing.name}`"
                 yield Match.at(thing.at(*keys), sink=sink, key=keys[-1], where=where)
     for key, value in spec.spark.items():
         if is_clear_secret(key, value):
@@ -285,28 +289,32 @@ def secret_in_clear(situation: Situation) -> Iterator[Match]:
 
 
 def is_clear_secret(key: str, value: str) -> bool:
-    """Whether a text is a secret by the name of its key, or has one in it."""
+    """Whether the key or the contents of a string suggest a secret."""
     return masked(key, value) != value
 
 
-# A rule over keys that count at a first start only.
+# A rule about keys that apply only at the first start.
 
 
 @pipeline_rule(
     "HW-OPTION-IGNORED-AFTER-FIRST-START",
-    "`{key}` of the source `{source}` counts at a first start only: {sinks} goes on from its checkpoint.",
-    "Nothing is to be done. To start there all the same, give the sink another name, or remove its "
-    "checkpoint.",
-    Severity.ADVICE,
+    "Source `{source}`: `{key}` applies only at the first start. It is ignored because a checkpoint exists "
+    "for {sinks}.",
+    "To apply `{key}`, start from scratch: give the sink a new name and a new output path.",
+    Severity.NOTE,
     example="""
         sources:
-          clicks: {connector: kafka, servers: "kafka:9092", topic: clicks, start: latest}   # it was earliest
+          clicks:
+            connector: kafka
+            bootstrap_servers: localhost:9092
+            topic: clicks
+            start: latest   # before: earliest
     """,
     lasting=False,
 )
-def first_start_only(situation: Situation) -> Iterator[Match]:
-    """Where a source starts counts where no checkpoint says how far was read: later starts go on from there,
-    whatever the key says by then."""
+def option_ignored_after_first_start(situation: Situation) -> Iterator[Match]:
+    """The start position of a source applies only if there is no checkpoint. Later starts resume from the
+    checkpoint, regardless of the key."""
     graph, spec = situation.graph, situation.spec
     for source in spec.sources if None not in graph.reads.values() else ():
         readers = [] if source.static else graph.readers(source.name)
@@ -316,22 +324,26 @@ def first_start_only(situation: Situation) -> Iterator[Match]:
                 yield Match.at(source.at(key), key=key, source=source.name, sinks=quoted(resuming))
 
 
-# A rule over keys that count for finished data only.
+# A rule about keys that apply only to bounded data.
 
 
 @pipeline_rule(
     "HW-OPTION-IGNORED-ON-STREAM",
-    "`{key}` of the source `{source}` counts for finished data only (`run --batch`, `static: true`): a "
-    "stream goes on.",
-    "Nothing is to be done if it is there for `run --batch`; else leave `{key}` out.",
-    Severity.ADVICE,
+    "Source `{source}`: `{key}` is ignored on a stream. It applies only to `run --batch` and to `static: "
+    "true`.",
+    "If you do not use `run --batch`, remove `{key}`.",
+    Severity.NOTE,
     example="""
         sources:
-          clicks: {connector: kafka, servers: "kafka:9092", topic: clicks, end: {time: "2026-01-31"}}
+          clicks:
+            connector: kafka
+            bootstrap_servers: localhost:9092
+            topic: clicks
+            end: {timestamp: "2026-01-31"}
     """,
 )
-def finished_data_only(situation: Situation) -> Iterator[Match]:
-    """A stream has no end: where reading ends counts for a static source, and under `run --batch`."""
+def option_ignored_on_stream(situation: Situation) -> Iterator[Match]:
+    """A stream is unbounded. An end position applies only to a static source and to `run --batch`."""
     for source in situation.spec.sources:
         for key in () if source.static else source_side(source.connector).batch_keys:
             if (key,) in source.places:

@@ -1,4 +1,4 @@
-"""Rules about what a batch gives when it runs again over the same rows."""
+"""Rules about results that differ when Spark retries a batch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from headwater.plan.predicates import unreplayable_sources
 from headwater.values import quoted
 
 NONDETERMINISTIC = Entry(
-    "{what} gives another value when a batch runs again after a crash ({why}), so the sink `{sink}` "
-    "({connector}) is not exactly once.",
+    "Sink `{sink}` ({connector}) is not exactly-once: {what} returns a different value when Spark retries a "
+    "batch ({why}).",
     "{hint}",
     code="HW-NONDETERMINISTIC",
 )
 NONDETERMINISTIC_STATE = Entry(
-    "{what} reaches the state of the query and gives another value when a batch runs again after a crash "
-    "({why}): what the sink `{sink}` ({connector}) got before the crash and what the state holds after it "
-    "may disagree, and whoever reads the sink can miss rows or see them twice.",
+    "Sink `{sink}` ({connector}): {what} is stored in the state and returns a different value when Spark "
+    "retries a batch ({why}). After a crash, the output can contain missing or duplicate rows.",
     "{hint}",
     code="HW-NONDETERMINISTIC-STATE",
 )
@@ -37,11 +36,11 @@ NONDETERMINISTIC_STATE = Entry(
           tagged: {reads: tagged, connector: files, path: out/, format: json}
     """,
 )
-def not_repeatable(query: Query) -> Iterator[Match]:
-    """After a crash a batch runs again, and an exactly-once sink counts on getting the same rows again. A
-    random number, a clock or a function marked as non-deterministic gives others. Where its value reaches
-    state, what was written and what the state holds can disagree: in every sink that keeps rows, also one
-    that may get a batch twice."""
+def nondeterministic_query(query: Query) -> Iterator[Match]:
+    """After a crash, Spark retries the batch. An exactly-once sink relies on getting the same rows again, but
+    random numbers, clocks and functions marked as nondeterministic return different values. If such a value
+    reaches the state, the state and the rows written before the crash can disagree. This affects every sink
+    that stores rows, including at-least-once sinks."""
     facts = query.facts
     for each in unstable_parts(facts):
         reaches = isinstance(each.step, Expression) and each.step.stateful_input
@@ -59,10 +58,10 @@ def not_repeatable(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-NONDETERMINISTIC-EVENT-TIME",
-    "A watermark stands on a column that is made from {what}, which gives another value each time ({why}): "
-    "which rows are late, and into which window a row falls, is then left to chance.",
-    "Put the watermark on a time that the rows bring with them, or on `current_timestamp()` for the time at "
-    "which they come in.",
+    "The watermark column is computed from {what}, which is nondeterministic ({why}). Late rows and windows "
+    "then depend on chance.",
+    "Declare the watermark on a timestamp column of the rows. To use the arrival time, declare it on "
+    "`current_timestamp()`.",
     example="""
         tables:
           spread:
@@ -70,30 +69,30 @@ def not_repeatable(query: Query) -> Iterator[Match]:
             watermark: {column: at, delay: 10 minutes}
     """,
 )
-def event_time_not_repeatable(query: Query) -> Iterator[Match]:
-    """A watermark follows the greatest event time. Made from random numbers or a clock, it drops other rows
-    as late in each attempt; Spark runs it without a word."""
+def nondeterministic_event_time(query: Query) -> Iterator[Match]:
+    """A watermark follows the maximum event time. If the event time is computed from random numbers or a
+    clock, each attempt drops different rows as late. Spark runs such a query without a warning."""
     for each in filter(_of_event_time, unstable_parts(query.facts)):
         grave = each.cause in (Cause.RANDOM, Cause.TASKS)
         severity = Severity.ERROR if grave else Severity.WARNING
-        # A function may be marked only to keep Spark from calling it twice.
-        yield query.match(each.step, what=each.what, why=each.why, severity=severity, acceptable=True)
+        # A function can be marked only to prevent Spark from calling it twice.
+        yield query.match(each.step, what=each.what, why=each.why, severity=severity, suppressible=True)
 
 
 @rule(
     "HW-ORDER-DEPENDENT",
-    "{what} depends on the order of the rows, and a stream promises none within a batch: a batch that runs "
-    "again may give another value.",
+    "{what} depends on the order of the rows, which is not fixed within a batch. A retried batch can return "
+    "a different value.",
     "{hint}",
-    Severity.ADVICE,
+    Severity.NOTE,
     example="""
         tables:
           latest: SELECT id, last(status) AS status FROM orders GROUP BY id
     """,
 )
-def order_decides(query: Query) -> Iterator[Match]:
-    """`first`, `last` and texts put together take rows as they come. Within a batch that order is not
-    fixed: the same rows can give another value, after a crash or on another cluster."""
+def order_dependent(query: Query) -> Iterator[Match]:
+    """`first`, `last` and concatenated strings depend on the order of the rows. Within a batch, that order is
+    not fixed, so the same rows can produce a different value after a crash or on a different cluster."""
     for each in unstable_parts(query.facts):
         aggregates = isinstance(each.step, Operator) and each.step.kind is Kind.AGGREGATION
         if each.cause is Cause.ORDER and aggregates and "any_value" not in each.what:
@@ -104,30 +103,32 @@ def _of_event_time(each: UnstablePart) -> bool:
     return isinstance(each.step, Expression) and each.step.event_time
 
 
-# Rules about sources whose rows can't be read a second time.
+# Rules about sources that are not replayable.
 
 
 @pipeline_rule(
     "HW-SOURCE-NOT-REPLAYABLE",
-    "The rows of the source `{name}` ({connector}) can't be read again: what a batch that fails had taken, "
-    "and what is sent while nothing runs, is lost.",
-    "Good for trying things out; for rows that count, read a source that keeps them, such as `files`.",
+    "Source `{name}` ({connector}) is not replayable: rows of a failed batch, and rows sent while the "
+    "pipeline is stopped, are lost.",
+    "In production, use a replayable source, such as `files` or `kafka`.",
     Severity.WARNING,
     example="""
         sources:
           lines: {connector: socket, host: localhost, port: 9999}
     """,
 )
-def not_replayable(situation: Situation) -> Iterator[Match]:
-    """After a crash a batch is read again, and some sources can't give its rows a second time."""
+def source_not_replayable(situation: Situation) -> Iterator[Match]:
+    """After a crash, Spark reads the rows of the failed batch again. Some sources cannot return them a second
+    time."""
     for source in unreplayable_sources(situation.spec):
         yield Match.at(source.position, name=source.name, connector=source.connector)
 
 
 @pipeline_rule(
     "HW-SOURCE-NOT-REPLAYABLE-SHARED",
-    "The sinks {sinks} all read the source `{name}` ({connector}), and each would get other rows.",
-    "Leave one of them; or let one `files` sink store the rows, and read its folder in another pipeline.",
+    "Source `{name}` ({connector}): several sinks ({sinks}) read it, but it delivers each row only once, so "
+    "each sink would get different rows.",
+    "Use one sink, or store the rows with a `files` sink and read its directory in another pipeline.",
     example="""
         sources:
           lines: {connector: socket, host: localhost, port: 9999}
@@ -136,10 +137,11 @@ def not_replayable(situation: Situation) -> Iterator[Match]:
           kept: {reads: lines, connector: files, path: kept/, format: text}
     """,
 )
-def not_replayable_shared(situation: Situation) -> Iterator[Match]:
-    """Each sink reads its sources by itself; where rows come only once, each would get another part."""
+def source_not_replayable_shared(situation: Situation) -> Iterator[Match]:
+    """Each sink reads its sources independently. If a source delivers each row only once, every sink gets
+    only a part of the rows."""
     for source in unreplayable_sources(situation.spec):
-        # A table that sets rows aside is refused by a rule of its own.
+        # A separate rule rejects tables that quarantine rows.
         sinks = [sink.name for sink in situation.graph.readers(source.name) if not sink.is_quarantine]
         if len(sinks) > 1:
             params = {"name": source.name, "connector": source.connector, "sinks": quoted(sinks)}
@@ -148,27 +150,29 @@ def not_replayable_shared(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-SOURCE-NOT-REPLAYABLE-RESUME",
-    "The query `{sink}` can't go on from its checkpoint: the source `{name}` ({connector}) begins anew at "
+    "Query `{sink}` cannot resume from its checkpoint: source `{name}` ({connector}) starts from scratch at "
     "each start.",
-    "Begin anew: remove {checkpoint}, and what a `files` sink wrote with it.",
+    "Delete {checkpoint}, and the output that a `files` sink wrote with it. The query then starts from "
+    "scratch.",
     example="""
         sources:
           lines: {connector: socket, host: localhost, port: 9999}
         sinks:
-          kept: {reads: lines, connector: files, path: kept/, format: text}   # and it ran before
+          kept: {reads: lines, connector: files, path: kept/, format: text}   # with an existing checkpoint
     """,
     lasting=False,
 )
-def not_replayable_checkpoint(situation: Situation) -> Iterator[Match]:
-    """A checkpoint says how far a source was read; one that counts anew at each start can't go on there."""
+def source_not_replayable_resume(situation: Situation) -> Iterator[Match]:
+    """A checkpoint records the offsets of each source. If a source numbers its rows from scratch at each
+    start, the query cannot resume there."""
     for source in situation.spec.sources:
         can_resume = source_side(source.connector).can_resume
         for sink in [] if source.static else situation.graph.readers(source.name):
             reached = situation.reached.get(sink.name)
-            # A sink that lives in one process begins anew, too.
+            # A sink that lives in one process also starts from scratch.
             if reached is None or sink_side(sink.connector).in_process:
                 continue
-            # Which of the offsets is this source's, the checkpoint does not say.
+            # The checkpoint does not record which offset belongs to this source.
             if not all(map(can_resume, reached.offsets)):
                 params = {
                     "name": source.name,

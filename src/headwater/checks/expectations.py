@@ -1,4 +1,4 @@
-"""What is wrong with the expectations of tables: conditions, and rows that can't be set aside."""
+"""Rules about expectations: invalid conditions, and rows that cannot be quarantined."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from headwater.errors.problems import shown_file
 from headwater.plan.graph import NotAQuery, parsed_query
 from headwater.plan.predicates import column_problem, columns_of, condition_problem
 from headwater.plan.quarantine import quarantine_of, replay_stream
-from headwater.spec import Distinct, Expectation, PipelineSpec, SourceSpec, TableSpec
-from headwater.values import Never, Otherwise, quoted
+from headwater.spec import Deduplication, Expectation, PipelineSpec, SourceSpec, TableSpec
+from headwater.values import Never, OnViolation, quoted
 
 
 def known_columns(spec: PipelineSpec, name: str, readers: frozenset[str] = frozenset()) -> list[str] | None:
-    """The columns of a source or table; None where only Spark can tell, and in a circle."""
+    """The columns of a source or table; None if only Spark knows them, and in a cycle."""
     if name.lower() in readers:
         return None
     readers |= {name.lower()}
@@ -29,7 +29,7 @@ def known_columns(spec: PipelineSpec, name: str, readers: frozenset[str] = froze
         case SourceSpec() as source:
             columns = columns_of(source)
             return None if columns is None else list(columns)
-        case TableSpec(distinct=Distinct(reads=read)):
+        case TableSpec(deduplicate=Deduplication(reads=read)):
             return known_columns(spec, read, readers)
         case TableSpec(sql=str(sql)):
             return _selected(spec, sql, readers)
@@ -49,7 +49,7 @@ def _selected(spec: PipelineSpec, sql: str, readers: frozenset[str]) -> list[str
         if isinstance(each, exp.Alias) or (isinstance(each, exp.Column) and not each.is_star):
             found.append(each.alias_or_name)
             continue
-        # What `*` stands for is known where one table is read.
+        # The columns of `*` are known if the query reads one table.
         origin = query.args.get("from_") or query.args.get("from")
         table = origin.this if origin and not query.args.get("joins") else None
         if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
@@ -72,7 +72,8 @@ def _selected(spec: PipelineSpec, sql: str, readers: frozenset[str]) -> list[str
     """,
 )
 def expectation_condition(situation: Situation) -> Iterator[Finding]:
-    """A condition that can't be read, or asks for a column that is not there: no Spark is needed to see."""
+    """The condition of an expectation must be valid SQL and use existing columns. If the columns are
+    declared, this check does not need Spark."""
     for table in (each for each in situation.spec.tables if each.expect):
         columns = known_columns(situation.spec, table.name)
         for each in table.expect:
@@ -84,36 +85,37 @@ def expectation_condition(situation: Situation) -> Iterator[Finding]:
 
 
 EXPECTATION_QUARANTINE_NOT_REPLAYABLE = Entry(
-    "The table `{table}` sets rows aside, which takes a query of its own, but its source `{source}` "
-    "({connector}) gives each row to one query only.",
-    "Write `else: drop` or `else: fail` at the expectation `{expectation}`, or take a source that keeps its "
-    "rows, such as files or Kafka.",
+    "Table `{table}` cannot quarantine rows: the quarantine is a separate query, but source `{source}` "
+    "({connector}) delivers each row to one query only.",
+    "Set `on_violation: drop` or `on_violation: fail` on expectation `{expectation}`, or use a replayable "
+    "source, such as `files` or `kafka`.",
     code="HW-EXPECTATION-QUARANTINE-NOT-REPLAYABLE",
 )
 EXPECTATION_QUARANTINE_STATEFUL = Entry(
-    "The table `{table}` sets rows aside, but its rows come out of {operator}, which keeps state: the query "
-    "that sets them aside would keep it all a second time, and may see other results.",
-    "Let a table below {operator} set rows aside, or write `else: drop` or `else: fail` at the expectation "
-    "`{expectation}`.",
+    "Table `{table}` cannot quarantine rows after {operator}: the quarantine is a separate query with its "
+    "own state, and its results can differ.",
+    "Move the expectation to a table before {operator}, or set `on_violation: drop` or `on_violation: fail` "
+    "on expectation `{expectation}`.",
     code="HW-EXPECTATION-QUARANTINE-STATEFUL",
 )
 EXPECTATION_QUARANTINE_NONDETERMINISTIC = Entry(
-    "The table `{table}` sets rows aside, but `{part}` may be another value in the query that sets them "
-    "aside: a row could go on and be set aside as well, or neither.",
-    "Judge by columns that a row brings along, or write `else: drop` at the expectation `{expectation}`.",
+    "Table `{table}` cannot quarantine rows: `{part}` can have a different value in the quarantine query. A "
+    "row could be both emitted and quarantined, or neither.",
+    "Use only columns of the row in the condition, or set `on_violation: drop` on expectation "
+    "`{expectation}`.",
     code="HW-EXPECTATION-QUARANTINE-NONDETERMINISTIC",
 )
 EXPECTATION_QUARANTINE_STATIC = Entry(
-    "The table `{table}` sets rows aside, but it reads no stream, and only a stream sets rows aside.",
-    "Write `else: drop` or `else: fail` at the expectation `{expectation}`.",
+    "Table `{table}` cannot quarantine rows: it does not read a stream.",
+    "Set `on_violation: drop` or `on_violation: fail` on expectation `{expectation}`.",
     code="HW-EXPECTATION-QUARANTINE-STATIC",
 )
 EXPECTATION_QUARANTINE_REFRESHED = Entry(
-    "The table `{table}` sets rows aside, and its static source `{source}` is refreshed ({refresh}): the "
-    "query that sets rows aside may see other rows of it, so that a row could go on and be set aside as "
-    "well, or neither.",
-    "Write `refresh: never` at the source `{source}`, or judge by columns that don't come from it, or write "
-    "`else: drop` at the expectation `{expectation}`.",
+    "Table `{table}` quarantines rows, but its static source `{source}` is refreshed ({refresh}), so the "
+    "quarantine query can see different static rows. A row could be both emitted and quarantined, or "
+    "neither.",
+    "Set `refresh: never` on source `{source}`, use only other columns in the condition, or set "
+    "`on_violation: drop` on expectation `{expectation}`.",
     code="HW-EXPECTATION-QUARANTINE-REFRESHED",
 )
 
@@ -130,21 +132,25 @@ EXPECTATION_QUARANTINE_REFRESHED = Entry(
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int, cost: double}}
         tables:
-          once: {reads: orders, distinct: id, expect: {paid: {check: cost >= 0, else: quarantine}}}
+          once:
+            reads: orders
+            deduplicate: id
+            expect: {paid: {condition: cost >= 0, on_violation: quarantine}}
     """,
 )
-def expectation_sets_aside(situation: Situation) -> Iterator[Finding]:
-    """Rows are set aside by a query of their own, which has to see the same rows and judge them alike."""
+def expectation_quarantine(situation: Situation) -> Iterator[Finding]:
+    """A separate query writes rows to the quarantine. It must read the same rows and evaluate the condition
+    with the same result."""
     for table in situation.spec.tables:
-        for each in [each for each in table.expect if each.otherwise is Otherwise.QUARANTINE][:1]:
+        for each in [each for each in table.expect if each.on_violation is OnViolation.QUARANTINE][:1]:
             for problem in _against(situation, table, each):
-                severity = expectation_sets_aside.entries[problem.entry]
+                severity = expectation_quarantine.entries[problem.entry]
                 yield Finding(problem, severity, table=table.name)
 
 
 def refused_quarantines(findings: Iterable[Finding]) -> set[str]:
-    """The queries that would set rows aside, of the tables that can't."""
-    refused = {entry for entry, how in expectation_sets_aside.entries.items() if how is Severity.ERROR}
+    """The quarantine queries of the tables that cannot quarantine rows."""
+    refused = {entry for entry, how in expectation_quarantine.entries.items() if how is Severity.ERROR}
     return {quarantine_of(each.table) for each in findings if each.problem.entry in refused}
 
 
@@ -160,31 +166,30 @@ def _against(situation: Situation, table: TableSpec, each: Expectation) -> Itera
             params = {"source": source.name, "connector": source.connector}
             yield EXPECTATION_QUARANTINE_NOT_REPLAYABLE.at(each.position, **named, **params)
     stateful = [operator.name for operator in facts.stateful] if facts else []
-    if table.distinct and not stateful:
-        stateful = [f"dropDuplicates{'WithinWatermark' if table.distinct.within_watermark else ''}"]
+    if table.deduplicate and not stateful:
+        stateful = [f"dropDuplicates{'WithinWatermark' if table.deduplicate.within_watermark else ''}"]
     if stateful:
         yield EXPECTATION_QUARANTINE_STATEFUL.at(each.position, **named, operator=f"`{stateful[-1]}`")
-    # What no declared thing brought is the quarantine's own note of the time.
+    # A part without a table is the quarantine's own timestamp.
     parts = (*facts.non_deterministic, *facts.clock_reads) if facts else ()
     for part in [part.sql for part in parts if part.table][:1]:
         yield EXPECTATION_QUARANTINE_NONDETERMINISTIC.at(each.position, **named, part=part)
     for source in sources:
-        # Of such a source two queries may see different rows.
+        # Two queries can see different rows of such a source.
         if source.static and not isinstance(source.refresh, Never):
             params = {"source": source.name, "refresh": str(source.refresh)}
             yield EXPECTATION_QUARANTINE_REFRESHED.at(each.position, **named, **params)
 
 
-# A rule about rows that are judged in another way while queries stand at different places.
+# A rule about bad-row rules that change while queries are at different offsets.
 
 
 @pipeline_rule(
     "HW-QUARANTINE-RULES-CHANGED",
-    "`{name}` judges its rows in another way than at the last start, and the queries that read it stand at "
-    "different places, as far as can be told: {queries}. Of the rows between these places, one that was bad "
-    "before can be lost, or come twice when it is fed again.",
-    "Put the old definition back, let all queries read equally far (`headwater run {file} --until-idle`), "
-    "then change it.",
+    "`{name}`: the bad-row rules changed while its queries are at different offsets: {queries}. Bad rows "
+    "between these offsets can be lost, or duplicated by a replay.",
+    "Restore the old definition, run `headwater run {file} --until-idle` so that all queries catch up, then "
+    "apply the change.",
     Severity.WARNING,
     example="""
         sources:
@@ -192,24 +197,25 @@ def _against(situation: Situation, table: TableSpec, each: Expectation) -> Itera
             connector: files
             path: orders/
             format: json
-            schema: {id: int, cost: double}   # cost was int, and `quarantine.orders` has not read all files
+            schema: {id: int, cost: double}   # before: cost: int; `quarantine.orders` lags behind
             bad_rows: quarantine
     """,
     lasting=False,
 )
-def judged_apart(situation: Situation) -> Iterator[Match]:
-    """Each query reads a source by itself. A row that one has left out as bad, and that another one now reads
-    as good, is missing in the first; if the other one is the quarantine, it is not set aside either."""
+def quarantine_rules_changed(situation: Situation) -> Iterator[Match]:
+    """Each query reads a source independently. Suppose one query has skipped a row as bad, and after the
+    change another query reads it as valid: the row is missing in the first. If the second query is the
+    quarantine, the row is not quarantined either."""
     file = shown_file(situation.spec.declared_in) or "FILE"
     for declared in situation.spec.readable:
         name = declared.name
-        # The queries that read it and go on, and always its quarantine: one that was killed before its first
-        # batch has yet to read the rows that others have left out.
+        # The queries that resume, and always the quarantine: if it was killed before its first batch, it has
+        # yet to read the rows that the others have skipped.
         now = {
             sink: facts.verdicts[name] for sink, facts in situation.facts.items() if name in facts.verdicts
         }
         readers = [sink for sink in now if sink in situation.reached or sink == quarantine_of(name)]
-        # By what rows were judged at the last start, which older facts don't tell.
+        # The rules at the last start; older metadata does not record them.
         stored = {sink: situation.stored[sink].verdicts for sink in readers if sink in situation.stored}
         changed = any(then.get(name, now[sink]) != now[sink] for sink, then in stored.items())
         if changed and _apart(situation, readers, name):
@@ -217,7 +223,7 @@ def judged_apart(situation: Situation) -> Iterator[Match]:
 
 
 def _apart(situation: Situation, readers: list[str], name: str) -> bool:
-    """Whether they have not all read the same, or it can't be told of one."""
+    """Whether they have not all read the same, or the progress of one is unknown."""
     below = situation.graph.upstream(name)
     inputs = {*below, *map(replay_stream, below)}
     reads = [situation.reached[sink].committed() if sink in situation.reached else {} for sink in readers]
@@ -230,28 +236,28 @@ def _apart(situation: Situation, readers: list[str], name: str) -> bool:
     return len(reads) > 1 and (unknown or any(each != known[0] for each in known))
 
 
-# Rules about rows that were set aside and are fed again.
+# A rule about replayed rows.
 
 
 @pipeline_rule(
     "HW-REPLAYED-ROWS-DUPLICATED",
-    "The query of `{sink}` begins anew and reads rows of `{source}` that were fed again before: those that "
-    "can be read at their first place by now come twice.",
-    "Where that matters, drop repeats with a table (`distinct:`), or start the whole pipeline anew with "
-    "another run folder (`folder:`) and other output folders.",
+    "Sink `{sink}` starts from scratch and also reads the replayed rows of `{source}`. Rows that are valid "
+    "in the source by now are duplicated.",
+    "Drop duplicates with a table (`deduplicate:`), or start the whole pipeline from scratch: set a new run "
+    "directory (`run_dir:`) and new output paths.",
     Severity.WARNING,
     example="""
         sources:
-          orders:   # 3 rows were fed again by `headwater quarantine replay`
+          orders:   # `headwater quarantine replay` replayed 3 rows
             {connector: files, path: orders/, format: json, schema: {id: int}, bad_rows: quarantine}
         sinks:
           added_later: {reads: orders, connector: console}
     """,
     lasting=False,
 )
-def fed_before(situation: Situation) -> Iterator[Match]:
-    """A new query begins with all rows of its source, and with those that were fed again before it: a row
-    that can be read at its first place by now comes to it twice."""
+def replayed_rows_duplicated(situation: Situation) -> Iterator[Match]:
+    """A new query reads all rows of its source and all rows that were replayed before. A row that is valid in
+    the source by now is read twice."""
     new = set(situation.facts) - set(situation.stored) - set(situation.reached)
     for sink in (each for each in situation.spec.sinks if each.name in new):
         inputs = situation.facts[sink.name].inputs

@@ -1,4 +1,4 @@
-"""How often a row takes effect in a sink: the weakest of source, query and sink, each with its reason."""
+"""The delivery guarantee of a sink: the weakest of source, query and sink, each with its reason."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from headwater.plan.operators import Aggregate, Expression, Kind, Operator
 from headwater.spec import Delivery, PipelineSpec, SinkSpec, SourceSpec
 from headwater.values import Never
 
-# What in a query may come out differently when a batch runs again over the same rows.
+# The parts of a query whose results can differ when Spark retries a batch with the same rows.
 #
-# All of it was tried by running a batch again: Spark gives `rand(42)`, `uuid()` and their like a new seed
-# in each attempt, whatever the query says; `current_timestamp()` and `current_date()` come from the record
-# of the batch, while `now()` and `current_time()` look at the clock again; the name of a file stays what it
-# was.
+# All of this was verified by retrying a batch: Spark seeds `rand(42)`, `uuid()` and similar functions again
+# in each attempt, regardless of the seed in the query. `current_timestamp()` and `current_date()` are stored
+# with the batch, but `now()` and `current_time()` read the clock again. File names do not change.
 
 _CALL = re.compile(r"[`\w.]+(?=\()")
-# PySpark gives `rand()` and its like a seed of its own, which nobody wrote.
+# PySpark adds a seed to `rand()` and similar functions.
 _DRAWN_SEED = re.compile(
     r"\b((?:rand|randn|random|randstr|uniform|shuffle|uuid)\([^()]*?)(?:, )?-?\d{10,}L?\)"
 )
@@ -34,15 +33,15 @@ _TASKS = frozenset({"spark_partition_id", "monotonically_increasing_id"})
 _JAVA = frozenset({"reflect", "java_method", "try_reflect"})
 _RANDOM = frozenset({"rand", "random", "randn", "randstr", "uniform", "shuffle", "uuid"})
 _INSTEAD_OF_ORDER = {
-    **dict.fromkeys(("first", "firstvalue"), "Say which row by a column: `min_by(x, at)`."),
-    **dict.fromkeys(("last", "lastvalue"), "Say which row by a column: `max_by(x, at)`."),
-    "anyvalue": "Take one that is always the same, such as `min(x)`.",
-    **dict.fromkeys(("listagg", "stringagg"), "Say the order: `listagg(x) WITHIN GROUP (ORDER BY at)`."),
+    **dict.fromkeys(("first", "firstvalue"), "Select the row by a column: `min_by(x, at)`."),
+    **dict.fromkeys(("last", "lastvalue"), "Select the row by a column: `max_by(x, at)`."),
+    "anyvalue": "Use a deterministic aggregate, such as `min(x)`.",
+    **dict.fromkeys(("listagg", "stringagg"), "Specify the order: `listagg(x) WITHIN GROUP (ORDER BY at)`."),
 }
 
 
 class Cause(StrEnum):
-    """Why something comes out differently."""
+    """Why a result differs."""
 
     RANDOM = "random"
     CLOCK = "clock"
@@ -53,31 +52,31 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class UnstablePart:
-    """A part of a query that may give another value when a batch runs again."""
+    """A part of a query that can return a different value when Spark retries a batch."""
 
     cause: Cause
     what: str
-    """As users wrote it, for a sentence."""
+    """The expression as in the query, in backticks."""
     why: str
     instead: str
-    """What to write instead, as a sentence."""
+    """What to write instead, as a hint."""
     step: Expression | Operator
 
 
 def unstable_parts(facts: QueryFacts) -> tuple[UnstablePart, ...]:
-    """All such parts of a query, from the sources up as far as that is known."""
+    """All such parts of a query, from the sources to the sink if known."""
     marked = {each.name for each in facts.python_functions if not each.deterministic}
     expressions = (_expression(each, marked) for each in facts.non_deterministic)
     found = [each for each in expressions if each]
     for step in facts.steps(Kind.LIMIT, Kind.AGGREGATION):
         if step.kind is Kind.LIMIT and not any(each.kind is Kind.SORT for each in facts.inputs_of(step)):
-            why = "which rows come first depends on which task is faster"
+            why = "which rows are first depends on which task is faster"
             found.append(
                 UnstablePart(Cause.ORDER, f"`{step.name}`", why, "Filter by a column instead.", step)
             )
         for each in step.aggregates if step.kind is Kind.AGGREGATION else ():
             plain = each.function.replace("_", "").lower()
-            # Of a list only the order of its items depends on that of the rows.
+            # In a list, only the order of the items depends on the order of the rows.
             if plain in _INSTEAD_OF_ORDER and "WITHIN GROUP" not in each.sql.upper():
                 why, instead = "the order of rows is not fixed", _INSTEAD_OF_ORDER[plain]
                 found.append(UnstablePart(Cause.ORDER, f"`{call_of(each)}`", why, instead, step))
@@ -91,39 +90,37 @@ def _expression(expression: Expression, marked: set[str]) -> UnstablePart | None
     if name in _SAME:
         return None
     if name in _CLOCK:
-        why = "it looks at the clock anew"
-        instead = "Write `current_timestamp()`, which is noted with the batch and stays the same."
+        why = "it reads the clock again"
+        instead = "Use `current_timestamp()`, which Spark stores with the batch."
         return UnstablePart(Cause.CLOCK, f"`{name}()`", why, instead, expression)
     if name in _TASKS:
-        why = "it tells how rows are divided among tasks, which changes with cores and settings"
-        instead = "Use a column that tells rows apart, or a hash of several: `xxhash64(id, at)`."
+        why = "it depends on how rows are distributed across tasks"
+        instead = "Use a column that identifies the row, or a hash of several: `xxhash64(id, at)`."
         return UnstablePart(Cause.TASKS, f"`{name}()`", why, instead, expression)
     if name not in _RANDOM or name in {each.lower() for each in marked}:
         return _own(expression)
-    why = "Spark draws anew in each attempt, with a given seed, too"
-    instead = (
-        "Compute it from the row, which gives the same each time: `pmod(xxhash64(id), 100)` is in 0 … 99."
-    )
+    why = "Spark draws new random values in each attempt, even with a fixed seed"
+    instead = "Compute the value from the row: `pmod(xxhash64(id), 100)` returns a number from 0 to 99."
     if name == "uuid":
-        instead = "Make the id from columns that tell rows apart: `sha2(concat_ws('|', a, b), 256)`."
+        instead = "Derive the ID from columns that identify the row: `sha2(concat_ws('|', a, b), 256)`."
     written = _DRAWN_SEED.sub(r"\1)", expression.sql)
     return UnstablePart(Cause.RANDOM, f"`{written}`", why, instead, expression)
 
 
 def _own(expression: Expression) -> UnstablePart:
-    why = "it is marked as non-deterministic"
+    why = "it is marked as nondeterministic"
     instead = (
-        "If it gives the same for the same row, leave `asNondeterministic()` out or accept this; if not, "
-        "let it compute from the row alone."
+        "Compute its result from the row alone. If it already is deterministic, remove "
+        "`asNondeterministic()` or suppress this finding."
     )
     if _name(expression.sql) in _JAVA:
-        why = "Spark can't know what a method of Java gives"
-        instead = "Use a function of Spark's; or accept this, if the method always gives the same."
+        why = "Spark cannot know what a Java method returns"
+        instead = "Use a Spark function. If the method is deterministic, suppress this finding."
     return UnstablePart(Cause.OWN, f"`{expression.sql}`", why, instead, expression)
 
 
 def call_of(aggregate: Aggregate) -> str:
-    """The call alone, without the name that its value gets."""
+    """The call without its alias."""
     return _ALIAS.sub("", aggregate.sql)
 
 
@@ -134,16 +131,16 @@ def _name(sql: str) -> str:
 
 
 class Level(StrEnum):
-    """How often a row takes effect, whatever crashes."""
+    """How often a row takes effect in the sink, including after a crash."""
 
-    EXACTLY_ONCE = "exactly once"
-    AT_LEAST_ONCE = "at least once"
-    AT_MOST_ONCE = "at most once"
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+    AT_MOST_ONCE = "at-most-once"
     UNKNOWN = "unknown"
 
 
 class Part(StrEnum):
-    """What a guarantee stands on."""
+    """What a delivery guarantee depends on."""
 
     SOURCE = "source"
     QUERY = "query"
@@ -152,13 +149,13 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class GuaranteeReason:
-    """What one part gives, why, and what would raise it."""
+    """The guarantee of one part, the reason, and what would raise it."""
 
     part: Part
     level: Level
     why: str
     raised_by: str = ""
-    """Empty where nothing is to be raised."""
+    """Empty if it cannot be raised."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "raised_by": self.raised_by or None}
@@ -166,7 +163,7 @@ class GuaranteeReason:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What a sink gives, and on what that stands."""
+    """The delivery guarantee of a sink, with its reasons."""
 
     level: Level
     reasons: tuple[GuaranteeReason, ...]
@@ -176,7 +173,7 @@ class Guarantee:
         """The weakest of all parts."""
         every = tuple(reasons)
         levels = {each.level for each in every}
-        # An unknown source or sink may lose rows; an unknown query can only repeat them.
+        # An unknown source or sink can lose rows; an unknown query can only duplicate them.
         may_lose = any(each.level is Level.UNKNOWN and each.part is not Part.QUERY for each in every)
         weakest = (
             Level.AT_MOST_ONCE
@@ -193,19 +190,19 @@ class Guarantee:
 
     @property
     def lowering(self) -> tuple[GuaranteeReason, ...]:
-        """The reasons for which it is not exactly once."""
+        """The reasons why it is not exactly-once."""
         return tuple(each for each in self.reasons if each.level is not Level.EXACTLY_ONCE)
 
     def to_json(self) -> dict[str, Any]:
         return {"level": self.level.value, "reasons": [each.to_json() for each in self.reasons]}
 
     def line(self) -> str:
-        """For people, in a line: the level, and what lowers it or else what it stands on."""
+        """One line of text: the level, and what lowers it, or else all reasons."""
         why = "; ".join(f"{each.part.value}: {each.why}" for each in self.lowering or self.reasons)
         return f"{self.level.value} ({why})"
 
     def lines(self) -> list[str]:
-        """For people: the level, then what lowers it and what would raise it, or all that it stands on."""
+        """Several lines of text: the level, then what lowers it and what would raise it, or all reasons."""
         lines = [self.level.value]
         for each in self.lowering or self.reasons:
             lines.append(f"  {each.part.value}: {each.why}")
@@ -215,13 +212,14 @@ class Guarantee:
 
 
 def guarantee_of(facts: QueryFacts) -> Guarantee:
-    """The guarantee of one sink, from what Spark will do for it."""
+    """The guarantee of one sink, from the query that Spark will run."""
     sources = [_source(each) for each in facts.sources]
     return Guarantee.of([*sources, *_query(facts), _sink(facts.connector, facts.delivery)])
 
 
 def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guarantee:
-    """What is known without Spark; the query is unknown, so this says exactly once never."""
+    """The guarantee as far as it is known without Spark. The query is unknown, so it is never
+    exactly-once."""
     names = {name.lower(): name for name in spec.names}
     needed = graph.upstream(names[sink.reads.lower()]) if sink.reads.lower() in names else ()
     declared = {each.name: _declared(each) for each in spec.sources}
@@ -229,10 +227,13 @@ def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guara
     known = needed and all(graph.reads.get(each) is not None for each in needed)
     possible = [each.level for name, each in declared.items() if name not in needed]
     if not known and not (needed and all(level is Level.EXACTLY_ONCE for level in possible)):
-        why = "which sources it reads, only Spark can tell"
-        reasons.append(GuaranteeReason(Part.SOURCE, Level.UNKNOWN, why, "a check with Spark"))
+        why = "only Spark can determine which sources it reads"
+        reasons.append(GuaranteeReason(Part.SOURCE, Level.UNKNOWN, why, "a check without `--offline`"))
     unknown = GuaranteeReason(
-        Part.QUERY, Level.UNKNOWN, "only Spark can tell what it computes", "a check with Spark"
+        Part.QUERY,
+        Level.UNKNOWN,
+        "only Spark can determine what it computes",
+        "a check without `--offline`",
     )
     side = known_sink(sink.connector)
     delivery = side.delivers(sink.options).name if side else ""
@@ -242,19 +243,19 @@ def guarantee_offline(spec: PipelineSpec, graph: Graph, sink: SinkSpec) -> Guara
 
 
 def is_kept(facts: QueryFacts) -> bool:
-    """Whether what a sink got outlives a crash, and each row would count once, but for the query and sink."""
+    """Whether the output survives a crash and is exactly-once apart from the query and the sink."""
     side = known_sink(facts.connector)
     keeps = bool(facts.connector)
     if side:
-        # Where the user's own code puts the rows nobody knows; most keep them.
+        # Where user code writes the rows is unknown; most of it stores them.
         keeps = (side.stores or side.delivery is Delivery.USER) and not side.in_process
     others = [*map(_source, facts.sources), *_paced(facts.trigger)]
     return keeps and not any(each.level in (Level.AT_MOST_ONCE, Level.AT_LEAST_ONCE) for each in others)
 
 
 def is_kept_once(facts: QueryFacts) -> bool:
-    """Whether a sink keeps rows and would have each once, if only the query gave the same rows again."""
-    # Readers tell repeats by what is in the rows, so the rows of a second attempt have to be the same.
+    """Whether a sink stores rows and is exactly-once if the query returns the same rows on a retry."""
+    # Readers recognize duplicates by their contents, so a retry must produce the same rows.
     return is_kept(facts) and facts.delivery in (Delivery.IDEMPOTENT.name, Delivery.MARKED.name)
 
 
@@ -262,29 +263,29 @@ def _source(source: SourceFacts) -> GuaranteeReason:
     name = f"`{source.name}` ({source.connector})"
     if not source.streaming and source.options.get("refresh", str(Never())) != str(Never()):
         level, raised_by = Level.AT_LEAST_ONCE, "`refresh: never`, and static rows that do not change"
-        why = f"{name} refreshes: a batch that runs again may meet other static rows and give other results"
+        why = f"{name} is refreshed: a retried batch can join different static rows and return other results"
     elif not source.streaming:
         level, raised_by = Level.EXACTLY_ONCE, ""
-        why = f"{name} is read anew at each start: exactly once as long as its rows stay the same"
+        why = f"{name} is static and read at each start: its rows must not change"
     elif not source.known:
-        level, raised_by = Level.UNKNOWN, "the word of whoever wrote that source"
-        why = f"whether a batch of {name} can be read again is not known"
+        level, raised_by = Level.UNKNOWN, "a source that Headwater knows, such as `files` or `kafka`"
+        why = f"Headwater does not know whether {name} is replayable"
     elif source.own_code:
         level = Level.UNKNOWN
         why = (
-            f"your class decides for {name}: the same offsets must give the same rows, also in a new process"
+            f"it depends on your class for {name}: the same offsets must return the same rows after a restart"
         )
-        raised_by = "a class that reads them from where they are kept; Headwater can't see that it does"
+        raised_by = "a class that reads stored rows by offset (Headwater cannot verify this)"
     elif source.replayable:
-        level, why, raised_by = Level.EXACTLY_ONCE, f"a batch of {name} can be read again", ""
+        level, why, raised_by = Level.EXACTLY_ONCE, f"{name} is replayable", ""
     else:
-        level, raised_by = Level.AT_MOST_ONCE, "a source that keeps its rows, such as `files`"
-        why = f"{name} can't be read again: what a failing batch had taken is lost"
+        level, raised_by = Level.AT_MOST_ONCE, "a replayable source, such as `files` or `kafka`"
+        why = f"{name} is not replayable: the rows of a failed batch are lost"
     return GuaranteeReason(Part.SOURCE, level, why, raised_by)
 
 
 def _declared(source: SourceSpec) -> GuaranteeReason:
-    """The same of a source as it was declared."""
+    """The same for a declared source."""
     side = source_side(source.connector)
     return _source(
         SourceFacts(
@@ -301,19 +302,19 @@ def _declared(source: SourceSpec) -> GuaranteeReason:
 def _query(facts: QueryFacts) -> list[GuaranteeReason]:
     reasons = _paced(facts.trigger)
     for each in unstable_parts(facts):
-        why = f"{each.what} may give another value when a batch runs again: {each.why}"
+        why = f"{each.what} can return a different value when Spark retries a batch: {each.why}"
         reasons.append(GuaranteeReason(Part.QUERY, Level.AT_LEAST_ONCE, why, each.instead))
-    same = GuaranteeReason(Part.QUERY, Level.EXACTLY_ONCE, "it gives the same rows for the same input")
+    same = GuaranteeReason(Part.QUERY, Level.EXACTLY_ONCE, "it is deterministic")
     return reasons or [same]
 
 
 def _paced(trigger: str) -> list[GuaranteeReason]:
-    """What the trigger takes away; batches take nothing."""
+    """The reasons of a trigger without micro-batches; micro-batches do not lower the guarantee."""
     reasons = {
-        "continuous": "continuous processing hands rows on before it notes how far it has come",
-        "real time": "in real time rows go out while their batch still runs",
+        "continuous": "continuous processing emits rows before it commits their offsets",
+        "real time": "in real-time mode, rows are emitted before their batch is committed",
     }
-    raised_by = "a trigger of batches, such as `every 1 second`"
+    raised_by = "a micro-batch trigger, such as `every 1 second`"
     found = (why for start, why in reasons.items() if trigger.startswith(start))
     return [GuaranteeReason(Part.QUERY, Level.AT_LEAST_ONCE, why, raised_by) for why in found]
 
@@ -321,40 +322,38 @@ def _paced(trigger: str) -> list[GuaranteeReason]:
 def _sink(connector: str, delivery: str) -> GuaranteeReason:
     side, level = known_sink(connector), Level.AT_LEAST_ONCE
     has_log = isinstance(side, ForgetsBatches)
-    again = f"{connector} writes a batch that runs again a second time"
+    again = f"{connector} writes a retried batch again"
     match Delivery.__members__.get(delivery):
         case None:
-            level, raised_by = Level.UNKNOWN, "the word of whoever wrote that sink"
-            why = f"what {connector or 'the sink'} does with a batch that comes again is not known"
+            level, raised_by = Level.UNKNOWN, "a sink that Headwater knows, such as `files`"
+            why = f"Headwater does not know how {connector or 'the sink'} handles a retried batch"
         case Delivery.IDEMPOTENT:
             level, raised_by = Level.EXACTLY_ONCE, ""
-            why = f"a batch that runs again changes nothing in {connector}"
+            why = f"{connector} is idempotent: a retried batch changes nothing"
             if side and side.in_process:
-                why = f"{connector} lives as long as the process, and begins anew with its query"
+                why = f"{connector} lives only as long as the process, and each query starts it empty"
             elif has_log:
-                why = (
-                    f"{connector} holds a batch that runs again once: who reads by its log sees each row once"
-                )
+                why = f"{connector} records each batch in its log: readers of the log see each row once"
         case Delivery.UNCONFIRMED:
             level, raised_by = Level.UNKNOWN, "`acks: all`"
-            why = f"{connector} is not asked whether it has a row for good, so rows may be lost; {again}"
+            why = f"{connector} does not confirm that it stored a row, so rows can be lost; {again}"
         case Delivery.MARKED:
-            why = f"{again}, with marks by which readers tell it"
-            raised_by = "readers that drop what they have by these marks"
+            why = f"{again}, with headers that identify duplicates"
+            raised_by = "consumers that drop duplicates by these headers"
         case Delivery.USER:
-            why = "your code gets a batch that runs again a second time, with the same number and rows"
+            why = "your code receives a retried batch again, with the same batch ID and rows"
             raised_by = (
-                "code that a second call does not change: replace what that number wrote, note the number in "
-                "the transaction that writes the rows, or write by key"
+                "idempotent writes: overwrite the output of the same batch ID, store the batch ID in the "
+                "same transaction as the rows, or upsert by key (Headwater cannot verify this)"
             )
         case _:
-            why, raised_by = again, "a sink that passes over what it has, such as `files`"
+            why, raised_by = again, "an idempotent sink, such as `files`"
             if side and side.raised_by:
                 raised_by = side.raised_by
     return GuaranteeReason(Part.SINK, level, why, raised_by)
 
 
 def known_sink(connector: str) -> Sink[Any] | None:
-    """What a connector says of itself; what a plain program writes to may be none of ours."""
+    """The sink of a connector; None for a format that Headwater does not know."""
     known = all_connectors().get(connector)
     return known.sink if known else None

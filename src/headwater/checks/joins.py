@@ -1,4 +1,4 @@
-"""Rules about joins that a stream can't do as they are written."""
+"""Rules about joins that a stream does not support."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from headwater.checks.rules import Match, Query, rule
 from headwater.plan.operators import Join, Kind, Operator, Side
 from headwater.values import quoted
 
-# The two sides of a join of streams: how long each is needed, or what is missing to tell.
+# The two sides of a join of streams: how long each row is needed, or what is missing to know it.
 
 
 @dataclass(frozen=True)
@@ -17,22 +17,22 @@ class JoinSide:
     """One side of a join of streams."""
 
     name: str
-    """Its streams; with `(left)` or `(right)` where a stream is joined with itself."""
+    """Its streams; with `(left)` or `(right)` if a stream is joined with itself."""
     streams: tuple[str, ...]
     bounded: bool
     delay_ms: int
-    """How late the rows of the other side may be."""
+    """How late the rows of the other side can be."""
     reach_ms: int
     """How much longer than that a row is needed."""
     preserved: bool
-    """Whether the join gives its rows without a partner, too."""
+    """Whether the join also emits its unmatched rows."""
 
 
 def join_sides(operator: Operator) -> tuple[JoinSide, JoinSide]:
-    """Left and right."""
+    """The left and the right side."""
     join = operator.join
     assert join is not None, "a join of streams has two sides"
-    # A row of a window is kept until the window is over.
+    # A row of a window is stored until the window closes.
     windows = [key.window.size_ms for key in operator.keys if key.window] if join.watermark_in_keys else []
 
     def side_of(own: Side, other: Side, word: str) -> JoinSide:
@@ -50,25 +50,25 @@ def join_sides(operator: Operator) -> tuple[JoinSide, JoinSide]:
     return side_of(join.left, join.right, "left"), side_of(join.right, join.left, "right")
 
 
-def waits_for_ever(operator: Operator) -> tuple[bool, bool]:
-    """The sides (left, right) whose rows without a partner would never come."""
+def unmatched_never_emitted(operator: Operator) -> tuple[bool, bool]:
+    """The sides (left, right) whose unmatched rows would never be emitted."""
     left, right = join_sides(operator)
     return left.preserved and not left.bounded, right.preserved and not right.bounded
 
 
 def missing_for_join(join: Join, sides: tuple[bool, bool]) -> str:
-    """What has to be written so that the sides that are asked for (left, right) are bounded."""
+    """What to add so that the given sides (left, right) are bounded."""
     if not any(sides):
         return ""
     named = zip((join.left, join.right), sides_in_words(join), strict=True)
     bare = [words for side, words in named if not side.event_times]
     if bare:
-        # Whether a range that is there will do can't be told before the watermarks are.
+        # Whether an existing range is sufficient is unknown without the watermarks.
         more = "" if has_range(join) else ", and a time range in the join condition"
         return f"a watermark on {' and '.join(bare)}{more}"
     left, right = (side.event_times[0].column for side in (join.left, join.right))
     if left == right:
-        # Told apart by their streams, or by their sides where a stream is joined with itself.
+        # Distinguished by their streams, or by their sides if a stream is joined with itself.
         first, second = join.left.streams[0], join.right.streams[0]
         first, second = (first, second) if first != second else ("left", "right")
         left, right = f"{first}.{left}", f"{second}.{right}"
@@ -81,12 +81,12 @@ def missing_for_join(join: Join, sides: tuple[bool, bool]) -> str:
 
 
 def has_range(join: Join) -> bool:
-    """Whether its condition compares anything besides by equality."""
+    """Whether the condition contains a comparison other than equality."""
     return any(sign in join.condition.lower() for sign in ("<", ">", "between("))
 
 
 def sides_in_words(join: Join) -> tuple[str, str]:
-    """The streams of both sides as a message names them, told apart where a stream stands on both."""
+    """The streams of both sides as text, distinguished if a stream is on both."""
     left, right = quoted(join.left.streams, " and "), quoted(join.right.streams, " and ")
     if set(join.left.streams) & set(join.right.streams):
         return f"{left} (left)", f"{right} (right)"
@@ -95,39 +95,40 @@ def sides_in_words(join: Join) -> tuple[str, str]:
 
 _REFUSED_BY_SPARK = "Stream-stream"
 _RANGE_IN_WHERE = (
-    "the time range to the condition after ON: in WHERE it leaves out the rows without a partner. Where "
-    "these are not wanted, write an inner JOIN"
+    "the time range to the ON condition: in WHERE, it drops unmatched rows. If you do not need them, use an "
+    "inner JOIN"
 )
 _GIVES_ROWS_OF = {
     "full outer": ("left", "right"),
     "right outer": ("right",),
     **dict.fromkeys(("left outer", "left semi", "left anti"), ("left",)),
 }
-"""The sides whose rows come out of a join by themselves."""
+"""The sides whose rows a join emits."""
 
 
 def joins_of(query: Query, kind: Kind) -> Iterator[tuple[Operator, Join]]:
-    """The joins of a kind that a stream takes part in."""
+    """The joins of a kind that read a stream."""
     return ((step, step.join) for step in query.facts.steps(kind) if step.join is not None)
 
 
 @rule(
     "HW-UNBOUNDED-OUTER-JOIN",
-    "The {type} join of {left} with {right} can't tell when a row of {side} is without a partner for good.",
+    "The {type} join of {left} with {right} never emits unmatched rows of {side}: Spark cannot determine "
+    "when a row has no match.",
     "Add {missing}.",
     example="""
         tables:
           outcomes: SELECT i.ad, shown, clicked FROM impressions i LEFT JOIN clicks c ON i.ad = c.ad
     """,
 )
-def outer_join_unbounded(query: Query) -> Iterator[Match]:
-    """An outer join gives a row without a partner once it is sure that none will come, and only a watermark
-    together with a time range (or equal windows) in the condition makes that sure. Some such joins Spark
-    refuses; others it starts, and the rows without a partner never come."""
+def unbounded_outer_join(query: Query) -> Iterator[Match]:
+    """An outer join emits an unmatched row once no match can arrive anymore. Spark can determine this only
+    with a watermark and a time range (or equal windows) in the join condition. Spark rejects some joins
+    without them. It starts others, but they never emit unmatched rows."""
     for operator, join in joins_of(query, Kind.JOIN):
-        sides, needed = join_sides(operator), waits_for_ever(operator)
-        # Whether the time range stands in WHERE. Spark's optimizer takes it into account, its checker does
-        # not, and what comes out is an inner join: rows without a partner have no time to compare.
+        sides, needed = join_sides(operator), unmatched_never_emitted(operator)
+        # Whether the time range is in WHERE. Spark's optimizer uses it, its checker does not, and the result
+        # is an inner join: unmatched rows have no time to compare.
         type_ = join.type.title().replace(" ", "")
         refused = query.facts.refused_for(f"{_REFUSED_BY_SPARK} {type_} join")
         late = refused and "outer" in join.type and not any(needed) and not has_range(join)
@@ -135,7 +136,7 @@ def outer_join_unbounded(query: Query) -> Iterator[Match]:
         if late:
             needed = sides[0].preserved, sides[1].preserved
         elif join.type == "left semi":
-            # What it gives is right without an end, too; Spark wants to know one all the same.
+            # Its result is correct without a bound, but Spark requires one.
             needed = query.facts.refused_for(_REFUSED_BY_SPARK) and not join.left.bounded, False
         if any(needed):
             left, right = sides_in_words(join)
@@ -146,16 +147,17 @@ def outer_join_unbounded(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-ANTI-JOIN-UNSUPPORTED",
-    "A left anti join of two streams, {left} and {right}, is not possible in Spark.",
-    "Write a LEFT JOIN with watermarks and a time range in its condition, and keep the rows whose right side "
-    "IS NULL.",
+    "Spark does not support a left anti join of two streams ({left} and {right}).",
+    "Use a LEFT JOIN with watermarks and a time range in its condition, and select the rows whose right "
+    "side IS NULL.",
     example="""
         tables:
           unnoticed: SELECT i.ad FROM impressions i LEFT ANTI JOIN clicks c ON i.ad = c.ad
     """,
 )
-def anti_join_of_streams(query: Query) -> Iterator[Match]:
-    """Spark has no left anti join with a stream on its right; an outer join does the same."""
+def anti_join(query: Query) -> Iterator[Match]:
+    """Spark does not support a left anti join with a stream on the right side. An outer join returns the same
+    rows."""
     for operator, join in joins_of(query, Kind.JOIN):
         if join.type == "left anti":
             left, right = sides_in_words(join)
@@ -164,29 +166,29 @@ def anti_join_of_streams(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-STATIC-OUTER-JOIN-UNSUPPORTED",
-    "A {type} join of the stream {stream} with static rows on the {side} is not possible: {why}.",
+    "Spark does not support a {type} join of {stream} with static rows on the {side}: {why}.",
     "{hint}",
     example="""
         tables:
           all_customers: SELECT c.id, o.amount FROM customers c LEFT JOIN orders o ON o.customer = c.id
     """,
 )
-def static_side_preserved(query: Query) -> Iterator[Match]:
-    """A join of a stream with static rows looks at the stream's new rows, batch by batch. It can't give the
-    static rows that have no partner: a later batch may bring one."""
+def static_outer_join(query: Query) -> Iterator[Match]:
+    """A join of a stream with static rows processes only the new rows of each batch. It cannot emit static
+    rows without a match, because a later batch can contain one."""
     for operator, join in joins_of(query, Kind.STATIC_JOIN):
         static, side = ("right", join.left) if join.left.streaming else ("left", join.right)
         if static not in _GIVES_ROWS_OF.get(join.type, ()):
             continue
         stream = quoted(side.streams, " and ")
-        why = "it would give static rows without a partner, and a partner may still come"
+        why = "it would emit unmatched static rows, but a match can still arrive"
         hint = (
-            f"Put the stream on the side that is kept: {stream} LEFT JOIN the static rows. Static rows "
-            "without a partner are for a batch run, `headwater run --batch`."
+            f"Put the stream on the preserved side: {stream} LEFT JOIN the static rows. To get unmatched "
+            "static rows, run `headwater run --batch`."
         )
         if join.type == "left semi":
-            why = "it would give each static row once that has a partner, and would have to remember them"
-            hint = f"Join the other way round, {stream} JOIN the static rows, and drop repeats of the result."
+            why = "it would emit each matching static row once, and would have to store all of them"
+            hint = f"Swap the sides: {stream} JOIN the static rows. Then deduplicate the result."
         if join.type == "left anti":
-            hint = "Find the static rows without a partner in a batch run, `headwater run --batch`."
+            hint = "To find unmatched static rows, run `headwater run --batch`."
         yield query.match(operator, type=join.type, stream=stream, side=static, why=why, hint=hint)

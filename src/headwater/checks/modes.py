@@ -1,4 +1,4 @@
-"""Rules about query and mode: whether a query can give what the mode of its sink asks for."""
+"""Rules about output modes: whether a query supports the mode of its sink."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from headwater.checks.rules import (
     marked_below,
     names_of,
     rule,
+    set_mode,
     use_mode,
 )
 from headwater.plan import QueryFacts
@@ -23,8 +24,9 @@ from headwater.plan.operators import TIME_TYPES, Kind, Operator
 from headwater.values import capitalized, quoted
 
 ONLY_APPEND = "4.1."
-"""The Spark in which a join of two streams is in append mode only; later ones take inner joins in update."""
-APART = "write what comes before with a sink of its own, and read that in another pipeline"
+"""The Spark line in which joins of two streams support only append mode; later ones support inner joins in
+update mode."""
+APART = "write the earlier result to a separate sink and read it in another pipeline"
 WATERMARKED = "(`watermark:` in the file, `withWatermark` in PySpark)"
 
 
@@ -36,7 +38,7 @@ def _never_final(facts: QueryFacts) -> Iterator[Operator]:
 
 @rule(
     "HW-APPEND-NEEDS-WATERMARK",
-    "The sink `{sink}` is in append mode, which gives a row once it is final, and {rows} never is: {why}.",
+    "Sink `{sink}`: append mode emits only final rows, but {rows} is never final: {why}.",
     "{hint}",
     example="""
         tables:
@@ -46,58 +48,59 @@ def _never_final(facts: QueryFacts) -> Iterator[Operator]:
     """,
     refuses=_never_final,
 )
-def never_final(query: Query) -> Iterator[Match]:
-    """Append mode gives each row once, when it can't change any more. Of an aggregation Spark can tell that
-    only by a watermark on one of the keys, most often a window of time; without one, nothing ever comes."""
+def append_needs_watermark(query: Query) -> Iterator[Match]:
+    """Append mode emits each row once, when it can no longer change. For an aggregation, Spark can determine
+    this only from a watermark on one of the keys, usually a time window. Without one, the query never emits a
+    row."""
     facts = query.facts
-    # Of several the last: it gives the rows that the sink gets.
+    # The last one: it produces the rows that the sink receives.
     for step in list(_never_final(facts))[-1:]:
         of_time = any(
             key.window or key.taken_apart or (key.made_from and key.type in TIME_TYPES) for key in step.keys
         )
-        # Where a watermark was declared for it and got lost, the rules about watermarks say how.
+        # If a watermark was declared and lost, the watermark rules explain it.
         if not (of_time and any(each.kind is Kind.WATERMARK for each in facts.below(step))):
             why, way = _why_never_final(facts, step)
-            rows = f"a row for each {names_of(step.keys)}" if step.keys else "the one row of all"
-            yield query.match(step, rows=rows, why=why, hint=use_mode(facts, way))
+            rows = f"the row of each {names_of(step.keys)}" if step.keys else "the result over all rows"
+            modes = set_mode(facts)
+            hint = f"{capitalized(modes)}. To keep append mode, {way}." if modes else f"{capitalized(way)}."
+            yield query.match(step, rows=rows, why=why, hint=hint)
 
 
 def _why_never_final(facts: QueryFacts, step: Operator) -> tuple[str, str]:
-    """Why no row of an aggregation is ever final, and what would make it so."""
+    """Why no row of an aggregation is ever final, and how to change that."""
     window = next((key.window for key in step.keys if key.window), None)
     marked = [time.column for time in step.event_times]
     if not window:
-        # A SELECT may have left the time out before.
+        # A SELECT can have dropped the time column before.
         marked = marked or marked_below(facts, step)
     if window and not marked:
         return (
-            f"`{window.column}`, of which the windows are made, has no watermark that says when one is over",
+            f"`{window.column}`, the column of the window, has no watermark",
             f"declare a watermark on `{window.column}` {WATERMARKED}",
         )
     if marked:
-        why = (
-            f"more rows may come at any time, since the column with the watermark, {quoted(marked, ' or ')}, "
-            "is not among its keys"
-        )
-        way = f"group by a window of it as well: `GROUP BY window({marked[0]}, '10 minutes'), …`"
+        why = f"the column with the watermark, {quoted(marked, ' or ')}, is not among the keys"
+        way = f"also group by a window: `GROUP BY window({marked[0]}, '10 minutes'), …`"
     else:
-        why = "more rows may come at any time, and no watermark says when they don't"
+        why = "this aggregation has no watermark"
         way = (
-            f"declare a watermark on a column with a time {WATERMARKED} and group by a window of that column "
-            "as well: `GROUP BY window(at, '10 minutes'), …`"
+            f"declare a watermark on a timestamp column {WATERMARKED} and also group by a window: "
+            "`GROUP BY window(at, '10 minutes'), …`"
         )
     return why, _each_once(facts, step) or way
 
 
 def _each_once(facts: QueryFacts, step: Operator) -> str:
-    """How append mode gives each row once where that is all that is asked for; empty for an aggregation."""
+    """How append mode can emit each row once if the query only removes duplicates; empty for an
+    aggregation."""
     if step.kind is not Kind.DISTINCT:
         return ""
     union = any(each.kind is Kind.UNION for each in facts.inputs_of(step))
-    first = "write `UNION ALL` and give" if union else "leave the DISTINCT out and give"
+    first = "use `UNION ALL`" if union else "remove the DISTINCT"
     columns = ", ".join(key.name for key in step.keys)
     return (
-        f"{first} each row when it first comes: a table `{{reads: …, distinct: [{columns}]}}` over it "
+        f"{first} and add a table that drops duplicates: `{{reads: …, deduplicate: [{columns}]}}` "
         "(`dropDuplicates` in PySpark)"
     )
 
@@ -109,8 +112,8 @@ def _nothing_to_complete(facts: QueryFacts) -> Iterator[None]:
 
 @rule(
     "HW-COMPLETE-NEEDS-AGGREGATION",
-    "The sink `{sink}` is in complete mode, which gives the whole result each time, and without an "
-    "aggregation that is every row that ever came.",
+    "Sink `{sink}`: complete mode requires an aggregation, since otherwise the result would be every "
+    "row ever read.",
     "{hint}",
     example="""
         sinks:
@@ -118,9 +121,9 @@ def _nothing_to_complete(facts: QueryFacts) -> Iterator[None]:
     """,
     refuses=_nothing_to_complete,
 )
-def nothing_to_complete(query: Query) -> Iterator[Match]:
-    """Complete mode gives the whole result after each batch. Only the result of an aggregation is kept to
-    be given again; other rows are gone with their batch."""
+def complete_needs_aggregation(query: Query) -> Iterator[Match]:
+    """Complete mode emits the whole result after each batch. Spark stores only the result of an aggregation;
+    other rows are not available after their batch."""
     for _ in _nothing_to_complete(query.facts):
         yield query.match(query.at("mode"), hint=use_mode(query.facts, "aggregate (GROUP BY)"))
 
@@ -133,8 +136,8 @@ def _sessions_in_update(facts: QueryFacts) -> Iterator[Operator]:
 
 @rule(
     "HW-SESSION-MODE-UNSUPPORTED",
-    "The sink `{sink}` is in update mode, and session windows of {keys} can't be given so: two sessions "
-    "may grow into one, and what was given for them can't be taken back.",
+    "Sink `{sink}`: session windows on {keys} do not support update mode. Two sessions can merge, and Spark "
+    "cannot retract rows it has already emitted.",
     "{hint}",
     example="""
         tables:
@@ -144,9 +147,9 @@ def _sessions_in_update(facts: QueryFacts) -> Iterator[Operator]:
     """,
     refuses=_sessions_in_update,
 )
-def sessions_in_update(query: Query) -> Iterator[Match]:
-    """Sessions grow together: a late row may make one of two. What update mode gave for the two could not
-    be taken back, so Spark has no update mode for session windows."""
+def session_windows_in_update_mode(query: Query) -> Iterator[Match]:
+    """Sessions can merge: a late row can turn two sessions into one. Update mode would already have emitted
+    both, and Spark cannot retract them. So Spark does not support update mode for session windows."""
     for step in _sessions_in_update(query.facts):
         (time, *_) = (key.window.column for key in step.keys if key.window and key.window.session)
         others = [key for key in step.keys if not is_session(key) and not is_constant(key)]
@@ -155,7 +158,8 @@ def sessions_in_update(query: Query) -> Iterator[Match]:
 
 
 def _modes_of_sessions(facts: QueryFacts, step: Operator) -> str:
-    """The modes that sessions can have. By a part of its window, such as the start, no session grows."""
+    """A hint with the modes that sessions support. Grouped by a field of its window, such as the start, no
+    session grows."""
     marked = bool(marked_below(facts, step))
     if any(is_session(key) and key.taken_apart for key in step.keys):
         whole = replace(
@@ -167,10 +171,10 @@ def _modes_of_sessions(facts: QueryFacts, step: Operator) -> str:
         )
         steps = tuple(whole if each is step else each for each in facts.operators)
         remedy = _modes_of_sessions(replace(facts, operators=steps), whole)
-        first = "Group by the whole `session_window(…)`, not by a part of it"
+        first = "Group by the whole `session_window(…)`, not by one of its fields"
         return f"{first}, and {remedy[:1].lower()}{remedy[1:]}"
     closed = marked or any(key.watermarked for key in step.keys)
-    way = f"declare a watermark {WATERMARKED} and use append mode"
+    way = f"declare a watermark {WATERMARKED} and set `mode: append`"
     return use_mode(facts, *([way] if "append" in (facts.modes or MODES) and not closed else []))
 
 
@@ -179,7 +183,7 @@ def _results_counted_again(facts: QueryFacts) -> Iterator[Operator]:
         return
     joins = list(_join_in_mode(facts))
     for step in facts.steps(*AGGREGATING, Kind.JOIN, Kind.STATE):
-        # Rules of their own tell of pivots, and of what can't read results in any mode.
+        # Separate rules cover pivots, and operators that cannot read results in any mode.
         older = step.state is not None and step.state.call == "applyInPandasWithState"
         elsewhere = older or any(each.function == "PivotFirst" for each in step.aggregates)
         if aggregated_below(facts, step) and not elsewhere and step not in joins:
@@ -188,7 +192,7 @@ def _results_counted_again(facts: QueryFacts) -> Iterator[Operator]:
 
 @rule(
     "HW-CHAINED-AGGREGATION",
-    "{later} reads the results of {earlier}, and in {mode} mode these come again each time they change.",
+    "{later} reads the results of {earlier}, which {mode} mode emits again whenever they change.",
     "{hint}",
     example="""
         tables:
@@ -199,10 +203,10 @@ def _results_counted_again(facts: QueryFacts) -> Iterator[Operator]:
     """,
     refuses=_results_counted_again,
 )
-def results_counted_again(query: Query) -> Iterator[Match]:
-    """In update and complete mode an aggregation gives the same key again whenever its result changes. What
-    keeps state after it (a second aggregation, a join with a stream) would take each change for a new row.
-    Spark refuses it where it sees it; through a `WITH` it does not, and the result is wrong."""
+def chained_aggregation(query: Query) -> Iterator[Match]:
+    """In update and complete mode, an aggregation emits a key again whenever its result changes. A stateful
+    operator after it (a second aggregation, a join with a stream) would treat each change as a new row. Spark
+    rejects such queries, except if the aggregation is in a `WITH` clause: then the result is wrong."""
     facts = query.facts
     for step in _results_counted_again(facts):
         earlier = next(each for each in reversed(facts.below(step)) if each.kind in AGGREGATING)
@@ -216,19 +220,19 @@ def _in_words(step: Operator) -> str:
 
 
 def _join_in_mode(facts: QueryFacts) -> Iterator[Operator]:
-    # In complete mode an aggregation is missed first of all.
+    # In complete mode, the missing aggregation is reported first.
     if facts.mode == "append" or list(_nothing_to_complete(facts)):
         return
     joins = list(facts.steps(Kind.JOIN))
     if facts.mode == "update" and not facts.spark_version.startswith(ONLY_APPEND):
         joins = [step for step in joins if step.join and "outer" in step.join.type]
-    # The last one stands for those below it.
+    # The last one represents those below it.
     yield from joins[-1:]
 
 
 @rule(
     "HW-JOIN-MODE-UNSUPPORTED",
-    "The {type} join of two streams can't be in {mode} mode: {why}.",
+    "Sink `{sink}`: the {type} join of two streams does not support {mode} mode: {why}.",
     "{hint}",
     example="""
         tables:
@@ -238,14 +242,14 @@ def _join_in_mode(facts: QueryFacts) -> Iterator[Operator]:
     """,
     refuses=_join_in_mode,
 )
-def join_in_mode(query: Query) -> Iterator[Match]:
-    """A join of two streams gives each pair once, and a row without a partner when it is final: that is
-    append mode. No join keeps its result, which complete mode would need."""
+def join_mode(query: Query) -> Iterator[Match]:
+    """A join of two streams emits each pair once, and an unmatched row once it is final, so it needs append
+    mode. Complete mode would need the whole result, but Spark does not store the result of a join."""
     for step in _join_in_mode(query.facts):
         assert step.join is not None, "it is a join"
-        why = "it gives each pair once, and never again"
+        why = "it emits each pair only once"
         if "outer" in step.join.type:
-            why = "its rows without a partner come when they are final, once"
+            why = "it emits unmatched rows only once, when they are final"
         hint = use_mode(query.facts, APART)
         yield query.match(step, type=step.join.type, mode=query.facts.mode, why=why, hint=hint)
 
@@ -256,8 +260,7 @@ def _limit_in_update(facts: QueryFacts) -> Iterator[Operator]:
 
 @rule(
     "HW-LIMIT-MODE-UNSUPPORTED",
-    "The sink `{sink}` is in update mode, and `LIMIT` can't be: rows that were given would have to be taken "
-    "back when others change.",
+    "Sink `{sink}`: `LIMIT` does not support update mode, because Spark cannot retract rows it has already emitted.",
     "{hint}",
     example="""
         tables:
@@ -267,18 +270,18 @@ def _limit_in_update(facts: QueryFacts) -> Iterator[Operator]:
     """,
     refuses=_limit_in_update,
 )
-def limit_in_update(query: Query) -> Iterator[Match]:
-    """A limit gives the first rows and then no more. In update mode rows that are among the first may
-    change, and Spark does not take a limit there."""
+def limit_in_update_mode(query: Query) -> Iterator[Match]:
+    """A limit emits the first rows and then no more. In update mode, these rows can change later, so Spark
+    does not support a limit there."""
     for step in _limit_in_update(query.facts):
-        hint = use_mode(query.facts, "use the limit in a `foreach_batch` function, on each batch")
+        hint = use_mode(query.facts, "apply the limit to each batch in a `foreach_batch` function")
         yield query.match(step, hint=hint)
 
 
 def _union_in_complete(facts: QueryFacts) -> Iterator[Operator]:
     if facts.mode == "complete" and any(facts.steps(*AGGREGATING)):
         for step in facts.steps(Kind.UNION):
-            # An aggregation above takes all rows in.
+            # An aggregation above includes all rows.
             above = any(each.kind is Kind.AGGREGATION for each in facts.above(step))
             if step.details == IN_PART_AGGREGATED and not above:
                 yield step
@@ -286,9 +289,9 @@ def _union_in_complete(facts: QueryFacts) -> Iterator[Operator]:
 
 @rule(
     "HW-UNION-MODE-UNSUPPORTED",
-    "The sink `{sink}` is in complete mode, and a part of its UNION is not aggregated: of that part each "
-    "batch would give only the new rows, and the older ones would be gone.",
-    "Give each part a sink of its own, or use update mode.",
+    "Sink `{sink}`: complete mode does not support a UNION of aggregated and plain rows. Each batch would "
+    "replace the earlier plain rows with the new ones.",
+    "Use a separate sink for each part of the UNION, or set `mode: update`.",
     example="""
         tables:
           both: SELECT word, NULL AS n FROM lines UNION ALL SELECT word, count(*) FROM lines GROUP BY word
@@ -297,9 +300,9 @@ def _union_in_complete(facts: QueryFacts) -> Iterator[Operator]:
     """,
     refuses=_union_in_complete,
 )
-def union_in_complete(query: Query) -> Iterator[Match]:
-    """In complete mode each batch replaces what was given before. A UNION of results and plain rows would
-    give all results and only the newest of the plain rows; Spark lets it start."""
+def union_in_complete_mode(query: Query) -> Iterator[Match]:
+    """In complete mode, each batch replaces the earlier output. A UNION of results and plain rows would emit
+    all results, but only the newest plain rows. Spark starts such a query without an error."""
     yield from map(query.match, _union_in_complete(query.facts))
 
 

@@ -1,4 +1,4 @@
-"""The outline of a query: its operators, what each keeps, its guarantee, and a picture of it."""
+"""The outline of a query: its operators, their state, its delivery guarantee, and a diagram."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headwater.errors import Problem
 from headwater.errors.catalogue.programs import RATE_SOURCE_NOT_FOUND
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Kind, Operator
-from headwater.values import nearest
+from headwater.values import count_of, nearest
 
-# How many rows a query keeps when its streams bring so many per second.
+# The number of rows in the state of a query, for given input rates.
 
 _RATE = re.compile(r"([0-9][0-9_,]*(?:\.[0-9]+)?)(?:\s*/\s*([a-z]+))?", re.IGNORECASE)
 _SECONDS = {
@@ -29,37 +29,37 @@ _SECONDS = {
 
 @dataclass(frozen=True)
 class RetainedRows:
-    """How many rows something that is kept comes to."""
+    """The number of rows in a part of the state."""
 
     operator: int
     what: str
     rows: int
-    """At most so many: a filter on the way makes them fewer, and so do rows that share a key."""
+    """An upper limit: filters reduce it, and so do rows that share a key."""
     rows_in_step: int | None = None
-    """The same while all inputs are equally far, where one watermark holds the others back."""
+    """The number while all inputs are in sync, if one watermark delays the others."""
 
 
 def parse_rate(text: str) -> tuple[str, float]:
-    """`clicks=1000/s` as a name and rows per second; ValueError says what is wrong."""
+    """Parses `clicks=1000/s` into a name and rows per second; raises ValueError with the problem."""
     name, equals, written = (part.strip() for part in text.partition("="))
     if not equals or not name:
-        raise ValueError("it names no source and rate")
+        raise ValueError("expected SOURCE=RATE")
     return name, per_second(written)
 
 
 def per_second(written: str) -> float:
-    """`1000/s` as rows per second; ValueError says what is wrong."""
+    """Parses `1000/s` into rows per second; raises ValueError with the problem."""
     found = _RATE.fullmatch(written.strip())
     if found is None:
         raise ValueError(f"`{written}` is not a number of rows")
     unit = (found[2] or "s").lower()
     if unit not in _SECONDS:
-        raise ValueError(f"`{unit}` is none of s, m, h and d")
+        raise ValueError(f"invalid unit `{unit}`, expected one of s, m, h, d")
     return float(found[1].replace(",", "").replace("_", "")) / _SECONDS[unit]
 
 
 def rate_problems(rates: Iterable[str], streams: Iterable[str]) -> list[Problem]:
-    """What is wrong with the names, each with the one that was most likely meant."""
+    """A problem for each unknown name, with the most similar known one."""
     known = list(streams)
     shown = ", ".join(known) or "none"
     meant = {name: nearest(name, known) for name in rates if name not in known}
@@ -74,7 +74,7 @@ def rate_problems(rates: Iterable[str], streams: Iterable[str]) -> list[Problem]
 def rows_kept(
     facts: QueryFacts, bounds: Iterable[Bound], rates: Mapping[str, float]
 ) -> tuple[RetainedRows, ...]:
-    """What can be told of what is kept; an operator behind another stateful one has a rate of its own."""
+    """The rows in the state, if known. The input rate of an operator after a stateful one is unknown."""
     found = []
     for bound in bounds:
         below = facts.below(facts.operators[bound.operator])
@@ -89,7 +89,7 @@ def rows_kept(
 
 
 def bound_to_json(facts: QueryFacts, bound: Bound, rows: Iterable[RetainedRows]) -> dict[str, Any]:
-    """A bound as data, with the name of its operator and the rows that come of the rates."""
+    """A bound as JSON, with the name of its operator and the rows that follow from the rates."""
     figures = {each.what: each for each in rows if each.operator == bound.operator}
     values = bound.to_json()
     for kept in values["kept"]:
@@ -99,20 +99,20 @@ def bound_to_json(facts: QueryFacts, bound: Bound, rows: Iterable[RetainedRows])
     return {"operator": bound.operator, "name": facts.operators[bound.operator].name, **values}
 
 
-# A query as a small picture in text: from the sink down to its sources, with what each step keeps.
+# A query as a text diagram: from the sink down to its sources, with the state of each operator.
 
-# With the two columns by which `explain` indents it, a picture fits a terminal of eighty.
+# With the two columns by which `explain` indents it, a diagram fits a terminal of 80 columns.
 WIDTH = 78
 
 
 def picture_of(facts: QueryFacts, bounds: Iterable[Bound], rows: Iterable[RetainedRows] = ()) -> list[str]:
-    """The operators of a query, nearest to the sink first, none wider than a terminal."""
+    """The operators of a query, the one next to the sink first, no line wider than a terminal."""
     by_place, figures, shown = {each.operator: each for each in bounds}, tuple(rows), set[str]()
     sources = {each.name: each for each in facts.sources}
     static = [each.name for each in facts.sources if not each.streaming]
 
     def notes(place: int) -> Iterator[str]:
-        """What an operator keeps; a note that concerns the whole query is not shown again."""
+        """The state of an operator; a note about the whole query is shown once."""
         bound = by_place.get(place)
         for line in bound_lines(bound, figures) if bound else ():
             if bound and (line not in bound.notes or line not in shown):
@@ -120,16 +120,16 @@ def picture_of(facts: QueryFacts, bounds: Iterable[Bound], rows: Iterable[Retain
                 yield line
 
     def below(operator: Operator) -> list[int | str]:
-        """The operators that it reads, and the streams that reach it with no other step between."""
+        """The operators that it reads, and the streams that it reads directly."""
         through = {name for each in facts.inputs_of(operator) for name in each.streams}
         direct = [name for name in operator.streams if name not in through]
         if operator.kind is Kind.STATIC_JOIN:
-            # A join tells only that static rows are there, not which.
+            # The join does not record which static rows it reads.
             direct.append(static[0] if len(static) == 1 else "static rows")
         return [*operator.inputs, *direct]
 
     def drawn(branches: Sequence[int | str], indent: str) -> Iterator[str]:
-        """Operators are given by their places, sources by their names."""
+        """Draws the branches: operators by index, sources by name."""
         for number, branch in enumerate(branches, start=1):
             first, inner = ("└─ ", "   ") if number == len(branches) else ("├─ ", "│  ")
             inner, inputs = indent + inner, list[int | str]()
@@ -157,15 +157,17 @@ def _wrapped(text: str, first: str, rest: str) -> list[str]:
 
 
 def bound_lines(bound: Bound, rows: Iterable[RetainedRows] = ()) -> list[str]:
-    """What one operator keeps, in a few words."""
+    """The state of one operator as text."""
     figures = {each.what: each for each in rows if each.operator == bound.operator}
     kept = []
     for each in bound.kept:
         found = figures.get(each.what)
-        words = f"keeps {each.what} {each.words}{f', at most {found.rows:,} rows' if found else ''}"
+        most = f", at most {count_of(found.rows, 'row')}" if found else ""
+        words = f"retains {each.what} for {each.words}{most}"
         if each.in_step_ms is not None:
-            more = f", {found.rows_in_step:,} rows," if found and found.rows_in_step is not None else ""
-            words += f" ({in_words(each.in_step_ms)}{more} while the inputs keep step)"
+            in_step = found.rows_in_step if found else None
+            more = f", {count_of(in_step, 'row')}," if in_step is not None else ""
+            words += f" ({in_words(each.in_step_ms)}{more} while the inputs are in sync)"
         kept.append(words)
     extent = bound.extent.value
     lines = [extent, *kept]
@@ -179,16 +181,16 @@ def bound_lines(bound: Bound, rows: Iterable[RetainedRows] = ()) -> list[str]:
 
 
 def title_of(operator: Operator) -> str:
-    """An operator in one line: what it is, over what."""
+    """An operator in one line: what it does, on which keys."""
     match operator.kind:
         case Kind.WATERMARK if operator.event_times:
             time = operator.event_times[0]
-            return f"watermark on {time.column}, {in_words(time.delay_ms)} late at most"
+            return f"watermark on {time.column}, delay {in_words(time.delay_ms)}"
         case Kind.JOIN | Kind.STATIC_JOIN if operator.join is not None:
             condition = " AND ".join(operator.join.keys) or operator.join.condition
             return f"{operator.name} ON {condition}" if condition else operator.name
         case Kind.AGGREGATION if not operator.keys:
-            return "aggregate of all rows"
+            return "aggregation of all rows"
     keys = [
         window_sql(key.window)
         if key.window and not key.taken_apart
@@ -202,7 +204,7 @@ def title_of(operator: Operator) -> str:
 
 @dataclass(frozen=True)
 class Outline:
-    """What a query does, keeps and guarantees; with rates, how many rows it keeps."""
+    """The operators, the state and the delivery guarantee of a query; with rates, the rows in the state."""
 
     facts: QueryFacts
     bounds: tuple[Bound, ...]
@@ -215,9 +217,10 @@ class Outline:
         return cls(facts, bounds, rows_kept(facts, bounds, rates or {}), guarantee_of(facts))
 
     def picture(self) -> list[str]:
-        """The guarantee, what lowers it, and the query from the sink down, at most eighty columns wide."""
+        """The delivery guarantee, what lowers it, and the query from the sink down, at most 80 columns
+        wide."""
         level, *reasons = self.guarantee.lines()
-        lines = [f"guarantee: {level}"]
+        lines = [f"delivery guarantee: {level}"]
         for line in reasons if self.guarantee.lowering else ():
             inner = " " * (len(line) - len(line.lstrip()))
             lines += _wrapped(line, "", f"{inner}  ")

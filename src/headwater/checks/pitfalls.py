@@ -1,4 +1,4 @@
-"""Rules about what Spark's checker lets pass, and what then dies, stays silent or gives wrong rows."""
+"""Rules about queries that pass Spark's checker and then fail, emit nothing or emit wrong rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from headwater.plan import QueryFacts
 from headwater.plan.operators import Kind, Operator
 from headwater.values import quoted
 
-# What Spark puts behind the name of a column in such an aggregate.
+# The suffix that Spark adds to the name of a column in such an aggregate.
 _NUMBER = re.compile(r"#\d+L?")
 _GLOBAL = "Global aggregation with session window"
 _SEVERAL = "More than one event time columns"
@@ -32,10 +32,10 @@ _SEVERAL = "More than one event time columns"
 
 @rule(
     "HW-PYTHON-AGGREGATE-UNSUPPORTED",
-    "`{sql}` is an aggregate of Python ({form}), which needs all rows of a group at once and fails on a "
-    "stream.",
-    "Keep what it needs with `transformWithState`, or use Spark's own aggregates (avg, percentile_approx and "
-    "so on).",
+    "`{sql}` is a Python aggregate ({form}), which is not supported on a stream: it needs all rows of a "
+    "group in one batch.",
+    "Store what it needs with `transformWithState`, or use built-in Spark aggregates, such as `avg` or "
+    "`percentile_approx`.",
     example="""
         @pandas_udf("double")
         def middle(n: pd.Series) -> float: ...
@@ -46,8 +46,8 @@ _SEVERAL = "More than one event time columns"
     """,
 )
 def python_aggregate(query: Query) -> Iterator[Match]:
-    """A pandas or Arrow function that aggregates needs all rows of a group at once. Spark keeps only partial
-    results between batches, and such a function has none: the query dies in its first batch."""
+    """A pandas or Arrow UDF that aggregates needs all rows of a group in one batch. Between batches, Spark
+    stores only partial results, and such a function has none. The query fails in its first batch."""
     for step in query.facts.steps(Kind.AGGREGATION):
         for aggregate in step.aggregates:
             if aggregate.python:
@@ -56,39 +56,39 @@ def python_aggregate(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-SESSION-NEEDS-KEY",
-    "Session windows without another key fail on a stream: {sql} is the only thing it groups by.",
-    "Group by something else as well, such as the user whose session it is; for one session over all rows "
-    "make a constant column before (`… FROM (SELECT 1 AS one, * FROM orders) GROUP BY one, "
-    'session_window(…)`; `withColumn("one", lit(1))` in PySpark).',
+    "A session window as the only key is not supported on a stream: {sql}.",
+    "Add another key, such as the user of the session. For one session over all rows, add a constant column "
+    "first: `… FROM (SELECT 1 AS one, * FROM orders) GROUP BY one, session_window(…)` (in PySpark, "
+    "`withColumn('one', lit(1))`).",
     example="""
         tables:
           busy: SELECT session_window, count(*) AS n FROM clicks GROUP BY session_window(at, '5 minutes')
     """,
 )
-def global_session(query: Query) -> Iterator[Match]:
-    """A session belongs to somebody. Spark can't merge sessions of all rows together on a stream: the query
-    passes its checker and dies at its first batch."""
+def session_needs_key(query: Query) -> Iterator[Match]:
+    """A session belongs to a key, such as a user. On a stream, Spark cannot merge sessions over all rows: the
+    query passes Spark's checker and fails in its first batch."""
     for step in query.facts.steps(Kind.AGGREGATION):
         sessions = [key.window for key in step.keys if key.window and key.window.session]
         alone = all(is_session(key) or is_constant(key) for key in step.keys)
-        # Spark finds constants that are computed, too, and then sees no other key.
+        # Spark also detects computed constants, and then finds no other key.
         if sessions and (alone or query.facts.refused_for(_GLOBAL)):
             yield query.match(step, sql=f"`session_window({sessions[0].column}, …)`")
 
 
 @rule(
     "HW-JOIN-NEEDS-EQUALITY",
-    "A join of two streams needs something that is equal in both, and this one only compares.",
-    "Write an equality into the condition (`a.id = b.id AND …`); where nothing is equal, make it so, for "
-    "instance by the hour of both (`date_trunc('hour', a.at) = date_trunc('hour', b.at)`).",
+    "A join of two streams requires an equality in its condition, but this one has only other comparisons.",
+    "Add an equality: `a.id = b.id AND …`. If the rows have no common column, compute one, such as the "
+    "hour: `date_trunc('hour', a.at) = date_trunc('hour', b.at)`.",
     example="""
         tables:
           near: SELECT * FROM quakes q JOIN alarms a ON a.at BETWEEN q.at AND q.at + INTERVAL 1 MINUTE
     """,
 )
-def join_without_equality(query: Query) -> Iterator[Match]:
-    """Two streams are joined by what is equal in both: by that Spark finds the rows that it has kept. A
-    condition of comparisons alone passes its checker and dies at the first batch."""
+def join_needs_equality(query: Query) -> Iterator[Match]:
+    """Spark uses an equality in the join condition to find the stored rows that match. A condition with only
+    other comparisons passes Spark's checker and fails in the first batch."""
     refused = query.facts.refused_for("without equality predicate")
     for step in query.facts.steps(Kind.JOIN) if refused else ():
         if step.join is not None and not has_equality(step.join):
@@ -97,26 +97,26 @@ def join_without_equality(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-EVENT-TIME-CONFLICT",
-    "More than one column with a watermark comes to {operator}, {columns}, and Spark takes one: the query "
-    "would fail in its first batch.",
-    "Leave all but one out before: name the columns in the SELECT, or `drop` the others in PySpark.",
+    "Several columns with a watermark reach {operator} ({columns}), but Spark supports one. The query would "
+    "fail in its first batch.",
+    "Keep only one of them: list the columns in the SELECT, or `drop` the others in PySpark.",
     example="""
         tables:
-          shown: SELECT *, window(shown_at, '10 minutes') AS w FROM impressions   # shown_at, too, is in the *
+          shown: SELECT *, window(shown_at, '10 minutes') AS w FROM impressions   # * includes shown_at
           clicked: SELECT window(clicked_at, '10 minutes') AS w, ad FROM clicks
           both: SELECT * FROM shown JOIN clicked USING (w, ad)
     """,
 )
-def several_event_times(query: Query) -> Iterator[Match]:
-    """What keeps state clears it by one event time. Where several columns with a watermark come to it (a
-    window beside the time that it is made of, the times of both sides of a join), Spark does not know by
-    which to go, and the query dies in its first batch."""
+def event_time_conflict(query: Query) -> Iterator[Match]:
+    """A stateful operator removes its state by one event time. If several columns with a watermark reach it,
+    Spark does not know which one to use, and the query fails in its first batch. Examples are a window
+    together with its time column, or the times of both sides of a join."""
 
     def several(step: Operator, columns: Iterable[str]) -> Match:
         operator = "a side of the join" if step.kind is Kind.JOIN else f"the `{step.name}`"
         return query.match(step, operator=operator, columns=quoted(dict.fromkeys(columns), " and "))
 
-    # In complete mode an aggregation clears nothing.
+    # In complete mode, an aggregation removes no state.
     if query.facts.mode != "complete":
         yield from (several(each, each.clashing) for each in query.facts.operators if each.clashing)
     if query.facts.refused_for(_SEVERAL):
@@ -129,25 +129,26 @@ def several_event_times(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-GROUPS-SPLIT-BY-BATCH",
-    "`{call}` on a stream gets the rows of one batch at a time: a group that comes in several batches is "
-    "given in several pieces, cut by chance.",
-    "Use `transformWithState`, which keeps what it has seen of each group; if batch by batch is what you "
-    "want, accept it: `accept: {{HW-GROUPS-SPLIT-BY-BATCH: why}}`.",
+    "`{call}` on a stream receives only the rows of one batch. A group that spans several batches is split "
+    "arbitrarily.",
+    "Use `transformWithState`, which stores state per group. If you need results per batch, suppress this "
+    "finding: `suppress: {{HW-GROUPS-SPLIT-BY-BATCH: reason}}`.",
     example="""
         def summed(orders):
             return orders.groupBy("shop").applyInPandas(sum_up, "shop string, total double")
     """,
 )
-def one_batch_at_a_time(query: Query) -> Iterator[Match]:
-    """`applyInPandas` and its like are called with the rows that one batch has of a group. Spark accepts that
-    on a stream; where a batch begins and ends is chance, and so are the results."""
+def groups_split_by_batch(query: Query) -> Iterator[Match]:
+    """`applyInPandas` and similar functions are called with the rows of a group in one batch. Spark accepts
+    this on a stream, but batch boundaries are arbitrary, and so are the results."""
     for step in query.facts.steps(Kind.GROUPED_MAP, Kind.COGROUPED_MAP):
         if not _sees_whole_groups(query.facts, step):
-            yield query.match(step, call=step.name, acceptable=True)
+            yield query.match(step, call=step.name, suppressible=True)
 
 
 def _sees_whole_groups(facts: QueryFacts, step: Operator) -> bool:
-    """After an aggregation a group may come whole: all results, those of a key, those of a closed window."""
+    """Whether each group is complete, after an aggregation: all results, the results of a key, or of a closed
+    window."""
     if step.kind is Kind.COGROUPED_MAP or not aggregated_below(facts, step):
         return False
     if facts.mode == "complete":
@@ -167,68 +168,68 @@ def _sees_whole_groups(facts: QueryFacts, step: Operator) -> bool:
             return clicks.groupBy("user").count().dropDuplicates(["user"])
     """,
 )
-def dedup_of_results(query: Query) -> Iterator[Match]:
-    """An aggregation has one row for each key already. To tell its results apart again passes Spark's
-    checker; then it dies in its first batch, or drops every later result of a key, or ends with nothing."""
-    remedy = "Take it out: an aggregation gives one row for each of its keys."
+def dedup_after_aggregation(query: Query) -> Iterator[Match]:
+    """An aggregation already emits one row per key. Deduplicating its results passes Spark's checker. Then
+    the query fails in its first batch, drops all later results of a key, or emits nothing."""
+    remedy = "Remove it: an aggregation emits one row per key."
     for step in query.facts.steps(*DEDUP):
-        why = why_not_apart(query.facts, step)
+        why = why_not_deduplicated(query.facts, step)
         if why:
             yield query.match(step, call=step.name, keys=names_of(step.keys), why=why, hint=remedy)
 
 
-def why_not_apart(facts: QueryFacts, step: Operator) -> str:
-    """Why a step can't tell rows apart that are the results of an aggregation; empty where it can."""
+def why_not_deduplicated(facts: QueryFacts, step: Operator) -> str:
+    """Why a step cannot deduplicate the results of an aggregation; empty if it can."""
     if not aggregated_below(facts, step):
         return ""
     if facts.mode != "append":
-        return f"in {facts.mode} mode only the first result of each would pass, and no later one"
+        return f"in {facts.mode} mode, it would drop all results of a key except the first"
     names = [key.name for key in step.keys]
     aggregations = [each for each in facts.inputs_of(step) if each.kind in AGGREGATING]
     if any([key.name for key in each.keys] == names for each in aggregations):
-        return "these are its keys already, and Spark fails with both in one step"
+        return "its keys are the same, and Spark fails on both together"
     return ""
 
 
-# Joins that make many rows of one.
+# Joins that emit a row several times.
 
-# These give a row once or not at all, however many partners it has.
+# These emit a row at most once, regardless of the number of matches.
 _NEVER_MORE = ("semi", "anti", "existence")
 
 
 CROSS_JOIN_UNBOUNDED = Entry(
-    "This {join} has no condition: every row of the stream meets every row of {static}, so that one row "
-    "becomes as many as there are.",
-    "Say which rows belong together, `JOIN … ON a.id = b.id`; or accept it if the static side has one row "
-    "only, or few.",
+    "This {join} has no condition: it emits every row of the stream once for every row of {static}.",
+    "Add a condition: `JOIN … ON a.id = b.id`. If the static side has only a few rows, suppress this "
+    "finding.",
     code="HW-CROSS-JOIN-UNBOUNDED",
 )
 RANGE_JOIN_SLOW = Entry(
-    "This {join} compares nothing by equality (`{condition}`): every row of the stream is compared with all "
-    "of {static}, and comes out once for each that fits.",
-    "If ranges may overlap, make sure that this is meant; an additional `a.key = b.key` makes it fast.",
+    "This {join} has no equality (`{condition}`): Spark compares every row of the stream with all rows of "
+    "{static}, and emits it once per match.",
+    "Add an equality to make it fast: `a.key = b.key`. If ranges can overlap, check that multiple matches "
+    "are intended.",
     code="HW-RANGE-JOIN-SLOW",
 )
 
 
 @rule(
-    entries={CROSS_JOIN_UNBOUNDED: Severity.WARNING, RANGE_JOIN_SLOW: Severity.ADVICE},
+    entries={CROSS_JOIN_UNBOUNDED: Severity.WARNING, RANGE_JOIN_SLOW: Severity.NOTE},
     example="""
         tables:
           priced: SELECT o.id, p.price FROM orders o CROSS JOIN prices p
     """,
 )
 def fan_out(query: Query) -> Iterator[Match]:
-    """A join with static rows that compares nothing by equality gives each row of the stream as often as
-    there are static rows that fit; without a condition, with every one of them."""
+    """A join with static rows without an equality emits each row of the stream once per matching static row.
+    Without a condition, every static row matches."""
     facts = query.facts
     names = [each.name for each in facts.sources if not each.streaming]
     static = f"`{names[0]}`" if len(names) == 1 else "the static side"
-    # The condition of such a join stands inside: `LATERAL (SELECT … WHERE id = o.id)`.
+    # The condition of such a join is inside: `LATERAL (SELECT … WHERE id = o.id)`.
     laterals = [
         (each.table, each.line, each.column) for each in facts.beyond_rows if each.sql == "LateralJoin"
     ]
-    # Two streams without an equality are refused by Spark itself.
+    # Spark itself rejects a join of two streams without an equality.
     for step in facts.steps(Kind.STATIC_JOIN):
         join = step.join
         if join is None or has_equality(join) or any(each in join.type for each in _NEVER_MORE):

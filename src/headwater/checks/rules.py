@@ -1,4 +1,4 @@
-"""What a rule is, and what it gets to see."""
+"""Rules: what a rule is, what it can inspect, and the findings it returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from headwater import checks
 from headwater.checkpoint import Read
-from headwater.errors import Entry, EnvironmentProblem, Problem
+from headwater.errors import Entry, Problem, SetupError
 from headwater.errors.catalogue.environment import RULE_LOAD_FAILED, RULE_NAME_CONFLICT
 from headwater.plan import Graph, QueryFacts
 from headwater.plan.operators import Expression, Join, Key, Kind, Operator
@@ -25,10 +25,10 @@ from headwater.plan.state_layout import StateLayout
 from headwater.spec import Named, PipelineSpec, SinkSpec
 from headwater.values import Position, capitalized, quoted
 
-# The steps of a query as rules ask for them.
+# The operators of a query, as rules select them.
 
 AGGREGATING = frozenset({Kind.AGGREGATION, Kind.DISTINCT})
-"""What gives one row for each key; a SELECT DISTINCT is an aggregation without aggregates."""
+"""Operators that emit one row per key; a SELECT DISTINCT is an aggregation without aggregates."""
 DEDUP = frozenset({Kind.DEDUP, Kind.DEDUP_WITHIN_WATERMARK})
 MODES = ("append", "update", "complete")
 _CONSTANT = re.compile(
@@ -39,12 +39,12 @@ _EQUALITY = re.compile(r"(?<![<>!])=(?!>)|<=>")
 
 
 def aggregated_below(facts: QueryFacts, step: Operator) -> bool:
-    """Whether what reaches a step comes out of an aggregation of a stream."""
+    """Whether a step reads the results of an aggregation over a stream."""
     return any(each.kind in AGGREGATING and each.streams for each in facts.below(step))
 
 
 def is_constant(key: Key) -> bool:
-    """Whether it is the same for all rows, so that Spark leaves it out of what it groups by."""
+    """Whether the key is the same for all rows; Spark drops such keys from the grouping."""
     return key.window is None and bool(_CONSTANT.fullmatch(key.sql))
 
 
@@ -53,127 +53,126 @@ def is_session(key: Key) -> bool:
 
 
 def names_of(keys: Iterable[Key]) -> str:
-    """Keys in words: `a`, `b` and `c`."""
+    """Keys as text: `a`, `b` and `c`."""
     return quoted((key.name or key.sql for key in keys), last=" and ")
 
 
 def marked_below(facts: QueryFacts, step: Operator) -> list[str]:
-    """The columns on which a watermark was declared before a step, whether or not they reach it."""
+    """The columns with a watermark declared before a step, even if the columns do not reach it."""
     marks = [each for each in facts.below(step) if each.kind is Kind.WATERMARK]
     return list(dict.fromkeys(time.column for each in marks for time in each.event_times))
 
 
 def has_equality(join: Join) -> bool:
-    """Whether something of one side of a join has to be equal to something of the other."""
+    """Whether the join condition compares both sides by equality."""
     return bool(join.keys or _EQUALITY.search(join.condition))
 
 
-# A finding: a problem of the catalogue, how grave it is, and which sink it concerns.
+# A finding: a problem from the catalogue, its severity, and the sink it concerns.
 
 
 class Severity(StrEnum):
-    """An error keeps the pipeline from starting; a warning and an advice do not."""
+    """An error prevents the pipeline from starting; warnings and notes do not."""
 
     ERROR = "error"
     WARNING = "warning"
-    ADVICE = "advice"
+    NOTE = "note"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check says: `code`, `sentence`, `remedy` and `where`; how grave it is, and what it concerns."""
+    """One result of a check: code, message, hint, location and severity."""
 
     problem: Problem
     severity: Severity = Severity.ERROR
-    """`error`, `warning` or `advice`: a text, too."""
+    """`error`, `warning` or `note`. It compares equal to the string."""
     sink: str = ""
-    """The sink whose query it concerns; empty where it concerns the pipeline."""
+    """The sink whose query it concerns; empty if it concerns the whole pipeline."""
     table: str = ""
-    """The table in which the cause stands, where that is known."""
-    acceptable: bool = False
-    """Whether an error may be accepted, because the pipeline would run; what is no error always may."""
-    accepted: str = ""
-    """The reason that the file gives for accepting it."""
-    rewritten: str = ""
-    """The query as it should be written, where that can be told; the remedy shows it, too."""
+    """The table that causes it, if known."""
+    suppressible: bool = False
+    """Whether you can suppress an error, because the pipeline would run. Warnings and notes always can be."""
+    suppressed: str = ""
+    """The reason given for suppressing it."""
+    suggested_sql: str = ""
+    """The corrected query, if Headwater can generate it. The hint also shows it."""
 
     @property
     def code(self) -> str:
-        """Its name in the list of errors: `HW-DECLARATION-UNUSED`."""
+        """The error code, such as `HW-DECLARATION-UNUSED`."""
         return self.problem.code
 
     @property
-    def sentence(self) -> str:
-        """What is wrong."""
-        return self.problem.sentence
+    def message(self) -> str:
+        """The problem."""
+        return self.problem.message
 
     @property
-    def remedy(self) -> str:
-        """What to do about it."""
-        return self.problem.remedy
+    def hint(self) -> str:
+        """How to fix it."""
+        return self.problem.hint
 
     @property
-    def where(self) -> str:
-        """`file:line:column`; empty where no line of yours is to blame."""
-        return self.problem.where
+    def location(self) -> str:
+        """`file:line:column`; empty if no line of your files causes it."""
+        return self.problem.location
 
     @property
     def is_error(self) -> bool:
-        """Whether it keeps the pipeline from starting."""
-        return self.severity is Severity.ERROR and not self.accepted
+        """Whether it prevents the pipeline from starting."""
+        return self.severity is Severity.ERROR and not self.suppressed
 
     def to_json(self) -> dict[str, Any]:
         return {
             "severity": self.severity.value,
             "sink": self.sink or None,
             "table": self.table or None,
-            "accepted": self.accepted or None,
-            "rewritten": self.rewritten or None,
+            "suppressed": self.suppressed or None,
+            "suggested_sql": self.suggested_sql or None,
             **self.problem.to_json(),
         }
 
 
 @dataclass(frozen=True)
 class Reached:
-    """How far the query of an existing checkpoint has read, or was about to."""
+    """The progress of a query according to its checkpoint, including a planned batch."""
 
     checkpoint: str
-    """Its folder."""
+    """Its directory."""
     offsets: tuple[Any, ...]
     """The newest offset of each source, as Spark stores it; None for a source without one."""
     batch: int = -1
-    """The newest batch that was planned."""
+    """The latest planned batch."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """What froze at the first start, as far as Spark wrote it down."""
+    """The settings that Spark stored at the first start."""
     committed_any: bool = True
-    """Whether a batch was committed; before that, nothing is stored for good."""
+    """Whether a batch was committed; before that, no state is final."""
     committed: Callable[[], Mapping[str, Read] | None] = field(default=lambda: None, compare=False)
-    """What it has read of each source, up to the newest committed batch; looked up when it is asked for,
-    None where that can't be told."""
+    """Reads what the query has read of each source up to its latest committed batch; None if unknown."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """A pipeline before its start. Offline there are no facts; before the first start none are stored."""
+    """A pipeline before its start. Offline, `facts` is empty; before the first start, `stored` is."""
 
     spec: PipelineSpec
     graph: Graph
     facts: Mapping[str, QueryFacts] = field(default_factory=dict)
-    """What Spark would do now, by sink; empty offline."""
+    """What Spark would run now, by sink; empty offline."""
     stored: Mapping[str, QueryFacts] = field(default_factory=dict)
-    """What the query of each existing checkpoint was at its last start."""
+    """The query of each existing checkpoint, as of its last start."""
     reached: Mapping[str, Reached] = field(default_factory=dict)
-    """How far each existing checkpoint has come."""
+    """The progress of each existing checkpoint."""
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     whole: bool = True
-    """Whether the spec holds everything that was declared, and Spark has nothing against any of it."""
+    """Whether the spec contains everything that was declared, and Spark accepts all of it."""
 
     def sink(self, name: str) -> SinkSpec:
-        """A sink by its name."""
+        """The sink with this name."""
         return next(sink for sink in self.spec.sinks if sink.name == name)
 
     def resuming(self) -> Iterator[tuple[SinkSpec, QueryFacts, QueryFacts]]:
-        """The sinks that were started before, each with the facts of its last start and those of now."""
+        """The sinks that were started before, with their facts at the last start and now."""
         for sink in self.spec.sinks:
             then, now = self.stored.get(sink.name), self.facts.get(sink.name)
             if then and now:
@@ -181,24 +180,24 @@ class Situation:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing stands against the pipeline as a whole so far."""
+        """Whether the pipeline as a whole has no known errors."""
         return self.whole and not self.graph.problems
 
 
 @dataclass(frozen=True)
 class Match:
-    """What a rule has found at one place, for which the sentence of the rule is filled in."""
+    """What a rule found at one location: the parameters for its message."""
 
     place: Position | None
     params: Mapping[str, object]
     sink: str = ""
     table: str = ""
-    acceptable: bool = False
-    rewritten: str = ""
+    suppressible: bool = False
+    suggested_sql: str = ""
     severity: Severity | None = None
-    """Where it is less grave than the rule says."""
+    """A lower severity than that of the rule."""
     entry: Entry | None = None
-    """Which of several entries of the rule it is."""
+    """The entry, if the rule has several."""
 
     @classmethod
     def at(
@@ -211,25 +210,25 @@ class Match:
         entry: Entry | None = None,
         **params: object,
     ) -> Match:
-        """A place with the parameters of the sentence; the sink is one of them where the sentence has it."""
+        """A location with the parameters of the message; `sink` is one of them if the message uses it."""
         return cls(place, params, sink, table, entry=entry)
 
 
 @dataclass(frozen=True)
 class Query:
-    """The query of one sink as a rule sees it: its facts, and where its parts stand in the user's files."""
+    """The query of one sink as a rule sees it: its facts, and the locations of its parts in your files."""
 
     facts: QueryFacts
     at: Callable[..., Position | None] = lambda *key: None
-    """Where the value of a key of the sink stands, or else the sink itself."""
+    """The location of a key of the sink, or of the sink."""
     source_at: Callable[..., Position | None] = lambda name, *key: None
-    """Where the value of a key of a source stands, or else the source itself."""
+    """The location of a key of a source, or of the source."""
     where: Callable[[Operator | Expression | StateLayout], Position | None] = lambda step: None
-    """Where a step of the query stands: in its table's text, at the table, or at the sink."""
+    """The location of a step of the query: in the SQL of its table, the table, or the sink."""
     text: Callable[[str], str] = lambda table: ""
-    """The SQL of a table; empty for one of Python."""
+    """The SQL of a table; empty for a Python table."""
     setting_at: Callable[[str, str], Position | None] = lambda key, value: None
-    """Where a setting of Spark stands that has this value."""
+    """The location of a Spark setting with this value."""
     begun: bool = False
     """Whether an earlier start left a checkpoint."""
 
@@ -239,27 +238,27 @@ class Query:
         /,
         *,
         table: str = "",
-        acceptable: bool = False,
-        rewritten: str = "",
+        suppressible: bool = False,
+        suggested_sql: str = "",
         severity: Severity | None = None,
         entry: Entry | None = None,
         **params: object,
     ) -> Match:
-        """What a rule has found at a step of the query, or at another place."""
+        """What a rule found at a step of the query, or at another location."""
         if at is None or isinstance(at, Position):
             place = at
         else:
             place, table = self.where(at), table or at.table
-        return Match(place, params, self.facts.sink, table, acceptable, rewritten, severity, entry)
+        return Match(place, params, self.facts.sink, table, suppressible, suggested_sql, severity, entry)
 
     @property
     def runs(self) -> bool:
-        """Whether Spark would run it all the same, so that an error may be accepted."""
+        """Whether Spark would run the query anyway, so that an error can be suppressed."""
         return self.facts.refusal is None
 
 
 def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
-    """A declared sink's query with its places."""
+    """The query of a declared sink with its locations."""
     sink = next(each for each in spec.sinks if each.name == facts.sink)
     named: dict[str, Named] = {each.name: each for each in spec.readable}
     tables = {each.name: each for each in spec.tables}
@@ -279,46 +278,46 @@ def query_of(spec: PipelineSpec, facts: QueryFacts) -> Query:
     return Query(facts, sink.at, source_at, where, text, spec.setting_place)
 
 
-# A rule: a function with a decorator that holds what it says; its docstring tells why that matters.
+# A rule: a function whose decorator has its messages and whose docstring explains why it matters.
 
 Matches = Iterator[Match] | Iterator[Finding]
-"""What a rule yields: matches, or findings where others have made the problems."""
+"""What a rule yields: matches, or complete findings."""
 Entries = Mapping[Entry, Severity] | Iterable[Entry]
-"""What it can say, with severities of their own or of one for all."""
+"""The entries of a rule, with one severity each or one for all."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """One thing that can be said of a query, or of a whole pipeline."""
+    """One check of a query or of a whole pipeline."""
 
     name: str
     module: str
     why: str
     entries: Mapping[Entry, Severity]
-    """What it can say, each with the gravest severity that it says it with; only this can be accepted."""
+    """Its entries, each with its highest severity."""
     example: str
-    """A few lines of a pipeline, or of a session on a terminal, of which it has something to say."""
+    """A few lines of a pipeline or of a terminal session for which the rule reports a finding."""
     lasting: bool = True
-    """Whether the pipeline file alone decides; what hangs on a checkpoint or on the environment may come
-    and go, so that to accept it in advance is no mistake."""
+    """Whether the result depends on the pipeline file alone. A finding that depends on a checkpoint or on the
+    environment can disappear and return, so an unused suppression of it is not reported."""
     whole: bool = False
-    """It can be asked only of a pipeline in which nothing is wrong so far: it does not look at each declared
-    thing (or its facts) by itself, and what was left out for being wrong would mislead it."""
+    """Whether the rule needs a pipeline without errors: it compares declarations with each other, and a
+    declaration that was dropped for its errors would mislead it."""
     of_query: Callable[[Query], Matches] | None = None
     of_pipeline: Callable[[Situation], Matches] | None = None
     refuses: Callable[[QueryFacts], Iterator[object]] | None = None
-    """The steps that can't be in the mode of the facts; asked of other modes, too, for the hint."""
+    """The steps that do not support the mode of the facts; hints also evaluate it for other modes."""
 
     @property
     def entry(self) -> Entry:
-        """The sentence of a rule that has one."""
+        """The entry of a rule that has one."""
         return next(iter(self.entries))
 
     @classmethod
     def with_entries(
         cls, entries: Entries, severity: Severity, example: str, lasting: bool
     ) -> Callable[[Callable[..., Matches]], Rule]:
-        """Makes a rule of a function, by its name, module and docstring."""
+        """Turns a function into a rule, with its name, module and docstring."""
         severities = entries if isinstance(entries, Mapping) else dict.fromkeys(entries, severity)
 
         def made(function: Callable[..., Matches]) -> Rule:
@@ -328,11 +327,11 @@ class Rule:
         return made
 
     def about(self, query: Query) -> Iterator[Finding]:
-        """Everything this rule has to say about one query, which a plain program may have made, too."""
+        """The findings for one query, of a pipeline or of a PySpark script."""
         return map(self._finding, self.of_query(query) if self.of_query else ())
 
     def findings(self, situation: Situation) -> Iterator[Finding]:
-        """Everything this rule has to say about a pipeline."""
+        """The findings for a pipeline."""
         yield from map(self._finding, self.of_pipeline(situation) if self.of_pipeline else ())
         for sink, facts in situation.facts.items() if self.of_query else ():
             begun = sink in situation.stored or sink in situation.reached
@@ -342,15 +341,15 @@ class Rule:
         if isinstance(found, Finding):
             return found
         entry = found.entry or self.entry
-        fields = {field for _, field, _, _ in Formatter().parse(entry.sentence + entry.remedy)}
+        fields = {field for _, field, _, _ in Formatter().parse(entry.message + entry.hint)}
         params = {**({"sink": found.sink} if "sink" in fields else {}), **found.params}
         return Finding(
             entry.at(found.place, **params),
             found.severity or self.entries[entry],
             found.sink,
             found.table,
-            found.acceptable,
-            rewritten=found.rewritten,
+            found.suppressible,
+            suggested_sql=found.suggested_sql,
         )
 
 
@@ -365,8 +364,10 @@ def rule(
     lasting: bool = True,
     refuses: Callable[[QueryFacts], Iterator[object]] | None = None,
 ) -> Callable[[Callable[[Query], Matches]], Rule]:
-    """A rule over one query: its code, sentence and remedy, or the `entries` of one with several, which are
-    all of one severity unless they name theirs."""
+    """Declares a rule for one query: its code, message and hint, or `entries` if it has several.
+
+    All entries have the same severity unless `entries` maps each to its own.
+    """
     makes = Rule.with_entries(entries or [Entry(says, fix, code=code)], severity, example, lasting)
     return lambda function: replace(makes(function), of_query=function, refuses=refuses)
 
@@ -382,12 +383,12 @@ def pipeline_rule(
     lasting: bool = True,
     whole: bool = False,
 ) -> Callable[[Callable[[Situation], Matches]], Rule]:
-    """The same over a whole pipeline, its checkpoints and its environment."""
+    """Declares a rule for a whole pipeline, its checkpoints and its environment."""
     makes = Rule.with_entries(entries or [Entry(says, fix, code=code)], severity, example, lasting)
     return lambda function: replace(makes(function), of_pipeline=function, whole=whole)
 
 
-# Which rules there are: those of this package, and those that others name in an entry point group.
+# All rules: those of this package, and those that installed packages register as entry points.
 
 GROUP = "headwater.rules"
 
@@ -401,33 +402,33 @@ def all_rules() -> dict[str, Rule]:
     for point in entry_points(group=GROUP):
         named = {"name": point.name, "module": point.value}
         if point.name in found:
-            raise EnvironmentProblem(RULE_NAME_CONFLICT.at(None, name=point.name, other=point.value))
+            raise SetupError(RULE_NAME_CONFLICT.at(None, name=point.name, other=point.value))
         try:
             rule = point.load()
         except (Exception, SystemExit) as error:  # another package's code: whatever it raises must be named
-            raise EnvironmentProblem(RULE_LOAD_FAILED.at(None, **named, error=repr(error))) from error
+            raise SetupError(RULE_LOAD_FAILED.at(None, **named, error=repr(error))) from error
         if not isinstance(rule, Rule):
-            says = "it is no function with `@rule` or `@pipeline_rule`"
-            raise EnvironmentProblem(RULE_LOAD_FAILED.at(None, **named, error=says))
+            says = "it is not a function decorated with `@rule` or `@pipeline_rule`"
+            raise SetupError(RULE_LOAD_FAILED.at(None, **named, error=says))
         found[point.name] = rule
     return dict(sorted(found.items()))
 
 
 def examine(situation: Situation) -> list[Finding]:
-    """What all rules find; of a pipeline that is broken somewhere, those are asked that look at parts."""
+    """The findings of all rules. If the pipeline has errors, only rules that inspect single parts run."""
     asked = [rule for rule in all_rules().values() if situation.sound or not rule.whole]
     return [finding for rule in asked for finding in rule.findings(situation)]
 
 
 def together(*groups: Iterable[Finding]) -> list[Finding]:
-    """Findings of several origins, the gravest first, each once for a sink, in the order of the files.
+    """Merges findings: highest severity first, each once per sink, in the order of the files.
 
-    A warning is left out where an error says the same; what is accepted comes last.
+    An error replaces a warning about the same thing. Suppressed findings are last.
     """
     distinct: dict[tuple[str, str], Finding] = {}
     for finding in (each for group in groups for each in group):
         distinct.setdefault((str(finding.problem), finding.sink), finding)
-    # What concerns a sink is not told once more of the whole pipeline.
+    # A finding of a sink is not repeated for the whole pipeline.
     of_sinks = {text for text, sink in distinct if sink}
     found = [each for (text, sink), each in distinct.items() if sink or text not in of_sinks]
     errors = [each.problem for each in found if each.severity is Severity.ERROR]
@@ -438,21 +439,21 @@ def together(*groups: Iterable[Finding]) -> list[Finding]:
         )
 
     def rank(finding: Finding) -> tuple[bool, int, str, int, int]:
-        # What concerns no line of the user's comes first.
+        # Findings without a location are first.
         place = finding.problem.place
         line, column = (place.line, place.column) if place else (0, 0)
         grave = list(Severity).index(finding.severity)
-        return bool(finding.accepted), grave, finding.problem.file, line, column
+        return bool(finding.suppressed), grave, finding.problem.file, line, column
 
     shown = [each for each in found if each.severity is Severity.ERROR or not covered(each.problem)]
     return sorted(shown, key=rank)
 
 
-# Another mode that would do.
+# Output modes that the query supports.
 
 
 def other_modes(facts: QueryFacts) -> list[str]:
-    """The modes besides the sink's that the query can have, of those that the sink takes."""
+    """The other modes that both the query and the sink support."""
     refusing = [rule.refuses for rule in all_rules().values() if rule.refuses]
 
     def can_have(mode: str) -> bool:
@@ -463,8 +464,13 @@ def other_modes(facts: QueryFacts) -> list[str]:
     return [mode for mode in MODES if mode in taken and mode != facts.mode and can_have(mode)]
 
 
-def use_mode(facts: QueryFacts, *ways: str) -> str:
-    """A remedy: another mode where one helps, or else one of the other ways."""
+def set_mode(facts: QueryFacts) -> str:
+    """The modes that would work, as the start of a hint; empty if there are none."""
     modes = other_modes(facts)
-    every = [*([f"use {' or '.join(modes)} mode"] if modes else []), *ways] or ["change the query"]
-    return capitalized("; or ".join(every)) + "."
+    return f"set {quoted((f'mode: {mode}' for mode in modes), last=' or ')}" if modes else ""
+
+
+def use_mode(facts: QueryFacts, *ways: str) -> str:
+    """A hint: set another mode if one works, or use one of the other ways."""
+    every = list(filter(None, [set_mode(facts), *ways])) or ["change the query"]
+    return capitalized(", or ".join(every)) + "."

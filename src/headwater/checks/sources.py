@@ -1,4 +1,4 @@
-"""Rules about sources: how much a query reads, how often, how long that takes, and finished files."""
+"""Rules about sources: how much a query reads, how often, how long that takes, and clean-up."""
 
 from __future__ import annotations
 
@@ -14,43 +14,42 @@ from headwater.errors import Entry, Problem
 from headwater.run_directory import RunDirectory
 from headwater.spec import CleanUp, PipelineSpec, SinkSpec, SourceSpec, Waiting
 from headwater.spec.paths import fixed_folder, is_uri, overlap
-from headwater.values import Duration, Every, quoted
+from headwater.values import Duration, Every, count_of, quoted
 
 MANY_FILES = 1_000
 MANY_BYTES = 1 << 30
 MANY_BATCHES = 10
 LONG = Duration.parse("1 hour")
 NAMED = 5
-"""So many directories are named."""
+"""The number of directories that a message lists."""
 
 
 @rule(
     "HW-READ-TWICE",
-    "The query of the sink `{sink}` names the source `{name}` {count} times, and Spark reads it as often: "
-    "each row is fetched, parsed and counted {count} times.",
-    "Good to know, no mistake. Branches of a UNION often do in one pass with `CASE` or `explode`; a join of "
-    "a stream with itself may be an aggregation, or a function with state.",
-    Severity.ADVICE,
+    "Sink `{sink}`: the query references source `{name}` {count} times, so Spark reads and parses each row "
+    "{count} times.",
+    "If possible, read it once: replace UNION branches with `CASE` or `explode`, or a self-join with an "
+    "aggregation or a stateful function.",
+    Severity.NOTE,
     example="""
         tables:
           pairs: SELECT a.id, b.id AS other FROM clicks a JOIN clicks b ON a.page = b.page AND a.at = b.at
     """,
 )
 def read_twice(query: Query) -> Iterator[Match]:
-    """Spark reads a source once for each time that a query names it, as a join of a stream with itself and
-    the branches of a UNION do: what it costs to fetch and parse the rows is paid so often in every batch."""
+    """Spark reads a source once per reference in a query, as in a self-join or in the branches of a UNION.
+    Every batch pays for fetching and parsing the rows that many times."""
     for source in query.facts.sources:
-        # One that can't be read again is refused for it.
+        # A separate rule rejects a source that is not replayable.
         if source.reads > 1 and source.streaming and source.replayable:
             yield query.match(query.source_at(source.name), name=source.name, count=source.reads)
 
 
 @pipeline_rule(
     "HW-BACKLOG-UNLIMITED",
-    "The source `{name}` has {waiting} waiting and no limit, so the first batch of {sinks} reads all of it "
-    "at once.",
-    "If that is too much for memory, or for one batch to be lost in a crash, write {keys} beside the source.",
-    Severity.ADVICE,
+    "Source `{name}` has a backlog of {waiting} and no limit, so the first batch of {sinks} reads all of it.",
+    "If that is too much for one batch, set {keys} on the source.",
+    Severity.NOTE,
     example="""
         sources:
           clicks:   # 12,000 files are in clicks/
@@ -58,9 +57,9 @@ def read_twice(query: Query) -> Iterator[Match]:
     """,
     lasting=False,
 )
-def full_folder(situation: Situation) -> Iterator[Match]:
-    """Without a limit the first batch takes everything that is there. Over a folder that has filled for a
-    year that is one batch of hours, which begins again from nothing when it fails."""
+def backlog_unlimited(situation: Situation) -> Iterator[Match]:
+    """Without a limit, the first batch reads all existing files. For a directory with a year of data, this is
+    a single batch that runs for hours and restarts from the beginning if it fails."""
     for source, waiting, sinks in _first_starts(situation):
         full = waiting.files >= MANY_FILES or waiting.bytes > MANY_BYTES
         if full and not waiting.limit:
@@ -73,8 +72,9 @@ def full_folder(situation: Situation) -> Iterator[Match]:
 @pipeline_rule(
     "HW-SOURCE-DIRECTORIES-IGNORED",
     "Source `{name}` ignores {count}: {directories}.",
-    "To read their files, set a glob (`path: {glob}`) or `options: {{recursiveFileLookup: true}}` before the "
-    "first start; for a query that has started they count as read. Otherwise move the directories elsewhere.",
+    "Before the first start, set a glob (`path: {glob}`) or `options: {{recursiveFileLookup: true}}` to "
+    "read their files. After the first start, Spark treats these files as already read. If you do not need "
+    "them, move the directories out of the path.",
     Severity.WARNING,
     example="""
         sources:
@@ -84,8 +84,8 @@ def full_folder(situation: Situation) -> Iterator[Match]:
     lasting=False,
 )
 def directories_ignored(situation: Situation) -> Iterator[Match]:
-    """A source reads the files of a directory and of its `key=value` directories. Spark ignores other
-    subdirectories silently, even one with the name `orders.json`."""
+    """A source reads the files of a directory and of its `key=value` subdirectories. Spark silently ignores
+    other subdirectories, even one with the name `orders.json`."""
     for source in situation.spec.sources:
         ignored = source_side(source.connector).ignored(source.options)
         if ignored:
@@ -101,10 +101,10 @@ def directories_ignored(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-BACKLOG-SLOW",
-    "The sink `{sink}` needs {time} to read what already waits at the source `{name}` ({waiting}): with "
-    "`{key}` that is {batches} batches, one {trigger}.",
-    "To catch up within an hour, raise `{key}` to {enough}; or catch up first with `trigger: available now`, "
-    "which does not wait between batches.",
+    "Sink `{sink}` needs {time} to process the backlog of source `{name}`: {waiting} and `{key}` result in "
+    "{batches} batches, one {trigger}.",
+    "To catch up within an hour, raise `{key}` to {enough}. Or catch up first with `trigger: available "
+    "now`, which runs batches without a pause.",
     Severity.WARNING,
     example="""
         sources:
@@ -115,17 +115,17 @@ def directories_ignored(situation: Situation) -> Iterator[Match]:
     """,
     lasting=False,
 )
-def limit_too_low(situation: Situation) -> Iterator[Match]:
-    """A limit and a pace together say how long it takes to catch up with what is there already. Spark works
-    through it in silence; the newest rows come out when it is done."""
+def backlog_slow(situation: Situation) -> Iterator[Match]:
+    """The limit and the trigger interval together determine how long it takes to process the existing files.
+    Until then, the newest rows are delayed, and Spark does not report it."""
     for source, waiting, sinks in _first_starts(situation):
         for sink in sinks if waiting.limit and waiting.batches > MANY_BATCHES else ():
             pace = sink.trigger.interval.milliseconds if isinstance(sink.trigger, Every) else 0
-            # The first batch does not wait.
+            # The first batch starts immediately.
             time = pace * (waiting.batches - 1)
             if time <= LONG.milliseconds:
                 continue
-            # A limit under which the batches of an hour do.
+            # A limit with which the batches of one hour suffice.
             enough = -(-waiting.at_most * waiting.batches // max(1, LONG.milliseconds // pace))
             yield Match.at(
                 source.at(waiting.limit),
@@ -141,21 +141,20 @@ def limit_too_low(situation: Situation) -> Iterator[Match]:
 
 
 def shown(waiting: Waiting) -> str:
-    """What waits, in words."""
+    """The backlog as text."""
     more = "more than " if waiting.more else ""
-    files = f"{waiting.files:,} file{'s' if waiting.files != 1 else ''}"
-    return f"{more}{files} of {more}{_size(waiting.bytes)}"
+    return f"{more}{count_of(waiting.files, 'file')} ({more}{_size(waiting.bytes)})"
 
 
 def _first_starts(situation: Situation) -> Iterator[tuple[SourceSpec, Waiting, list[SinkSpec]]]:
-    """The sources from whose beginning some sinks will read, with what waits there."""
+    """The sources that some sinks will read from the beginning, with their backlog."""
 
     def has_begun(sink: SinkSpec) -> bool:
-        """Whether a checkpoint says how far the sink has read; offline there is only what it says itself."""
+        """Whether a checkpoint exists for the sink; offline, only the run directory is known."""
         if sink_side(sink.connector).in_process:
             return False
         known = sink.name in situation.reached or sink.name in situation.stored
-        return known or RunDirectory(situation.spec.folder).state(sink.name).has_started
+        return known or RunDirectory(situation.spec.run_dir).state(sink.name).has_started
 
     for source in (each for each in situation.spec.sources if not each.static):
         sinks = [sink for sink in situation.graph.readers(source.name) if not has_begun(sink)]
@@ -167,7 +166,7 @@ def _first_starts(situation: Situation) -> Iterator[tuple[SourceSpec, Waiting, l
 def _about(milliseconds: int) -> str:
     hours = milliseconds / 3_600_000
     if hours < 48:
-        return f"about {hours:.0f} hour{'s' if round(hours) != 1 else ''}"
+        return f"about {count_of(round(hours), 'hour')}"
     return f"about {hours / 24:.0f} days"
 
 
@@ -178,43 +177,44 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
-# What stands against taking finished files away, and what it means for others.
+# Rules about the clean-up of processed files.
 
 
 def clean_up_of(source: SourceSpec) -> CleanUp | None:
-    """What becomes of a source's finished input."""
+    """How a source cleans up processed input."""
     side = source_side(source.connector)
     return side.clean_up(source.options) if isinstance(side, CleansUp) else None
 
 
 CLEAN_UP_STATIC_SOURCE = Entry(
-    "The source `{name}` is static and has `clean_up`: no file of it is ever finished.",
-    "Leave `clean_up` out.",
+    "Source `{name}`: `clean_up` is not supported on a static source.",
+    "Remove `clean_up`.",
     code="HW-CLEAN-UP-STATIC-SOURCE",
 )
 CLEAN_UP_STATIC_CONFLICT = Entry(
-    "`clean_up` of the source `{name}` would take files away from the static source `{other}` ({place}).",
-    "Let the two read different folders, or leave `clean_up` out.",
+    "Source `{name}`: `clean_up` would remove files that static source `{other}` reads ({place}).",
+    "Use different directories for the two sources, or remove `clean_up`.",
     code="HW-CLEAN-UP-STATIC-CONFLICT",
 )
 CLEAN_UP_SINK_CONFLICT = Entry(
-    "`clean_up` of the source `{name}` would take files out of {place}, which a sink keeps a list of.",
-    "Leave `clean_up` out: the readers of that folder need every file.",
+    "Source `{name}`: `clean_up` would remove files from {place}, whose files are listed in the log of a "
+    "sink.",
+    "Remove `clean_up`: readers of that directory need every file.",
     code="HW-CLEAN-UP-SINK-CONFLICT",
 )
 CLEAN_UP_ARCHIVE_CONFLICT = Entry(
-    "The source `{name}` would archive files to {archive}, and the source `{other}` reads {place}.",
-    "Archive to a folder that no source reads and that holds no folder which one reads.",
+    "Source `{name}` would archive files to {archive}, but source `{other}` reads {place}.",
+    "Set `archive_dir` to a directory that no source reads and that does not contain one.",
     code="HW-CLEAN-UP-ARCHIVE-CONFLICT",
 )
 CLEAN_UP_ARCHIVE_FILE_SYSTEM = Entry(
-    "The archive {archive} of the source `{name}` is on another file system than {place}.",
-    "Archive to a folder on the same one, where a file is moved in one step.",
+    "Source `{name}`: its archive {archive} is not on the same file system as {place}.",
+    "Set `archive_dir` to a directory on the same file system, so that files are moved atomically.",
     code="HW-CLEAN-UP-ARCHIVE-FILE-SYSTEM",
 )
 CLEAN_UP_TEMPORARY_SINK = Entry(
-    "The sink `{sink}` begins anew at each start, and by then the files of `{name}` have been {done}.",
-    "Leave `clean_up` out, or let another kind of sink read the source.",
+    "Sink `{sink}` starts from scratch at each start, but the files of `{name}` are {done} by then.",
+    "Remove `clean_up`, or read the source with a different kind of sink.",
     code="HW-CLEAN-UP-TEMPORARY-SINK",
 )
 
@@ -235,7 +235,7 @@ CLEAN_UP_TEMPORARY_SINK = Entry(
     """,
 )
 def clean_up_unsafe(situation: Situation) -> Iterator[Finding]:
-    """Finished files are taken away from the source that names it, and from nobody else."""
+    """Headwater removes processed files only if no other reader needs them."""
     for source in situation.spec.sources:
         clean_up = clean_up_of(source)
         if clean_up:
@@ -248,8 +248,8 @@ def clean_up_unsafe(situation: Situation) -> Iterator[Finding]:
 
 @pipeline_rule(
     "HW-CLEAN-UP-FILES-IGNORED",
-    "`clean_up` of the source `{name}` leaves each file that `{other}` passes over for its {keys} ({place}).",
-    "Leave {keys} out if all files are to go, or let the two sources read different folders.",
+    "Source `{name}`: `clean_up` never removes files that `{other}` skips because of {keys} ({place}).",
+    "Remove {keys} to clean up all files, or use different directories for the two sources.",
     Severity.WARNING,
     example="""
         sources:
@@ -257,8 +257,9 @@ def clean_up_unsafe(situation: Situation) -> Iterator[Finding]:
           recent: {connector: files, path: orders/, format: json, schema: {id: int}, max_file_age: 1 day}
     """,
 )
-def clean_up_waits(situation: Situation) -> Iterator[Match]:
-    """A file stays until every stream over its folder has read it; some streams leave files unread."""
+def clean_up_files_ignored(situation: Situation) -> Iterator[Match]:
+    """A file is removed only after every stream over its directory has read it. Some streams skip files, so
+    these files are never removed."""
     spec = situation.spec
     streams = [source for source in spec.sources if not source.static]
     for source in (each for each in streams if clean_up_of(each)):
@@ -273,9 +274,9 @@ def clean_up_waits(situation: Situation) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-CLEAN-UP-NEW-SINK",
-    "The sink `{sink}` starts anew and misses the files of `{name}` that were {done} before.",
-    "If it needs them, put them back under new names; the other sinks then read them again, too.",
-    Severity.ADVICE,
+    "Sink `{sink}` starts from scratch and misses the files of `{name}` that are already {done}.",
+    "If it needs them, restore them under new names. The other sinks then read them again.",
+    Severity.NOTE,
     example="""
         sources:
           orders: {connector: files, path: orders/, format: json, schema: {id: int}, clean_up: delete}
@@ -287,7 +288,7 @@ def clean_up_waits(situation: Situation) -> Iterator[Match]:
     whole=True,
 )
 def clean_up_new_sink(situation: Situation) -> Iterator[Match]:
-    """A sink that starts anew does not see the files that were taken away before it came."""
+    """A sink that starts from scratch does not see the files that were archived or deleted before."""
     for source in situation.spec.sources:
         clean_up, readers = clean_up_of(source), situation.graph.readers(source.name)
         new = [sink for sink in readers if sink.name not in situation.stored]
@@ -297,7 +298,7 @@ def clean_up_new_sink(situation: Situation) -> Iterator[Match]:
 
 
 def _objections(spec: PipelineSpec, source: SourceSpec, clean_up: CleanUp) -> Iterator[Problem]:
-    place, name, archive = source.at("clean_up"), source.name, clean_up.archive_to
+    place, name, archive = source.at("clean_up"), source.name, clean_up.archive_dir
     if source.static:
         yield CLEAN_UP_STATIC_SOURCE.at(place, name=name)
         return
@@ -312,7 +313,7 @@ def _objections(spec: PipelineSpec, source: SourceSpec, clean_up: CleanUp) -> It
             yield CLEAN_UP_SINK_CONFLICT.at(place, name=name, place=folder)
     if not archive:
         return
-    place = source.at("archive_to")
+    place = source.at("archive_dir")
     for other, theirs in folders.items():
         for folder in (each for each in theirs if overlap(archive, each)):
             yield CLEAN_UP_ARCHIVE_CONFLICT.at(place, name=name, archive=archive, other=other, place=folder)
@@ -327,6 +328,6 @@ def _folders(spec: PipelineSpec, source: SourceSpec) -> list[str]:
 
 
 def _disk(folder: str) -> int:
-    """The file system that a folder is on, or will be."""
+    """The file system of a directory, even before it exists."""
     path = Path(folder)
     return os.stat(next(each for each in (path, *path.parents) if each.exists())).st_dev

@@ -1,4 +1,4 @@
-"""Rules over a query that is to resume from a checkpoint: its sources and its state must be the same."""
+"""Rules about a query that resumes from a checkpoint: its sources and its state must be the same."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from headwater.values import Position
 
 @pipeline_rule(
     "HW-SOURCES-CHANGED",
-    "The query `{sink}` cannot resume from its checkpoint: it read {old}, and now reads {new}. Spark assigns "
-    "the stored offsets to the streaming sources by their order.",
+    "Query `{sink}` cannot resume from its checkpoint: it read {old}, and now reads {new}. Spark assigns "
+    "stored offsets to the streaming sources by their order.",
     FROM_SCRATCH,
     example="""
         tables:
-          all: SELECT * FROM shops UNION ALL SELECT * FROM web   # it was SELECT * FROM shops
+          all: SELECT * FROM shops UNION ALL SELECT * FROM web   # before: SELECT * FROM shops
     """,
     lasting=False,
 )
 def sources_changed(situation: Situation) -> Iterator[Match]:
-    """Spark assigns the offsets of a checkpoint to a query's sources by their order: another source, or
-    another order, would read from the wrong offsets or not start at all."""
+    """Spark assigns the offsets of a checkpoint to the sources of a query by their order. If a source is
+    added or removed, or the order changes, the query reads from the wrong offsets or does not start."""
 
     def listed(facts: QueryFacts) -> str:
         kinds = {each.name: f" ({each.connector})" for each in facts.sources}
@@ -42,20 +42,18 @@ def sources_changed(situation: Situation) -> Iterator[Match]:
 
 
 STATE_CHANGED = Entry(
-    "The query `{sink}` cannot resume from its checkpoint: the state of its {operator} does not match. "
-    "{says}.",
+    "Query `{sink}` cannot resume from its checkpoint: the state of its {operator} does not match. {says}.",
     FROM_SCRATCH,
     code="HW-STATE-CHANGED",
 )
 STATE_OPERATORS_CHANGED = Entry(
-    "The query `{sink}` cannot resume from its checkpoint: its stateful operators were {old}, and are now "
-    "{new}.",
+    "Query `{sink}` cannot resume from its checkpoint: its stateful operators were {old}, and are now {new}.",
     FROM_SCRATCH,
     code="HW-STATE-OPERATORS-CHANGED",
 )
 STATE_NOT_COMPARED = Entry(
-    "Headwater could not determine {when} what the state of the query `{sink}` contains{why}, so it cannot "
-    "detect changed keys, aggregates, windows or joins.",
+    "Query `{sink}`: Headwater could not determine {when} what the state contains{why}. It cannot detect "
+    "changed keys, aggregates, windows or joins.",
     "Make sure that the query is the same as at its last start.",
     code="HW-STATE-NOT-COMPARED",
 )
@@ -65,13 +63,13 @@ STATE_NOT_COMPARED = Entry(
     entries=[STATE_CHANGED, STATE_OPERATORS_CHANGED, STATE_NOT_COMPARED],
     example="""
         tables:
-          totals: SELECT shop, sum(amount * 100) AS cents FROM orders GROUP BY shop   # it was sum(amount)
+          totals: SELECT shop, sum(amount * 100) AS cents FROM orders GROUP BY shop   # before: sum(amount)
     """,
     lasting=False,
 )
 def state_changed(situation: Situation) -> Iterator[Finding]:
-    """Spark compares the state of a checkpoint with a query by types alone. After another change of keys,
-    aggregates, windows, deduplication or joins, one state would hold the rows of two different queries."""
+    """Spark compares the state of a checkpoint with a query only by types. After any other change of keys,
+    aggregates, windows, deduplication or joins, the state would mix the rows of two different queries."""
     for sink, then, now in situation.resuming():
         if sink.name not in situation.reached or renamed(then, now) is None:
             continue
@@ -90,9 +88,9 @@ def state_changed(situation: Situation) -> Iterator[Finding]:
 def state_problems(
     then: QueryFacts, now: QueryFacts, place: Position | None, where: Callable[[StateLayout], Position | None]
 ) -> Iterator[tuple[Problem, str]]:
-    """What keeps a query from using its stored state, each with the table it stands in.
+    """What prevents a query from using its stored state, each with its table.
 
-    `place` is that of the sink, `where` gives that of an operator.
+    `place` is the location of the sink, `where` returns that of an operator.
     """
     if then.state is None or now.state is None:
         return
@@ -119,7 +117,7 @@ def state_problems(
 
 
 def renamed(then: QueryFacts, now: QueryFacts) -> dict[str, str] | None:
-    """The old names of the sources that a query reads by new names; None if it reads other streams."""
+    """The old names of renamed sources, by new name; None if the query reads different streams."""
     old, new = _inputs(then), _inputs(now)
     pairs = list(zip(old, new, strict=False))
     if len(old) != len(new) or not all(_is_same(*pair, then, now) for pair in pairs):
@@ -135,20 +133,20 @@ def renamed(then: QueryFacts, now: QueryFacts) -> dict[str, str] | None:
 
 
 def _is_same(before: str, after: str, then: QueryFacts, now: QueryFacts) -> bool:
-    """Whether a source is the one of the last start, perhaps by another name."""
+    """Whether a source is the same as at the last start, possibly renamed."""
     old = next((each for each in then.sources if each.name == before), None)
     new = next((each for each in now.sources if each.name == after), None)
     if old is None or new is None:
         return before == after
     if before == after:
-        # Where it reads is compared by a rule of its own.
+        # A separate rule compares the paths.
         return old.connector == new.connector
     alike = (old.connector, old.places) == (new.connector, new.places)
     return alike and (bool(old.places) or old.options == new.options)
 
 
 def _inputs(facts: QueryFacts) -> tuple[str, ...]:
-    """The streaming sources in Spark's order; those of replayed rows are added safely at a start."""
+    """The streaming sources in Spark's order, without replayed rows, which a start can add safely."""
     named = facts.inputs or tuple(each.name for each in facts.sources if each.streaming)
     return tuple(each for each in named if not is_replay_stream(each))
 
@@ -159,7 +157,7 @@ def _stored(state: tuple[StateLayout, ...], facts: QueryFacts) -> list[StateLayo
 
 
 def _with_texts(layout: StateLayout, change: Callable[[str], str]) -> StateLayout:
-    """A layout in which each text is another."""
+    """A layout with each text changed."""
     parts = {
         part: tuple(replace(each, text=change(each.text)) for each in stored)
         for part, stored in layout.parts.items()
@@ -168,7 +166,7 @@ def _with_texts(layout: StateLayout, change: Callable[[str], str]) -> StateLayou
 
 
 def _types_alone(facts: QueryFacts) -> QueryFacts:
-    """Facts as Spark compares them, while nothing is stored that two queries could mix."""
+    """Facts as Spark compares them, before any state is committed."""
     return replace(
         facts, state=facts.state and tuple(_with_texts(each, lambda _: "") for each in facts.state)
     )
@@ -184,7 +182,7 @@ def _differences(old: StateLayout, new: StateLayout) -> Iterator[str]:
     """The parts that do not match, each with both versions."""
     for part in dict.fromkeys([*old.parts, *new.parts]):
         before, after = old.parts.get(part, ()), new.parts.get(part, ())
-        # A watermark may be added or removed.
+        # A watermark can be added or removed.
         if part == EVENT_TIME and (set(before) <= set(after) or set(after) <= set(before)):
             continue
         if part == STATE:
@@ -199,6 +197,6 @@ def _differences(old: StateLayout, new: StateLayout) -> Iterator[str]:
 
 
 def _shared(stored: tuple[StoredValue, ...], others: tuple[StoredValue, ...]) -> tuple[StoredValue, ...]:
-    """What both have, by name: a processor can gain and lose variables, and declare them in any order."""
+    """What both have, by name: a processor can add and remove variables, and declare them in any order."""
     names = {each.text for each in others}
     return tuple(sorted((each for each in stored if each.text in names), key=lambda each: each.text))

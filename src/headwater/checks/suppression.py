@@ -1,4 +1,4 @@
-"""Findings that are accepted, each with a reason: by the pipeline file, or where a program is checked."""
+"""Suppressed findings, each with a reason from the pipeline file or from the check of a script."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from headwater.errors.catalogue.running import (
 from headwater.plan import QueryFacts
 from headwater.spec import PipelineSpec
 from headwater.values import Position, capitalized, did_you_mean
+from headwater.values.renamed import CODES
 
 
 @dataclass(frozen=True)
-class Accept:
-    """A code that is accepted: everywhere, in one table, or in the query of one sink."""
+class Suppression:
+    """A suppressed code: everywhere, in one table, or in the query of one sink."""
 
     code: str
     reason: str
@@ -31,11 +32,11 @@ class Accept:
     table: str = ""
     sink: str = ""
     by: str = ""
-    """Who accepts it, where that is no pipeline file."""
+    """What suppresses it, if not a pipeline file."""
 
     @property
     def where(self) -> str:
-        named = f"the sink `{self.sink}`" if self.sink else f"the table `{self.table}`" if self.table else ""
+        named = f"sink `{self.sink}`" if self.sink else f"table `{self.table}`" if self.table else ""
         return self.by or named or "the pipeline"
 
     def fits(self, finding: Finding) -> bool:
@@ -46,70 +47,71 @@ class Accept:
         )
 
 
-def accepted(findings: Iterable[Finding], spec: PipelineSpec, *, complete: bool = False) -> list[Finding]:
-    """The findings, those that the file accepts with its reason; and what is wrong with what it accepts.
+def suppressed(findings: Iterable[Finding], spec: PipelineSpec, *, complete: bool = False) -> list[Finding]:
+    """The findings, with the reasons from the file, and the problems of its `suppress` keys.
 
-    `complete` says that everything was asked: what is accepted and was not found is not there.
+    `complete` means that all rules ran, so a suppressed code without a finding is unused.
     """
-    return accepted_by(tuple(accepts_of(spec)), findings, complete=complete)
+    return suppressed_by(tuple(suppressions_of(spec)), findings, complete=complete)
 
 
-def accepted_by(
-    accepts: tuple[Accept, ...], findings: Iterable[Finding], *, complete: bool = False
+def suppressed_by(
+    suppressions: tuple[Suppression, ...], findings: Iterable[Finding], *, complete: bool = False
 ) -> list[Finding]:
-    """The same for what was accepted elsewhere than in a file."""
+    """The same for suppressions that are not in a pipeline file."""
     found = list(findings)
-    mistakes = (each for accept in accepts for each in _mistakes(accept, found, complete))
-    return [*(_with_reason(finding, accepts) for finding in found), *mistakes]
+    mistakes = (each for suppress in suppressions for each in _mistakes(suppress, found, complete))
+    return [*(_with_reason(finding, suppressions) for finding in found), *mistakes]
 
 
 def with_reasons(findings: Iterable[Finding], spec: PipelineSpec) -> list[Finding]:
-    """The findings, those that the file accepts with its reason."""
-    accepts = tuple(accepts_of(spec))
-    return [_with_reason(finding, accepts) for finding in findings]
+    """The findings, with the reasons from the file for those it suppresses."""
+    suppressions = tuple(suppressions_of(spec))
+    return [_with_reason(finding, suppressions) for finding in findings]
 
 
-def accepts_of(spec: PipelineSpec) -> Iterator[Accept]:
-    """Everything that the file accepts, the nearest to a finding first."""
+def suppressions_of(spec: PipelineSpec) -> Iterator[Suppression]:
+    """All suppressions of the file, the most specific first."""
     for sink in spec.sinks:
-        for code, reason in sink.accept.items():
-            yield Accept(code, reason, sink.at("accept", code), sink=sink.name)
+        for code, reason in sink.suppress.items():
+            yield Suppression(code, reason, sink.at("suppress", code), sink=sink.name)
     for table in spec.tables:
-        for code, reason in table.accept.items():
-            yield Accept(code, reason, table.at("accept", code), table=table.name)
-    for code, reason in spec.accept.items():
-        yield Accept(code, reason, spec.at("accept", code))
+        for code, reason in table.suppress.items():
+            yield Suppression(code, reason, table.at("suppress", code), table=table.name)
+    for code, reason in spec.suppress.items():
+        yield Suppression(code, reason, spec.at("suppress", code))
 
 
-def _with_reason(finding: Finding, accepts: tuple[Accept, ...]) -> Finding:
-    reasons = (accept.reason for accept in accepts if accept.fits(finding))
-    return replace(finding, accepted=next(reasons, "")) if _may_be_accepted(finding) else finding
+def _with_reason(finding: Finding, suppressions: tuple[Suppression, ...]) -> Finding:
+    reasons = (suppress.reason for suppress in suppressions if suppress.fits(finding))
+    return replace(finding, suppressed=next(reasons, "")) if _may_be_suppressed(finding) else finding
 
 
-def _may_be_accepted(finding: Finding) -> bool:
-    return finding.severity is not Severity.ERROR or finding.acceptable
+def _may_be_suppressed(finding: Finding) -> bool:
+    return finding.severity is not Severity.ERROR or finding.suppressible
 
 
-def _mistakes(accept: Accept, found: list[Finding], complete: bool) -> Iterator[Finding]:
-    """What is wrong with one accepted code, if anything is."""
+def _mistakes(suppress: Suppression, found: list[Finding], complete: bool) -> Iterator[Finding]:
+    """The problems of one suppression."""
 
     def mistake(problem: Problem, severity: Severity = Severity.ERROR) -> Finding:
-        return Finding(problem, severity, accept.sink, accept.table)
+        return Finding(problem, severity, suppress.sink, suppress.table)
 
-    where, code = accept.where, accept.code
-    fitting = [finding for finding in found if accept.fits(finding)]
+    where, code = suppress.where, suppress.code
+    fitting = [finding for finding in found if suppress.fits(finding)]
     rules = [rule for rule in all_rules().values() if code in {entry.code for entry in rule.entries}]
     if not fitting and code not in _codes():
-        hint = did_you_mean(code, _codes(), "Take it out of `accept`.")
+        hint = did_you_mean(code, _codes(), "Remove it from `suppress`.")
         hint = did_you_mean(code, _codes_of_rules(), hint)
-        yield mistake(SUPPRESS_CODE_UNKNOWN.at(accept.place, where=where, code=code, hint=hint))
-    elif not all(map(_may_be_accepted, fitting)):
-        says = "rows would be lost or wrong, or Spark would refuse the query"
-        says = says if rules else "Spark would refuse the query"
-        yield mistake(SUPPRESS_NOT_ALLOWED.at(accept.place, where=capitalized(where), code=code, says=says))
-    # What may come and go is accepted in advance: it may be found tomorrow, or on another machine.
+        hint = f"It was renamed to `{CODES[code]}`." if code in CODES else hint
+        yield mistake(SUPPRESS_CODE_UNKNOWN.at(suppress.place, where=where, code=code, hint=hint))
+    elif not all(map(_may_be_suppressed, fitting)):
+        says = "rows would be lost or wrong, or Spark would reject the query"
+        says = says if rules else "Spark would reject the query"
+        yield mistake(SUPPRESS_NOT_ALLOWED.at(suppress.place, where=capitalized(where), code=code, says=says))
+    # A finding that depends on the environment can be suppressed in advance.
     elif not fitting and complete and all(rule.lasting for rule in rules):
-        problem = SUPPRESS_UNUSED.at(accept.place, where=capitalized(where), code=code)
+        problem = SUPPRESS_UNUSED.at(suppress.place, where=capitalized(where), code=code)
         yield mistake(problem, Severity.WARNING)
 
 
@@ -119,31 +121,31 @@ def _codes_of_rules() -> frozenset[str]:
 
 @cache
 def _codes() -> frozenset[str]:
-    """Every code there is: those of rules and connectors are not in the catalogue."""
+    """All codes; those of rules and connectors are not in the catalogue."""
     of_connectors = (entry for each in all_connectors().values() for entry in each.errors.values())
     return _codes_of_rules() | {entry.code for entry in (*ENTRIES.values(), *of_connectors)}
 
 
-# All that is said of one query, and what Spark refuses where no rule knows why.
+# All findings of one query, and what Spark rejects without a rule that explains it.
 
 _MODE = "STREAMING_OUTPUT_MODE"
 _CHECKER = "_LEGACY_ERROR_TEMP_3102"
-"""Spark's name for nearly all that its streaming checker says."""
+"""Spark's condition for nearly all errors of its streaming checker."""
 
 
 def check_query(query: Query) -> list[Finding]:
-    """What the rules over facts say of a query, and Spark where they have nothing against it."""
+    """The findings of all query rules, or Spark's error if no rule reports one."""
     found = [finding for rule in all_rules().values() for finding in rule.about(query)]
     return [*found, *unexplained(query, found)]
 
 
 def unexplained(query: Query, found: Iterable[Finding]) -> Iterator[Finding]:
-    """What Spark refuses, in its own words, where no rule has an error for the sink."""
+    """The error with which Spark rejects the query, if no rule reports an error for the sink."""
     facts, place = query.facts, query.at()
     explained = any(each.severity is Severity.ERROR and each.sink == facts.sink for each in found)
     if facts.refusal is None or explained:
         return
-    says, where = facts.refusal.says, f"the query of the sink `{facts.sink}`"
+    says, where = facts.refusal.says, f"the query of sink `{facts.sink}`"
     problem = SPARK_ANALYSIS_FAILED.at(place, where=where, says=says)
     if facts.refusal.condition.startswith(_MODE):
         reason = says.split(". ", 1)[-1]
@@ -156,11 +158,11 @@ def unexplained(query: Query, found: Iterable[Finding]) -> Iterator[Finding]:
     yield Finding(problem, sink=facts.sink)
 
 
-# Queries of plain programs, checked by every rule that looks at one query.
+# Queries of PySpark scripts, checked by every query rule.
 
 
 def about_query(facts: QueryFacts, place: Position | None) -> list[Finding]:
-    """What is said of a query; all of it stands at the line that starts it."""
+    """The findings of a query, all located at the line that starts it."""
     return check_query(
         Query(facts, at=lambda *key: place, source_at=lambda name, *key: place, where=lambda step: place)
     )

@@ -1,4 +1,4 @@
-"""Rules about triggers: what a query, its source and its sink must be able to do for them."""
+"""Rules about triggers: what the query, the source and the sink must support."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from headwater.values import (
     quoted,
 )
 
-BATCHES = "use a trigger with batches, such as `every 1 second`"
+BATCHES = "set a micro-batch trigger, such as `every 1 second`"
 _INSTEAD = {
-    "WITH": "Declare what stands in `WITH` as a table of its own, or write it as a subquery in FROM",
-    "watermark": "Leave the watermark out, which a query without state does not need",
-    "observe": "Leave `observe` out",
-    "hint": "Leave the hint out",
-    "repartition": "Let the source make the partitions you want",
+    "WITH": "Declare the `WITH` query as a separate table, or write it as a subquery in FROM",
+    "watermark": "Remove the watermark, which a stateless query does not need",
+    "observe": "Remove `observe`",
+    "hint": "Remove the hint",
+    "repartition": "Configure the number of partitions on the source",
 }
 _LIMITS = frozenset(
     {
@@ -39,7 +39,7 @@ _WAITS = frozenset({"min_rows_per_batch", "minoffsetspertrigger"})
 
 
 def _ability(facts: QueryFacts) -> str:
-    """What sources and sinks must be able to do for a trigger without batches; empty for one with batches."""
+    """What sources and sinks must support for a trigger without batches; empty for a micro-batch trigger."""
     match trigger_of(facts):
         case Continuous():
             return "continuous"
@@ -49,20 +49,20 @@ def _ability(facts: QueryFacts) -> str:
 
 
 def _instead(facts: QueryFacts, able: Iterable[str]) -> str:
-    """The installed connectors that can do it, and what helps without them."""
+    """A hint with the installed connectors that support the trigger, and the alternative."""
     choice = quoted(sorted(able), last=" or ")
-    return f"Use {choice}; or give `{facts.sink}` a trigger with batches, such as `every 1 second`."
+    return f"Use {choice}, or set a micro-batch trigger on sink `{facts.sink}`, such as `every 1 second`."
 
 
 def _options(query: Query, names: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """The streams of a query with those of their options that have one of the names."""
+    """The streams of a query, with those of their options that have one of the names."""
     for source in streaming(query.facts):
         yield from ((source.name, option) for option in source.options if option.lower() in names)
 
 
 @rule(
     "HW-TRIGGER-SINK-UNSUPPORTED",
-    "The sink `{sink}` can't take rows under `{trigger}`: {connector} writes whole batches.",
+    "Sink `{sink}`: {connector} does not support `{trigger}` because it writes whole batches.",
     "{hint}",
     example="""
         sinks:
@@ -70,8 +70,8 @@ def _options(query: Query, names: frozenset[str]) -> Iterator[tuple[str, str]]:
     """,
 )
 def trigger_sink(query: Query) -> Iterator[Match]:
-    """Under `continuous` and `real time` there are no batches to hand over: a sink has to take rows one by
-    one, from tasks that don't end. Few can."""
+    """With `continuous` and `real time`, a sink receives rows one at a time from tasks that never finish. Few
+    sinks support this."""
     facts, ability = query.facts, _ability(query.facts)
     able = {"continuous": facts.sink_continuous, "real_time": facts.sink_real_time}
     if not able.get(ability, True):
@@ -82,7 +82,7 @@ def trigger_sink(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-TRIGGER-SOURCE-UNSUPPORTED",
-    "The source `{name}` can't be read under `{trigger}`: {connector} gives its rows in batches.",
+    "Source `{name}`: {connector} does not support `{trigger}` because it reads rows in batches.",
     "{hint}",
     example="""
         sources:
@@ -92,8 +92,8 @@ def trigger_sink(query: Query) -> Iterator[Match]:
     """,
 )
 def trigger_source(query: Query) -> Iterator[Match]:
-    """Under `continuous` and `real time` a source has to give rows to tasks that don't end. Few can: those
-    of files, for instance, list folders to make a batch."""
+    """With `continuous` and `real time`, a source must deliver rows to tasks that never finish. Few sources
+    support this. For example, a `files` source lists directories to plan a batch."""
     facts, ability = query.facts, _ability(query.facts)
     able = [each.name for each in all_connectors().values() if getattr(each.source, ability, None)]
     for source in streaming(facts) if ability else ():
@@ -108,20 +108,21 @@ def trigger_source(query: Query) -> Iterator[Match]:
 
 
 CONTINUOUS_UNSUPPORTED = Entry(
-    "`{step}` can't run under `{trigger}`, where a query may only choose rows and compute columns, each row "
-    "by itself.",
+    "`{step}` does not support `{trigger}`. A continuous query can only filter rows and compute columns "
+    "from each row.",
     "{hint}",
     code="HW-CONTINUOUS-UNSUPPORTED",
 )
 CONTINUOUS_TIME_UNSUPPORTED = Entry(
-    "`{call}` can't run under `{trigger}`: Spark knows one current time for each batch, and there is none.",
-    "Use a time that the rows bring along, such as `timestamp` of the source; or a trigger with batches, "
+    "`{call}` does not support `{trigger}`: Spark sets the current time once per batch, and a continuous "
+    "query has no batches.",
+    "Use a timestamp column of the rows, such as `timestamp` of the source, or set a micro-batch trigger, "
     "such as `every 1 second`.",
     code="HW-CONTINUOUS-TIME-UNSUPPORTED",
 )
 CONTINUOUS_QUERY_UNSUPPORTED = Entry(
-    "Spark can't run the query of `{sink}` under `{trigger}`: {says}.",
-    "Choose rows and compute columns only; or use a trigger with batches, such as `every 1 second`.",
+    "Sink `{sink}`: Spark cannot run the query with `{trigger}`: {says}.",
+    "Only filter rows and compute columns, or set a micro-batch trigger, such as `every 1 second`.",
     code="HW-CONTINUOUS-QUERY-UNSUPPORTED",
 )
 
@@ -135,21 +136,21 @@ CONTINUOUS_QUERY_UNSUPPORTED = Entry(
           late: {reads: late, connector: console, trigger: continuous 1 second}
     """,
 )
-def row_by_row(query: Query) -> Iterator[Match]:
-    """A continuous query takes each row by itself: it may choose rows and compute columns. Whatever looks at
-    several rows, makes several of one, keeps state or moves rows between tasks needs batches; so does the
-    current time, of which there is one for each batch."""
+def continuous_query(query: Query) -> Iterator[Match]:
+    """A continuous query processes each row separately: it can filter rows and compute columns. Operators
+    that combine several rows, emit several rows for one, store state or move rows between tasks need batches.
+    So does the current time, which Spark sets once per batch."""
     facts = query.facts
     if not isinstance(trigger_of(facts), Continuous):
         return
     for step in facts.beyond_rows:
         instead = _INSTEAD.get(step.sql, "")
-        hint = f"{instead}; or {BATCHES}." if instead else f"{capitalized(BATCHES)}."
+        hint = f"{instead}, or {BATCHES}." if instead else f"{capitalized(BATCHES)}."
         yield query.match(step, step=step.sql, trigger=facts.trigger, hint=hint)
     for clock in facts.clock_reads:
         yield query.match(clock, entry=CONTINUOUS_TIME_UNSUPPORTED, call=clock.sql, trigger=facts.trigger)
     explained = facts.beyond_rows or facts.clock_reads
-    # A source that only gives batches is another rule's.
+    # A separate rule reports sources that support only batches.
     if facts.trigger_refusal and not explained and all(each.continuous for each in streaming(facts)):
         says = facts.trigger_refusal.says.rstrip(".")
         yield query.match(
@@ -159,18 +160,17 @@ def row_by_row(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-OPTION-IGNORED-BY-TRIGGER",
-    "`{option}` of the source `{name}` does nothing under `{trigger}`.",
-    "Leave `{option}` out; or use a trigger with batches, such as `every 1 second`.",
+    "Source `{name}`: `{option}` has no effect with `{trigger}`.",
+    "Remove `{option}`, or set a micro-batch trigger, such as `every 1 second`.",
     example="""
         sources:
-          ticks: {connector: rate, ramp_up: 1 minute}
+          ticks: {connector: rate, ramp_up_time: 1 minute}
         sinks:
           copy: {reads: ticks, connector: console, trigger: continuous 1 second}
     """,
 )
-def option_idle(query: Query) -> Iterator[Match]:
-    """Some options of a source are about its batches; where there are none, Spark passes over them
-    silently."""
+def option_ignored_by_trigger(query: Query) -> Iterator[Match]:
+    """Some source options control batches. Without batches, Spark silently ignores them."""
     facts = query.facts
     for source in streaming(facts) if _ability(facts) else ():
         for option in source.idle_options:
@@ -180,21 +180,21 @@ def option_idle(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-CORES-MISSING",
-    "The query of `{sink}` needs {slots} cores at once under `{trigger}`, one for each partition of "
-    "{names}, and there are {cores}: it would wait for ever and give nothing.",
-    "Run it with {slots} cores or more, on one machine `--master 'local[{slots}]'`; or have {names} make "
-    "at most {cores} partitions in all.",
+    "Sink `{sink}`: `{trigger}` needs {slots} cores at the same time, one per partition of {names}, but "
+    "Spark has {cores}. The query would wait forever and emit nothing.",
+    "Run it with at least {slots} cores (locally, `--master 'local[{slots}]'`), or reduce the partitions of "
+    "{names} to {cores} in total.",
     example="""
         sources:
-          ticks: {connector: rate, partitions: 64}
+          ticks: {connector: rate, num_partitions: 64}
         sinks:
           copy: {reads: ticks, connector: console, trigger: continuous 1 second}
     """,
     lasting=False,
 )
-def too_few_cores(query: Query) -> Iterator[Match]:
-    """A continuous query, and a batch in real time, has one task for each partition of its sources, all at
-    once and without an end. Where there are fewer cores, the query starts, waits and never gives a row."""
+def cores_missing(query: Query) -> Iterator[Match]:
+    """A continuous or real-time query runs one task per partition of its sources, all at the same time and
+    without an end. With fewer cores, the query starts, waits and never emits a row."""
     facts, slots = query.facts, slots_of(query.facts)
     if _ability(facts) and slots > facts.cores:
         names = quoted((source.name for source in streaming(facts) if source.slots), last=" and ")
@@ -204,9 +204,9 @@ def too_few_cores(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-NO-DATA-AT-START",
-    "The rows of `{name}` are made while a query runs, and `{trigger}` reads only what is there at the "
-    "start: the first run gives none.",
-    "Use a trigger that goes on, such as `every 1 second`, and stop the run when you have seen enough.",
+    "Source `{name}` generates rows while a query runs, but `{trigger}` reads only the rows available at "
+    "the start. The first run emits no rows.",
+    "Set a trigger that keeps running, such as `every 1 second`, and stop the run when you have enough rows.",
     Severity.WARNING,
     example="""
         sources:
@@ -215,9 +215,9 @@ def too_few_cores(query: Query) -> Iterator[Match]:
           copy: {reads: ticks, connector: console, trigger: available now}
     """,
 )
-def nothing_yet(query: Query) -> Iterator[Match]:
-    """`available now` and `once` read what is there at the start and end. A source whose rows are made while
-    a query runs has nothing yet at its first start, so that nothing comes."""
+def no_data_at_start(query: Query) -> Iterator[Match]:
+    """`available now` and `once` read the rows available at the start and stop. A source that generates rows
+    while a query runs has none at its first start, so the query emits nothing."""
     facts = query.facts
     for source in streaming(facts) if isinstance(trigger_of(facts), AvailableNow | Once) else ():
         if source.made_while_running:
@@ -226,8 +226,8 @@ def nothing_yet(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-OPTION-IGNORED-BY-ONCE",
-    "`{option}` of the source `{name}` does nothing under `once`, which reads everything in one batch.",
-    "Write `available now`, which reads the same in batches of that size and ends, too.",
+    "Source `{name}`: `{option}` is ignored by `once`, which reads everything in one batch.",
+    "Set `trigger: available now`, which reads the same rows in several batches and then stops.",
     Severity.WARNING,
     example="""
         sources:
@@ -236,28 +236,28 @@ def nothing_yet(query: Query) -> Iterator[Match]:
           copy: {reads: lines, connector: files, path: copy/, format: text, trigger: once}
     """,
 )
-def limit_not_kept(query: Query) -> Iterator[Match]:
-    """`once` reads everything in one batch, whatever limit the source was given. After a long pause that
-    batch can be too large for the cluster; `available now` keeps the limit."""
+def option_ignored_by_once(query: Query) -> Iterator[Match]:
+    """`once` reads everything in one batch, regardless of the limits of the source. After a long pause, that
+    batch can be too large for the cluster. `available now` respects the limits."""
     for source, option in _options(query, _LIMITS) if isinstance(trigger_of(query.facts), Once) else ():
         yield query.match(query.source_at(source, option), option=option, name=source)
 
 
 @rule(
     "HW-OPTION-IGNORED-BY-AVAILABLE-NOW",
-    "`{option}` of the source `{name}` waits for more rows, and `{trigger}` reads what is there and ends: it "
-    "would not look at the option, or leave the last rows unread.",
-    "Leave `{option}` out; or use a trigger that goes on, such as `every 1 minute`.",
+    "Source `{name}`: `{option}` waits for more rows, but `{trigger}` reads the available rows and stops. "
+    "It would ignore the option, or leave the last rows unread.",
+    "Remove `{option}`, or set a trigger that keeps running, such as `every 1 minute`.",
     example="""
         sources:
-          clicks: {connector: kafka, servers: "kafka:9092", topic: clicks, min_rows_per_batch: 1000}
+          clicks: {connector: kafka, bootstrap_servers: "kafka:9092", topic: clicks, min_rows_per_batch: 1000}
         sinks:
           copy: {reads: clicks, connector: files, path: copy/, format: json, trigger: available now}
     """,
 )
-def rows_held_back(query: Query) -> Iterator[Match]:
-    """A source can be told to wait until it has so many rows. `available now` does not wait: it would take
-    the wait for the end of what is there, and leave the last rows unread. `once` does not look at it."""
+def option_ignored_by_available_now(query: Query) -> Iterator[Match]:
+    """A source can wait until a given number of rows is available. `available now` would treat the wait as
+    the end of the data and leave the last rows unread. `once` ignores the option."""
     ends = isinstance(trigger_of(query.facts), AvailableNow | Once)
     for source, option in _options(query, _WAITS) if ends else ():
         place = query.source_at(source, option)
@@ -269,23 +269,23 @@ def rows_held_back(query: Query) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-CORES-CONFLICT",
-    "The queries of {sinks} keep {slots} cores busy for as long as they run, and the pipeline needs "
-    "{needed}: there are {cores}, so {starved} would wait for ever.",
-    "Run it with {needed} cores or more, on one machine `--master 'local[{needed}]'`; or have the sources "
-    "make fewer partitions; or use triggers with batches, such as `every 1 second`.",
+    "The queries of {sinks} occupy {slots} cores as long as they run. The pipeline needs {needed} cores, "
+    "but Spark has {cores}, so {starved} would wait forever.",
+    "Run it with at least {needed} cores (locally, `--master 'local[{needed}]'`), reduce the partitions of "
+    "the sources, or set micro-batch triggers, such as `every 1 second`.",
     example="""
         sources:
-          ticks: {connector: rate}   # as many partitions as there are cores
+          ticks: {connector: rate}   # one partition per core
         sinks:
           quick: {reads: ticks, connector: console, trigger: continuous 1 second}
-          kept: {reads: ticks, connector: files, path: kept/, format: json}   # finds no core
+          kept: {reads: ticks, connector: files, path: kept/, format: json}   # no core left
     """,
     lasting=False,
 )
-def cores_shared(situation: Situation) -> Iterator[Match]:
-    """All queries of a pipeline share its cores, and one that is continuous or in real time never gives back
-    those it has. What is left must be enough for the others: a core for each partition of the others of this
-    kind, and one for all queries with batches together."""
+def cores_conflict(situation: Situation) -> Iterator[Match]:
+    """All queries of a pipeline share its cores, and a continuous or real-time query never releases its own.
+    The rest must suffice for the other queries: one core per partition for continuous and real-time queries,
+    and one core for all micro-batch queries together."""
     lasting = {
         name: facts
         for name, facts in situation.facts.items()
@@ -295,7 +295,7 @@ def cores_shared(situation: Situation) -> Iterator[Match]:
     others = [sink.name for sink in situation.spec.sinks if sink.name not in lasting]
     slots = sum(map(slots_of, lasting.values()))
     needed = slots + bool(others)
-    # One that is too large by itself is told by itself.
+    # A separate rule reports a query that is too large on its own.
     if needed > cores and lasting and all(slots_of(facts) <= cores for facts in lasting.values()):
         first = next(sink for sink in situation.spec.sinks if sink.name in lasting)
         yield Match.at(
@@ -310,16 +310,16 @@ def cores_shared(situation: Situation) -> Iterator[Match]:
 
 
 TRIGGER_CHANGED = Entry(
-    "The checkpoint of `{sink}` was written under `{before}` and does not fit `{trigger}`: how far `{name}` "
-    "was read is noted in two ways, and `{connector}` can't go on from one to the other.",
-    "Go back to `trigger: {before}`; or begin anew: remove {checkpoint} while the pipeline does not run.",
+    "Query `{sink}` cannot resume from its checkpoint: it was written with `{before}`, and its trigger is "
+    "now {trigger}. Source `{name}` ({connector}) stores different offsets for the two.",
+    "Restore `trigger: {before}`, or start from scratch: stop the pipeline and delete {checkpoint}.",
     code="HW-TRIGGER-CHANGED",
 )
 PARTITIONS_CHANGED = Entry(
-    "The checkpoint of `{sink}` was written with {before} partitions of `{name}`, and now there would be "
-    "{now}: under `{trigger}` that number can't change.",
-    "Have `{name}` make {before} partitions again (`partitions: {before}`); or begin anew: remove "
-    "{checkpoint} while the pipeline does not run.",
+    "Query `{sink}` cannot resume from its checkpoint: source `{name}` had {before} partitions, and now has "
+    "{now}. With `{trigger}`, this number cannot change.",
+    "Restore the {before} partitions of `{name}` (`num_partitions: {before}`), or start from scratch: stop "
+    "the pipeline and delete {checkpoint}.",
     code="HW-PARTITIONS-CHANGED",
 )
 
@@ -330,17 +330,17 @@ PARTITIONS_CHANGED = Entry(
         sources:
           ticks: {connector: rate}
         sinks:
-          copy: {reads: ticks, connector: console, trigger: every 1 second}   # was: continuous 1 second
+          copy: {reads: ticks, connector: console, trigger: every 1 second}   # before: continuous 1 second
     """,
     lasting=False,
 )
-def trigger_switched(situation: Situation) -> Iterator[Match]:
-    """A continuous query notes how far it has read in another way than one with batches. Headwater makes a
-    checkpoint fit where the source's own offsets are the same in both, as those of Kafka are. Others can't
-    go on from one to the other, and Spark would die with an error that says nothing of it."""
+def trigger_changed(situation: Situation) -> Iterator[Match]:
+    """A continuous query stores offsets in a different form than a micro-batch query. Headwater converts the
+    checkpoint if the source uses the same offsets for both, as Kafka does. Other sources cannot switch, and
+    Spark would fail with an error that does not mention the cause."""
     for sink, before, now in situation.resuming():
         reached = situation.reached.get(sink.name)
-        # A sink that lives in one process begins anew; a checkpoint without offsets fits everything.
+        # A sink that lives in one process starts from scratch; a checkpoint without offsets fits any trigger.
         if reached is None or reached.batch < 0 or sink_side(sink.connector).in_process:
             continue
         was, is_ = (isinstance(trigger_of(each), Continuous) for each in (before, now))
@@ -352,7 +352,7 @@ def trigger_switched(situation: Situation) -> Iterator[Match]:
                     sink.at("trigger"),
                     sink=sink.name,
                     before=before.trigger if was else "every 1 second",
-                    trigger=now.trigger if is_ else "a trigger with batches",
+                    trigger=f"`{now.trigger}`" if is_ else "a micro-batch trigger",
                     name=source.name,
                     connector=source.connector,
                     checkpoint=reached.checkpoint,
@@ -372,29 +372,29 @@ def trigger_switched(situation: Situation) -> Iterator[Match]:
                 )
 
 
-# Rules about real time: what Spark's newest way to run a query takes so far.
+# Rules about real-time mode: what Spark supports so far.
 
 LEAST = Duration(5_000)
-"""What Spark asks for unless `spark.sql.streaming.realTimeMode.minBatchDuration` says otherwise."""
+"""Spark's default of `spark.sql.streaming.realTimeMode.minBatchDuration`."""
 _STATELESS = ("4.1.", "4.2.")
-"""The lines of Spark in which a query in real time can't keep state; later ones take some of it."""
+"""The Spark lines without stateful real-time queries; later ones support some."""
 _NO_SHUFFLE = frozenset({"repartition", "REBALANCE", "mapInPandas", "mapInArrow"})
 _PASSING = frozenset({Kind.WATERMARK, Kind.UNION, Kind.STATIC_JOIN})
-_MOVED = "it moves rows between tasks, or keeps some back, and every row is to come out at once"
+_MOVED = "it moves rows between tasks or delays them, but every row must be emitted immediately"
 
 
 @rule(
     "HW-REAL-TIME-MODE-UNSUPPORTED",
-    "The sink `{sink}` is in {mode} mode, and `{trigger}` can only be in update mode.",
-    'Use update mode: `mode: update` in the file, `outputMode("update")` in PySpark.',
+    "Sink `{sink}`: `{trigger}` supports only update mode, but the sink is in {mode} mode.",
+    'Set `mode: update` (in PySpark, `outputMode("update")`).',
     example="""
         sinks:
           copy: {reads: orders, connector: console, trigger: real time 5 minutes}   # mode: append
     """,
 )
 def real_time_mode(query: Query) -> Iterator[Match]:
-    """In real time each row of the result is given as soon as it is there or has changed: that is update
-    mode, and Spark takes no other."""
+    """In real-time mode, Spark emits each row of the result as soon as it is computed or changes. That is
+    update mode, and Spark supports no other."""
     facts = query.facts
     if isinstance(trigger_of(facts), RealTime) and facts.mode != "update":
         yield query.match(query.at("mode"), mode=facts.mode, trigger=facts.trigger)
@@ -402,17 +402,17 @@ def real_time_mode(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-REAL-TIME-INTERVAL",
-    "`{trigger}` is too short: {least} is the least that Spark takes.",
-    "Write `real time 5 minutes`: rows come out at once all the same, the interval only says how often it "
-    "is noted how far the query has read.",
+    "The interval of `{trigger}` is too short: the minimum in Spark is {least}.",
+    "Set `real time 5 minutes`. The interval determines only how often offsets are committed; rows are "
+    "emitted immediately.",
     example="""
         sinks:
           copy: {reads: orders, connector: console, mode: update, trigger: real time 1 second}
     """,
 )
 def real_time_interval(query: Query) -> Iterator[Match]:
-    """The interval of `real time` is how long a batch lasts, at whose end it is noted how far was read; it
-    does not keep rows back. Spark wants five seconds at least."""
+    """The interval of `real time` is the length of a batch. Spark commits offsets at its end, but does not
+    delay rows. Spark requires at least five seconds."""
     trigger = trigger_of(query.facts)
     if isinstance(trigger, RealTime) and trigger.interval.milliseconds < LEAST.milliseconds:
         yield query.match(query.at("trigger"), trigger=query.facts.trigger, least=str(LEAST))
@@ -420,7 +420,7 @@ def real_time_interval(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-REAL-TIME-UNSUPPORTED",
-    "`{step}` can't run under `{trigger}` in Spark {version}: {why}.",
+    "`{step}` does not support `{trigger}` in Spark {version}: {why}.",
     "{hint}",
     example="""
         tables:
@@ -430,9 +430,9 @@ def real_time_interval(query: Query) -> Iterator[Match]:
     """,
 )
 def real_time_steps(query: Query) -> Iterator[Match]:
-    """In real time a row goes through the whole query at once. Spark has a list of what can be done so: to
-    choose rows, compute columns, explode, UNION, and join with a static table small enough to be sent to
-    every task; no Python functions, and no state before Spark 4.3."""
+    """In real-time mode, a row passes through the whole query immediately. Spark supports only certain
+    operations: filters, computed columns, explode, UNION, and a join with a static table that is small enough
+    to broadcast. It supports no Python functions, and no state before Spark 4.3."""
     facts, hint = query.facts, f"{capitalized(BATCHES)}."
     if not isinstance(trigger_of(facts), RealTime):
         return
@@ -443,19 +443,23 @@ def real_time_steps(query: Query) -> Iterator[Match]:
         )
 
     for function in facts.python_functions:
-        why = "it is a Python function, to which rows are sent in groups"
+        why = "it is a Python function, which receives rows in groups"
         yield refused(query.at("trigger"), function.name, why)
     for each in facts.beyond_rows:
         if each.sql in _NO_SHUFFLE:
             yield refused(each, each.sql, _MOVED)
     for name in facts.repeated_streams:
-        yield refused(query.at("trigger"), name, "it is read several times over, and can be only once")
+        yield refused(
+            query.at("trigger"), name, "the query reads it several times, but can read it only once"
+        )
     for operator in (each for each in facts.operators if each.streams):
         if operator.is_stateful and facts.spark_version.startswith(_STATELESS):
-            yield refused(operator, operator.name, "it keeps state, and in real time no query can yet")
+            yield refused(
+                operator, operator.name, "it is stateful, which real-time queries do not support yet"
+            )
         elif not operator.is_stateful and operator.kind not in _PASSING:
             yield refused(operator, operator.name, _MOVED)
         elif operator.kind is Kind.STATIC_JOIN and facts.trigger_refusal:
-            why = f"Spark would run it as a {facts.trigger_refusal.says}, and it can only join by equal "
-            why += "columns with static rows that `broadcast` sends to all"
+            why = f"Spark would run it as a {facts.trigger_refusal.says}, but supports only equality "
+            why += "joins with static rows that are broadcast"
             yield refused(operator, operator.name, why)

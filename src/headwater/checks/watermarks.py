@@ -1,4 +1,4 @@
-"""Rules about watermarks that do not do what they were declared for."""
+"""Rules about watermarks that do not have the intended effect."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headwater.plan.operators import TIME_TYPES, Key, Kind, Operator
 from headwater.plan.sql import grouped_by_windows
 from headwater.values import quoted
 
-_OR_ACCEPT = "; or accept it with a reason, if its state may grow"
-_IN_PYTHON = 'In PySpark: `groupBy(window("{column}", …), …)`, and afterwards `select("window.start", …)`.'
+_OR_SUPPRESS = ", or suppress this finding if unbounded state is acceptable"
+_IN_PYTHON = 'In PySpark: `groupBy(window("{column}", …), …)`, then `select("window.start", …)`.'
 
 
 def _uncleared(query: Query) -> Iterator[Operator]:
-    """The aggregations whose keys a watermark should clear, and none of which carries it."""
+    """The aggregations whose keys a watermark should remove, but none of whose keys has it."""
     facts = query.facts
     for step in facts.steps(*AGGREGATING) if facts.mode != "complete" else ():
         reached = any(each.kind is Kind.WATERMARK for each in facts.below(step))
@@ -26,19 +26,19 @@ def _uncleared(query: Query) -> Iterator[Operator]:
 
 
 def _rewritten(query: Query, step: Operator) -> str:
-    """The query as it should be; empty for one of Python, or that can't be rewritten."""
+    """The corrected query; empty for a Python table, or if it cannot be rewritten."""
     text = query.text(step.table)
     return (grouped_by_windows(text, query.facts.timezone) or "") if text else ""
 
 
 def _by_whole_windows(query: Query, step: Operator, key: Key, column: str, otherwise: str) -> Match:
-    """What to write instead: the query itself where it is SQL that can be rewritten."""
+    """A match with a hint: the corrected query, if the table is SQL that can be rewritten."""
     rewritten = _rewritten(query, step)
     in_python = "" if query.text(step.table) else f" {_IN_PYTHON.format(column=column)}"
     return query.match(
         step,
-        acceptable=query.runs,
-        rewritten=rewritten,
+        suppressible=query.runs,
+        suggested_sql=rewritten,
         key=key.sql.replace("`", ""),
         hint=f"Group by the whole window: {rewritten}" if rewritten else f"{otherwise}{in_python}",
     )
@@ -46,8 +46,8 @@ def _by_whole_windows(query: Query, step: Operator, key: Key, column: str, other
 
 @rule(
     "HW-GROUP-BY-WINDOW-FIELD",
-    "The query of `{sink}` groups by `{key}`, a part of a window: Spark sees no watermark on it, so that no "
-    "window is ever over and its state grows for ever.",
+    "Sink `{sink}`: the query groups by `{key}`, a field of a window. The field has no watermark, so Spark "
+    "never closes a window, and the state is unbounded.",
     "{hint}",
     example="""
         tables:
@@ -56,22 +56,22 @@ def _by_whole_windows(query: Query, step: Operator, key: Key, column: str, other
             FROM clicks GROUP BY window(at, '1 hour').start
     """,
 )
-def window_taken_apart(query: Query) -> Iterator[Match]:
-    """A watermark clears a window when it is over. Spark sees that on the window as a whole; in its start or
-    its end alone there is no watermark any more. In append mode that is refused, in update mode it runs, and
-    its state never shrinks."""
+def group_by_window_field(query: Query) -> Iterator[Match]:
+    """A watermark removes a window after its end. Spark recognizes this only for the window as a whole: its
+    start or end alone has no watermark. Spark rejects such a query in append mode. In update mode it runs,
+    and its state never shrinks."""
     for step in _uncleared(query):
-        # Of sessions there is more to say.
+        # A separate rule covers sessions.
         for key in [key for key in step.keys if key.taken_apart and not is_session(key)][:1]:
             column = key.window.column if key.window else ""
-            otherwise = "Group by the whole window, and take its start in what is selected."
+            otherwise = "Group by the whole window, and select its start."
             yield _by_whole_windows(query, step, key, column, otherwise)
 
 
 @rule(
     "HW-GROUP-BY-SESSION-FIELD",
-    "The query of `{sink}` groups by `{key}`, a part of a session: Spark makes one session of several rows "
-    "only where the whole session is a key, so that each row would be a session of its own.",
+    "Sink `{sink}`: the query groups by `{key}`, a field of a session window. Spark merges rows into "
+    "sessions only if the whole window is a key, so each row would be its own session.",
     "{hint}",
     example="""
         tables:
@@ -80,23 +80,23 @@ def window_taken_apart(query: Query) -> Iterator[Match]:
             FROM clicks GROUP BY user, session_window(at, '5 minutes').start
     """,
 )
-def session_taken_apart(query: Query) -> Iterator[Match]:
-    """Rows of one session are brought together when the session as a whole is a key. By its start or its end
-    alone nothing is, in no mode and with no watermark: every row has a session of its own."""
+def group_by_session_field(query: Query) -> Iterator[Match]:
+    """Spark merges rows into a session if the session window as a whole is a key. Grouped by its start or end
+    alone, every row is its own session, in any mode and with any watermark."""
     for step in (each for each in query.facts.operators if each.kind is Kind.AGGREGATION):
         sessions = list(filter(is_session, step.keys))
         if sessions and all(key.taken_apart for key in sessions):
             rewritten = _rewritten(query, step)
-            hint = "Group by the whole `session_window(…)`, and take its start in what is selected."
+            hint = "Group by the whole `session_window(…)`, and select its start."
             if rewritten:
-                hint = f"Group by the whole session: {rewritten}"
-            yield query.match(step, key=sessions[0].sql.replace("`", ""), hint=hint, rewritten=rewritten)
+                hint = f"Group by the whole session window: {rewritten}"
+            yield query.match(step, key=sessions[0].sql.replace("`", ""), hint=hint, suggested_sql=rewritten)
 
 
 @rule(
     "HW-WATERMARK-LOST",
-    "The query of `{sink}` groups by `{key}`, which is computed from `{column}` and has lost its watermark: "
-    "no group is ever over, and its state grows for ever.",
+    "Sink `{sink}`: the query groups by `{key}`, which is computed from `{column}` and has no watermark. "
+    "Spark never closes a group, and the state is unbounded.",
     "{hint}",
     example="""
         tables:
@@ -104,16 +104,16 @@ def session_taken_apart(query: Query) -> Iterator[Match]:
     """,
 )
 def watermark_lost(query: Query) -> Iterator[Match]:
-    """What is computed from an event time (an hour cut off, a day, a time moved by an offset) has no
-    watermark of its own, so that groups by it are never over."""
+    """A value computed from an event time (a truncated hour, a day, a shifted time) has no watermark. Groups
+    by such a value are never closed."""
     for step in _uncleared(query):
-        # Keys that go on with time, and whose time is made from one that has a watermark.
+        # Keys that grow with time and are computed from a column with a watermark.
         lost = [
             key
             for key in step.keys
             if key.made_from and (key.grows or key.window or (key.type in TIME_TYPES and not key.slow))
         ]
-        # The parts of a date, where together they never come again: a year, and a month or an hour of it.
+        # The parts of a date that together never repeat: a year, and a month or an hour of it.
         parts = [key for key in step.keys if key.cyclic]
         if len(parts) > 1 and any("year(" in key.sql.lower() for key in parts):
             lost += parts
@@ -121,26 +121,28 @@ def watermark_lost(query: Query) -> Iterator[Match]:
             continue
         column = lost[0].made_from[0]
         otherwise = (
-            f"Group by a window of `{column}`; or take the watermark off `{column}` and declare it "
-            f"on the table that computes the new time{_OR_ACCEPT * query.runs}."
+            f"Group by a window of `{column}`{',' if query.runs else ', or'} move the watermark from `{column}` "
+            f"to the table that computes the new time{_OR_SUPPRESS * query.runs}."
         )
         before = [each for each in query.facts.below(step) if each.kind is Kind.AGGREGATION]
         if any(key.window for each in before for key in each.keys):
-            otherwise = "Hand the whole window on, and make the larger one of it: `window(window, '1 hour')`."
+            otherwise = (
+                "Select the whole window, and compute the larger one from it: `window(window, '1 hour')`."
+            )
         match = _by_whole_windows(query, step, lost[0], column, otherwise)
         yield replace(match, params={**match.params, "column": column})
 
 
 WATERMARK_WRONG_COLUMN = Entry(
-    "The query of `{sink}` groups by windows of `{column}`, and its watermark stands on {others}: no window "
-    "is ever over, and its state grows for ever.",
-    "Declare the watermark on `{column}`, or make the windows of {others}.",
+    "Sink `{sink}`: the query groups by windows of `{column}`, but its watermark is on {others}. Spark "
+    "never closes a window, and the state is unbounded.",
+    "Declare the watermark on `{column}`, or group by windows of {others}.",
     code="HW-WATERMARK-WRONG-COLUMN",
 )
 WATERMARK_BRANCH_MISSING = Entry(
-    "The query of `{sink}` groups by windows of `{column}`, which has a watermark in some branches of a "
-    "UNION and none in the first: no window is ever over, and its state grows for ever.",
-    "Declare a watermark on `{column}` in every branch, or once on the table that holds the UNION.",
+    "Sink `{sink}`: the query groups by windows of `{column}`, which has a watermark in some branches of a "
+    "UNION, but not in the first. Spark never closes a window, and the state is unbounded.",
+    "Declare a watermark on `{column}` in every branch, or once on the table with the UNION.",
     code="HW-WATERMARK-BRANCH-MISSING",
 )
 
@@ -157,23 +159,25 @@ WATERMARK_BRANCH_MISSING = Entry(
     """,
 )
 def watermark_wrong_column(query: Query) -> Iterator[Match]:
-    """Windows are cleared by the watermark of the time that they are made of, and by no other."""
+    """Only the watermark on the column of a window closes that window."""
     for step in _uncleared(query):
         windows = [key.window.column for key in step.keys if key.window and not key.made_from]
         for column in windows[:1]:
             marked = marked_below(query.facts, step)
             if column in marked:
-                yield query.match(step, entry=WATERMARK_BRANCH_MISSING, acceptable=query.runs, column=column)
+                yield query.match(
+                    step, entry=WATERMARK_BRANCH_MISSING, suppressible=query.runs, column=column
+                )
             else:
                 others = quoted(marked, " and ")
-                yield query.match(step, acceptable=query.runs, column=column, others=others)
+                yield query.match(step, suppressible=query.runs, column=column, others=others)
 
 
 @rule(
     "HW-WATERMARK-CONFLICT",
-    "The rows of {streams} pass two watermarks on their way to `{sink}`, on `{first}` and on `{second}`; "
-    "Spark allows one, and would fail in the first batch or never give a row.",
-    "Take one of the two out.",
+    "Sink `{sink}`: rows of {streams} pass two watermarks, on `{first}` and on `{second}`, but Spark "
+    "supports one. The query would fail in its first batch or never emit a row.",
+    "Remove one of the watermarks.",
     example="""
         sources:
           clicks: {watermark: {column: at, delay: 1 hour}}
@@ -181,9 +185,10 @@ def watermark_wrong_column(query: Query) -> Iterator[Match]:
           late: {sql: SELECT * FROM clicks, watermark: {column: at, delay: 2 hours}}
     """,
 )
-def watermark_twice(query: Query) -> Iterator[Match]:
-    """Spark takes one watermark on the way of a row. A second one is found out only by the first batch, which
-    fails; or, after an aggregation, it keeps the time at 1970 for ever, and no row comes."""
+def watermark_conflict(query: Query) -> Iterator[Match]:
+    """Spark supports one watermark between a source and the sink. It detects a second one only in the first
+    batch, which fails. After an aggregation, the second watermark stays at 1970, and the query never emits a
+    row."""
     for step in query.facts.steps(Kind.WATERMARK):
         firsts = [each for each in query.facts.below(step) if each.kind is Kind.WATERMARK]
         if firsts:
@@ -193,10 +198,9 @@ def watermark_twice(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-WATERMARK-AFTER-STATE",
-    "The watermark on `{column}` stands after the {operator} in the query of `{sink}`, where it can clear "
-    "none of what that keeps.",
-    "Declare it before the {operator}: on the source {streams}, or on a table that the {operator} reads; or "
-    "take it out.",
+    "Sink `{sink}`: the watermark on `{column}` is declared after the {operator}, so it cannot remove the "
+    "state of that operator.",
+    "Declare it before the {operator}: on {streams}, or on a table that the {operator} reads. Or remove it.",
     example="""
         tables:
           newest:
@@ -205,33 +209,35 @@ def watermark_twice(query: Query) -> Iterator[Match]:
     """,
 )
 def watermark_after_state(query: Query) -> Iterator[Match]:
-    """A watermark acts on what comes after it. What an aggregation, a dedup or a join before it keeps is not
-    cleared by it, and if nothing comes after it, it does nothing at all."""
+    """A watermark affects only the operators after it. It does not remove the state of an aggregation, a
+    deduplication or a join before it. If no stateful operator follows, it has no effect."""
     facts = query.facts
     for step in facts.steps(Kind.WATERMARK):
         before = facts.below(step)
         kept = [each.name for each in before if each.is_stateful]
         serves = any(each.is_stateful for each in facts.above(step))
-        # A second watermark on the way is an error of its own.
+        # A separate rule reports a second watermark.
         if kept and not serves and not any(each.kind is Kind.WATERMARK for each in before):
             column, streams = step.event_times[0].column, quoted(step.streams, " and ")
-            yield query.match(step, acceptable=query.runs, column=column, operator=kept[-1], streams=streams)
+            yield query.match(
+                step, suppressible=query.runs, column=column, operator=kept[-1], streams=streams
+            )
 
 
 @rule(
     "HW-WATERMARK-DELAY-ZERO",
-    "The watermark on `{column}` has no delay: every row that is older than the newest one of an earlier "
-    "batch may be dropped.",
-    "Give it the time by which rows of {streams} may be late, such as `10 minutes`.",
+    "The watermark on `{column}` has a delay of 0: Spark can drop every row that is older than the newest "
+    "row of an earlier batch.",
+    "Set the delay to the time by which rows of {streams} can be late, such as `10 minutes`.",
     Severity.WARNING,
     example="""
         sources:
           clicks: {watermark: {column: at, delay: 0 seconds}}
     """,
 )
-def watermark_no_delay(query: Query) -> Iterator[Match]:
-    """With a delay of 0 the newest row of a batch is the limit for the next: rows that come a moment out of
-    order are dropped. Few streams are in such an order."""
+def watermark_delay_zero(query: Query) -> Iterator[Match]:
+    """With a delay of 0, the newest row of a batch is the limit for the next one: Spark drops rows that are
+    only slightly out of order. Few streams are ordered that strictly."""
     if not query.facts.stateful or query.facts.mode == "complete":
         return
     for step in query.facts.steps(Kind.WATERMARK):
@@ -240,16 +246,16 @@ def watermark_no_delay(query: Query) -> Iterator[Match]:
             yield query.match(step, column=time.column, streams=quoted(step.streams, " and "))
 
 
-# Rules about streams that a UNION puts together.
+# A rule about streams that a UNION combines.
 
 
 @rule(
     "HW-UNION-WATERMARK-MISSING",
-    "The query of `{sink}` puts {streams} together with {others} in a UNION, and there is a "
-    "watermark on {others} only: Spark holds all rows to it, so that rows of {streams} can be dropped as "
-    "late by a limit that nobody set for them.",
-    "Declare a watermark on {streams} too, or only one, on the table that holds the UNION (`watermark:` in "
-    "the file, `withWatermark` in PySpark).",
+    "Sink `{sink}`: the query combines {streams} with {others} in a UNION, but there is no watermark on "
+    "{streams}. Spark applies the watermark of {others} to all rows, so rows of {streams} can be dropped as "
+    "late.",
+    "Also declare a watermark on {streams}, or declare a single one on the table with the UNION "
+    "(`watermark:` in the file, `withWatermark` in PySpark).",
     Severity.WARNING,
     example="""
         sources:
@@ -260,17 +266,17 @@ def watermark_no_delay(query: Query) -> Iterator[Match]:
           per_hour: SELECT window(at, '1 hour') AS hour, sum(amount) AS amount FROM sales GROUP BY 1
     """,
 )
-def branch_without_watermark(query: Query) -> Iterator[Match]:
-    """The rows of a UNION go by the watermark of its first branch, all of them. A stream in another branch
-    that has no watermark of its own does not hold it back, and its rows are dropped as late by a limit that
-    nobody set for them."""
+def union_watermark_missing(query: Query) -> Iterator[Match]:
+    """Spark applies the watermark of the first branch to all rows of a UNION. A stream in another branch
+    without its own watermark does not delay it, so its rows can be dropped as late by a delay that was
+    declared for a different stream."""
     facts = query.facts
-    # Complete mode forgets nothing, and so drops nothing as late.
+    # Complete mode removes no state, so it drops no late rows.
     if facts.mode == "complete" or facts.refusal:
         return
     unions = list(facts.steps(Kind.UNION))
     for union in unions:
-        # A UNION that is only a branch of another is told of with all branches together.
+        # A UNION that is a branch of another is reported with all branches.
         inner = any(each is union for outer in unions for each in facts.inputs_of(outer))
         bare, marked = _branches(facts, union)
         if bare and marked and not inner and _goes_by_watermark(facts, union):
@@ -281,7 +287,7 @@ def branch_without_watermark(query: Query) -> Iterator[Match]:
 def _branches(facts: QueryFacts, union: Operator) -> tuple[list[str], list[str]]:
     """The streams of the branches without a watermark, and of those with one."""
     inputs = facts.inputs_of(union)
-    # A branch that does nothing with its rows is no operator.
+    # A branch without operators is not in the list.
     bare = [name for name in union.streams if not any(name in each.streams for each in inputs)]
     marked: list[str] = []
     for step in inputs:
@@ -296,12 +302,12 @@ def _branches(facts: QueryFacts, union: Operator) -> tuple[list[str], list[str]]
 
 
 def _goes_by_watermark(facts: QueryFacts, union: Operator) -> bool:
-    """Whether a step above drops rows of an operator by their own watermark."""
+    """Whether an operator above drops late rows by the watermark of the UNION."""
     for step in facts.above(union):
         if step.kind is Kind.WATERMARK:
             return False
         if step.kind is Kind.JOIN:
-            # What comes behind may go by the time of the other side.
+            # Later operators can use the time of the other side.
             sides = (step.join.left, step.join.right) if step.join else ()
             mine = [side for side in sides if set(union.streams) <= set(side.streams)]
             return any(side.bounded and side.event_times for side in mine)

@@ -1,4 +1,4 @@
-"""`check`, `explain`, `schema`: commands that only look."""
+"""`check`, `explain`, `schema`: commands that change nothing."""
 
 from __future__ import annotations
 
@@ -8,53 +8,57 @@ from typing import Annotated
 import typer
 
 from headwater.cli.options import (
-    Accepted,
     Arguments,
     Conf,
-    Deadline,
     File,
     Json,
     Master,
     Rate,
+    Suppressed,
+    Timeout,
     Verbose,
-    accepts,
     rates,
     seconds,
     settings,
+    suppressions,
 )
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.errors.catalogue.programs import OPTIONS_CONFLICT
+
+Checked = Annotated[str, typer.Argument(metavar="FILE", help="Pipeline (.yml, .yaml, .py) or PySpark script")]
+Offline = Annotated[
+    bool, typer.Option("--offline", help="Skip Spark: fast, but cannot check SQL columns and types")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Treat warnings as errors")]
+Sarif = Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0 for code hosts and editors")]
+Network = Annotated[bool, typer.Option("--allow-network", help="Allow the script to use the network")]
 
 
 def check(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A pipeline (.yml, .yaml, .py), or a plain PySpark script.")
-    ],
+    file: Checked,
     arguments: Arguments = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Start no JVM.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="A warning counts like an error.")] = False,
+    offline: Offline = False,
+    strict: Strict = False,
     master: Master = None,
     conf: Conf = None,
     rate: Rate = None,
     as_json: Json = False,
-    as_sarif: Annotated[
-        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code hosts and editors.")
-    ] = False,
-    deadline: Deadline = "60s",
-    accept: Accepted = None,
-    network: Annotated[bool, typer.Option("--allow-network", help="Let a script reach the network.")] = False,
+    as_sarif: Sarif = False,
+    timeout: Timeout = "60s",
+    suppress: Suppressed = None,
+    network: Network = False,
     verbose: Verbose = False,
 ) -> None:
-    """Say what is wrong with a pipeline, or with the queries of a plain script, before they start."""
+    """Validate a pipeline or a PySpark script without starting any query."""
     from headwater.api.check import check as run_check
     from headwater.cli.check_views import sarif_of, waiting
     from headwater.cli.render import print_json, show_check
 
     if arguments and "--" not in sys.argv:
-        # They would be taken for what a script is called with, and are most likely a slip.
-        raise typer.BadParameter(f"what a script is called with comes after --: -- {arguments[0]}")
+        # Extra arguments would be passed to the script, and are most likely a mistake.
+        raise typer.BadParameter(f"put arguments for the script after --: -- {arguments[0]}")
     if as_json and as_sarif:
-        raise UsageProblem(OPTIONS_CONFLICT.at(None, one="--json", other="--sarif"))
+        raise UsageError(OPTIONS_CONFLICT.at(None, one="--json", other="--sarif"))
     with waiting(as_json=as_json or as_sarif) as emit:
         result = run_check(
             file,
@@ -64,8 +68,8 @@ def check(
             conf=settings(conf),
             rates=rates(rate),
             arguments=tuple(arguments or ()),
-            deadline=seconds("--deadline", deadline),
-            accept=accepts(accept),
+            timeout=seconds("--timeout", timeout),
+            suppress=suppressions(suppress),
             network=network,
             emit=emit,
         )
@@ -81,11 +85,11 @@ def explain(
     master: Master = None,
     conf: Conf = None,
     rate: Rate = None,
-    plans: Annotated[bool, typer.Option("--plans/--no-plans", help="Show Spark's plans.")] = True,
+    plans: Annotated[bool, typer.Option("--plans/--no-plans", help="Show the Spark plans")] = True,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show the graph, schemas, settings, what each query keeps, and Spark's plans."""
+    """Show the graph, schemas, settings, state and Spark plans of a pipeline."""
     from headwater.api.explain import explain as run_explain
     from headwater.cli.check_views import waiting
     from headwater.cli.render import print_json, show_explained
@@ -100,11 +104,11 @@ def explain(
 
 def schema(
     connector: Annotated[
-        str | None, typer.Option("--connector", metavar="NAME", help="Show the keys of one connector.")
+        str | None, typer.Option("--connector", metavar="NAME", help="Show the keys of one connector")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the JSON Schema of pipeline files, for editors; or the keys of an installed connector."""
+    """Print the JSON Schema of pipeline files for editors, or the keys of one connector."""
     from headwater.api.project import connector_reference
     from headwater.api.project import schema as pipeline_schema
     from headwater.cli.render import print_json, show_connector

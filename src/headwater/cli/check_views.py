@@ -1,4 +1,4 @@
-"""What a command that only looks shows while Spark starts, and while it waits for a cluster."""
+"""What `check` and `explain` show while Spark starts, and the findings as SARIF."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ STARTING_SPARK = "Starting Spark …"
 
 @contextmanager
 def waiting(*, as_json: bool) -> Iterator[Emit]:
-    """Takes events; on a terminal a spinner turns until the command is done, elsewhere a line says it.
+    """Receives events; shows a spinner on a terminal until the command completes, and a line elsewhere.
 
-    Both go to stderr, since stdout is for what the command finds.
+    Both go to stderr, because stdout is for the findings.
     """
     with ExitStack() as shown:
 
@@ -33,7 +33,7 @@ def waiting(*, as_json: bool) -> Iterator[Emit]:
             if isinstance(event, SparkStarting) and not as_json:
                 _show(shown)
             elif isinstance(event, Notice) and not as_json:
-                typer.echo(event.text, err=True)
+                typer.echo(event.message, err=True)
 
         yield event
 
@@ -42,22 +42,22 @@ def _show(shown: ExitStack) -> None:
     if not sys.stderr.isatty():
         typer.echo(STARTING_SPARK, err=True)
         return
-    # Loaded late: an offline check does without it.
+    # Imported late: an offline check does not need it.
     from rich.console import Console
 
     shown.enter_context(Console(stderr=True).status(STARTING_SPARK))
 
 
-# The findings of a check as SARIF 2.1.0, the form in which code hosts and editors take them.
+# The findings of a check as SARIF 2.1.0, which code hosts and editors import.
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION = "2.1.0"
-_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
 
 def sarif_of(result: CheckResult) -> dict[str, Any]:
     """One log with one run: each finding a result, each code a rule."""
-    distinct = list({(str(each.problem), each.accepted): each for each in result.findings}.values())
+    distinct = list({(str(each.problem), each.suppressed): each for each in result.findings}.values())
     entries = sorted({each.problem.entry for each in distinct}, key=lambda entry: entry.code)
     order = {entry.code: index for index, entry in enumerate(entries)}
     driver = {"name": "Headwater", **_version(), "rules": [_rule(entry, distinct) for entry in entries]}
@@ -78,51 +78,51 @@ def _rule(entry: Entry, findings: list[Finding]) -> dict[str, Any]:
     gravest = min(
         (each.severity for each in findings if each.problem.entry == entry), key=list(Severity).index
     )
-    told = _words(entry.sentence)
+    short = _words(entry.message)
     return {
         "id": entry.code,
-        "shortDescription": {"text": told},
-        "fullDescription": {"text": _why(entry) or told},
-        "help": {"text": _words(entry.remedy)},
+        "shortDescription": {"text": short},
+        "fullDescription": {"text": _why(entry) or short},
+        "help": {"text": _words(entry.hint)},
         "defaultConfiguration": {"level": _LEVELS[gravest]},
     }
 
 
 def _result(finding: Finding, index: int, file: str) -> dict[str, Any]:
     problem = finding.problem
-    reasons = [{"kind": "inSource", "justification": finding.accepted}] if finding.accepted else []
+    reasons = [{"kind": "inSource", "justification": finding.suppressed}] if finding.suppressed else []
     about = {"sink": finding.sink, "table": finding.table}
-    beside = {key: value for key, value in about.items() if value}
+    properties = {key: value for key, value in about.items() if value}
     return {
         "ruleId": problem.code,
         "ruleIndex": index,
         "level": _LEVELS[finding.severity],
-        "message": {"text": f"{problem.sentence} {problem.remedy}"},
+        "message": {"text": f"{problem.message} {problem.hint}"},
         "locations": [{"physicalLocation": _location(finding, file)}],
-        # Empty says that it is not suppressed; left out beside others it would say that nobody knows.
+        # An empty list means "not suppressed"; a missing one would mean "unknown".
         "suppressions": reasons,
-        **({"properties": beside} if beside else {}),
+        **({"properties": properties} if properties else {}),
     }
 
 
 def _location(finding: Finding, file: str) -> dict[str, Any]:
-    """Where it stands; what stands nowhere is told of the file, since readers want a place."""
+    """The location of a finding; one without a location is reported at the start of the file."""
     place = finding.problem.place
     path = finding.problem.file if place else shown_file(file)
     region = {"startLine": place.line, "startColumn": place.column} if place else {"startLine": 1}
-    # From the current folder where the file lies below it.
+    # Relative to the current directory if the file is inside it.
     uri = Path(path).as_uri() if Path(path).is_absolute() else quote(Path(path).as_posix())
     return {"artifactLocation": {"uri": uri}, "region": region}
 
 
 def _why(entry: Entry) -> str:
-    """What the rule that can say this is for."""
+    """The explanation of the rule that reports this."""
     rules = (rule for rule in all_rules().values() if entry in rule.entries)
     return next((" ".join(rule.why.split()) for rule in rules), "")
 
 
 def _words(template: str) -> str:
-    """A template with the names of its parameters in place of their values."""
+    """A template with the names of its parameters instead of their values."""
     parts = Formatter().parse(template)
     return "".join(literal + (f"<{field}>" if field else "") for literal, field, _, _ in parts)
 

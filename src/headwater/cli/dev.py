@@ -7,36 +7,41 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.options import Json, Verbose
+from headwater.cli.options import Command, Json, Verbose
 
 PORT = 9092
 FOLDER = Path(".headwater/dev/kafka")
 Port = Annotated[
     int | None,
-    typer.Option("--port", min=0, max=65535, help=f"The port on 127.0.0.1: {PORT} if not said; 0 finds one."),
+    typer.Option("--port", min=0, max=65535, help=f"Port on 127.0.0.1; 0 picks a free one [default: {PORT}]"),
 ]
 Folder = Annotated[
-    Path | None, typer.Option("--folder", help=f"Where the broker keeps its data: {FOLDER} if not said.")
+    Path | None,
+    typer.Option("--data-dir", metavar="DIR", help=f"Data directory of the broker [default: {FOLDER}]"),
 ]
 Topics = Annotated[
     str | None,
     typer.Option(
-        "--topics", metavar="NAMES", help="Topics to make, such as impressions:2,clicks (2 partitions, 1)."
+        "--topics",
+        metavar="NAMES",
+        help="Topics to create, such as impressions:2,clicks (2 partitions and 1)",
     ),
 ]
 Produce = Annotated[
     str | None,
-    typer.Option("--produce", metavar="FILE", help="Send each line of this file as a message; - is stdin."),
+    typer.Option("--produce", metavar="FILE", help="Send each line of this file as a message; - reads stdin"),
 ]
-Topic = Annotated[str | None, typer.Option("--topic", help="The topic for --produce; made if not there.")]
-Rate = Annotated[
-    str | None, typer.Option("--rate", help="How fast to send, such as 100/s; else as fast as it goes.")
+Topic = Annotated[
+    str | None, typer.Option("--topic", help="Topic for --produce; created if it does not exist")
 ]
-Key = Annotated[str | None, typer.Option("--key", metavar="FIELD", help="The JSON field that is the key.")]
-Repeat = Annotated[bool, typer.Option("--repeat", help="Send the file again and again.")]
+Rate = Annotated[str | None, typer.Option("--rate", help="Send rate, such as 100/s [default: unlimited]")]
+Key = Annotated[
+    str | None, typer.Option("--key", metavar="FIELD", help="JSON field to use as the message key")
+]
+Repeat = Annotated[bool, typer.Option("--repeat", help="Send the file repeatedly")]
 Servers = Annotated[
     str | None,
-    typer.Option("--servers", metavar="HOST:PORT", help="Start no broker: use the one that runs there."),
+    typer.Option("--bootstrap-server", metavar="HOST:PORT", help="Use this broker instead of starting one"),
 ]
 
 commands = typer.Typer(no_args_is_help=True, help="Local servers for development.")
@@ -47,7 +52,7 @@ def group() -> None:
     """Local servers for development."""
 
 
-@commands.command()
+@commands.command(cls=Command)
 def kafka(
     port: Port = None,
     folder: Folder = None,
@@ -61,7 +66,7 @@ def kafka(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Run a real Kafka broker on this machine until Ctrl-C, and send it messages."""
+    """Run a local Kafka broker until Ctrl-C, and send messages to it."""
     from headwater.api.dev import KafkaOptions
     from headwater.api.dev import kafka as run_kafka
     from headwater.cli.dev_views import feed_of, refuse_contradictions, topics_of, view_of
@@ -70,7 +75,7 @@ def kafka(
         produce=produce,
         alone={"--topic": topic, "--rate": rate, "--key": key, "--repeat": repeat},
         servers=servers,
-        started={"--port": port, "--folder": folder},
+        started={"--port": port, "--data-dir": folder},
         asked=bool(topics or produce),
     )
     options = KafkaOptions(

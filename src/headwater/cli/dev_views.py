@@ -1,4 +1,4 @@
-"""What `dev` shows: lines for people, or JSON lines."""
+"""What `dev` prints: lines for people, or JSON lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from headwater.checks.outline import per_second
 from headwater.cli.render import print_json_line
 from headwater.dev.topics import STDIN, BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.errors.catalogue.environment import (
     DEV_OPTIONS_CONFLICT,
     PRODUCE_FILE_UNREADABLE,
@@ -19,6 +19,7 @@ from headwater.errors.catalogue.environment import (
     TOPICS_INVALID,
 )
 from headwater.events import Emit, Event, Notice
+from headwater.values import count_of
 
 USUAL = "127.0.0.1:9092"
 PIPELINE = Path("pipeline.yml")
@@ -36,38 +37,34 @@ def text_of(event: Event) -> str:
     match event:
         case BrokerStarted():
             return (
-                f"Kafka answers at {event.servers}; data and broker.log are in {event.folder}.\n"
-                f"In another terminal:\n  {next_command(event.servers)}\n"
-                "Ctrl-C stops it; the data stays."
+                f"Kafka is running at {event.bootstrap_servers}. Data and broker.log are in {event.data_dir}.\n"
+                f"In another terminal:\n  {next_command(event.bootstrap_servers)}\n"
+                "Press Ctrl-C to stop. The data is kept."
             )
         case TopicReady(made=True):
-            return f"Made topic {event.topic} with {_partitions(event.partitions)}."
+            return f"Created topic {event.topic} with {count_of(event.partitions, 'partition')}."
         case TopicReady():
-            return f"Topic {event.topic} is there, with {_partitions(event.partitions)}."
+            return f"Topic {event.topic} exists, with {count_of(event.partitions, 'partition')}."
         case Produced():
-            return f"Sent {event.messages} message{'s' if event.messages != 1 else ''} to {event.topic}."
+            return f"Sent {count_of(event.messages, 'message')} to {event.topic}."
         case BrokerStopped():
-            return f"Stopped; the data is in {event.folder}."
+            return f"Stopped. The data is in {event.data_dir}."
         case Notice():
-            return event.text
+            return event.message
         case _:
             raise TypeError(f"no words for {event}")
 
 
 def next_command(servers: str) -> str:
-    """What to type next: the pipeline that is here, or messages."""
+    """The next command: run the pipeline in this directory, or send messages."""
     if PIPELINE.is_file():
-        # What the template reads from, if nothing is said.
-        elsewhere = "" if servers == USUAL else f"KAFKA_SERVERS={servers} "
+        # The default of the template.
+        elsewhere = "" if servers == USUAL else f"KAFKA_BOOTSTRAP_SERVERS={servers} "
         return f"{elsewhere}headwater run {PIPELINE}"
-    return f"headwater dev kafka --servers {servers} --produce FILE --topic NAME --rate 100/s"
+    return f"headwater dev kafka --bootstrap-server {servers} --produce FILE --topic NAME --rate 100/s"
 
 
-def _partitions(count: int) -> str:
-    return f"{count} partition" if count == 1 else f"{count} partitions"
-
-
-# What is written on the command line of `dev`, as values.
+# The command line of `dev`, as values.
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -80,19 +77,19 @@ def refuse_contradictions(
     started: Mapping[str, object],
     asked: bool,
 ) -> None:
-    """UsageProblem for options that say nothing beside each other."""
+    """Raise UsageError for options that contradict each other."""
     lost = [name for name, value in alone.items() if value and produce is None]
     if lost:
-        raise _wrong(f"`{lost[0]}` says something about `--produce`, which is not there")
+        raise _wrong(f"`{lost[0]}` requires `--produce`")
     if produce is not None and not alone["--topic"]:
-        raise _wrong("`--produce` needs `--topic`, the topic that the messages go to")
+        raise _wrong("`--produce` requires `--topic`")
     if produce == STDIN and alone["--repeat"]:
-        raise _wrong("standard input can't be sent again, so `--repeat` needs a file")
+        raise _wrong("`--repeat` requires a file: standard input cannot be sent again")
     given = [name for name, value in started.items() if value is not None]
     if servers and given:
-        raise _wrong(f"`{given[0]}` is for a broker that is started here, `--servers` names one that runs")
+        raise _wrong(f"`{given[0]}` does not apply to the running broker of `--bootstrap-server`")
     if servers and not asked:
-        raise _wrong("`--servers` starts nothing, so `--produce` or `--topics` must say what to do there")
+        raise _wrong("`--bootstrap-server` requires `--produce` or `--topics`")
 
 
 def topics_of(text: str | None) -> dict[str, int]:
@@ -101,10 +98,10 @@ def topics_of(text: str | None) -> dict[str, int]:
     for part in text.split(",") if text is not None else ():
         name, colon, count = part.strip().partition(":")
         if not _TOPIC.fullmatch(name):
-            raise UsageProblem(TOPICS_INVALID.at(None, text=text, says=f"`{name}` is no name of a topic"))
+            raise UsageError(TOPICS_INVALID.at(None, text=text, says=f"`{name}` is not a valid topic name"))
         if colon and not (count.isascii() and count.isdigit() and 0 < int(count) <= 1000):
-            says = f"`{count}` is no number of partitions from 1 to 1000"
-            raise UsageProblem(TOPICS_INVALID.at(None, text=text, says=says))
+            says = f"`{count}` is not a number of partitions from 1 to 1,000"
+            raise UsageError(TOPICS_INVALID.at(None, text=text, says=says))
         found[name] = int(count) if colon else 1
     return found
 
@@ -116,10 +113,10 @@ def feed_of(
     if produce is None or topic is None:
         return None
     if not _TOPIC.fullmatch(topic):
-        raise _wrong(f"`--topic {topic}` is no name of a topic")
+        raise _wrong(f"`{topic}` is not a valid topic name for `--topic`")
     if produce != STDIN and not Path(produce).is_file():
-        reason = "it is a folder" if Path(produce).is_dir() else "there is no such file"
-        raise UsageProblem(PRODUCE_FILE_UNREADABLE.at(None, file=produce, reason=reason))
+        reason = "it is a directory" if Path(produce).is_dir() else "file not found"
+        raise UsageError(PRODUCE_FILE_UNREADABLE.at(None, file=produce, reason=reason))
     return Feed(produce, topic, _rate(rate), key, repeat)
 
 
@@ -129,11 +126,11 @@ def _rate(text: str | None) -> float | None:
     try:
         found = per_second(text)
         if not found:
-            raise ValueError("nothing would be sent")
+            raise ValueError("expected a rate above 0")
     except ValueError as error:
-        raise UsageProblem(PRODUCE_RATE_INVALID.at(None, text=text, says=str(error))) from error
+        raise UsageError(PRODUCE_RATE_INVALID.at(None, text=text, says=str(error))) from error
     return found
 
 
-def _wrong(says: str) -> UsageProblem:
-    return UsageProblem(DEV_OPTIONS_CONFLICT.at(None, says=says))
+def _wrong(says: str) -> UsageError:
+    return UsageError(DEV_OPTIONS_CONFLICT.at(None, says=says))

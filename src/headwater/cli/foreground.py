@@ -1,4 +1,4 @@
-"""A run in the foreground: one api call, its events shown as they come."""
+"""A run in the foreground: one api call, its events shown as they arrive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwater.cli.views import view_of
 from headwater.runtime import RunOptions
 from headwater.values import Duration
 
-# What a run does when nobody sees its output any more: `headwater run … | head`, a closed terminal.
+# What a run does when its output is no longer read: `headwater run … | head`, a closed terminal.
 
 T = TypeVar("T")
 _UNREAD = (errno.EPIPE, errno.EIO)
@@ -30,9 +30,9 @@ def ask_for_stop() -> None:
 
 
 def while_read(show: Callable[[T], None], lost: Callable[[], None] = ask_for_stop) -> Callable[[T], None]:
-    """Show what comes for as long as somebody reads it; then fall silent and call `lost`.
+    """Show values as long as the output is read; then discard the output and call `lost`.
 
-    Lines and events come from Spark's threads, which must not end by an error of ours.
+    Lines and events arrive on Spark threads, which must not fail because of this output.
     """
 
     def shown(value: T) -> None:
@@ -41,17 +41,17 @@ def while_read(show: Callable[[T], None], lost: Callable[[], None] = ask_for_sto
         except OSError as error:
             if error.errno not in _UNREAD and not isinstance(error, BrokenPipeError):
                 raise
-            _fall_silent()
+            _discard_output()
             lost()
 
     return shown
 
 
-def _fall_silent() -> None:
-    # Not `sys.stdout`: something may stand in its place that knows nothing of the file behind it.
+def _discard_output() -> None:
+    # Not `sys.stdout`: a replacement may not know the file behind it.
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None and _is_unread(stream):
-            # What is written from now on, at the latest when Python ends, goes nowhere.
+            # Discard what is written from now on, including when Python exits.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
@@ -60,7 +60,7 @@ def _fall_silent() -> None:
 def _is_unread(stream: TextIO) -> bool:
     try:
         stream.flush()
-        # A terminal that was closed is still a device, but no terminal any more.
+        # A closed terminal is still a device, but no longer a terminal.
         return stat.S_ISCHR(os.fstat(stream.fileno()).st_mode) and not stream.isatty()
     except OSError:
         return True
@@ -86,9 +86,9 @@ def run_stream(
 
 
 def run_batch(file: str, options: RunOptions, into: Path | None, *, append: bool, as_json: bool) -> int:
-    """Run the tables once over finished data."""
+    """Run the tables once, as a batch job."""
     with view_of(as_json=as_json) as view:
-        # Who reads no more does not end the work: it has an end of its own.
+        # A batch run completes even if its output is no longer read.
         shown = while_read(view.event, lost=lambda: None)
         batch_command(file, options, into=into, append=append, stdout=view.line, emit=shown)
     return 0

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from headwater.cli import check, dev, project, quarantine, run, test
+from headwater.cli.options import Command
 from headwater.errors import HeadwaterError, Problem
 from headwater.errors.catalogue.environment import INTERNAL_ERROR
 from headwater.values import scrub
@@ -24,8 +25,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (project.init, project.doctor, check.check, check.explain, check.schema, run.run):
-    app.command()(command)
-app.command("test")(test.play)
+    app.command(cls=Command)(command)
+app.command("test", cls=Command)(test.run_tests_command)
 app.add_typer(quarantine.commands, name="quarantine")
 app.add_typer(dev.commands, name="dev")
 
@@ -52,17 +53,17 @@ def options(
             "--version",
             callback=_show_versions,
             is_eager=True,
-            help="Show the versions of Headwater and Spark.",
+            help="Show the versions of Headwater and Spark",
         ),
     ] = False,
 ) -> None:
-    """Streaming pipelines on Apache Spark: declared once, checked before they start."""
+    """Reliable streaming pipelines on Apache Spark, declared in YAML or Python."""
 
 
 def main() -> None:
     """Run a command; every failure becomes a message and an exit code, never a traceback."""
     verbose, as_json = "--verbose" in sys.argv, "--json" in sys.argv
-    # What is loaded now stays: looking through it for garbage again and again only costs time.
+    # The loaded modules stay for the whole process: collecting garbage among them only costs time.
     gc.set_threshold(100_000, 20, 20)
     try:
         app()
@@ -70,9 +71,9 @@ def main() -> None:
         _show(error.problems, as_json=as_json, verbose=verbose)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # The reader of our output has gone; nobody is left to tell.
+        # The reader of the output has gone.
         sys.exit(1)
-    except Exception as error:  # noqa: BLE001 - a fault of Headwater's own: still one sentence, with a way on
+    except Exception as error:  # noqa: BLE001 - an internal error still gets a message and a hint
         problem = INTERNAL_ERROR.at(None, error=scrub(f"{type(error).__name__}: {error}".splitlines()[0]))
         _show([problem], as_json=as_json, verbose=False)
         if verbose:
@@ -81,7 +82,7 @@ def main() -> None:
 
 
 def _show(problems: Iterable[Problem], *, as_json: bool, verbose: bool) -> None:
-    # Loaded late: `--help` and completion need nothing of it.
+    # Imported late: `--help` and completion do not need it.
     from headwater.cli.render import show_problems
 
     show_problems(problems, as_json=as_json, verbose=verbose)

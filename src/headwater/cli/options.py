@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from headwater.errors import UsageProblem
-from headwater.errors.catalogue.programs import CONF_INVALID, DURATION_INVALID, RATE_INVALID
+from headwater.errors import UsageError
+from headwater.errors.catalogue.programs import CONF_INVALID, DURATION_INVALID, OPTION_RENAMED, RATE_INVALID
 from headwater.loaders.whole import setting_problem
 from headwater.values import Duration
+from headwater.values.renamed import OPTIONS, renamed
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="The pipeline: a .yml, .yaml or .py file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show the full text behind an error.")]
+
+class Command(TyperCommand):
+    """A command that names the new name of a renamed option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException as error:
+            # Only an unknown option has a name.
+            option = getattr(error, "option_name", "")
+            known = {name for parameter in self.params for name in parameter.opts}
+            new = renamed(option, known, OPTIONS)
+            if new:
+                raise UsageError(OPTION_RENAMED.at(None, option=option, new=new)) from None
+            raise
+
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="Pipeline file (.yml, .yaml or .py)")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show full error details and tracebacks")]
 Master = Annotated[
-    str | None, typer.Option("--master", help="The Spark master, such as local[4] or spark://host:7077.")
+    str | None, typer.Option("--master", help="Spark master, such as local[4] or spark://host:7077")
 ]
-Conf = Annotated[
-    list[str] | None, typer.Option("--conf", help="A setting of Spark: key=value.", metavar="KEY=VALUE")
-]
+Conf = Annotated[list[str] | None, typer.Option("--conf", help="Spark setting", metavar="KEY=VALUE")]
 
 
 Rate = Annotated[
@@ -27,15 +44,14 @@ Rate = Annotated[
     typer.Option(
         "--rate",
         metavar="SOURCE=ROWS/s",
-        help="How many rows a source brings (/s, /m, /h, /d; a bare number is per second): tells how many "
-        "rows are kept.",
+        help="Input rate of a source (/s, /m, /h or /d; default /s), used to estimate the state size",
     ),
 ]
 
 
 def rates(texts: list[str] | None) -> dict[str, float]:
     """`--rate` as rows per second by source."""
-    # Loaded late: `--help` and completion need nothing of it.
+    # Imported late: `--help` and completion do not need it.
     from headwater.checks.outline import parse_rate
 
     found: dict[str, float] = {}
@@ -43,7 +59,7 @@ def rates(texts: list[str] | None) -> dict[str, float]:
         try:
             name, per_second = parse_rate(text)
         except ValueError as error:
-            raise UsageProblem(RATE_INVALID.at(None, text=text, says=str(error))) from error
+            raise UsageError(RATE_INVALID.at(None, text=text, says=str(error))) from error
         found[name] = per_second
     return found
 
@@ -54,45 +70,49 @@ def settings(conf: list[str] | None) -> dict[str, str]:
     for text in conf or []:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise UsageProblem(CONF_INVALID.at(None, text=text))
+            raise UsageError(CONF_INVALID.at(None, text=text))
         found[key.strip()] = value.strip()
     problems = [problem for problem in map(setting_problem, found) if problem]
     if problems:
-        raise UsageProblem.of(problems)
+        raise UsageError.of(problems)
     return found
 
 
-def accepts(texts: list[str] | None) -> dict[str, str]:
-    """`--accept` as reasons by code; a reason may be missing, which the check says."""
+def suppressions(texts: list[str] | None) -> dict[str, str]:
+    """`--suppress` as reasons by code; the check reports a missing reason."""
     pairs = (text.partition("=") for text in texts or [])
     return {code.strip(): reason for code, _, reason in pairs}
 
 
 def seconds(option: str, text: str) -> float:
-    """A length of time from the command line that is longer than none."""
+    """A positive duration from the command line."""
     found = duration(option, text)
     if found is None or not found.milliseconds:
-        raise UsageProblem(DURATION_INVALID.at(None, option=option, text=text, says="it leaves no time"))
+        raise UsageError(
+            DURATION_INVALID.at(None, option=option, text=text, says="expected a positive duration")
+        )
     return found.seconds
 
 
 def duration(option: str, text: str | None) -> Duration | None:
-    """A length of time from the command line."""
+    """A duration from the command line."""
     if text is None:
         return None
     try:
         return Duration.parse(text)
     except ValueError as error:
-        raise UsageProblem(
+        raise UsageError(
             DURATION_INVALID.at(None, option=option, text=text, says=str(error).rstrip("."))
         ) from error
 
 
-Deadline = Annotated[str, typer.Option("--deadline", metavar="TIME", help="How long a script may run.")]
-Accepted = Annotated[
+Timeout = Annotated[
+    str, typer.Option("--timeout", metavar="DURATION", help="How long the script can run (scripts only)")
+]
+Suppressed = Annotated[
     list[str] | None,
-    typer.Option("--accept", metavar="CODE=REASON", help="A finding that is all right in a script."),
+    typer.Option("--suppress", metavar="CODE=REASON", help="Suppress a finding (scripts only)"),
 ]
 Arguments = Annotated[
-    list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="What a script is called with.")
+    list[str] | None, typer.Argument(metavar="[-- ARGS...]", help="Arguments for the script")
 ]

@@ -1,4 +1,4 @@
-"""`init` and `doctor`: a new project, and a look at the machine."""
+"""`init` and `doctor`: create a project, and check the machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from headwater.cli.options import Json, Verbose
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The new project's folder.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Directory of the new project")],
     template: Annotated[
-        str, typer.Option("--template", metavar="NAME", help="What to make: word-count or kafka.")
+        str, typer.Option("--template", metavar="NAME", help="Sample project to create: word-count or kafka")
     ] = "word-count",
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Make a new project that runs at once."""
+    """Create a sample project."""
     from headwater.api.project import init as make_project
     from headwater.cli.render import print_json
 
@@ -27,20 +27,20 @@ def init(
         print_json(result.to_json())
         return
     for file in result.files:
-        typer.echo(f"made {file}")
-    typer.echo(f"\nTry it:\n  {result.next_command}")
+        typer.echo(f"Created {file}")
+    typer.echo(f"\nNext step:\n  {result.next_command}")
 
 
 def doctor(
-    folder: Annotated[Path, typer.Option("--folder", help="The project to look at.")] = Path(),
-    jars: Annotated[bool, typer.Option("--jars", help="List the jars that connectors may need.")] = False,
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Project directory")] = Path(),
+    jars: Annotated[bool, typer.Option("--jars", help="List the jars that connectors need")] = False,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Start Spark, and look for every part that Headwater needs of it.")
+        bool, typer.Option("--spark", help="Start Spark and check every part of it that Headwater uses")
     ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Look whether this machine has what a run needs."""
+    """Check that this machine meets the requirements."""
     from headwater.api.project import doctor as examine_machine
     from headwater.cli.render import print_json
 
@@ -50,6 +50,6 @@ def doctor(
         raise typer.Exit(result.exit_code)
     for check in result.checks:
         typer.echo(f"{check.status:8} {check.name}: {check.says}")
-        if check.remedy:
-            typer.echo(f"         {check.remedy}")
+        if check.hint:
+            typer.echo(f"         {check.hint}")
     raise typer.Exit(result.exit_code)

@@ -1,4 +1,4 @@
-"""`quarantine`: look at rows that were set aside, write them out, feed them again."""
+"""`quarantine`: list, show, export and replay quarantined rows."""
 
 from __future__ import annotations
 
@@ -9,44 +9,46 @@ from typing import Annotated
 
 import typer
 
-from headwater.cli.options import File, Json, Verbose
-from headwater.errors import UsageProblem
+from headwater.cli.options import Command, File, Json, Verbose
+from headwater.errors import UsageError
 from headwater.errors.catalogue.running import EXPORT_FILE_UNWRITABLE
+from headwater.values import count_of
 
-Source = Annotated[str, typer.Argument(metavar="NAME", help="The source or table that set the rows aside.")]
-Why = Annotated[str | None, typer.Option("--reason", help="Only rows with this reason, such as malformed.")]
-Ids = Annotated[list[str] | None, typer.Option("--id", help="Only the row with this id; may be repeated.")]
-All = Annotated[bool, typer.Option("--all", help="Also rows that were fed again.")]
+Source = Annotated[str, typer.Argument(metavar="NAME", help="Source or table that quarantined the rows")]
+Why = Annotated[str | None, typer.Option("--reason", help="Only rows with this reason, such as malformed")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="Only the row with this ID")]
+All = Annotated[bool, typer.Option("--all", help="Include replayed rows")]
 
-commands = typer.Typer(no_args_is_help=True, help="Look at rows that were set aside, and feed them again.")
+commands = typer.Typer(no_args_is_help=True, help="Inspect and replay quarantined rows.")
 
 
-@commands.command()
-def ls(file: File, as_json: Json = False, verbose: Verbose = False) -> None:
-    """List the quarantines of a pipeline: how many rows, how many wait, and why."""
-    from headwater.api.quarantine import ls as listed
+@commands.command("ls", hidden=True, cls=Command)
+@commands.command("list", cls=Command)
+def list_(file: File, as_json: Json = False, verbose: Verbose = False) -> None:
+    """List the quarantines of a pipeline with their row counts and reasons."""
+    from headwater.api.quarantine import list_quarantines
     from headwater.cli.render import print_json
     from headwater.cli.views import show_list
 
-    held = listed(file)
+    held = list_quarantines(file)
     if as_json:
         print_json([each.to_json() for each in held])
     else:
         show_list(held)
 
 
-@commands.command()
+@commands.command(cls=Command)
 def show(
     file: File,
     name: Source,
     reason: Why = None,
     ids: Ids = None,
     everything: All = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many rows.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows to show")] = 20,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show rows that wait: where each stood, why it was set aside, and its text."""
+    """Show pending rows with their position, reason and text."""
     from headwater.api.quarantine import show as shown
     from headwater.cli.render import print_json
     from headwater.cli.views import show_rows
@@ -58,32 +60,35 @@ def show(
         show_rows(rows, limit)
 
 
-@commands.command()
+@commands.command(cls=Command)
 def export(
     file: File,
     name: Source,
-    to: Annotated[Path | None, typer.Option("--to", help="A file to write; else standard output.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write [default: standard output]"),
+    ] = None,
     reason: Why = None,
     ids: Ids = None,
     everything: All = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write the rows that wait as JSON, one in a line, with their bytes in base64."""
+    """Export pending rows as JSON Lines, with their bytes in base64."""
     from headwater.api.quarantine import export as exported
     from headwater.cli.render import print_json
 
     lines: list[str] = []
     count = exported(file, name, lines.append, reason=reason, ids=tuple(ids or ()), everything=everything)
-    # Written only now: a slip in the name must not empty a file of mended rows.
-    if to is None:
+    # Written last: a typo in the name must not empty a file of corrected rows.
+    if output is None:
         sys.stdout.writelines(lines)
         return
-    _write(to, lines)
+    _write(output, lines)
     if as_json:
-        print_json({"rows": count, "file": str(to)})
+        print_json({"rows": count, "file": str(output)})
     else:
-        typer.echo(f"{count} rows written to {to}.")
+        typer.echo(f"Wrote {count_of(count, 'row')} to {output}.")
 
 
 def _write(to: Path, lines: Iterable[str]) -> None:
@@ -92,28 +97,33 @@ def _write(to: Path, lines: Iterable[str]) -> None:
             out.writelines(lines)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise UsageProblem(EXPORT_FILE_UNWRITABLE.at(None, file=str(to), reason=reason)) from error
+        raise UsageError(EXPORT_FILE_UNWRITABLE.at(None, file=str(to), reason=reason)) from error
 
 
-@commands.command()
+@commands.command(cls=Command)
 def replay(
     file: File,
     name: Source,
     reason: Why = None,
     ids: Ids = None,
-    mended: Annotated[
-        Path | None, typer.Option("--from", help="Exported rows that were mended; only these are fed.")
+    corrected: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", metavar="PATH", help="Replay the corrected rows in this file (see `quarantine export`)"
+        ),
     ] = None,
-    dry: Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")] = False,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be replayed, change nothing")
+    ] = False,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Feed rows that wait again, each once: they are read beside the source from the next start on."""
+    """Replay pending quarantined rows. Each row is replayed once; the next run reads them along with the source."""
     from headwater.api.quarantine import replay as replayed
     from headwater.cli.render import print_json
     from headwater.cli.views import show_replayed
 
-    result = replayed(file, name, reason=reason, ids=tuple(ids or ()), mended=mended, dry=dry)
+    result = replayed(file, name, reason=reason, ids=tuple(ids or ()), corrected=corrected, dry=dry)
     if as_json:
         print_json(result.to_json())
     else:

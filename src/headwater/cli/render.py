@@ -10,13 +10,19 @@ from collections.abc import Iterable, Iterator
 import typer
 
 from headwater.api.project import ConnectorReference
-from headwater.api.results import CheckResult, ExplainResult, SinkChecked, TableExplained
+from headwater.api.results import (
+    CheckResult,
+    ExplainResult,
+    SinkChecked,
+    TableExplained,
+    counts_in_words,
+)
 from headwater.checks import Finding, Severity
 from headwater.checks.outline import bound_lines
 from headwater.errors import Problem
 from headwater.values import scrub, scrub_within
 
-_COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan"}
+_COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
 def print_json(value: object) -> None:
@@ -25,7 +31,7 @@ def print_json(value: object) -> None:
 
 
 def print_json_line(value: object) -> None:
-    """One JSON value in one line of stdout, there at once for who reads along."""
+    """One JSON value on one line of stdout, flushed immediately."""
     sys.stdout.write(json_line(value))
     sys.stdout.flush()
 
@@ -36,7 +42,7 @@ def json_line(value: object) -> str:
 
 
 def show_problems(problems: Iterable[Problem], *, as_json: bool, verbose: bool) -> None:
-    """Problems on stderr, or as one line of JSON on stdout, where `run` has a line for each event."""
+    """Problems on stderr, or as one line of JSON on stdout, as `run` prints one line per event."""
     if as_json:
         print_json_line({"ok": False, "problems": [problem.to_json() for problem in problems]})
         return
@@ -45,7 +51,7 @@ def show_problems(problems: Iterable[Problem], *, as_json: bool, verbose: bool) 
 
 
 def show_findings(findings: Iterable[Finding], *, verbose: bool = False, indent: str = "") -> None:
-    """Findings on stderr, each with its place and its remedy, or with the reason why it is accepted."""
+    """Findings on stderr, each with its location and its hint, or with the reason why it is suppressed."""
     for finding in findings:
         _show(finding, verbose=verbose, indent=indent)
 
@@ -64,9 +70,9 @@ def show_connector(reference: ConnectorReference) -> None:
 
 
 def show_check(result: CheckResult, *, verbose: bool) -> None:
-    """What was found, first of the whole and then by sink, and a line that says how it stands.
+    """The findings, first of the pipeline and then by sink, and a summary line.
 
-    What is wrong goes to stderr, and what is so to stdout.
+    Findings go to stderr, everything else to stdout.
     """
     show_findings(result.of_sink(""), verbose=verbose)
     shown: dict[str, str] = {}
@@ -74,30 +80,30 @@ def show_check(result: CheckResult, *, verbose: bool) -> None:
         typer.echo(f"sink {_bold(sink.name)}")
         found = result.of_sink(sink.name)
         for finding in found:
-            first = shown.setdefault(str(finding.problem) + finding.accepted, sink.name)
+            first = shown.setdefault(str(finding.problem) + finding.suppressed, sink.name)
             if first == sink.name:
                 show_findings([finding], verbose=verbose, indent="  ")
             else:
                 typer.echo(scrub(f"  {_head(finding)} (see sink {first})"), err=True)
-        # What would not start guarantees nothing.
+        # A query that cannot start has no guarantee.
         starts = not any(finding.is_error for finding in found)
         if starts and sink.outline:
-            typer.echo(scrub(f"  guarantee: {sink.outline.guarantee.line()}"))
-        for line in _kept_rows(sink):
+            typer.echo(scrub(f"  delivery guarantee: {sink.outline.guarantee.line()}"))
+        for line in _state_size(sink):
             typer.echo(scrub(f"  {line}"))
     typer.echo(_summary(result))
 
 
 def _sinks_to_show(result: CheckResult) -> list[SinkChecked]:
-    """The sinks of which there is something to tell, in the order of their declaration."""
+    """The sinks to report on, in the order of their declaration."""
     sinks = {sink.name: sink for sink in result.sinks}
     names = dict.fromkeys((*sinks, *(finding.sink for finding in result.findings if finding.sink)))
-    told = (sinks.get(name, SinkChecked(name)) for name in names)
-    return [sink for sink in told if sink.outline or result.of_sink(sink.name)]
+    checked = (sinks.get(name, SinkChecked(name)) for name in names)
+    return [sink for sink in checked if sink.outline or result.of_sink(sink.name)]
 
 
-def _kept_rows(sink: SinkChecked) -> Iterator[str]:
-    """What a query keeps, where rates were given that tell how many rows it is."""
+def _state_size(sink: SinkChecked) -> Iterator[str]:
+    """The state of a query, if input rates were given to estimate its rows."""
     if sink.outline is None:
         return
     for bound in sink.outline.bounds:
@@ -108,18 +114,13 @@ def _kept_rows(sink: SinkChecked) -> Iterator[str]:
 
 
 def _summary(result: CheckResult) -> str:
-    """How many there are; one that concerns several sinks is counted once."""
+    """The number of findings; one that concerns several sinks counts once."""
     errors, warnings = _count(result.errors), _count(result.warnings)
-    kept = _count(finding for finding in result.findings if finding.accepted)
-    others = _count(finding for finding in result.findings if not finding.accepted) - errors
+    suppressed = _count(finding for finding in result.findings if finding.suppressed)
+    notes = _count(finding for finding in result.findings if not finding.suppressed) - errors - warnings
     depth = f"{'strict ' if result.strict else ''}{'offline ' if result.offline else ''}check"
-    beside = f", {kept} accepted" if kept else ""
-    if result.exit_code == 0:
-        return f"{result.file}: {depth} passed, {others} finding(s){beside}."
-    told = f"{errors} error(s), {others} other finding(s)"
-    if result.strict:
-        told = f"{errors} error(s), {warnings} warning(s), {others - warnings} other finding(s)"
-    return f"{result.file}: {depth} found {told}{beside}."
+    outcome = "passed" if result.exit_code == 0 else "failed"
+    return f"{result.file}: {depth} {outcome}: {counts_in_words(errors, warnings, notes, suppressed)}."
 
 
 def _count(findings: Iterable[Finding]) -> int:
@@ -128,7 +129,7 @@ def _count(findings: Iterable[Finding]) -> int:
 
 def show_explained(result: ExplainResult, *, plans: bool) -> None:
     """Graph, schemas, settings and plans."""
-    typer.echo(f"pipeline {_bold(result.pipeline)}   (run folder {result.folder})")
+    typer.echo(f"Pipeline {_bold(result.pipeline)}   (run directory {result.run_dir})")
     for table in result.tables:
         for line in _branch(table, last=table is result.tables[-1]):
             typer.echo(line)
@@ -158,20 +159,20 @@ def _branch(table: TableExplained, *, last: bool) -> Iterator[str]:
 
 def _show(finding: Finding, *, verbose: bool, indent: str = "") -> None:
     problem = finding.problem
-    advice = f"Accepted: {finding.accepted}" if finding.accepted else problem.remedy
-    # A rewritten query in a remedy has several lines.
-    below = textwrap.indent(f"{problem.sentence}\n{advice}", "  ")
+    hint = f"Suppressed: {finding.suppressed}" if finding.suppressed else problem.hint
+    # A suggested query in a hint has several lines.
+    below = textwrap.indent(f"{problem.message}\n{hint}".rstrip(), "  ")
     typer.echo(scrub(textwrap.indent(f"{_head(finding)}\n{below}", indent)), err=True)
     if verbose and problem.detail:
         typer.echo(scrub(problem.detail), err=True)
 
 
 def _head(finding: Finding) -> str:
-    """Place, severity and code in one line."""
-    place = f"{finding.problem.where}: " if finding.problem.place else ""
-    color = None if finding.accepted else _COLORS[finding.severity]
+    """Location, severity and code in one line."""
+    place = f"{finding.problem.location}: " if finding.problem.place else ""
+    color = None if finding.suppressed else _COLORS[finding.severity]
     word = typer.style(finding.severity.value, fg=color, bold=True)
-    return f"{place}{'accepted ' if finding.accepted else ''}{word} {finding.problem.code}"
+    return f"{place}{'suppressed ' if finding.suppressed else ''}{word} {finding.problem.code}"
 
 
 def _bold(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`test`: play the tests of pipelines."""
+"""`test`: run the tests of pipelines."""
 
 from __future__ import annotations
 
@@ -11,36 +11,39 @@ from headwater.cli.options import Conf, Json, duration, settings
 
 Paths = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="PATHS", help="Test files, and folders of them; else this folder."),
+    typer.Argument(metavar="PATHS", help="Test files or directories [default: current directory]"),
 ]
 Names = Annotated[
     str | None,
-    typer.Option("-k", metavar="EXPR", help="Only tests whose names fit, such as 'late and not slow'."),
+    typer.Option("-k", metavar="EXPR", help="Only run tests whose names match, such as 'late and not slow'"),
 ]
 Junit = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report to this file.")
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report to this file")
 ]
-FailFast = Annotated[
-    bool, typer.Option("-x", "--fail-fast", help="End with the first test that does not pass.")
-]
+FailFast = Annotated[bool, typer.Option("-x", "--fail-fast", help="Stop after the first test that fails")]
 Shuffle = Annotated[
     int,
-    typer.Option("--shuffle", metavar="N", min=0, help="Play each test N more times, rows in other orders."),
+    typer.Option("--shuffle", metavar="N", min=0, help="Run each test N more times with shuffled rows"),
 ]
 Crashes = Annotated[
-    bool, typer.Option("--crash", help="Play each test once more, with a crash after every feed.")
+    bool, typer.Option("--crash", help="Run each test once more with a crash after every feed")
 ]
 Draw = Annotated[
     Path | None,
-    typer.Option("--draw", metavar="PATH", help="Draw one test to a .svg file, or all into a folder."),
+    typer.Option(
+        "--diagram", metavar="PATH", help="Draw one test as an .svg file, or all tests into a directory"
+    ),
 ]
 Limit = Annotated[
-    str | None, typer.Option("--limit", help="Longest time a batch may take: 2 minutes if not said.")
+    str | None,
+    typer.Option(
+        "--batch-timeout", metavar="DURATION", help="How long a batch can take [default: 2 minutes]"
+    ),
 ]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show every step with its batches.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="Show every step with its batches")]
 
 
-def play(
+def run_tests_command(
     paths: Paths = None,
     k: Names = None,
     junit: Junit = None,
@@ -53,11 +56,11 @@ def play(
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
-    """Play tests of pipelines on scripted streams, batch by batch."""
+    """Test pipelines batch by batch on test streams."""
     from headwater.api.test import run_tests
     from headwater.cli.test_views import view_of_tests, write_junit
 
-    longest = duration("--limit", limit)
+    longest = duration("--batch-timeout", limit)
     with view_of_tests(as_json=as_json, verbose=verbose) as view:
         result = run_tests(
             paths or [Path()],

@@ -17,7 +17,7 @@ from rich.table import Column
 from rich.text import Text
 
 from headwater.cli.render import print_json
-from headwater.errors import UsageProblem, shown_file
+from headwater.errors import UsageError, shown_file
 from headwater.errors.catalogue.testing import TEST_OUTPUT_UNWRITABLE
 from headwater.testing.report import details, headline
 from headwater.testing.results import (
@@ -32,7 +32,7 @@ from headwater.testing.results import (
 )
 from headwater.values import scrub
 
-_COLORS = {"passed": "green", "failed": "red", "refused": "red"}
+_COLORS = {"passed": "green", "failed": "red", "error": "red"}
 
 
 class TestsView(ABC):
@@ -44,7 +44,7 @@ class TestsView(ABC):
 
     @abstractmethod
     def end(self, result: TestsResult) -> None:
-        """All tests are over."""
+        """All tests have run."""
 
 
 class JsonTests(TestsView):
@@ -69,7 +69,7 @@ class LineTests(TestsView):
             case TestPlayed(result=result):
                 self._show(result)
             case TestNote(text=text):
-                self.beside(text)
+                self.status(text)
             case _:
                 self.progress(event)
 
@@ -82,12 +82,12 @@ class LineTests(TestsView):
         self.line(result.summary)
 
     def line(self, text: str, outcome: str | None = None) -> None:
-        """One line of the output; of one that tells an outcome the first word is colored."""
+        """One line of the output; the first word of an outcome is colored."""
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
-    def beside(self, text: str) -> None:
-        """A line that is no result."""
+    def status(self, text: str) -> None:
+        """A line that is not a result."""
         sys.stderr.write(scrub(text) + "\n")
         sys.stderr.flush()
 
@@ -101,7 +101,7 @@ class LineTests(TestsView):
 
 
 class LiveTests(LineTests):
-    """The same lines, and below them what is played now."""
+    """The same lines, and below them the test that is running."""
 
     def __init__(self, verbose: bool) -> None:
         super().__init__(verbose)
@@ -146,15 +146,15 @@ class LiveTests(LineTests):
             shown.stylize(f"bold {_COLORS[outcome]}", 0, text.index(" "))
         self._console.print(shown)
 
-    def beside(self, text: str) -> None:
+    def status(self, text: str) -> None:
         self.bar.update(self._task, description=scrub(text))
 
 
 @contextmanager
 def view_of_tests(*, as_json: bool, verbose: bool) -> Iterator[TestsView]:
-    """JSON by wish, a progress bar on a terminal, lines elsewhere."""
+    """JSON on request, a progress bar on a terminal, lines elsewhere."""
     if as_json:
-        # What the user's own code prints would stand before the document.
+        # Output of user code would end up before the document.
         with redirect_stdout(sys.stderr):
             yield JsonTests()
     elif sys.stdout.isatty():
@@ -165,20 +165,20 @@ def view_of_tests(*, as_json: bool, verbose: bool) -> Iterator[TestsView]:
         yield LineTests(verbose)
 
 
-# Results of tests as JUnit XML, which build servers read.
+# Test results as JUnit XML, which CI servers read.
 
-_ELEMENTS = {"failed": "failure", "refused": "error"}
-# XML has no way to write these, not even escaped.
+_ELEMENTS = {"failed": "failure", "error": "error"}
+# XML cannot contain these characters, not even escaped.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write_junit(result: TestsResult, file: Path) -> None:
-    """Write the report; UsageProblem where the file can't be written."""
+    """Write the report; raise UsageError if the file cannot be written."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(junit(result), encoding="utf-8")
     except OSError as error:
-        raise UsageProblem(TEST_OUTPUT_UNWRITABLE.at(None, path=str(file), reason=error.strerror)) from None
+        raise UsageError(TEST_OUTPUT_UNWRITABLE.at(None, path=str(file), reason=error.strerror)) from None
 
 
 def junit(result: TestsResult) -> str:
@@ -216,11 +216,11 @@ def _add_case(suite: ElementTree.Element, result: TestResult) -> None:
 
 
 def _message(result: TestResult) -> str:
-    """The first thing that is wrong, in one line."""
+    """The first failure, in one line."""
     if result.problems:
-        return f"{result.problems[0].code}: {result.problems[0].sentence}"
+        return f"{result.problems[0].code}: {result.problems[0].message}"
     step = next(step for step in result.steps if step.failures)
-    return f"step {step.number}, {step.text}: {step.failures[0].sentence}"
+    return f"step {step.number}, {step.text}: {step.failures[0].message}"
 
 
 def _counts(results: tuple[TestResult, ...], seconds: float) -> dict[str, str]:
@@ -228,7 +228,7 @@ def _counts(results: tuple[TestResult, ...], seconds: float) -> dict[str, str]:
     return {
         "tests": str(len(results)),
         "failures": str(outcomes.count("failed")),
-        "errors": str(outcomes.count("refused")),
+        "errors": str(outcomes.count("error")),
         "skipped": "0",
         "time": f"{seconds:.3f}",
     }

@@ -1,4 +1,4 @@
-"""How a run looks while it goes on: a live table on a terminal, lines elsewhere, or JSON."""
+"""How a run looks while it runs: a live table on a terminal, lines elsewhere, or JSON."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from headwater.events import (
     EpochCommitted,
     Event,
     Found,
+    InputsIdle,
     Notice,
-    QueryEnded,
     QueryIdle,
     QueryProgress,
     QueryStarted,
     QueryStatus,
     QuerySummary,
-    QueryWaits,
-    RunEnded,
+    QueryTerminated,
+    RunFinished,
     RunStarted,
-    SinkBegun,
-    SinkWritten,
+    SinkFinished,
+    SinkStarted,
     SparkStarting,
     StartPhase,
 )
 from headwater.quarantine import QuarantinedRow
-from headwater.values import scrub
+from headwater.values import count_of, scrub
 
-_COLUMNS = ("status", "batch", "in", "in/s", "out", "out/s", "bad", "unmet", "late", "watermark", "time")
-_IF_ANY = ("bad", "unmet", "late")
-"""Columns of the live table that are there only when something stands in them."""
+_COLUMNS = ("status", "batch", "in", "in/s", "out", "out/s", "bad", "failed", "late", "watermark", "time")
+_IF_ANY = ("bad", "failed", "late")
+"""Columns that the live table shows only if they are not empty."""
 
 
 class View(ABC):
-    """Shows events; they come from Spark's threads, one at a time through a lock."""
+    """Shows events. They arrive on Spark threads; a lock lets one through at a time."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -68,15 +68,15 @@ class View(ABC):
         """A line that Spark printed: the console sink's tables."""
 
     def findings(self, findings: list[Finding], file: str) -> None:
-        """What the check before the start found; errors are told by the refusal itself, advice by a check."""
-        advice = [f for f in findings if f.severity is Severity.ADVICE and not f.accepted]
-        show_findings(f for f in findings if not f.is_error and f not in advice)
-        if advice and not any(finding.is_error for finding in findings):
-            sys.stderr.write(f"{len(advice)} piece(s) of advice: headwater check {file}\n")
+        """The findings of the check before the start. Errors are shown when the start fails, notes by `check`."""
+        notes = [f for f in findings if f.severity is Severity.NOTE and not f.suppressed]
+        show_findings(f for f in findings if not f.is_error and f not in notes)
+        if notes and not any(finding.is_error for finding in findings):
+            sys.stderr.write(f"{count_of(len(notes), 'note')}: run `headwater check {file}` for details.\n")
 
 
 class JsonView(View):
-    """One JSON object per line on stdout, with every field that Spark reports; nothing else goes there."""
+    """One JSON object per line on stdout, with every field that Spark reports; nothing else is written there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class JsonView(View):
 
     def show(self, event: Event) -> None:
         name = getattr(event, "query", "")
-        # An idle query looks several times a second; only that it became idle is news.
+        # An idle query polls several times a second; only the change to idle is worth an event.
         if isinstance(event, QueryIdle):
             if name in self._idle:
                 return
@@ -121,21 +121,21 @@ class LineView(View):
 
 
 class LiveView(View):
-    """A table that is kept up to date, or what is going on now, with everything else above it."""
+    """A table that is updated in place, or the current startup step, with all other output above it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._console = Console(highlight=False, soft_wrap=True)
         self._rows: dict[str, dict[str, str]] = {}
-        self._waits: dict[str, list[str]] = {}
+        self._idle_inputs: dict[str, list[str]] = {}
         self._doing: Spinner | None = None
         self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._picture)
 
     def show(self, event: Event) -> None:
-        if isinstance(event, QueryStarted | QueryProgress | QueryIdle | QueryEnded):
+        if isinstance(event, QueryStarted | QueryProgress | QueryIdle | QueryTerminated):
             self._doing = None
         match event:
-            case SparkStarting() | StartPhase() | SinkBegun():
+            case SparkStarting() | StartPhase() | SinkStarted():
                 self._doing = Spinner("dots", scrub(describe(event)))
             case QueryStarted(query=name):
                 self._rows[name] = {"status": QueryStatus.STARTING.value}
@@ -146,18 +146,18 @@ class LiveView(View):
                 self._row(name).update(status=QueryStatus.RUNNING.value, batch=str(epoch))
             case QueryIdle(query=name):
                 self._row(name)["status"] = QueryStatus.IDLE.value
-            case QueryWaits(query=name):
-                self._waits[name] = [scrub(idle["sentence"]) for idle in event.waits_for]
-            case QueryEnded(query=name, status=status, problem=problem):
+            case InputsIdle(query=name):
+                self._idle_inputs[name] = [scrub(idle["message"]) for idle in event.idle_inputs]
+            case QueryTerminated(query=name, status=status, problem=problem):
                 self._row(name)["status"] = status.value
                 if problem:
                     self._console.print(scrub(describe(event)), markup=False)
-            case RunStarted() | SinkWritten():
+            case RunStarted() | SinkFinished():
                 self._doing = None
                 self._console.print(scrub(describe(event)), markup=False)
-            case RunEnded():
-                # The summary says it, too.
-                self._waits.clear()
+            case RunFinished():
+                # The summary repeats them.
+                self._idle_inputs.clear()
                 self._console.print(scrub(describe(event)), markup=False)
             case Notice():
                 self._console.print(scrub(describe(event)), markup=False)
@@ -170,7 +170,7 @@ class LiveView(View):
         self._live.start()
 
     def stop(self) -> None:
-        """Leave the table as it is."""
+        """Stop updating the table."""
         self._doing = None
         self._live.stop()
 
@@ -178,17 +178,17 @@ class LiveView(View):
         return self._rows.setdefault(name, {})
 
     def _add_up(self, name: str, event: QueryProgress) -> None:
-        """Rows that did not go on, since the start: one batch's alone would be gone with the next."""
-        for column, rows in _not_gone_on(event).items():
+        """Add up the dropped rows since the start; the number of one batch would disappear with the next."""
+        for column, rows in _dropped(event).items():
             before = int(self._row(name).get(column, "").replace(",", "") or 0)
             self._row(name)[column] = f"{before + rows:,}" if before + rows else ""
 
     def _picture(self) -> RenderableType:
-        waits = (Text(line) for lines in self._waits.values() for line in lines)
+        waits = (Text(line) for lines in self._idle_inputs.values() for line in lines)
         return self._doing or (Group(self._table(), *waits) if self._rows else Group())
 
     def _table(self) -> Table:
-        # Eighty columns have to do; where they don't, the name of a query is cut and no number.
+        # Fits 80 columns; if it does not, the query name is truncated, never a number.
         table = Table(box=None, padding=(0, 1), pad_edge=False, collapse_padding=True)
         table.add_column("query", min_width=8, overflow="ellipsis")
         shown = [c for c in _COLUMNS if c not in _IF_ANY or any(row.get(c) for row in self._rows.values())]
@@ -203,10 +203,10 @@ class LiveView(View):
 
 @contextmanager
 def view_of(*, as_json: bool) -> Iterator[View]:
-    """JSON by wish, a live table on a terminal, lines elsewhere."""
+    """JSON on request, a live table on a terminal, lines elsewhere."""
     if as_json:
         view = JsonView()
-        # What the user's own code prints would stand between the objects.
+        # Output of user code would end up between the objects.
         with redirect_stdout(sys.stderr):
             yield view
     elif sys.stdout.isatty():
@@ -231,63 +231,70 @@ def progress_cells(event: QueryProgress) -> dict[str, str]:
         "in/s": f"{event.rows_in_per_second:,.0f}",
         "out": f"{rows_out:,}",
         "out/s": f"{rows_out / seconds:,.0f}",
-        # To the second, as 2026-01-31 12:00:00: the whole of it is in the events.
+        # To the second, as 2026-01-31 12:00:00; the events have the full timestamp.
         "watermark": (event.watermark or "")[:19].replace("T", " "),
         "time": f"{event.batch_ms / 1000:.2f} s",
     }
 
 
 def describe(event: Event) -> str:
-    """An event in one line; idle queries say nothing."""
+    """An event in one line; idle queries print nothing."""
     match event:
         case SparkStarting():
             return STARTING_SPARK
         case StartPhase():
             count = "" if event.total is None else f": {event.done or 0:,} of {event.total:,}"
-            return f"{event.text}{count} …{f' {event.seconds} s' if event.seconds else ''}"
+            return f"{event.message}{count} …{f' {event.seconds} s' if event.seconds else ''}"
         case RunStarted():
             queries = ", ".join(event.queries)
             return (
-                f"pipeline {event.pipeline} started: {queries} (Spark {event.spark_version}, {event.folder})"
+                f"Pipeline {event.pipeline} started: {queries} (Spark {event.spark_version}, {event.run_dir})"
             )
         case QueryStarted():
             return f"{event.query}: started (id {event.id})"
         case QueryProgress():
             mark = f", watermark {event.watermark}" if event.watermark else ""
-            lost = "".join(f", {count} {word}" for word, count in _not_gone_on(event).items() if count)
-            rows = f"{event.rows_in} rows in, {event.rows_out or 0} out{lost}"
+            lost = "".join(f", {count:,} {word}" for word, count in _dropped(event).items() if count)
+            rows = f"{_rows(event.rows_in)} in, {event.rows_out or 0:,} out{lost}"
             return f"{event.query}: batch {event.batch_id}, {rows}, {event.batch_ms} ms{mark}"
         case EpochCommitted():
             return f"{event.query}: epoch {event.epoch} committed"
-        case QueryEnded():
+        case QueryTerminated():
             return f"{event.query}: {event.status.value}{_why(event.problem)}"
-        case RunEnded():
-            return "\n".join(("ended", *(_ended(name, query) for name, query in event.queries.items())))
-        case SinkBegun():
-            return f"{event.sink}: begun"
-        case SinkWritten():
-            rows = "" if event.rows is None else f", {event.rows} rows"
+        case RunFinished():
+            return "\n".join(
+                ("Run finished", *(_summary(name, query) for name, query in event.queries.items()))
+            )
+        case SinkStarted():
+            return f"{event.sink}: started"
+        case SinkFinished():
+            rows = "" if event.rows is None else f", {_rows(event.rows)}"
             return f"{event.sink}: written{f' to {event.place}' if event.place else ''}{rows}"
         case Notice():
-            return event.text
+            return event.message
         case _:
             return ""
 
 
-def _not_gone_on(event: QueryProgress) -> dict[str, int]:
-    """How many rows did not go on, by why; one that fails two expectations counts twice."""
+def _dropped(event: QueryProgress) -> dict[str, int]:
+    """How many rows were not passed on, by cause; a row that fails two expectations counts twice."""
     failed = (counts.failed for counts in event.table_counts.values())
     return {
         "bad": sum(counts.bad for counts in event.source_counts.values()),
-        "unmet": sum(rows for each in failed for rows in each.values()),
+        "failed": sum(rows for each in failed for rows in each.values()),
         "late": sum(event.late_rows.values()),
     }
 
 
+def _rows(number: int) -> str:
+    """A number of rows; zero stays a number here, so that columns of a log are easy to parse."""
+    return f"{number:,} {'row' if number == 1 else 'rows'}"
+
+
 def _failing(tables: Mapping[str, Any]) -> list[str]:
-    """What failed expectations, each in a few words."""
+    """The failed expectations, each in a few words."""
     return [
-        f"{rows} of {counts['rows']} rows of {table} fail {expectation}"
+        f"{rows:,} of {_rows(counts['rows'])} of {table} failed {expectation}"
         for table, counts in tables.items()
         for expectation, rows in counts["failed"].items()
         if rows
@@ -295,27 +302,27 @@ def _failing(tables: Mapping[str, Any]) -> list[str]:
 
 
 def _why(problem: Problem | None) -> str:
-    """The reason in the same line; others may run for days before the summary tells it again."""
+    """The reason on the same line; other queries can run for days before the summary repeats it."""
     if problem is None:
         return ""
-    return f": {problem.code} {problem.sentence}{f' ({problem.where})' if problem.place else ''}"
+    return f": {problem.code} {problem.message}{f' ({problem.location})' if problem.place else ''}"
 
 
 def _counts(query: QuerySummary) -> str:
-    """How far a query came. Of a continuous one only that is known: Spark counts no rows there."""
+    """The progress of a query. For a continuous query, Spark reports only the epoch, no rows."""
     if query.rows_in is None:
-        return "no epoch committed" if query.batch is None else f"epoch {query.batch} committed"
+        return "no epochs committed" if query.batch is None else f"epoch {query.batch} committed"
     late = {operator: rows for operator, rows in query.late_rows.items() if rows}
-    bad = "".join(f", {each['bad']} bad of {name}" for name, each in query.sources.items() if each["bad"])
-    dropped = "".join(f", {rows} late at {operator}" for operator, rows in late.items())
-    unmet = "".join(f", {each}" for each in _failing(query.expectations))
-    return f"{query.rows_in} rows in, {query.rows_out} out{bad}{unmet}{dropped}"
+    bad = "".join(f", {each['bad']:,} bad in {name}" for name, each in query.sources.items() if each["bad"])
+    dropped = "".join(f", {rows:,} late in {operator}" for operator, rows in late.items())
+    failed = "".join(f", {each}" for each in _failing(query.expectations))
+    return f"{_rows(query.rows_in)} in, {query.rows_out or 0:,} out{bad}{failed}{dropped}"
 
 
-def _ended(name: str, query: QuerySummary) -> str:
-    why = f": {query.problem.code} {query.problem.sentence}" if query.problem else ""
+def _summary(name: str, query: QuerySummary) -> str:
+    why = f": {query.problem.code} {query.problem.message}" if query.problem else ""
     head = f"  {name}: {query.status}, {_counts(query)}{why}"
-    return "\n".join((head, *(f"    {idle['sentence']}" for idle in query.waits_for)))
+    return "\n".join((head, *(f"    {idle['message']}" for idle in query.idle_inputs)))
 
 
 # How quarantines look on a terminal.
@@ -326,50 +333,59 @@ _WIDTH = 200
 def show_list(held: Sequence[QuarantineCounts]) -> None:
     """A line for each quarantine, and one for each reason."""
     if not held:
-        typer.echo("Nothing was set aside.")
+        typer.echo("No rows are quarantined.")
     for each in held:
-        typer.echo(f"{each.name}: {each.rows} rows set aside, {each.waiting} wait")
+        typer.echo(f"{each.name}: {each.rows:,} quarantined, {each.pending:,} pending")
         for reason, rows in each.reasons.items():
-            typer.echo(f"  {rows} {reason}")
+            typer.echo(f"  {rows:,} {reason}")
         if each.files:
-            typer.echo(f"  {each.files} unreadable file: not fed, a mended file is read by itself")
+            typer.echo(
+                f"  {each.files:,} unreadable_file (cannot be replayed; fix the file, and the source reads it)"
+            )
 
 
 def show_rows(rows: Sequence[QuarantinedRow], limit: int) -> None:
     """Three lines for each row."""
     if not rows:
-        typer.echo("No such row waits.")
+        typer.echo("No pending rows match.")
     for row in rows:
         why = f"{row.reason}: {row.detail}" if row.detail else row.reason
-        typer.echo(_printable(f"{row.id}  {row.where}  {row.set_aside_at:%Y-%m-%d %H:%M:%S} UTC"))
+        typer.echo(_printable(f"{row.id}  {row.where}  {row.quarantined_at:%Y-%m-%d %H:%M:%S} UTC"))
         typer.echo(_printable(f"  {why}"))
         typer.echo(f"  {_text(row)}")
     if len(rows) == limit:
-        typer.echo(f"(the first {limit}; --limit shows more, `quarantine export` writes all)")
+        typer.echo(f"(first {_rows(limit)}; use `--limit` to show more or `quarantine export` to write all)")
 
 
 def show_replayed(result: Replayed, file: str) -> None:
-    """How many rows were fed, and what comes next."""
-    would = "would be fed" if result.dry else "are fed"
-    typer.echo(f"{result.rows} rows of {result.name} {would} again, {result.left} more wait.")
+    """How many rows were queued for replay, and the next step."""
+    queued = "Would queue" if result.dry else "Queued"
+    rows = count_of(result.rows, "row")
+    typer.echo(f"{queued} {rows} of {result.name} for replay; {result.left:,} still pending.")
     for id_ in result.unknown:
-        typer.echo(f"No row {id_} waits; it was not fed.", err=True)
+        typer.echo(f"Row {id_} is not pending. It was not replayed.", err=True)
     for id_ in result.unwanted:
-        typer.echo(f"The row {id_} is not one of those asked for; it was not fed.", err=True)
-    if result.passed_over:
-        told = "they have no `text`, and their `value` is as it was"
-        typer.echo(f"{result.passed_over} rows of the file were not fed: {told}.", err=True)
+        typer.echo(f"Row {id_} is not among the selected rows. It was not replayed.", err=True)
+    if result.unchanged:
+        were = "was" if result.unchanged == 1 else "were"
+        rows = count_of(result.unchanged, "row")
+        typer.echo(
+            f"Skipped {rows} that {were} not changed: `text` is null and `value` is the same.", err=True
+        )
     if result.rows and not result.dry:
         typer.echo(
-            f"They are read by the next start, or by a run that feeds rows already: headwater run {file}"
+            f"The next run reads them, as does a current run that already reads replayed rows: headwater run {file}"
         )
     if result.unread:
         sinks = ", ".join(f"`{sink}`" for sink in result.behind)
-        have = "has" if len(result.behind) == 1 else "have"
+        reach = "reaches" if len(result.behind) == 1 else "reach"
         run = f"headwater run {file} --until-idle"
-        typer.echo(f"{result.unread} rows are left until {sinks} {have} read as far: {run}")
+        rows, stay = count_of(result.unread, "row"), "stays" if result.unread == 1 else "stay"
+        typer.echo(f"{rows} {stay} pending until {sinks} {reach} the same offset: {run}")
     if result.redefined:
-        typer.echo(f"Run it with the definition from before the fix, or rows of {result.name} come twice.")
+        typer.echo(
+            f"Run it with the definition from before the fix. Otherwise, rows of {result.name} are duplicated."
+        )
 
 
 def _text(row: QuarantinedRow) -> str:
@@ -380,6 +396,6 @@ def _text(row: QuarantinedRow) -> str:
 
 
 def _printable(text: str, most: int | None = None) -> str:
-    """What others have written must not move the cursor, ring, or hide a part of itself."""
+    """Text from elsewhere must not move the cursor, ring the bell, or hide part of itself."""
     signs = scrub(text)[:most]
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in signs)

@@ -1,4 +1,4 @@
-"""Sources and sinks: one module or folder each, found through entry points."""
+"""Sources and sinks: one module or package each, found through entry points."""
 
 from headwater.connectors.connector import ALL_MODES, Connector, LongTasks, Sink, Source
 from headwater.connectors.contract import Context, StaticRows, Unreadable

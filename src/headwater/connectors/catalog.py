@@ -1,4 +1,4 @@
-"""Tables of a Spark catalog."""
+"""The catalog connector: tables of a Spark catalog."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ _NAME = re.compile(rf"{_PART}(?:\.{_PART})*")
 _QUALIFIED = re.compile(rf"{_PART}(?:\.{_PART})+")
 
 CATALOG_TABLE_NOT_FOUND = Entry(
-    "The source `{name}` reads the table {table}, which no catalog of this Spark has.",
-    "{hint} Tables of another process are there only through a catalog that outlives it: "
-    "set one under `spark:`, see the guide on catalog tables.",
+    "Source `{name}`: table {table} not found in the Spark catalog.",
+    "{hint} To read tables that other processes created, configure a persistent catalog under `spark:`.",
 )
 
 
 class CatalogSource(SourceOptions):
-    """A table that a Spark catalog knows: what is added to it, or with `static: true` what it holds."""
+    """Streams the rows added to a catalog table, or reads the whole table with `static: true`."""
 
     also_called = {"name": "table", "toTable": "table"}
 
-    table: str = Field(description="The table with its database, and its catalog if it is another.")
+    table: str = Field(
+        description="Table as `database.table`, or `catalog.database.table` for another catalog."
+    )
 
     @field_validator("table")
     @classmethod
     def _qualified(cls, name: str) -> str:
         name = name.strip()
         if not _NAME.fullmatch(name):
-            raise ValueError(f"`{name}` does not name a table; write database.table, such as shop.orders")
+            raise ValueError(f"invalid table name `{name}`; write database.table, such as shop.orders")
         if not _QUALIFIED.fullmatch(name):
-            # Alone it could also mean a source or table of this pipeline, which Spark would find first.
-            raise ValueError(f"`{name}` says no database; write default.{name}")
+            # Without a database, Spark would resolve it to a source or table of this pipeline.
+            raise ValueError(f"table `{name}` has no database; write default.{name}")
         return name
 
 
@@ -52,13 +53,13 @@ _NOT_THERE = (
     "TABLE_OR_VIEW_NOT_FOUND",
     "SCHEMA_NOT_FOUND",
     "CATALOG_NOT_FOUND",
-    # What Spark says when the first of three names is no catalog.
+    # Spark's error if the first of three names is not a catalog.
     "REQUIRES_SINGLE_PART_NAMESPACE",
 )
 
 
 class CatalogReader(Source[CatalogSource]):
-    """Rows of a table, as they are added or as they are."""
+    """Reads a table as a stream or as a whole."""
 
     options = CatalogSource
     replayable = True
@@ -90,23 +91,25 @@ def _read(
 
 
 def _hint(spark: SparkSession, table: str) -> str:
-    """The table that was most likely meant, of those that the database has."""
+    """A hint with the most similar table of the database."""
     from pyspark.errors import AnalysisException
 
     database, _, name = table.rpartition(".")
     try:
         rows: list[Any] = spark.sql(f"SHOW TABLES IN {database}").collect()
     except AnalysisException:
-        return f"Spark knows no database {database} here."
+        return f"Check the name: database {database} not found."
     meant = nearest(name, [row["tableName"] for row in rows])
-    return f"Did you mean {database}.{meant}?" if meant else f"{database} has no table like it."
+    return (
+        f"Did you mean {database}.{meant}?" if meant else f"Check the name: {database} has no similar table."
+    )
 
 
 CONNECTOR = Connector(
-    "catalog", "A table of a Spark catalog.", source=CatalogReader(), errors=name_entries(globals())
+    "catalog", "Reads a table of a Spark catalog.", source=CatalogReader(), errors=name_entries(globals())
 )
 
 
 def catalog(*, table: str, options: Options | None = None) -> ConnectorCall:
-    """A table of a Spark catalog."""
+    """Declare a source that reads a table of a Spark catalog."""
     return connector("catalog", **locals())

@@ -1,11 +1,11 @@
-"""What a connector is: a source, a sink or both, and the abilities that some of them have.
+"""The interface of connectors: a source, a sink or both, and optional capabilities.
 
-`Source` and `Sink` hold what every connector of the kind answers, with defaults: small ones override three
-or four members. What only some can do is a protocol below; a connector has the ability when its class has
-the methods, and other code asks with `isinstance`. Nobody asks for a connector by name.
+`Source` and `Sink` define what every connector provides, with defaults: a small one overrides three or four
+members. Optional capabilities are the protocols below: a connector has one if its class has the methods, and
+other code checks it with `isinstance`. No code checks for a connector by name.
 
-PySpark is imported for types alone, since loading a pipeline loads every connector. A connector that needs
-more of it than the session that it is given imports that in a module of its own, when it is called.
+PySpark is imported only for types, because loading a pipeline loads every connector. A connector that needs
+more of PySpark than its session imports it in a separate module, when it is called.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ALL_MODES = frozenset({"append", "update", "complete"})
 
 
 class LazyModule:
-    """The half of a connector that needs PySpark: a module that is imported when something of it is used."""
+    """The part of a connector that needs PySpark: a module that is imported on first use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -55,48 +55,48 @@ class LazyModule:
 
 @dataclass(frozen=True)
 class LongTasks:
-    """How a source feeds tasks that don't end: those of `continuous` and `real time`."""
+    """How a source supports long-running tasks: those of `continuous` and `real time`."""
 
     without: tuple[str, ...] = ()
-    """The keys that do nothing then, with which it is refused."""
+    """Keys that have no effect then, and are an error."""
 
 
 class Source(Generic[R]):
-    """What a connector can do as a source; `options` and `replayable` have no default."""
+    """The source side of a connector; `options` and `replayable` have no default."""
 
     options: type[R]
     """The model of its keys."""
     replayable: bool
-    """A batch can be read again with the same rows after a crash."""
+    """After a crash, a batch can be re-read with the same rows."""
     batch: bool = True
-    """What it holds now can be read as a finished data set (`static: true`, `run --batch`)."""
+    """Existing data can be read as a batch (`static: true`, `run --batch`)."""
     stream_keys: tuple[str, ...] = ()
-    """Keys that do nothing for a static source, which is refused with them."""
+    """Keys that have no effect on a static source, and are an error there."""
     batch_keys: tuple[str, ...] = ()
-    """Keys that do nothing for a stream, and count under `run --batch` and for a static source."""
+    """Keys that apply only to `run --batch` and static sources, not to streams."""
     first_start_keys: tuple[str, ...] = ()
-    """Keys that count only where no checkpoint says how far was read."""
+    """Keys that apply only to the first start, without a checkpoint."""
     fixed_options: tuple[str, ...] = ()
-    """Options of Spark whose values can't change while a checkpoint is kept."""
+    """Spark options whose values cannot change while a checkpoint is kept."""
     static_copies: bool = False
-    """The driver copies local files of a static source into the run folder (`static/<source>`), where the
-    executors read them; other local places the executors read themselves."""
+    """The driver copies local files of a static source into the run directory (`static/<source>`), where the
+    executors read them; executors read other local paths directly."""
     made_while_running: bool = False
-    """Its rows come only while a query reads: a start that takes what is there and ends finds none."""
+    """Rows arrive only while a query reads: a run that reads available data and stops finds none."""
     continuous: LongTasks | None = None
-    """How it feeds `trigger: continuous …`; None where it can't."""
+    """Its support for `trigger: continuous …`; None if it does not support it."""
     real_time: LongTasks | None = None
-    """How it feeds `trigger: real time …`; None where it can't."""
+    """Its support for `trigger: real time …`; None if it does not support it."""
     same_offsets: bool = False
-    """A checkpoint goes on under every kind of trigger and with another number of partitions: its offsets
-    are written the same way in all."""
+    """A query can resume with a different kind of trigger or number of partitions, because all of them store
+    offsets in the same format."""
 
     def places(self, options: R) -> tuple[str, ...]:
-        """The absolute paths or addresses it reads; a change of them does not fit an old checkpoint."""
+        """The absolute paths or addresses that it reads; if they change, an old checkpoint is incompatible."""
         return ()
 
     def columns(self, options: R) -> Schema | None:
-        """All columns of its rows, told from the options alone; None where only Spark can tell."""
+        """All columns of its rows, derived from the options; None if only Spark knows them."""
         return None
 
     def functions(self, options: R) -> tuple[FunctionRef, ...]:
@@ -104,93 +104,93 @@ class Source(Generic[R]):
         return ()
 
     def jars(self, options: R) -> tuple[str, ...]:
-        """What Spark lacks for it: names of the table in `headwater.jars`, or paths of jars of its own."""
+        """The jars that it needs: names in the table of `headwater.jars`, or paths of its own jars."""
         return ()
 
     def spark_settings(self, options: R) -> Mapping[str, str]:
-        """Settings that Spark takes only before its JVM starts, such as extensions and catalogs."""
+        """Settings that Spark accepts only before its JVM starts, such as extensions and catalogs."""
         return {}
 
     def problems(self, source: SourceSpec) -> Iterable[Problem]:
-        """What the source, as it was declared, can't be held to."""
+        """Problems with the declaration of the source."""
         return ()
 
     def can_resume(self, offset: object) -> bool:
-        """Whether a start can go on from this offset of a checkpoint, given as Spark stores it."""
+        """Whether a start can resume from this offset of a checkpoint, in the format in which Spark stores it."""
         return True
 
     def skipping_keys(self, options: R) -> tuple[str, ...]:
-        """The keys by which it may leave some of what lies at its places unread for ever."""
+        """The keys that may cause it to never read some of the data."""
         return ()
 
     def waiting(self, options: R) -> Waiting | None:
-        """What lies at its places now, told quickly and without Spark; None where that can't be."""
+        """The backlog at its paths, found quickly and without Spark; None if that is not possible."""
         return None
 
     def ignored(self, options: R) -> tuple[str, ...]:
-        """The directories at its places that it does not read, found quickly and without Spark."""
+        """The directories at its paths that it does not read, found quickly and without Spark."""
         return ()
 
     def slots(self, options: R, cores: int) -> int:
-        """How many tasks that don't end it needs at once, one for each partition; 0 where it can't tell."""
+        """How many long-running tasks it needs at the same time, one per partition; 0 if unknown."""
         return 0
 
     def read_stream(self, spark: SparkSession, options: R, context: Context) -> DataFrame:
-        """Rows as they come; those of a source that validates them, as far as they can be read."""
+        """Read the rows as a stream; for a source that validates rows, without the validation columns."""
         return _as_read(self, spark, options, replace(context, batch=False))
 
     def read_batch(self, spark: SparkSession, options: R, context: Context) -> DataFrame:
-        """All rows that are there now, where `batch` says that it can."""
+        """Read all existing rows; called only if `batch` is true."""
         return _as_read(self, spark, options, replace(context, batch=True))
 
 
 def _as_read(source: object, spark: SparkSession, options: SourceOptions, context: Context) -> DataFrame:
     if not isinstance(source, ValidatesRows):
-        raise NotImplementedError(f"{type(source).__name__} has to say how it is read")
+        raise NotImplementedError(f"{type(source).__name__} must implement read_stream and read_batch")
     return source.read_validated(spark, options, context, max_row_bytes=None, replayed=None).drop(*OWN)
 
 
 class Sink(Generic[W]):
-    """What a connector can do as a sink; `options`, `modes` and `delivery` have no default."""
+    """The sink side of a connector; `options`, `modes` and `delivery` have no default."""
 
     options: type[W]
     """The model of its keys."""
     modes: frozenset[str]
-    """The output modes that it takes."""
+    """The output modes that it supports."""
     delivery: Delivery
-    """What it does with a batch that comes a second time."""
+    """How it handles a retried batch."""
     raised_by: str = ""
-    """What would raise the delivery, in words."""
+    """What would improve the delivery guarantee, in words."""
     batch: bool = True
-    """It takes the rows of a batch run."""
+    """It supports batch runs."""
     stores: bool = False
-    """Rows stay where it writes, so `run --batch` must not write beside the stream without `--into`."""
+    """Its output is persistent, so `run --batch` needs `--output-dir` to not mix with the stream."""
     appends: bool = False
-    """Whatever is written is added to what is there: several sinks may share a place, complete mode writes
-    the whole result again and again, and `run --batch` writes to the place itself, with `--append`."""
+    """It only appends: several sinks can share a target, complete mode writes the whole result with each
+    batch, and `run --batch` writes to the same target with `--append`."""
     fixed_keys: tuple[str, ...] = ()
-    """Keys whose values can't change while the checkpoint is kept."""
+    """Keys whose values cannot change while the checkpoint is kept."""
     on_driver: bool = False
-    """The driver alone writes there, so that the executors of a cluster need not share a local place."""
+    """Only the driver writes, so the executors of a cluster do not need access to a local path."""
     passes: tuple[str, ...] = ()
-    """What its functions are called with, by place."""
+    """The positional arguments of its functions."""
     methods: tuple[Method, ...] = ()
-    """What it calls on objects of its classes, which it makes without arguments."""
+    """The methods that it calls on objects of its classes, which it creates without arguments."""
     continuous: bool = False
-    """It takes rows one by one from tasks that don't end (`trigger: continuous …`)."""
+    """It supports rows from long-running tasks (`trigger: continuous …`)."""
     real_time: bool = False
     """The same for `trigger: real time …`."""
     by_writer: bool = False
-    """Spark's writer of streams makes it itself: no data source has that name, and nothing is partitioned."""
+    """Spark's stream writer implements it: it is not a data source, and does not support partitioning."""
     temporary_checkpoint: bool = False
-    """Spark makes a checkpoint for a plain query that names none, in a folder for temporary files."""
+    """For a plain query without a checkpoint location, Spark creates a temporary one."""
     rejections: tuple[Entry, ...] = ()
-    """What `problems` may say, for the reference of rules."""
+    """The entries that `problems` can return, for the reference of checks."""
     in_process: bool = False
-    """Its rows live in this process alone: each start begins anew, and only this process can query them."""
+    """Its rows exist only in this process: each start is from scratch, and only this process can query them."""
 
     def places(self, options: W) -> tuple[str, ...]:
-        """The places it writes; two sinks on one place are refused."""
+        """The paths or addresses that it writes to; two sinks with the same one are an error."""
         return ()
 
     def functions(self, options: W) -> tuple[FunctionRef, ...]:
@@ -198,62 +198,62 @@ class Sink(Generic[W]):
         return ()
 
     def jars(self, options: W) -> tuple[str, ...]:
-        """What Spark lacks for it: names of the table in `headwater.jars`, or paths of jars of its own."""
+        """The jars that it needs: names in the table of `headwater.jars`, or paths of its own jars."""
         return ()
 
     def spark_settings(self, options: W) -> Mapping[str, str]:
-        """Settings that Spark takes only before its JVM starts, such as extensions and catalogs."""
+        """Settings that Spark accepts only before its JVM starts, such as extensions and catalogs."""
         return {}
 
     def problems(self, sink: SinkSpec, columns: Mapping[str, str]) -> Iterable[Problem]:
-        """What the sink has against rows with these columns, by name and type."""
+        """Problems of the sink with rows of these columns, by name and type."""
         return ()
 
     def plain_options(self, format: str, partitioned_by: tuple[str, ...]) -> W | None:
-        """What stands for the options of a plain PySpark query, for `problems`; None where it has none."""
+        """Options for a plain PySpark query, for `problems`; None if there are none."""
         return None
 
     def delivers(self, options: W) -> Delivery:
-        """What a sink with these options does with a batch that comes a second time."""
+        """How a sink with these options handles a retried batch."""
         return self.delivery
 
     def feeds(self, options: W, source: SourceOptions) -> bool:
-        """Whether a source with these options reads what the sink writes, besides what their places tell;
-        such a pipeline feeds itself, and is refused."""
+        """Whether a source with these options reads what the sink writes, beyond comparing `places`; such a
+        pipeline is a loop, and an error."""
         return False
 
     def outgoing(self, rows: DataFrame, options: W, context: Context) -> DataFrame:
-        """The rows as it writes them, where it makes others of them."""
+        """The rows as it writes them, if it transforms them."""
         return rows
 
     def write_stream(self, writer: DataStreamWriter, options: W, context: Context) -> DataStreamWriter:
-        """The writer of a query, which is started with what comes back."""
+        """Configure the writer of a query, and return it."""
         raise NotImplementedError
 
     def write_batch(self, rows: DataFrame, options: W, context: Context) -> None:
-        """Write all rows once, where `batch` says that it can."""
+        """Write all rows once; called only if `batch` is true."""
         raise NotImplementedError
 
 
 @runtime_checkable
 class RefreshesStatic(Protocol):
-    """A source whose static form looks for changes while a query runs."""
+    """A source whose static form can be refreshed while a query runs."""
 
     def read_static(
         self, spark: SparkSession, options: Any, context: Context, refresh: Refresh, *, cache: bool
     ) -> tuple[DataFrame, tuple[StaticRows, ...]]:
-        """The DataFrame, and what the run tells of its start, of repeated batches and of its end."""
+        """The DataFrame, and the objects that the run notifies of its start, retried batches and its end."""
 
 
 @runtime_checkable
 class ValidatesRows(Protocol):
-    """A source that says of each row whether it could be read, and so takes `bad_rows`."""
+    """A source that validates each row, and so supports `bad_rows`."""
 
     validity_keys: tuple[str, ...]
-    """The fields or properties of its options that decide whether a row can be read."""
+    """The fields or properties of its options that determine whether a row is valid."""
 
     def validates(self, options: Any, bad_rows: BadRows) -> bool:
-        """Whether it does so with these options and this choice for bad rows."""
+        """Whether it validates rows with these options and this setting of `bad_rows`."""
 
     def read_validated(
         self,
@@ -266,54 +266,54 @@ class ValidatesRows(Protocol):
     ) -> DataFrame:
         """The rows with the columns REASON, DETAIL and ROW, as a stream or as a batch.
 
-        `replayed` reads rows of the quarantine that are replayed, at each call as a stream of its own.
+        `replayed` reads the replayed rows of the quarantine; each call returns a separate stream.
         """
 
     def has_read(self, read: Read, row: RowPlace) -> bool:
-        """Whether a query that has committed `read` of the source has met the row at its place."""
+        """Whether a query that has committed `read` of the source has read the row at its position."""
 
 
 @runtime_checkable
 class CleansUp(Protocol):
-    """A source that archives or deletes finished input between batches."""
+    """A source that archives or deletes processed input between batches."""
 
     def clean_up(self, options: Any) -> CleanUp | None:
-        """What becomes of finished input; None where it stays."""
+        """What happens to processed input; None if it stays."""
 
 
 @runtime_checkable
 class CountsPartitions(Protocol):
-    """A source whose server knows how many partitions, and so tasks that don't end, there are."""
+    """A source whose server knows the number of partitions, and so of long-running tasks."""
 
     def partitions(self, spark: SparkSession, options: Any) -> int:
-        """How many there are now."""
+        """The current number of partitions."""
 
 
 @runtime_checkable
 class ForgetsBatches(Protocol):
-    """A sink that skips a batch which it has already, unless it is made to forget it."""
+    """A sink that skips a batch that it already has, until it forgets that batch."""
 
     def forget_batch(self, spark: SparkSession, options: Any, batch: int) -> None:
-        """Let the newest batch come again."""
+        """Forget the newest batch, so it can be written again."""
 
 
 @runtime_checkable
 class KnowsContents(Protocol):
-    """A sink that can tell what earlier runs left at its place."""
+    """A sink that knows what earlier runs wrote to its target."""
 
     def stored_batch(self, spark: SparkSession, options: Any) -> int | None:
         """The newest batch that it has; Spark skips this one and all before it."""
 
     def stored_elsewhere(self, options: Any) -> str | None:
-        """A file outside of its place that belongs to what it has."""
+        """A file outside of its directory that belongs to its output."""
 
     def stored_schema(self, spark: SparkSession, options: Any, written: StructType) -> StructType | None:
-        """The schema of what it has; `written` is what the query will write."""
+        """The schema of its output so far; `written` is what the query will write."""
 
 
 @runtime_checkable
 class ReadsBack(Protocol):
-    """A sink whose rows can be read, for tests that keep it."""
+    """A sink whose rows can be read back, for tests that keep it."""
 
     def read_back(self, spark: SparkSession, options: Any, written: StructType) -> DataFrame:
         """The rows that it has committed."""
@@ -321,62 +321,62 @@ class ReadsBack(Protocol):
 
 @runtime_checkable
 class HasRunTasks(Protocol):
-    """A source or sink with work beside the queries: to open new input, to clean up, to write a manifest."""
+    """A source or sink with background work: checking new input, clean-up, writing a manifest."""
 
     def run_tasks(
         self, spark: SparkSession, options: Any, context: Context, queries: Sequence[QueryCheckpoint]
     ) -> Iterable[RunTask]:
-        """The tasks, for a run of these queries; a sink finds its own by its name."""
+        """The tasks for a run of these queries; a sink finds its own query by name."""
 
 
 @runtime_checkable
 class KeepsQuarantine(Protocol):
-    """A sink of Headwater's own that quarantines are written with, into the run directory."""
+    """A built-in sink that writes quarantines to the run directory."""
 
     def quarantine_options(self, folder: Path) -> SinkOptions:
-        """The options of a sink that writes the rows of a quarantine into a folder, as parquet files."""
+        """The options of a sink that writes quarantined rows to a directory, as Parquet files."""
 
     def quarantine_files(self, folder: Path) -> Iterator[Path]:
-        """The files of the folder that are committed, oldest first, told without Spark."""
+        """The committed files of the directory, oldest first, found without Spark."""
 
 
 @runtime_checkable
 class ChecksCode(Protocol):
-    """A sink that can try the user's code before a start."""
+    """A sink that can check the user's code before a start."""
 
     def code_problems(self, options: Any, context: Context) -> list[Problem]:
-        """What is wrong with it."""
+        """Problems with the code."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a query failed, as Spark says it."""
+    """Why a query failed, as Spark reports it."""
 
     message: str
     text: str
-    """The message with every stack and cause."""
+    """The message with all stack traces and causes."""
 
 
 @runtime_checkable
 class ExplainsFailures(Protocol):
-    """A source or sink that knows what Spark says when a query fails over it."""
+    """A source or sink that can explain Spark's errors about it."""
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
-        """The failure in our words; None where it is none of its own."""
+        """The failure as a problem; None if something else caused it."""
 
 
 @dataclass(frozen=True)
 class Connector:
-    """A connector as it is registered: its name, what it is for, and its two sides."""
+    """A registered connector: its name, a summary, and its two sides."""
 
     name: str
     summary: str
     source: Source[Any] | None = None
     sink: Sink[Any] | None = None
     spark_formats: tuple[str, ...] = ()
-    """Spark's own names of what it reads or writes, by which it checks plain PySpark programs."""
+    """The Spark formats that it covers, to check plain PySpark programs."""
     errors: Mapping[str, Entry] = field(default_factory=dict)
-    """What can go wrong with it, by the constant of each entry."""
+    """Its errors and notices, by the constant of each entry."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -385,24 +385,24 @@ class Connector:
 
     @property
     def built_in(self) -> bool:
-        """Whether it comes with Headwater."""
+        """Whether it ships with Headwater."""
         return all(module.startswith("headwater.") for module in self.modules)
 
 
-# Connectors in a Python declaration: each has a typed function beside its options, so that editors complete
-# its keys and mypy checks them; `connector` names any other.
+# Connectors in a Python declaration: each has a typed function next to its options, so editors complete its
+# keys and mypy checks them; use `connector` for any other.
 
 Options = Mapping[str, str | int | float | bool | Secret]
 
 
 @dataclass(frozen=True)
 class ConnectorCall:
-    """A connector and its keys, not yet judged: that needs to know the pipeline's folder."""
+    """A connector and its keys, not validated yet: that needs the directory of the pipeline."""
 
     connector: str
     keys: Mapping[str, Any] = field(default_factory=dict)
 
 
 def connector(name: str, /, **keys: Any) -> ConnectorCall:
-    """Any installed connector by name, with the keys of its reference page."""
+    """Declare a source or sink with any installed connector, by name and with its keys."""
     return ConnectorCall(name, {key: value for key, value in keys.items() if value is not None})

@@ -1,4 +1,4 @@
-"""Options on their way to Spark: the only place where a connector's secret is revealed."""
+"""Connector options for Spark. Only this module reveals the secrets of a connector."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ TIMES = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Spark's options for all digits of a time; by itself it cuts them to milliseconds."""
+"""Spark options for full precision of times; by default, Spark truncates them to milliseconds."""
 
 
 def plain(options: ConnectorOptions) -> dict[str, str]:
-    """The passed-through options as text."""
+    """The passed-through options as strings."""
     return {
         key: revealed(value) if isinstance(value, Secret) else value for key, value in options.options.items()
     }
 
 
 def revealed(secret: Secret) -> str:
-    """A secret as Spark gets it; from now on it is hidden in every text."""
+    """The value of a secret for Spark; from now on, it is redacted in all output."""
     return secret.reveal()
 
 
 def hidden(text: str) -> None:
-    """Hide a text that Spark gets, and that has a secret in it, in every text from now on."""
+    """Redact a string that contains a secret in all output from now on."""
     hide(text)
 
 
 def option_texts(values: Mapping[str, object]) -> dict[str, str]:
-    """Values as Spark reads them, without those that are not said."""
+    """Values in the format that Spark reads, without those that are not set."""
     texts = {
         key: f"{value.milliseconds}ms" if isinstance(value, Duration) else option_text(value)
         for key, value in values.items()
@@ -62,15 +62,15 @@ def option_texts(values: Mapping[str, object]) -> dict[str, str]:
 def _only_secret(value: object) -> object:
     # The value is not in the message: it is most likely the password itself.
     if not isinstance(value, Secret):
-        raise ValueError("for a password write ${secret:NAME} and set NAME in the environment")
+        raise ValueError("expected a secret; write ${secret:NAME} and set NAME in the environment")
     return value
 
 
 Password = Annotated[Secret, BeforeValidator(_only_secret)]
-"""Never the text itself; `Password | None` where it may be left out."""
+"""A secret, never the plain text; `Password | None` if it is optional."""
 
 
-# A schema given in the pipeline file or in a file of its own.
+# A schema in the pipeline file or in a separate file.
 
 SUFFIXES = (".ddl", ".sql", ".json")
 SchemaField = Annotated[
@@ -80,16 +80,16 @@ SchemaField = Annotated[
 
 
 def read_schema(written: Any, info: ValidationInfo, *, validated: bool = False) -> Schema:
-    """The schema, wherever it stands. A name without spaces that ends in .ddl, .sql or .json is a file.
+    """The schema, inline or from a file: a name without spaces that ends in .ddl, .sql or .json.
 
-    A column may be `not null` where each row is `validated`.
+    `not null` is allowed if each row is `validated`.
     """
     schema = _from_file(written, project_root(info)) if _is_file(written) else Schema.of(written)
     for column in schema.columns:
         if not column.nullable and not validated:
             raise ValueError(
-                f"`{column.name}` is `not null`, which a source can't hold its rows to; "
-                "leave it out and write a table with WHERE … IS NOT NULL"
+                f"column `{column.name}` is `not null`, which this source cannot enforce; "
+                "remove it, and add a table with `WHERE … IS NOT NULL`"
             )
     return schema
 
@@ -104,40 +104,40 @@ def _from_file(name: str, root: Path) -> Schema:
     try:
         return Schema.of_spark_json(text) if path.suffix == ".json" else Schema.of(text)
     except ValueError as error:
-        raise ValueError(f"in the schema file {path}: {error}") from error
+        raise ValueError(f"schema file {path}: {error}") from error
 
 
 def file_bytes(path: Path | str, what: str = "schema file") -> bytes:
-    """The bytes of a file that a key names; ValueError where it can't be read."""
+    """The bytes of a file that a key names; ValueError if it cannot be read."""
     try:
         return Path(path).read_bytes()
     except FileNotFoundError as error:
-        raise ValueError(f"there is no {what} {path}") from error
+        raise ValueError(f"{what} {path} not found") from error
     except OSError as error:
-        raise ValueError(f"the {what} {path} can't be read: {error}") from error
+        raise ValueError(f"could not read {what} {path}: {error}") from error
 
 
 def file_text(path: Path | str) -> str:
-    """The text of a schema file; ValueError where it can't be read."""
+    """The text of a schema file; ValueError if it cannot be read."""
     try:
         return file_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"the schema file {path} can't be read: {error}") from error
+        raise ValueError(f"could not read schema file {path}: {error}") from error
 
 
-# Whether a user's class has the methods that a connector calls, told from the class itself.
+# Checks that a user's class has the methods that a connector calls.
 
 
 def class_problems(
     ref: ClassRef, found: object, methods: Sequence[Method], place: Place | None = None
 ) -> Iterator[Problem]:
-    """What keeps a loaded class from being used; `place` is where the pipeline names it."""
+    """Problems that prevent the use of a loaded class; `place` is where the pipeline names it."""
     at = ref.defined or place
     if not isinstance(found, type):
         kind = "a function" if inspect.isroutine(found) else f"a value of type {type(found).__name__}"
         yield CODE_NAME_INVALID.at(place, name=ref.name, file=ref.file, kind=kind, wanted="a class")
         return
-    # Whoever calls no methods makes no object, either: Spark makes it, in its own way.
+    # Without methods to call, Headwater creates no object either: Spark creates it.
     needs = _needed(found) if methods else ""
     if needs:
         yield CLASS_NEEDS_ARGUMENTS.at(at, name=ref.name, needs=needs)
@@ -153,13 +153,13 @@ def class_problems(
 
 
 def method_missing(name: str, method: Method, place: Place | None) -> Problem:
-    """The problem of a class without a method that is called."""
+    """The problem of a class without a required method."""
     takes = ", ".join(("self", *method.passes))
     return CLASS_METHOD_MISSING.at(place, name=name, method=method.name, takes=takes)
 
 
 def method_arguments_problem(name: str, method: Method, takes: str, place: Place | None) -> Problem:
-    """The problem of a method that can't take what it is called with."""
+    """The problem of a method that does not accept its arguments."""
     passed = ", ".join(("self", *method.passes))
     function = f"{name}.{method.name}"
     return FUNCTION_ARGUMENTS_MISMATCH.at(
@@ -173,11 +173,11 @@ def method_arguments_problem(name: str, method: Method, takes: str, place: Place
 
 
 def _needed(found: type) -> str:
-    """The parameters without which no object can be made."""
+    """The parameters that the constructor requires."""
     try:
         parameters = inspect.signature(found).parameters.values()
     except ValueError:
-        # A class of C code says nothing; making an object will tell.
+        # A class in C has no signature; creating an object shows whether it works.
         return ""
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [each for each in parameters if each.default is each.empty and each.kind not in optional]

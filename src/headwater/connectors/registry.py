@@ -1,4 +1,4 @@
-"""Which connectors there are: built in or from another package, all through one entry point group."""
+"""The installed connectors, built in or from other packages, found through one entry point group."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 from headwater.connectors.connector import Connector, KeepsQuarantine, Sink, Source, ValidatesRows
 from headwater.connectors.contract import KEPT_REASON, KEPT_TEXT
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 from headwater.errors.catalogue.connectors import CONNECTOR_LOAD_FAILED, CONNECTOR_NAME_CONFLICT
 from headwater.spec import Column, Schema, SourceSpec
 from headwater.values import BadRows
 
 GROUP = "headwater.connectors"
 EXAMPLES = {"source": "files", "sink": "console"}
-"""What a message shows to a user who has named none."""
+"""The examples in messages about a missing connector."""
 
 
 @cache
@@ -25,13 +25,13 @@ def all_connectors() -> dict[str, Connector]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         connector = _load(point)
         if connector.name in found and found[connector.name] is not connector:
-            raise EnvironmentProblem(CONNECTOR_NAME_CONFLICT.at(None, name=connector.name, other=point.value))
+            raise SetupError(CONNECTOR_NAME_CONFLICT.at(None, name=connector.name, other=point.value))
         found[connector.name] = connector
     return found
 
 
 def source_side(name: str) -> Source[Any]:
-    """What a connector of a loaded spec can do as a source."""
+    """The source of a connector in a loaded spec."""
     side = all_connectors()[name].source
     if side is None:
         raise KeyError(name)
@@ -39,7 +39,7 @@ def source_side(name: str) -> Source[Any]:
 
 
 def sink_side(name: str) -> Sink[Any]:
-    """What a connector of a loaded spec can do as a sink."""
+    """The sink of a connector in a loaded spec."""
     side = all_connectors()[name].sink
     if side is None:
         raise KeyError(name)
@@ -47,7 +47,7 @@ def sink_side(name: str) -> Sink[Any]:
 
 
 def quarantine_sink() -> tuple[str, KeepsQuarantine]:
-    """The connector that quarantines are written with: its name, and what it can do."""
+    """The name and the sink of the connector that writes quarantines."""
     for each in all_connectors().values():
         sink: object = each.sink
         if each.built_in and isinstance(sink, KeepsQuarantine):
@@ -56,7 +56,7 @@ def quarantine_sink() -> tuple[str, KeepsQuarantine]:
 
 
 def validates(source: SourceSpec, bad_rows: BadRows) -> bool:
-    """Whether a source says of each row if it could be read, when this is to become of bad ones."""
+    """Whether a source validates each row with this setting of `bad_rows`."""
     side = source_side(source.connector)
     return isinstance(side, ValidatesRows) and side.validates(source.options, bad_rows)
 
@@ -64,24 +64,22 @@ def validates(source: SourceSpec, bad_rows: BadRows) -> bool:
 def _load(point: EntryPoint) -> Connector:
     try:
         connector = point.load()
-    except (Exception, SystemExit) as error:  # another package's code: whatever it raises must be named
+    except (Exception, SystemExit) as error:  # code of another package can raise anything
         problem = CONNECTOR_LOAD_FAILED.at(None, name=point.name, module=point.value, error=repr(error))
-        raise EnvironmentProblem(problem) from error
+        raise SetupError(problem) from error
     if not isinstance(connector, Connector) or connector.name != point.name:
-        says = "it is not a Connector of that name"
-        raise EnvironmentProblem(
-            CONNECTOR_LOAD_FAILED.at(None, name=point.name, module=point.value, error=says)
-        )
+        says = "not a Connector with this name"
+        raise SetupError(CONNECTOR_LOAD_FAILED.at(None, name=point.name, module=point.value, error=says))
     return connector
 
 
-# The columns of a declared source, told without Spark.
+# The columns of a declared source, found without Spark.
 
 _KEPT = (Column(KEPT_REASON, "string"), Column(KEPT_TEXT, "string"))
 
 
 def source_columns(source: SourceSpec) -> Schema | None:
-    """All columns of its rows; None where only Spark can tell."""
+    """All columns of its rows; None if only Spark knows them."""
     schema = source_side(source.connector).columns(source.options)
     if schema is None or source.bad_rows is not BadRows.KEEP:
         return schema

@@ -1,4 +1,4 @@
-"""Connectors for trying things out: clocks that make rows, a socket, the terminal, a table in memory."""
+"""Connectors for tests and demos: generated rows, a socket, the terminal, an in-memory table."""
 
 from __future__ import annotations
 
@@ -31,81 +31,92 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RateSource(SourceOptions):
-    """So many rows per second: `timestamp timestamp, value bigint`, the values 0, 1, 2 …"""
+    """Generated rows, a fixed number per second: `timestamp timestamp, value bigint` (values 0, 1, 2, …)."""
 
-    also_called = {"numPartitions": "partitions", "rampUpTime": "ramp_up"}
-
-    rows_per_second: int = Field(default=1, gt=0, description="Rows made in each second.")
-    ramp_up: Duration | None = Field(
-        default=None, description="Time to come up to the full rate, in whole seconds."
+    rows_per_second: int = Field(default=1, gt=0, description="Number of rows to generate per second.")
+    ramp_up_time: Duration | None = Field(
+        default=None,
+        description="Time until the source reaches its full rate, in whole seconds. Default: no ramp-up.",
     )
-    partitions: int | None = Field(default=None, gt=0, description="Partitions of each batch.")
+    num_partitions: int | None = Field(
+        default=None,
+        gt=0,
+        description="Number of Spark partitions per batch. Default: Spark's default parallelism.",
+    )
 
-    @field_validator("ramp_up")
+    @field_validator("ramp_up_time")
     @classmethod
-    def _whole_seconds(cls, ramp_up: Duration | None) -> Duration | None:
-        if ramp_up and ramp_up.milliseconds % 1000:
-            raise ValueError(f"`ramp_up` counts in whole seconds, not {ramp_up}")
-        return ramp_up
+    def _whole_seconds(cls, ramp_up_time: Duration | None) -> Duration | None:
+        if ramp_up_time and ramp_up_time.milliseconds % 1000:
+            raise ValueError(
+                f"expected whole seconds, got {ramp_up_time}; write a duration such as 10 seconds"
+            )
+        return ramp_up_time
 
 
 class RateReader(Source[RateSource]):
-    """Rows from Spark's own rate source."""
+    """Reads Spark's `rate` source."""
 
     options = RateSource
     replayable = True
     batch = False
     made_while_running = True
-    continuous = LongTasks(without=("ramp_up", "rampUpTime"))
+    continuous = LongTasks(without=("ramp_up_time", "rampUpTime"))
 
     def columns(self, options: RateSource) -> Schema:
         return Schema.of("timestamp timestamp, value bigint")
 
     def slots(self, options: RateSource, cores: int) -> int:
-        return _given_partitions(options) or options.partitions or cores
+        return _given_partitions(options) or options.num_partitions or cores
 
     def read_stream(self, spark: SparkSession, options: RateSource, context: Context) -> DataFrame:
         reader = spark.readStream.format("rate").option("rowsPerSecond", options.rows_per_second)
-        if options.ramp_up:
-            reader = reader.option("rampUpTime", f"{options.ramp_up.milliseconds // 1000}s")
-        if options.partitions:
-            reader = reader.option("numPartitions", options.partitions)
+        if options.ramp_up_time:
+            reader = reader.option("rampUpTime", f"{options.ramp_up_time.milliseconds // 1000}s")
+        if options.num_partitions:
+            reader = reader.option("numPartitions", options.num_partitions)
         return reader.options(**plain(options)).load()
 
 
 def _given_partitions(options: SourceOptions) -> int:
-    """What `options` says: Spark makes as many partitions as there are cores, and this has the last word."""
+    """`numPartitions` from `options`, which overrides the key; 0 if it is not set."""
     given = {key.lower(): str(value) for key, value in options.options.items()}.get("numpartitions", "")
     return int(given) if given.isdigit() else 0
 
 
 class RatePerBatchSource(SourceOptions):
-    """The same number of rows in every batch: `timestamp timestamp, value bigint`."""
+    """Generated rows, a fixed number per batch: `timestamp timestamp, value bigint`."""
 
     also_called = {
-        "advanceMillisPerBatch": "step",
-        "numPartitions": "partitions",
-        "startTimestamp": "start",
+        "advanceMillisPerBatch": "advance_per_batch",
+        "partitions": "num_partitions",
+        "start": "start_timestamp",
+        "step": "advance_per_batch",
     }
 
-    rows_per_batch: int = Field(gt=0, description="Rows in each batch.")
-    partitions: int | None = Field(default=None, gt=0, description="Partitions of each batch.")
-    start: datetime = Field(
-        default=EPOCH, description="Event time of the first batch (UTC unless it says otherwise)."
+    rows_per_batch: int = Field(gt=0, description="Number of rows to generate per batch.")
+    num_partitions: int | None = Field(
+        default=None,
+        gt=0,
+        description="Number of Spark partitions per batch. Default: Spark's default parallelism.",
     )
-    step: Duration = Field(
-        default=Duration(1000), description="How far event time moves from one batch to the next."
+    start_timestamp: datetime = Field(
+        default=EPOCH, description="Event time of the first batch, in UTC unless it has an offset."
+    )
+    advance_per_batch: Duration = Field(
+        default=Duration(1000), description="How much event time advances from one batch to the next."
     )
 
     @property
     def start_ms(self) -> int:
-        """The start as Spark takes it."""
-        start = self.start if self.start.tzinfo else self.start.replace(tzinfo=UTC)
-        return round(start.timestamp() * 1000)
+        """The start in milliseconds since 1970, as Spark expects it."""
+        start = self.start_timestamp
+        known = start if start.tzinfo else start.replace(tzinfo=UTC)
+        return round(known.timestamp() * 1000)
 
 
 class RatePerBatchReader(Source[RatePerBatchSource]):
-    """Rows from Spark's own rate-micro-batch source."""
+    """Reads Spark's `rate-micro-batch` source."""
 
     options = RatePerBatchSource
     replayable = True
@@ -119,27 +130,28 @@ class RatePerBatchReader(Source[RatePerBatchSource]):
             spark.readStream.format("rate-micro-batch")
             .option("rowsPerBatch", options.rows_per_batch)
             .option("startTimestamp", options.start_ms)
-            .option("advanceMillisPerBatch", options.step.milliseconds)
+            .option("advanceMillisPerBatch", options.advance_per_batch.milliseconds)
         )
-        if options.partitions:
-            reader = reader.option("numPartitions", options.partitions)
+        if options.num_partitions:
+            reader = reader.option("numPartitions", options.num_partitions)
         return reader.options(**plain(options)).load()
 
 
 class SocketSource(SourceOptions):
-    """Lines of text that a server sends: `value string`, with `arrival_time` also `timestamp timestamp`."""
+    """Lines of text from a TCP server, in a column `value string`."""
 
-    also_called = {"includeTimestamp": "arrival_time", "hostname": "host"}
+    also_called = {"arrival_time": "include_timestamp", "hostname": "host"}
 
-    host: str = Field(min_length=1, description="The machine whose server sends the lines.")
-    port: int = Field(gt=0, lt=65536, description="The port on which it listens.")
-    arrival_time: bool = Field(
-        default=False, description="Add a column `timestamp`: when the line came in, by this machine's clock."
+    host: str = Field(min_length=1, description="Host name or IP address of the server.")
+    port: int = Field(gt=0, lt=65536, description="TCP port of the server.")
+    include_timestamp: bool = Field(
+        default=False,
+        description="Add a column `timestamp timestamp` with the time when Spark received the line.",
     )
 
 
 class SocketReader(Source[SocketSource]):
-    """Lines as they come; Spark connects when the query starts, not before."""
+    """Reads Spark's `socket` source, which connects when the query starts."""
 
     options = SocketSource
     replayable = False
@@ -148,12 +160,12 @@ class SocketReader(Source[SocketSource]):
     continuous = LongTasks()
 
     def columns(self, options: SocketSource) -> Schema:
-        return Schema.of("value string, timestamp timestamp" if options.arrival_time else "value string")
+        return Schema.of("value string, timestamp timestamp" if options.include_timestamp else "value string")
 
     def can_resume(self, offset: object) -> bool:
-        """Spark counts the lines of one connection, and a new one begins to count anew: -1 is none yet."""
+        """Offsets count the lines of one connection, and a new connection starts at -1 (no line yet)."""
         if isinstance(offset, list):
-            # Of a continuous query: the lines of each partition.
+            # A continuous query stores one offset per partition.
             return not any(isinstance(each, int) and each > 0 for each in offset)
         return not isinstance(offset, int) or offset < 0
 
@@ -165,23 +177,23 @@ class SocketReader(Source[SocketSource]):
             spark.readStream.format("socket")
             .option("host", options.host)
             .option("port", options.port)
-            .option("includeTimestamp", options.arrival_time)
+            .option("includeTimestamp", options.include_timestamp)
             .options(**plain(options))
             .load()
         )
 
 
 class ConsoleSink(SinkOptions):
-    """The rows of each batch as a table on the terminal; for trying things out."""
+    """Prints the rows of each batch to the terminal as a table."""
 
-    also_called = {"limit": "rows", "numRows": "rows"}
+    also_called = {"limit": "num_rows", "rows": "num_rows"}
 
-    rows: int = Field(default=20, gt=0, description="Most rows shown of a batch.")
-    truncate: bool = Field(default=True, description="Cut values to 20 characters.")
+    num_rows: int = Field(default=20, gt=0, description="Maximum number of rows to print per batch.")
+    truncate: bool = Field(default=True, description="Truncate values to 20 characters.")
 
 
 class ConsoleWriter(Sink[ConsoleSink]):
-    """Spark's own console sink."""
+    """Writes to Spark's `console` sink."""
 
     options = ConsoleSink
     modes = ALL_MODES
@@ -195,33 +207,33 @@ class ConsoleWriter(Sink[ConsoleSink]):
     ) -> DataStreamWriter:
         return (
             writer.format("console")
-            .option("numRows", options.rows)
+            .option("numRows", options.num_rows)
             .option("truncate", options.truncate)
             .options(**plain(options))
         )
 
     def write_batch(self, rows: DataFrame, options: ConsoleSink, context: Context) -> None:
-        """The rows once, as `show()` prints them."""
+        """Print the rows once, in the format of `show()`."""
         from headwater.spark.frames import shown
 
         truncate = 20 if options.truncate else 0
-        sys.stdout.write(shown(rows, options.rows, truncate) + "\n")
+        sys.stdout.write(shown(rows, options.num_rows, truncate) + "\n")
 
 
 class MemorySink(SinkOptions):
-    """A table named after the sink, kept by this process and queried with `run.sql("SELECT …")`."""
+    """An in-memory table with the name of the sink. Query it with `run.sql("SELECT …")`."""
 
     takes_options = False
 
 
 class MemoryWriter(Sink[MemorySink]):
-    """Spark's own memory sink, which makes a view with the name of the query in the pipeline's session."""
+    """Writes to Spark's `memory` sink, which creates a view named after the query in the session."""
 
     options = MemorySink
     modes = ALL_MODES
     by_writer = True
     temporary_checkpoint = True
-    # The table and the checkpoint begin together, and Spark's sink passes over a batch that it has.
+    # The table and the checkpoint start together, and Spark's sink skips a batch that it already has.
     delivery = Delivery.IDEMPOTENT
     batch = False
     continuous = True
@@ -234,11 +246,11 @@ class MemoryWriter(Sink[MemorySink]):
 
 
 class NoopSink(SinkOptions):
-    """Computes every row and keeps none; for measuring."""
+    """Computes every row and discards it. Use it for benchmarks."""
 
 
 class NoopWriter(Sink[NoopSink]):
-    """Spark's own noop sink."""
+    """Writes to Spark's `noop` sink."""
 
     options = NoopSink
     modes = ALL_MODES
@@ -250,87 +262,90 @@ class NoopWriter(Sink[NoopSink]):
         return writer.format("noop").options(**plain(options))
 
     def write_batch(self, rows: DataFrame, options: NoopSink, context: Context) -> None:
-        """Compute the rows and drop them."""
+        """Compute the rows and discard them."""
         rows.write.format("noop").mode("overwrite").options(**plain(options)).save()
 
 
 RATE = Connector(
     "rate",
-    "So many rows per second, made by a clock; for trying things out.",
+    "Generates a fixed number of rows per second. For tests and demos.",
     source=RateReader(),
     spark_formats=("rate",),
 )
 RATE_PER_BATCH = Connector(
     "rate_per_batch",
-    "A fixed number of rows in each batch, with event time that moves by a fixed step.",
+    "Generates a fixed number of rows per batch, with reproducible event times. For tests and demos.",
     source=RatePerBatchReader(),
     spark_formats=("rate-micro-batch",),
 )
 SOCKET = Connector(
     "socket",
-    "Lines of text from a socket; for trying things out.",
+    "Reads lines of text from a TCP socket. For tests and demos.",
     source=SocketReader(),
     spark_formats=("socket", "textsocket"),
 )
 CONSOLE = Connector(
     "console",
-    "The rows of each batch, printed on the terminal.",
+    "Prints the rows of each batch to the terminal.",
     sink=ConsoleWriter(),
     spark_formats=("console",),
 )
 MEMORY = Connector(
     "memory",
-    "A table in the memory of this process, queried by SQL while the stream runs.",
+    "Stores rows in an in-memory table that you can query with SQL while the pipeline runs.",
     sink=MemoryWriter(),
     spark_formats=("memory",),
 )
 NOOP = Connector(
-    "noop", "Computes every row and keeps none; for measuring.", sink=NoopWriter(), spark_formats=("noop",)
+    "noop",
+    "Computes every row and discards it. For benchmarks.",
+    sink=NoopWriter(),
+    spark_formats=("noop",),
 )
 
 
 def rate(
     *,
     rows_per_second: int | None = None,
-    ramp_up: str | Duration | None = None,
-    partitions: int | None = None,
+    ramp_up_time: str | Duration | None = None,
+    num_partitions: int | None = None,
     options: Options | None = None,
 ) -> ConnectorCall:
-    """So many rows per second, made by a clock."""
+    """Declare a source that generates a fixed number of rows per second."""
     return connector("rate", **locals())
 
 
 def rate_per_batch(
     *,
     rows_per_batch: int,
-    partitions: int | None = None,
-    start: str | datetime | None = None,
-    step: str | Duration | None = None,
+    num_partitions: int | None = None,
+    start_timestamp: str | datetime | None = None,
+    advance_per_batch: str | Duration | None = None,
     options: Options | None = None,
 ) -> ConnectorCall:
-    """A fixed number of rows in each batch."""
+    """Declare a source that generates a fixed number of rows per batch."""
     return connector("rate_per_batch", **locals())
 
 
 def socket(
-    *, host: str, port: int, arrival_time: bool | None = None, options: Options | None = None
+    *, host: str, port: int, include_timestamp: bool | None = None, options: Options | None = None
 ) -> ConnectorCall:
-    """Lines of text from a socket; for trying things out."""
+    """Declare a source that reads lines of text from a TCP socket."""
     return connector("socket", **locals())
 
 
 def console(
-    *, rows: int | None = None, truncate: bool | None = None, options: Options | None = None
+    *, num_rows: int | None = None, truncate: bool | None = None, options: Options | None = None
 ) -> ConnectorCall:
-    """The rows of each batch, printed on the terminal."""
+    """Declare a sink that prints the rows of each batch to the terminal."""
     return connector("console", **locals())
 
 
 def noop(*, options: Options | None = None) -> ConnectorCall:
-    """Compute every row and keep none."""
+    """Declare a sink that computes every row and discards it."""
     return connector("noop", **locals())
 
 
 def memory() -> ConnectorCall:
-    """A table in the memory of this process, queried with `run.sql`."""
+    """Declare a sink that stores rows in an in-memory table, which you query with `run.sql`."""
     return connector("memory", **locals())

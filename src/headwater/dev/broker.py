@@ -1,4 +1,4 @@
-"""A real Kafka broker on this machine: one node, loopback only, gone when its parent is gone."""
+"""A real Kafka broker on this machine: one node, loopback only, exits with its parent process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from headwater.dev import guard
 from headwater.engine.session import jar_store
-from headwater.errors import EnvironmentProblem, Problem
+from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue.environment import (
     BROKER_DIED,
     BROKER_DIR_UNWRITABLE,
@@ -29,15 +29,15 @@ from headwater.errors.catalogue.notices import BROKER_JARS_DOWNLOADING
 from headwater.jars import BROKER
 from headwater.spark.java import find_java
 
-# Whether a broker answers: asked in Kafka's own protocol, so that no client library is needed.
+# Checks whether a broker responds, in the Kafka protocol, so that no client library is needed.
 
 _QUESTION = struct.pack(">hhih9si", 3, 1, 1, 9, b"headwater", 0)
-"""Metadata (3) in version 1, from the client `headwater`, of no topics."""
+"""A Metadata request (3), version 1, from the client `headwater`, for no topics."""
 _SECONDS = 2.0
 
 
 def knows_itself(host: str, port: int) -> bool:
-    """Whether the broker there lists a broker on this port: then it serves clients."""
+    """Whether the broker lists a broker on this port, so that it can serve clients."""
     try:
         with (
             socket.create_connection((host, port), timeout=_SECONDS) as connection,
@@ -51,7 +51,7 @@ def knows_itself(host: str, port: int) -> bool:
 
 
 def _ports(answer: bytes) -> list[int]:
-    """The ports of the brokers that a metadata answer lists."""
+    """The ports of the brokers in a metadata response."""
     count, at = struct.unpack_from(">i", answer, 4)[0], 8
     ports = []
     for _ in range(count):
@@ -72,7 +72,7 @@ _CONTROLLER = "CONTROLLER"
 
 @dataclass(frozen=True)
 class Listener:
-    """One more way in: its protocol (`SSL`, `SASL_PLAINTEXT`, `SASL_SSL`) and settings of this way only.
+    """An additional listener: its protocol (`SSL`, `SASL_PLAINTEXT`, `SASL_SSL`) and its own settings.
 
     `settings` have Kafka's names without the prefix, such as `ssl.keystore.location`,
     `sasl.enabled.mechanisms` or `plain.sasl.jaas.config`.
@@ -90,7 +90,7 @@ def server_properties(
     listeners: Sequence[Listener] = (),
     extra: Mapping[str, str] | None = None,
 ) -> str:
-    """The text of `server.properties`; `ports` has one for the plain listener and for each other one."""
+    """The text of `server.properties`; `ports` has one for the plain listener and one for each other."""
     ways = ",".join(f"{name}://{HOST}:{port}" for name, port in ports.items())
     protocols = {PLAIN: PLAIN, _CONTROLLER: PLAIN, **{each.name: each.protocol for each in listeners}}
     settings = {
@@ -107,12 +107,12 @@ def server_properties(
         **(extra or {}),
     }
     one_node = (_DATA / "server.properties").read_text(encoding="utf-8")
-    # Of two lines for one setting, Java takes the last.
+    # If a setting appears twice, Java uses the last one.
     return one_node + "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
 
 
 def _escaped(value: str) -> str:
-    """As Java reads it, which takes such a file for Latin-1."""
+    """The text escaped for Java, which reads the file as Latin-1."""
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
     units = escaped.encode("utf-16-be")
     pairs = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
@@ -126,7 +126,7 @@ _DATA = Path(__file__).parent
 
 
 class Broker:
-    """A broker with its data in a folder; port 0 is a free one, kept for the broker's later lives."""
+    """A broker with its data in a directory; port 0 selects a free port, which later starts keep."""
 
     def __init__(
         self,
@@ -148,13 +148,13 @@ class Broker:
         self._ports = {PLAIN: port, **{listener.name: 0 for listener in listeners}}
         self._guard: subprocess.Popen[bytes] | None = None
         self.pid = 0
-        """The process of the broker that runs or ran last."""
+        """The process of the current or last start."""
         self._began = 0
-        """Where the log of this life begins."""
+        """The offset in the log where this start begins."""
 
     @property
     def servers(self) -> str:
-        """`host:port` of the way in without security."""
+        """`host:port` of the plain listener."""
         return self.address(PLAIN)
 
     def address(self, listener: str) -> str:
@@ -163,11 +163,11 @@ class Broker:
 
     @property
     def runs(self) -> bool:
-        """Whether its process is there."""
+        """Whether its process is running."""
         return self._guard is not None and self._guard.poll() is None
 
     def start(self) -> None:
-        """Start it and wait until it answers; EnvironmentProblem with the reason when it does not."""
+        """Start the broker and wait until it responds; raises SetupError with the reason if it does not."""
         if self.runs:
             return
         java, class_path = self._java()
@@ -180,7 +180,7 @@ class Broker:
         self._wait_for_answer()
 
     def stop(self) -> None:
-        """Let it end in order."""
+        """Shut it down gracefully."""
         if self._guard is None:
             return
         for pipe in (self._guard.stdin, self._guard.stdout):
@@ -190,15 +190,15 @@ class Broker:
         self._guard = None
 
     def kill(self) -> None:
-        """End it as `kill -9` does; the data stays, and so does the port for the next start."""
+        """Kill it as `kill -9` does; the next start keeps its data and port."""
         if self.runs:
             os.kill(self.pid, signal.SIGKILL)
         self.stop()
 
     def refuse_end(self) -> None:
-        """EnvironmentProblem with the reason when it has ended by itself."""
+        """Raises SetupError with the reason if the process has exited unexpectedly."""
         if not self.runs:
-            raise EnvironmentProblem(BROKER_DIED.at(reason=reason_of(self._said()), log=str(self.log)))
+            raise SetupError(BROKER_DIED.at(reason=reason_of(self._said()), log=str(self.log)))
 
     def __enter__(self) -> Broker:
         self.start()
@@ -208,7 +208,7 @@ class Broker:
         self.stop()
 
     def _java(self) -> tuple[str, str]:
-        """The Java to run and the broker's own class path, fetched if need be."""
+        """The Java executable and the class path of the broker, downloaded if needed."""
         java, store = find_java(self._environ).executable, jar_store(self._environ)
         lacking = sum(1 for artifact in BROKER if store.find(artifact) is None)
         if lacking:
@@ -217,25 +217,25 @@ class Broker:
         return str(java), os.pathsep.join(str(jar.path) for jar in store.take_all(BROKER))
 
     def _claim_ports(self) -> None:
-        """Find every port while the others are held, so that no two are the same."""
+        """Find all ports while the others are held, so that no two are the same."""
         with ExitStack() as held:
             for listener, port in self._ports.items():
                 self._ports[listener] = _free_port(port, held)
             self._controller_port = _free_port(0, held)
 
     def _prepare(self, java: str, class_path: str) -> Path:
-        """Write the settings, and give a new data folder its identity; the path of the settings."""
+        """Write the settings and format a new data directory; returns the path of the settings."""
         data, settings = self.folder / "data", self.folder / "server.properties"
         text = server_properties(data, self._ports, self._controller_port, self._listeners, self._properties)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.log.open("ab").close()
-            # Passwords of listeners stand in it.
+            # It contains the passwords of listeners.
             settings.touch(mode=0o600)
             settings.write_text(text, encoding="utf-8")
         except OSError as error:
             problem = BROKER_DIR_UNWRITABLE.at(folder=str(self.folder), reason=error.strerror or str(error))
-            raise EnvironmentProblem(problem) from error
+            raise SetupError(problem) from error
         if not (data / "meta.properties").exists():
             self._format(java, class_path, settings)
         return settings
@@ -253,14 +253,14 @@ class Broker:
             raise self._not_started(done.stdout + done.stderr)
 
     def _launch(self, command: list[str]) -> None:
-        # Isolated: nothing of the user's Python environment is loaded into it.
+        # Isolated: it loads nothing from the user's Python environment.
         watcher = [sys.executable, "-I", "-S", guard.__file__, str(self.log), *command]
         self._guard = subprocess.Popen(
             watcher, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         told = self._guard.stdout.readline() if self._guard.stdout is not None else b""
         if not told:
-            # It has ended: Java, or the log, could not be opened, of which the system has said why.
+            # It has exited because Java or the log could not be opened; the system reports why.
             self._guard.wait()
             raise self._not_started(self._said())
         self.pid = int(told)
@@ -277,29 +277,29 @@ class Broker:
             raise
 
     def _said(self) -> str:
-        """The log of this life."""
+        """The log since this start."""
         with self.log.open("rb") as log:
             log.seek(self._began)
             return log.read().decode("utf-8", errors="replace")
 
-    def _not_started(self, text: str) -> EnvironmentProblem:
+    def _not_started(self, text: str) -> SetupError:
         problem = BROKER_START_FAILED.at(reason=reason_of(text), log=str(self.log))
-        return EnvironmentProblem(replace(problem, detail=text[-4000:]))
+        return SetupError(replace(problem, detail=text[-4000:]))
 
 
 def reason_of(log: str) -> str:
     """The last line of a broker's log that names an error, else its last line."""
     lines = [line.strip() for line in log.splitlines() if line.strip() and not line.startswith(("\t", " "))]
     told = [line for line in lines if "ERROR" in line or "FATAL" in line or "Exception" in line]
-    return (told or lines or ["it said nothing"])[-1].rstrip(".")
+    return (told or lines or ["the log is empty"])[-1].rstrip(".")
 
 
 def _free_port(wanted: int, held: ExitStack) -> int:
-    """The wanted port if nobody has it, and any free one for 0; nobody else gets it as long as it is held."""
+    """The given port if it is free, or any free port for 0; it stays reserved while the socket is open."""
     probe = held.enter_context(socket.socket())
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         probe.bind((HOST, wanted))
     except OSError as error:
-        raise EnvironmentProblem(PORT_IN_USE.at(port=wanted, host=HOST)) from error
+        raise SetupError(PORT_IN_USE.at(port=wanted, host=HOST)) from error
     return int(probe.getsockname()[1])

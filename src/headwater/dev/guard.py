@@ -1,9 +1,9 @@
-"""Runs a command that ends with its parent: a program of its own, started by path.
+"""Runs a command that exits with its parent: a separate program, started by path.
 
     guard.py LOG COMMAND…
 
-The parent holds the other end of standard input. Its end, however the parent ended, is the sign to ask the
-command to leave, and to kill it when it does not. The command's process id is the first line printed.
+The parent holds the other end of standard input. When it closes, for any reason, the guard terminates the
+command, and kills it if it does not exit. The first printed line is the process ID of the command.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ LEAVE_SECONDS = 15.0
 
 
 def main(log: str, command: list[str]) -> int:
-    """Run the command until it ends or standard input does; its exit code."""
+    """Run the command until it exits or standard input closes; returns its exit code."""
     with open(log, "ab") as output:
-        # A session of its own: Ctrl-C in a terminal reaches the parent, which stops the command in order.
+        # A separate session: Ctrl-C in a terminal reaches only the parent, which stops the command gracefully.
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
@@ -30,8 +30,8 @@ def main(log: str, command: list[str]) -> int:
 
 
 def end_with_input(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of standard input, then end the process."""
-    # Not through sys.stdin, whose lock would be held when the program ends for another reason.
+    """Wait until standard input closes, then terminate the process."""
+    # Not through sys.stdin, whose lock would be held if the program exits for another reason.
     while os.read(0, 1):
         continue
     process.terminate()

@@ -1,4 +1,4 @@
-"""Topics of a broker, and the lines of a file as messages for them, at a rate of choice."""
+"""Manages the topics of a broker, and sends the lines of a file as messages at a given rate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
-from headwater.errors import EnvironmentProblem, UsageProblem
+from headwater.errors import SetupError, UsageError
 from headwater.errors.catalogue.environment import (
     BROKER_REQUEST_FAILED,
     KAFKA_CLIENT_MISSING,
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 
-# Topics of a broker: made, grown, deleted; each function returns when the broker shows the change.
+# Creates, extends and deletes topics; each function returns when the broker shows the change.
 
 SECONDS = 30.0
 _LOOK_SECONDS = 0.02
 
 
 def kafka_client() -> Any:
-    """The package confluent_kafka; EnvironmentProblem where it is not installed."""
+    """The package confluent_kafka; raises SetupError if it is not installed."""
     try:
         import confluent_kafka
         import confluent_kafka.admin
     except ImportError as error:
-        raise EnvironmentProblem(KAFKA_CLIENT_MISSING.at()) from error
+        raise SetupError(KAFKA_CLIENT_MISSING.at()) from error
     return confluent_kafka
 
 
 def admin(servers: str) -> AdminClient:
-    """A client for a broker's topics."""
-    # The library writes its own complaints to standard error; ours say the same.
+    """A client for the topics of a broker."""
+    # The library logs its errors to standard error; Headwater reports them itself.
     client: AdminClient = kafka_client().admin.AdminClient({"bootstrap.servers": servers, "log_level": 0})
     return client
 
 
 def partitions(servers: str, seconds: float = SECONDS) -> dict[str, int]:
-    """The broker's topics with their numbers of partitions, its own left out."""
+    """The topics of the broker with their numbers of partitions, without internal topics."""
     try:
         listed = admin(servers).list_topics(timeout=seconds)
     except kafka_client().KafkaException as error:
@@ -55,10 +55,10 @@ def partitions(servers: str, seconds: float = SECONDS) -> dict[str, int]:
 
 
 def create_topic(servers: str, name: str, count: int = 1, settings: Mapping[str, str] | None = None) -> None:
-    """A new topic with this many partitions."""
+    """Create a topic with this number of partitions."""
     new = kafka_client().admin.NewTopic(name, count, 1, config=dict(settings or {}))
-    _ask(servers, f"make the topic {name}", lambda client: client.create_topics([new]))
-    _until(servers, f"make the topic {name}", lambda shown: shown.get(name) == count)
+    _ask(servers, f"create the topic {name}", lambda client: client.create_topics([new]))
+    _until(servers, f"create the topic {name}", lambda shown: shown.get(name) == count)
 
 
 def delete_topic(servers: str, name: str) -> None:
@@ -68,21 +68,21 @@ def delete_topic(servers: str, name: str) -> None:
 
 
 def add_partitions(servers: str, name: str, count: int) -> None:
-    """Let a topic have this many partitions."""
+    """Increase the number of partitions of a topic."""
     new = kafka_client().admin.NewPartitions(name, count)
     _ask(servers, f"add partitions to {name}", lambda client: client.create_partitions([new]))
     _until(servers, f"add partitions to {name}", lambda shown: shown.get(name) == count)
 
 
-def refused(servers: str, what: str, error: Any) -> EnvironmentProblem:
-    """The error for a client's exception."""
+def refused(servers: str, what: str, error: Any) -> SetupError:
+    """The error for an exception of the client."""
     said = error.args[0]
     text = said.str() if hasattr(said, "str") else str(said)
-    return EnvironmentProblem(BROKER_REQUEST_FAILED.at(servers=servers, what=what, reason=text.rstrip(".")))
+    return SetupError(BROKER_REQUEST_FAILED.at(servers=servers, what=what, reason=text.rstrip(".")))
 
 
 def _ask(servers: str, what: str, question: Callable[[AdminClient], Mapping[str, Any]]) -> None:
-    # Held until the answers are there: a client that is let go of takes its questions back.
+    # Keep a reference until all responses arrive: a client that is garbage-collected cancels its requests.
     client = admin(servers)
     for answer in question(client).values():
         try:
@@ -95,7 +95,7 @@ def _until(servers: str, what: str, shown: Callable[[dict[str, int]], bool]) -> 
     deadline = time.monotonic() + SECONDS
     while not shown(partitions(servers)):
         if time.monotonic() > deadline:
-            raise refused(servers, what, TimeoutError(f"it does not show within {SECONDS:g} seconds"))
+            raise refused(servers, what, TimeoutError(f"the change did not appear within {SECONDS:g} s"))
         time.sleep(_LOOK_SECONDS)
 
 
@@ -106,21 +106,21 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Feed:
-    """What to send where: each line of the file is a message, sent as it stands, broken or not."""
+    """What to send where: each line of the file is a message, sent unchanged even if malformed."""
 
     file: str
     topic: str
     per_second: float | None = None
-    """None: as fast as the broker takes them."""
+    """None: as fast as the broker accepts them."""
     key: str | None = None
     """The field of a JSON object that becomes the key; a line without it is sent without a key."""
     repeat: bool = False
 
 
 def produce(feed: Feed, servers: str, look: Callable[[], None], done: Callable[[int], None]) -> None:
-    """Send all lines and wait until the broker has them; `look` is called now and then.
+    """Send all lines and wait until the broker has acknowledged them; `look` is called periodically.
 
-    `done` hears how many the broker took, also when the sending is broken off.
+    `done` receives the number of acknowledged messages, even if sending is aborted.
     """
     sender, began = _Sender(servers, feed.topic), time.monotonic()
     try:
@@ -137,9 +137,9 @@ def produce(feed: Feed, servers: str, look: Callable[[], None], done: Callable[[
 
 
 def key_of(line: bytes, field: str | None) -> bytes | None:
-    """The field of a line of JSON as a message's key; None where it has none."""
+    """The field of a JSON line as the key of the message; None if it has none."""
     if field is not None:
-        # A line may be broken on purpose: no JSON, half a letter, brackets without an end.
+        # A line can be malformed on purpose: invalid JSON, a truncated character, unclosed brackets.
         with suppress(ValueError, RecursionError):
             row = json.loads(line)
             value = row.get(field) if isinstance(row, dict) else None
@@ -149,7 +149,7 @@ def key_of(line: bytes, field: str | None) -> bytes | None:
 
 
 def _lines(feed: Feed) -> Iterator[bytes]:
-    """The lines that hold something, without their ends; again and again where that is wished."""
+    """The non-empty lines without line endings; repeated forever with `repeat`."""
     while True:
         empty = True
         with _opened(feed.file) as file:
@@ -165,13 +165,13 @@ def _opened(file: str) -> BinaryIO:
     try:
         return sys.stdin.buffer if file == STDIN else open(file, "rb")
     except OSError as error:
-        raise UsageProblem(
+        raise UsageError(
             PRODUCE_FILE_UNREADABLE.at(None, file=file, reason=error.strerror or str(error))
         ) from error
 
 
 class _Sender:
-    """A producer that keeps order and remembers the first failure."""
+    """A producer that preserves order and stores the first failure."""
 
     def __init__(self, servers: str, topic: str) -> None:
         self._kafka = kafka_client()
@@ -216,26 +216,26 @@ class _Sender:
             raise self._refused(self._failure) from self._failure
 
     def _refused(self, error: Any) -> Exception:
-        return refused(self._servers, f"take a message for {self._topic}", error)
+        return refused(self._servers, f"accept a message for {self._topic}", error)
 
 
-# What `headwater dev` tells while it works.
+# The events of `headwater dev`.
 
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerStarted(Event):
-    """A broker answers."""
+    """A broker is ready."""
 
     kind: ClassVar[str] = "broker_started"
-    servers: str
-    folder: str
+    bootstrap_servers: str
+    data_dir: str
     log: str
     pid: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicReady(Event):
-    """A topic is there; `made` says whether it is new."""
+    """A topic exists; `made` means that it was created now."""
 
     kind: ClassVar[str] = "topic_ready"
     topic: str
@@ -245,7 +245,7 @@ class TopicReady(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Produced(Event):
-    """The broker has all of these messages."""
+    """The broker has acknowledged all of these messages."""
 
     kind: ClassVar[str] = "produced"
     topic: str
@@ -254,7 +254,7 @@ class Produced(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerStopped(Event):
-    """The broker has ended in order; its data stays."""
+    """The broker has shut down gracefully; its data is kept."""
 
     kind: ClassVar[str] = "broker_stopped"
-    folder: str
+    data_dir: str

@@ -45,7 +45,7 @@ from headwater.plan.quarantine import accepts_replay, quarantines_rows
 from headwater.run_directory import RunDirectory
 from headwater.spark.interception import without_writes
 from headwater.spark.plans import extend_processor_paths
-from headwater.spec import Distinct, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
+from headwater.spec import Deduplication, FunctionRef, PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.spec.paths import as_glob
 from headwater.values import BadRows
 
@@ -54,7 +54,7 @@ Part = TypeVar("Part")
 
 
 def _names_metadata(table: TableSpec) -> bool:
-    """Whether the SQL of a table has the name, not only a text or a comment with it."""
+    """Whether the SQL of a table uses the name, not only in a string or a comment."""
     sql = table.sql or ""
     if "_metadata" not in sql.lower():
         return False
@@ -78,19 +78,19 @@ def columns_of(schema: StructType) -> dict[str, str]:
 
 @dataclass
 class Node:
-    """What was built of one source or table."""
+    """What was built for one source or table."""
 
     frame: DataFrame | None = None
     with_metadata: DataFrame | None = None
-    """A source of files with the column `_metadata`, if a table names it."""
+    """A file source with the column `_metadata`, if a table uses it."""
     quarantined: DataFrame | None = None
-    """The rows that it quarantines, where it does."""
+    """The rows that it quarantines, if it does."""
     replayed: DataFrame | None = None
-    """The rows that were quarantined and are replayed."""
+    """The quarantined rows that are replayed."""
     counts: Observation | None = None
-    """In a batch run: what counts the rows that can't be read, or that fail expectations."""
+    """In a batch run: counts bad rows, or rows that fail expectations."""
     problems: tuple[Problem, ...] = ()
-    """Why it can't be built; nothing is said of what only reads it."""
+    """Why it could not be built; what only reads it is not reported."""
 
 
 @dataclass
@@ -101,19 +101,19 @@ class Builder:
     spec: PipelineSpec
     code: ProjectCode | None
     batch: bool = False
-    """Read every source as a finished data set."""
+    """Read every source as a static data set."""
     starts: bool = False
     """A run is about to start with what is built."""
     ends_when_idle: bool = False
-    """That run ends when nothing is left to read."""
+    """That run stops when all data is read."""
     epoch: int = 0
-    """The number of that run among those of its run directory."""
+    """The number of that run in its run directory."""
     kept: dict[Path, str] = field(default_factory=dict)
-    """Texts for the run folder (an inferred schema), written when the run really starts."""
+    """Texts for the run directory (an inferred schema), written when the run really starts."""
     stand_in: Callable[[SourceSpec], DataFrame | None] = lambda source: None
-    """In a test: the rows of a source in place of what its connector reads; None for those."""
+    """In a test: the rows of a source instead of what its connector reads; None for the connector's."""
     counts: Callable[[str], bool] = lambda source: True
-    """Whether the rows of a source or table are counted in its queries, which some triggers can't have."""
+    """Whether the rows of a source or table are counted in its queries; some triggers do not support that."""
     nodes: dict[str, Node] = field(default_factory=lambda: defaultdict(Node))
     """What was built, in that order."""
     statics: StaticSources = field(init=False)
@@ -126,27 +126,27 @@ class Builder:
 
     @property
     def _directory(self) -> RunDirectory:
-        return RunDirectory(self.spec.folder)
+        return RunDirectory(self.spec.run_dir)
 
     @cached_property
     def graph(self) -> Graph:
-        """The graph as Spark's own parser sees it, which is asked once, with all that is wrong with it."""
+        """The graph from Spark's own parser, computed once, with all its problems."""
         return Graph.of(self.spec, self._references)
 
     @property
     def frames(self) -> dict[str, DataFrame]:
-        """The DataFrames of all that could be built."""
+        """The DataFrames of everything that could be built."""
         return self.parts(lambda node: node.frame)
 
     def parts(self, part: Callable[[Node], Part | None]) -> dict[str, Part]:
-        """One part of all that was built, by the names of what has it."""
+        """One part of everything that was built, by name."""
         found = {name: part(node) for name, node in self.nodes.items()}
         return {name: each for name, each in found.items() if each is not None}
 
     def frame(self, name: str, graph: Graph) -> DataFrame:
-        """The DataFrame of a source or table, after all that it reads; PipelineError with all that is wrong.
+        """The DataFrame of a source or table, after all that it reads; PipelineError with all problems.
 
-        One broken table does not hide another: what does not read it is built all the same.
+        An invalid table does not hide another one: everything that does not read it is still built.
         """
         needed = graph.upstream(name)
         for each in needed:
@@ -179,7 +179,7 @@ class Builder:
         return self.code.function(Path(ref.file), ref.name, ref.place)
 
     def context(self, declared: Any) -> Context:
-        """What a connector gets to know."""
+        """The context for a connector."""
         return Context(
             declared.name,
             declared.position,
@@ -199,16 +199,16 @@ class Builder:
         )
 
     def _keep(self, declared: SourceSpec | SinkSpec, file: Path, text: str) -> None:
-        if not file.is_relative_to(self.spec.folder):
+        if not file.is_relative_to(self.spec.run_dir):
             params = {"name": declared.name, "connector": declared.connector, "file": str(file)}
             problem = CONNECTOR_FILE_OUTSIDE_RUN_DIR.at(
-                declared.position, **params, folder=str(self.spec.folder)
+                declared.position, **params, directory=str(self.spec.run_dir)
             )
             raise PipelineError(problem)
         self.kept[file] = text
 
     def _goes_on(self, source: SourceSpec) -> bool:
-        """Whether every query that reads a source goes on from a checkpoint."""
+        """Whether every query that reads a source resumes from a checkpoint."""
         if self.batch or source.static or not source_side(source.connector).first_start_keys:
             return False
         readers = self.graph.readers(source.name)
@@ -232,7 +232,7 @@ class Builder:
             if METADATA in rows.columns:
                 seen = rows.withColumnRenamed(METADATA, "_metadata")
                 rows = rows.drop(METADATA)
-                # A declared column of that name is the user's.
+                # A declared column of that name belongs to the user.
                 if "_metadata" not in rows.columns:
                     self.nodes[source.name].with_metadata = self._watermarked(seen, source)
             return self._watermarked(rows, source)
@@ -240,7 +240,7 @@ class Builder:
             raise PipelineError(source_problem(error, source, self.spec.root)) from error
 
     def read(self, source: SourceSpec) -> DataFrame:
-        """The rows of a source as it was declared."""
+        """The rows of a source as declared."""
         missing = tuple(secret_problems(source))
         if missing:
             raise PipelineError(*missing)
@@ -261,13 +261,13 @@ class Builder:
         return frame
 
     def _validates(self, source: SourceSpec) -> bool:
-        """Whether its rows come validated: it is asked for that, or rows are replayed beside it."""
+        """Whether its rows are validated: it is configured to, or rows are replayed along with it."""
         if validates(source, source.bad_rows) or source.max_row_bytes is not None:
             return True
         return accepts_replay(source) and self._replays(source.name)
 
     def _validated(self, source: SourceSpec, side: ValidatesRows, context: Context) -> DataFrame:
-        """The rows of a source that tells good ones from bad ones."""
+        """The rows of a source that detects bad rows."""
         validated = side.read_validated(
             self.spark,
             source.options,
@@ -279,23 +279,24 @@ class Builder:
         return apply_bad_rows(validated, source, self._counted(source.name, SOURCE_COUNTS))
 
     def _counted(self, name: str, prefix: str) -> str | Observation | None:
-        """What counts the rows of a source or table, where its triggers let them be counted."""
+        """Counts the rows of a source or table, if its triggers support that."""
         if self.batch:
             self.nodes[name].counts = Observation(f"{prefix}{name}")
             return self.nodes[name].counts
         return f"{prefix}{name}" if self.counts(name) else None
 
     def replay_of(self, name: str) -> Callable[[], DataFrame] | None:
-        """What reads the rows of a quarantine that are replayed; None where none are, and in a batch run.
+        """Reads the replayed rows of a quarantine; None if there are none, and in a batch run.
 
-        Each call makes a source of its own: Spark numbers one that stands twice in a plan as if it were two.
+        Each call creates a separate source: Spark numbers one that appears twice in a plan as if it were two.
         """
         return partial(self._read_replayed, name) if self._replays(name) else None
 
     def _read_replayed(self, name: str) -> DataFrame:
         folder = self._directory.quarantine(name).replay
         reader = self.spark.readStream.schema(QUARANTINE_COLUMNS)
-        # Else Spark reads files several times if the run directory has a character of a glob in its path.
+        # Otherwise, Spark reads files several times if the path of the run directory contains a glob
+        # character.
         reader = reader.option("recursiveFileLookup", "true")
         rows = reader.parquet(as_glob(str(folder), folder))
         before = self.nodes[name].replayed
@@ -303,7 +304,7 @@ class Builder:
         return rows.select("row")
 
     def _replays(self, name: str) -> bool:
-        """Whether rows were ever replayed; what a query has read once must stay among what it reads."""
+        """Whether rows were ever replayed; a query must keep every source that it has read."""
         return not self.batch and bool(self._directory.quarantine(name).replayed)
 
     def _table(self, table: TableSpec) -> DataFrame:
@@ -313,11 +314,11 @@ class Builder:
             raise PipelineError(sql_problem(error, table)) from error
 
     def _expected(self, rows: DataFrame, table: TableSpec) -> DataFrame:
-        """The rows that fulfil what the table expects, or may go on although they don't."""
+        """The rows that pass the table's expectations, or are passed on although they do not."""
         problems = expectation_problems(rows, table) if table.expect else []
         if problems:
             raise PipelineError.of(problems)
-        # Also without expectations: rows were quarantined by one that has been taken out since.
+        # Also without expectations: a removed expectation may have quarantined rows.
         replay = self.replay_of(table.name)
         if replay is not None:
             rows = with_replayed_rows(rows, replay())
@@ -332,21 +333,21 @@ class Builder:
     def _rows(self, table: TableSpec) -> DataFrame:
         if table.sql is not None:
             return self._sql(table)
-        return self._distinct(table, table.distinct) if table.distinct else self._call(table)
+        return self._deduplicated(table, table.deduplicate) if table.deduplicate else self._call(table)
 
-    def _distinct(self, table: TableSpec, distinct: Distinct) -> DataFrame:
+    def _deduplicated(self, table: TableSpec, deduplication: Deduplication) -> DataFrame:
         names = {name.lower(): name for name in self.spec.names}
-        frame, columns = self.frames[names[distinct.reads.lower()]], list(distinct.columns)
+        frame, columns = self.frames[names[deduplication.reads.lower()]], list(deduplication.columns)
         known = {column.lower() for column in frame.columns}
         unknown = [column for column in columns if column.lower() not in known]
         if unknown:
             raise PipelineError.of(unknown_column(table, column, frame.columns) for column in unknown)
-        if distinct.within_watermark:
+        if deduplication.within_watermark:
             return frame.dropDuplicatesWithinWatermark(columns)
         return frame.dropDuplicates(columns)
 
     def _sql(self, table: TableSpec) -> DataFrame:
-        # A view hides `_metadata`, so the tables that name it see sources with that column.
+        # A view hides `_metadata`, so the tables that use it see sources with that column.
         seen = self.parts(lambda node: node.with_metadata) if _names_metadata(table) else {}
         try:
             for name, frame in seen.items():
@@ -372,7 +373,7 @@ class Builder:
                 returned = function(**given)
         except HeadwaterError:
             raise
-        except Exception as error:  # the user's own code: whatever it raises is told at the user's line
+        except Exception as error:  # the user's own code: whatever it raises is reported at the user's line
             raise PipelineError(function_problem(error, table, self.spec.root)) from error
         if not isinstance(returned, DataFrame):
             says = "nothing" if returned is None else f"a {type(returned).__name__}"
@@ -387,5 +388,5 @@ class Builder:
         problem = watermark_problem(thing, columns_in(frame))
         if problem:
             raise PipelineError(problem)
-        # On static data a watermark changes nothing, and Spark takes it as that.
+        # A watermark has no effect on static data, and Spark accepts it.
         return frame.withWatermark(thing.watermark.column, str(thing.watermark.delay))

@@ -1,6 +1,6 @@
-"""Examining the machine before anything runs: Python, packages, Java, memory, the run folder.
+"""Checks of the machine before anything runs: Python, packages, Java, memory, the run directory.
 
-Nothing is started and nothing heavy imported, so an examination takes a fraction of a second.
+Nothing is started and nothing heavy is imported, so the checks take a fraction of a second.
 """
 
 from __future__ import annotations
@@ -18,41 +18,42 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from headwater.errors import EnvironmentProblem, Problem
+from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue import environment
 from headwater.jars import Artifact, JarStore, Taken, artifacts, needs
 from headwater.spark.java import find_java
+from headwater.values import count_of
 
-# What this machine has: memory, cores, and the kind of file system that a folder is on.
+# Properties of this machine: memory, cores, and the kind of file system of a directory.
 
 _CGROUP = Path("/sys/fs/cgroup")
 _PROC = Path("/proc")
 
 
 def read_memory(proc: Path = _PROC, cgroup: Path = _CGROUP) -> tuple[int, int | None]:
-    """Total and free memory in bytes, within the limits of a container; free is None where unknown."""
+    """Total and free memory in bytes, within the limits of a container; free is None if unknown."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     free = _free_memory(proc)
     limit = _number(cgroup / "memory.max")
     if limit is None or limit >= total:
         return total, free
     used = _number(cgroup / "memory.current") or 0
-    # What is used includes pages of files that Linux gives back at need, so this is the cautious answer.
+    # Used memory includes file cache that Linux can reclaim, so this is the cautious answer.
     room = max(limit - used, 0)
     return limit, room if free is None else min(free, room)
 
 
 def count_cores() -> int:
-    """The cores that this process may use."""
-    # macOS has no such limit to ask for.
+    """The cores that this process can use."""
+    # macOS has no such limit.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def file_system_of(path: Path) -> str:
-    """The kind of file system (`ext4`, `nfs4`, …) that holds an existing path; empty where unknown."""
+    """The kind of file system (`ext4`, `nfs4`, …) of an existing path; empty if unknown."""
     best = ("", "")
     for point, kind in _mounts():
-        # Of two mounts at the same point the later one covers the earlier.
+        # If two mounts have the same mount point, the later one hides the earlier one.
         if path.is_relative_to(point) and len(point) >= len(best[0]):
             best = (point, kind)
     return best[1]
@@ -70,7 +71,7 @@ def _free_memory(proc: Path) -> int | None:
 def _number(file: Path) -> int | None:
     try:
         return int(file.read_text())
-    except (OSError, ValueError):  # `max` stands for no limit
+    except (OSError, ValueError):  # `max` means no limit
         return None
 
 
@@ -84,7 +85,7 @@ def _mounts() -> list[tuple[str, str]]:
 
 
 def read_mounts(text: str) -> list[tuple[str, str]]:
-    """The points and kinds in Linux's table of mounts, where odd characters stand as octal numbers."""
+    """The mount points and kinds in Linux's mount table; special characters are octal numbers there."""
     fields = [line.split() for line in text.splitlines()]
     octal = re.compile(r"\\([0-7]{3})")
     return [(octal.sub(lambda at: chr(int(at[1], 8)), line[1]), line[2]) for line in fields if len(line) > 2]
@@ -101,7 +102,7 @@ SUPPORTED: dict[str, tuple[str, str | None]] = {
 WANTED_MEMORY = 2 * 1024**3
 NETWORK_FILE_SYSTEMS = frozenset(
     {
-        # `9p` and `drvfs` are how WSL sees the disks of Windows.
+        # `9p` and `drvfs` are the Windows disks in WSL.
         "9p", "drvfs",
         "afpfs", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.gcsfuse", "fuse.glusterfs", "fuse.grpcfuse",
         "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs", "lustre", "nfs", "nfs4", "ocfs2",
@@ -114,17 +115,17 @@ Status = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True)
 class Check:
-    """What was examined, what was found, and what to do about it; `code` is the catalogue's."""
+    """What was checked, the result, and the fix; `code` is the one of the catalogue."""
 
     name: str
     status: Status
     says: str
-    remedy: str = ""
+    hint: str = ""
     code: str = ""
 
 
 def examine(folder: Path, environ: Mapping[str, str] = os.environ) -> list[Check]:
-    """Every check, in the order in which faults are best repaired; `folder` is the run folder."""
+    """Every check, in the best order for fixing problems; `folder` is the run directory."""
     system = check_platform(platform.system(), platform.release())
     if system.status == "error":
         return [system]
@@ -181,8 +182,8 @@ def examine_jars(environ: Mapping[str, str] = os.environ) -> list[Check]:
     try:
         store = JarStore.of(environ)
         found = [(need, each, store.find(each)) for need, each in wanted]
-    except EnvironmentProblem as error:
-        return [Check("jars", "error", p.sentence, p.remedy, p.code) for p in error.problems]
+    except SetupError as error:
+        return [Check("jars", "error", p.message, p.hint, p.code) for p in error.problems]
     return [_jar_check(store, need, artifact, taken) for need, artifact, taken in found]
 
 
@@ -192,26 +193,26 @@ def _jar_check(store: JarStore, need: str, artifact: Artifact, taken: Taken | No
     wanted = artifact.releases[0]
     places = f"{store.folder or store.cache}"
     remedy = (
-        f"It is fetched when a pipeline first needs it; without a network put {artifact.file_name(wanted)} "
-        f"into {places}."
+        "Headwater downloads it when a pipeline first needs it. Offline, copy "
+        f"{artifact.file_name(wanted)} to {places}."
     )
-    return Check(f"jar for {need}", "warning", f"{artifact.coordinates(wanted)} is not here", remedy)
+    return Check(f"jar for {need}", "warning", f"{artifact.coordinates(wanted)} not found", remedy)
 
 
 def check_java(environ: Mapping[str, str]) -> Check:
     try:
         java = find_java(environ)
-    except EnvironmentProblem as error:
+    except SetupError as error:
         first, *passed_over = error.problems
-        says = " ".join([first.sentence, *(problem.sentence for problem in passed_over)])
-        return Check("java", "error", says, first.remedy, first.code)
+        says = " ".join([first.message, *(problem.message for problem in passed_over)])
+        return Check("java", "error", says, first.hint, first.code)
     says = f"Java {java.version} from {java.origin} ({java.home})"
     if not java.passed_over:
         return Check("java", "ok", says)
-    # It works, yet not with the Java that the user named: worth a line, not a refusal.
-    reasons = " ".join(problem.sentence for problem in java.passed_over)
+    # It works, but not with the Java that the user configured: a warning, not an error.
+    reasons = " ".join(problem.message for problem in java.passed_over)
     last = java.passed_over[-1]
-    return Check("java", "warning", f"{says}. Passed over: {reasons}", last.remedy, last.code)
+    return Check("java", "warning", f"{says}. Skipped: {reasons}", last.hint, last.code)
 
 
 def check_package(name: str) -> Check:
@@ -225,9 +226,9 @@ def check_package(name: str) -> Check:
 
 
 def check_memory(total: int, free: int | None) -> Check:
-    """Memory in bytes; `free` is None where the system doesn't say."""
+    """Memory in bytes; `free` is None if the system does not report it."""
     usable = total if free is None else free
-    says = f"{_gigabytes(usable)} of {_gigabytes(total)} GB memory are free"
+    says = f"{_gigabytes(usable)} GB of {_gigabytes(total)} GB memory free"
     if usable < WANTED_MEMORY:
         problem = environment.MEMORY_LOW.at(
             free=_gigabytes(usable), total=_gigabytes(total), wanted=_gigabytes(WANTED_MEMORY)
@@ -239,24 +240,25 @@ def check_memory(total: int, free: int | None) -> Check:
 def check_cores(cores: int) -> Check:
     if cores < 2:
         return _bad("cores", environment.CORES_LOW.at(cores=cores), "warning")
-    return Check("cores", "ok", f"{cores} cores")
+    return Check("cores", "ok", count_of(cores, "core"))
 
 
 def check_folder(folder: Path) -> Check:
-    """Whether a run could keep its files there; the folder itself need not exist yet and is not made."""
+    """Whether a run could store its files there; the directory need not exist and is not created."""
     folder = folder.absolute()
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        # Trying is the only answer that holds for every file system and every user.
+        # Trying is the only reliable answer for every file system and user.
         with tempfile.TemporaryFile(dir=nearest):
             pass
     except OSError as error:
         reason = error.strerror or str(error)
-        return _bad("folder", environment.RUN_DIR_UNWRITABLE.at(path=str(folder), reason=reason))
+        return _bad("run directory", environment.RUN_DIR_UNWRITABLE.at(path=str(folder), reason=reason))
     kind = file_system_of(nearest.resolve())
     if kind in NETWORK_FILE_SYSTEMS:
-        return _bad("folder", environment.RUN_DIR_ON_NETWORK.at(path=str(folder), kind=kind), "warning")
-    return Check("folder", "ok", f"{folder} can be written")
+        problem = environment.RUN_DIR_ON_NETWORK.at(path=str(folder), kind=kind)
+        return _bad("run directory", problem, "warning")
+    return Check("run directory", "ok", f"{folder} is writable")
 
 
 def _check_spark_home(home: Path, pyspark: str) -> Check:
@@ -271,7 +273,7 @@ def _check_spark_home(home: Path, pyspark: str) -> Check:
 
 
 def _version_in(package: Path) -> str:
-    # A PySpark that comes with SPARK_HOME on PYTHONPATH was not installed, but holds its version in a file.
+    # A PySpark from SPARK_HOME on PYTHONPATH was not installed, but has its version in a file.
     text = (package / "version.py").read_text(encoding="utf-8")
     match = re.search(r"__version__[^=]*=\s*['\"]([^'\"]+)", text)
     return match[1] if match else ""
@@ -308,7 +310,7 @@ def _unsupported(package: str, version: str) -> Check:
 
 
 def _bad(name: str, problem: Problem, status: Status = "error") -> Check:
-    return Check(name, status, problem.sentence, problem.remedy, problem.code)
+    return Check(name, status, problem.message, problem.hint, problem.code)
 
 
 def _gigabytes(size: int) -> str:

@@ -1,4 +1,4 @@
-"""QueryFacts taken from Spark: what it will do for one sink, before anything starts."""
+"""QueryFacts from Spark: what it will do for one sink, before anything starts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from headwater.spec import Mode, PipelineSpec, SinkSpec, SourceSpec
 from headwater.values import Continuous, Never, RealTime, Secret, Trigger
 from headwater.values.secrets import MASK, masked
 
-# What a sink's place holds before the start, where its connector can tell.
+# The contents of a sink's path before the start, if its connector can read them.
 
 
 @dataclass(frozen=True)
 class SinkContents:
-    """The rows of earlier runs: their schema, the newest batch, and what is wrong with them."""
+    """The output of earlier runs: its schema, the newest batch, and its problems."""
 
     schema: Mapping[str, str] = field(default_factory=dict)
     batch: int | None = None
@@ -39,7 +39,7 @@ class SinkContents:
 
 
 def contents_of(spark: SparkSession, sink: SinkSpec, frame: DataFrame) -> SinkContents:
-    """Ask the sink's connector; what can't be read is told, since it stops readers and not this query."""
+    """Ask the sink's connector. Unreadable output is reported: it affects readers, but not this query."""
     side = sink_side(sink.connector)
     if not isinstance(side, KnowsContents):
         return SinkContents()
@@ -59,7 +59,7 @@ def steps_in(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners)
 
 
 def of_steps(steps: Steps) -> dict[str, Any]:
-    """What a plan says, under the names of the facts; how often a stream is read, its source tells."""
+    """The content of a plan, under the names of the facts; the source counts how often a stream is read."""
     return {
         "operators": steps.operators,
         "state": steps.state,
@@ -80,7 +80,7 @@ def facts_of(
     owners: Owners | None = None,
     known: dict[str, Steps] | None = None,
 ) -> QueryFacts:
-    """What Spark will do for one sink; `known` keeps what a table's plan says for others that read it."""
+    """What Spark will do for one sink; `known` caches the steps of a table's plan for other sinks."""
     frame = prepared.frames[sink.name]
     steps = _steps(prepared, spec, sink, owners, {} if known is None else known)
     side, contents = sink_side(sink.connector), contents_of(prepared.session.spark, sink, frame)
@@ -115,8 +115,8 @@ def facts_of(
 def _steps(
     prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, owners: Owners | None, known: dict[str, Steps]
 ) -> Steps:
-    """What the plan of a sink's table says, walked once for all sinks that read it."""
-    # The rows that a table quarantines come by another plan than those that go on.
+    """The steps of the plan of a sink's table, read once for all sinks that read it."""
+    # The rows that a table quarantines have a different plan from those that it passes on.
     reads = sink.name if sink.is_quarantine else canonical(spec, sink.reads)
     frames = prepared.builder.frames
     if reads not in known:
@@ -136,7 +136,7 @@ def _with_state(
     replayed: Mapping[str, DataFrame],
     steps: Steps,
 ) -> Steps:
-    """The steps with what the stateful operators store, each with its place in the user's text."""
+    """The steps with what the stateful operators store, each with its location in the user's SQL."""
     stateful = [each for each in steps.operators if each.is_stateful]
     if not stateful:
         return replace(steps, state=())
@@ -145,7 +145,7 @@ def _with_state(
         plan = state_plan(frame, sources, replayed)
         layouts = state_layouts(plan.root, plan.columns, states)
     except (*SPARK_ERRORS, LookupError, ValueError, RecursionError) as error:
-        # A plan of an unforeseen form, or another Spark: a rule says what follows from that.
+        # An unexpected plan, or a different version of Spark: a rule reports the consequences.
         return replace(steps, state_unknown=f"{type(error).__name__}: {sentence_of(error)}")
     if len(layouts) == len(stateful):
         pairs = zip(layouts, stateful, strict=True)
@@ -162,7 +162,7 @@ def _sources(prepared: Prepared, spec: PipelineSpec, sink: SinkSpec, steps: Step
 
 
 def _streams(prepared: Prepared, spec: PipelineSpec) -> dict[str, DataFrame]:
-    """The streams by their names; that of rows replayed stands in its source's frame, and is named last."""
+    """The streams by name; the stream of replayed rows is inside its source's frame, and is named last."""
     frames, replayed = prepared.builder.frames, prepared.builder.parts(lambda node: node.replayed)
     named = [each.name for each in spec.sources if each.name in frames and not each.static]
     again = {replay_stream(name): rows for name, rows in replayed.items()}
@@ -170,7 +170,7 @@ def _streams(prepared: Prepared, spec: PipelineSpec) -> dict[str, DataFrame]:
 
 
 def _contents(contents: SinkContents) -> dict[str, Any]:
-    """What the sink's place holds, under the names of the facts."""
+    """The contents of the sink's path, under the names of the facts."""
     return {f"held_{each.name}": getattr(contents, each.name) for each in fields(contents)}
 
 
@@ -205,7 +205,7 @@ def source_facts(source: SourceSpec, steps: Steps, trigger: Trigger, slots: int)
 
 
 def _slots(session: PipelineSession, source: SourceSpec, trigger: Trigger) -> int:
-    """The tasks that don't end; a server is asked only where the trigger makes it matter."""
+    """The tasks that do not end; a server is asked only if the trigger requires it."""
     side = source_side(source.connector)
     if _long_tasks(side, trigger) is None or source.static:
         return 0
@@ -224,13 +224,13 @@ def _long_tasks(side: Source[Any], trigger: Trigger) -> LongTasks | None:
 
 
 def idle_options(options: Mapping[str, str], without: tuple[str, ...]) -> tuple[str, ...]:
-    """The options among those that do nothing."""
+    """The given options that have no effect."""
     idle = {key.lower() for key in without}
     return tuple(key for key in options if key.lower() in idle)
 
 
 def _options(source: SourceSpec) -> dict[str, str]:
-    """What was declared beside the connector's name, without secrets: looked up or written in clear."""
+    """The declared options, without secrets, whether resolved or in plain text."""
     named = {key: getattr(source.options, key) for key in source.options.model_fields_set - {"options"}}
     if source.static:
         named |= {"refresh": source.refresh} if not isinstance(source.refresh, Never) else {}

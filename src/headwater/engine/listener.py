@@ -1,8 +1,8 @@
-"""Spark's streaming events, turned into ours.
+"""Spark's streaming events, converted to Headwater's.
 
 PySpark's own listener rebuilds each event field by field, with hundreds of calls into the JVM, on the thread
-that delivers the events of all queries. Under load that thread falls behind for good. Here the callback asks
-for the event's JSON, which is one call, and a thread of our own does the rest.
+that delivers the events of all queries. Under load, that thread falls behind permanently. Here, the callback
+only asks for the event's JSON, which is one call, and a separate thread does the rest.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _CLOSE_SECONDS = 5.0
 
 
 class EventReceiver(Protocol):
-    """Who gets the events."""
+    """Receives the events."""
 
     def handle(self, event: Event) -> None:
         """Something happened."""
 
     def over(self, name: str) -> None:
-        """A query has ended."""
+        """A query has terminated."""
 
     def catch_up(self) -> None:
-        """Look for events that did not come."""
+        """Check for events that did not arrive."""
 
     def not_handled(self, error: Exception) -> None:
         """What one of the three raised."""
 
 
 class EventListener(QueryListener):
-    """Hands each event of a session's queries on, in the order of each query, until it is closed.
+    """Forwards each event of a session's queries, in the order of each query, until it is closed.
 
     Everything that it calls runs on one thread. `catch_up` is called about once a second: Spark drops events
-    when its queue is full, and another listener of the session may hold it up.
+    when its queue is full, and another listener of the session may delay it.
     """
 
     def __init__(self, receiver: EventReceiver) -> None:
@@ -64,15 +64,15 @@ class EventListener(QueryListener):
         self._thread.start()
 
     def drain(self, seconds: float) -> bool:
-        """Wait until all that has happened so far is handled; False if that takes longer."""
+        """Wait until everything so far is handled; False if that takes longer."""
         done = threading.Event()
         self._queue.put(self._receiver.catch_up)
         self._queue.put(done.set)
         return done.wait(seconds)
 
     def close(self) -> None:
-        """Listen no more, and end the thread when what came before is handled."""
-        # A JVM that is gone has forgotten us already.
+        """Stop listening, and end the thread when the earlier events are handled."""
+        # A JVM that has exited has no listeners.
         with suppress(Py4JError, OSError):
             self._remove()
         self._remove = lambda: None
@@ -81,7 +81,7 @@ class EventListener(QueryListener):
             self._thread.join(_CLOSE_SECONDS)
 
     def take(self, kind: str, text: str) -> None:
-        # Spark waits for this, so the event is only taken over here.
+        # Spark waits for this, so it only stores the event.
         handle = {
             "started": self._started,
             "progress": self._progressed,
@@ -105,7 +105,7 @@ class EventListener(QueryListener):
     def _try(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except Exception as error:  # noqa: BLE001 - the events after this one still have to be handled
+        except Exception as error:  # noqa: BLE001 - the events after this one must still be handled
             self._receiver.not_handled(error)
 
     def _started(self, event: Mapping[str, Any]) -> None:
@@ -119,11 +119,11 @@ class EventListener(QueryListener):
         self._receiver.handle(progress_event(self._name(progress), progress))
 
     def _idle(self, event: Mapping[str, Any]) -> None:
-        self._receiver.handle(QueryIdle(query=self._name(event), begun=event["timestamp"]))
+        self._receiver.handle(QueryIdle(query=self._name(event), started_at=event["timestamp"]))
 
     def _terminated(self, event: Mapping[str, Any]) -> None:
         name = self._name(event)
-        # The end of a query that was started again in the meantime is no news.
+        # The termination of a query that was restarted in the meantime is ignored.
         if self._newest.get(name, event["runId"]) == event["runId"]:
             self._receiver.over(name)
 
@@ -134,17 +134,17 @@ class EventListener(QueryListener):
 # Counting the rows of a DataFrame while a batch run writes them.
 
 _TELL_SECONDS = 5.0
-"""How long Spark may take to tell it: it does so a moment after the write, on another thread."""
+"""How long Spark may take to report it: shortly after the write, on another thread."""
 
 
 def counted(rows: DataFrame) -> tuple[DataFrame, Callable[[], int | None]]:
-    """The same rows, and what tells after the write how many they were; None if Spark does not say."""
+    """The same rows, and a function that returns their number after the write; None if it is unknown."""
     observation = Observation()
     return rows.observe(observation, count(lit(1)).alias("rows")), lambda: _told(observation)
 
 
 def observed_counts(observation: Observation) -> dict[str, int] | None:
-    """What was counted under each name; None if Spark does not say."""
+    """What was counted under each name; None if Spark does not report it."""
     row = observed_row(observation, _TELL_SECONDS)
     return {name: int(row.getAs(name)) for name in row.schema().fieldNames()} if row is not None else None
 

@@ -1,4 +1,4 @@
-"""All that stands against a start: what Spark says of a prepared pipeline, and what the rules say."""
+"""Everything that blocks a start: errors from Spark for a prepared pipeline, and findings of the rules."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from headwater.checks import (
     Finding,
     Reached,
     Situation,
-    accepted,
     examine,
     query_of,
     refused_quarantines,
+    suppressed,
     together,
 )
 from headwater.checks.suppression import unexplained
@@ -27,21 +27,21 @@ from headwater.spec import PipelineSpec
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """Findings, and settings and facts of the sinks that Spark has nothing against."""
+    """Findings, and the settings and facts of the sinks that Spark accepts."""
 
     findings: list[Finding]
     settings: Mapping[str, tuple[Setting, ...]]
     facts: Mapping[str, QueryFacts]
 
     def with_findings(self, *more: Iterable[Finding]) -> CheckOutcome:
-        """The same with what was found elsewhere."""
+        """The same, with additional findings."""
         return replace(self, findings=together(self.findings, *more))
 
 
 def kept_settings(
     stored: Mapping[str, QueryFacts], reached: Mapping[str, Reached]
 ) -> dict[str, Mapping[str, str]]:
-    """What froze at each query's first start: by its facts, else by what Spark wrote into the checkpoint."""
+    """What froze at each query's first start: from its metadata, else from Spark's checkpoint."""
     by_spark = {sink: each.settings for sink, each in reached.items()}
     return {**by_spark, **{sink: facts.settings for sink, facts in stored.items()}}
 
@@ -52,7 +52,7 @@ def check_outcome(
     stored: Mapping[str, QueryFacts],
     reached: Callable[[], Mapping[str, Reached]],
 ) -> CheckOutcome:
-    """Ask every rule that can be asked; what is broken does not hide what is wrong elsewhere."""
+    """Run every rule that applies; an invalid part does not hide problems elsewhere."""
     frames = prepared.frames
     streams = [sink for sink in spec.sinks if sink.name in frames and frames[sink.name].isStreaming]
     kept = kept_settings(stored, reached())
@@ -61,14 +61,14 @@ def check_outcome(
     facts = {
         sink.name: facts_of(prepared, spec, sink, settings[sink.name], owners, known) for sink in streams
     }
-    # A check may be asked of a pipeline that runs. A batch is planned before its sink has it: how far the
-    # checkpoint has come is looked up after what the sink holds, so that the sink is never ahead by mistake.
+    # A check may run while the pipeline runs. A batch is planned before its sink receives it: the progress of
+    # the checkpoint is read after the contents of the sink, so that the sink never appears to be ahead.
     situation = Situation(spec, prepared.graph, facts, stored, reached(), whole=not prepared.problems)
     by_spark = [Finding(problem, sink=sink) for sink, problem in prepared.problems]
     findings = [*by_spark, *examine(situation)]
     findings += [each for judged in facts.values() for each in unexplained(query_of(spec, judged), findings)]
-    # What else would be said of a query that is not to be says nothing to the user.
+    # Other findings about a query that will not start are of no use to the user.
     never = refused_quarantines(findings)
     findings = [each for each in findings if each.sink not in never]
-    found = accepted(findings, spec, complete=situation.sound)
+    found = suppressed(findings, spec, complete=situation.sound)
     return CheckOutcome(together(found), settings, facts)

@@ -1,4 +1,4 @@
-"""A pipeline from its file, whichever form it has."""
+"""A pipeline from its file, in either form."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from headwater.checks import Situation, accepted, examine
+from headwater.checks import Situation, examine, suppressed
 from headwater.engine.project_code import ProjectCode
-from headwater.errors import Entry, PipelineError, Problem, UsageProblem
+from headwater.errors import Entry, PipelineError, Problem, UsageError
 from headwater.errors.catalogue.pipelines import (
     PIPELINE_AMBIGUOUS,
     PIPELINE_FILE_INVALID,
@@ -26,16 +26,16 @@ from headwater.spec import PipelineSpec
 
 
 def load(file: str | Path, *, reads: bool = True) -> PipelineSpec:
-    """The spec of a .yml, .yaml or .py file; `pipeline.py:name` picks one of several in a Python file.
+    """The spec of a .yml, .yaml or .py file; `pipeline.py:name` selects one of several in a Python file.
 
-    PipelineError carries all that is wrong with its form, and what is wrong besides with the sound parts.
-    Where nothing is to be read (`reads=False`), the paths of sources need not be there.
+    PipelineError carries all problems of its form, and further problems of the valid parts. If nothing is to
+    be read (`reads=False`), the paths of sources do not need to exist.
     """
     return judged(declared(file), () if reads else (SOURCE_PATH_NOT_FOUND,))
 
 
 def judged(pipeline: Declarations | YamlFile, passed_over: Collection[Entry] = ()) -> PipelineSpec:
-    """The spec of what was declared; what is `passed_over` is no reason to refuse it."""
+    """The spec of what was declared; problems in `passed_over` are ignored."""
     try:
         return pipeline.spec()
     except Refused as refused:
@@ -51,13 +51,13 @@ def _wrong_besides(refused: Refused) -> Iterator[Problem]:
     assert refused.sound is not None, "some parts are sound"
     graph = Graph.of(refused.sound, besides=refused.besides)
     yield from graph.problems
-    for finding in accepted(examine(Situation(refused.sound, graph, whole=False)), refused.sound):
+    for finding in suppressed(examine(Situation(refused.sound, graph, whole=False)), refused.sound):
         if finding.is_error:
             yield finding.problem
 
 
 def declared(file: str | Path) -> Declarations | YamlFile:
-    """What a file declares, before it is judged."""
+    """What a file declares, before validation."""
     text = str(file)
     name = ""
     if ".py:" in text:
@@ -67,13 +67,13 @@ def declared(file: str | Path) -> Declarations | YamlFile:
         return _load_python(path, name)
     if path.suffix in (".yml", ".yaml") or path.is_dir() or not path.exists():
         return YamlFile.read(path)
-    raise UsageProblem(PIPELINE_FILE_INVALID.at(None, file=text))
+    raise UsageError(PIPELINE_FILE_INVALID.at(None, file=text))
 
 
 def _load_python(path: Path, name: str) -> Declarations:
     absolute = Path(os.path.abspath(path))
     if absolute.is_file() and not declares_pipeline(absolute):
-        # Not run to find out: a script of the user's may start queries of its own.
+        # Do not run it to find out: a user's script may start its own queries.
         raise PipelineError(PIPELINE_NOT_FOUND.at(None, file=str(path)))
     module = ProjectCode.of(absolute.parent, [absolute]).load(absolute, by_value=True)
     found = _pipelines(module)
@@ -83,7 +83,7 @@ def _load_python(path: Path, name: str) -> Declarations:
         raise PipelineError(PIPELINE_NOT_FOUND.at(None, file=str(path)))
     if len(found) > 1 or name:
         names = ", ".join(found)
-        raise UsageProblem(PIPELINE_AMBIGUOUS.at(None, file=str(path), names=names, first=next(iter(found))))
+        raise UsageError(PIPELINE_AMBIGUOUS.at(None, file=str(path), names=names, first=next(iter(found))))
     return next(iter(found.values()))
 
 

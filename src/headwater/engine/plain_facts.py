@@ -1,4 +1,4 @@
-"""The facts of a plain query: the same plain data that a declared sink's query has."""
+"""The facts of a plain query: the same plain data as for the query of a declared sink."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from headwater.values.secrets import masked
 
 @dataclass(frozen=True)
 class Leaf:
-    """One place in a plan where rows come in."""
+    """One leaf of a plan that reads rows."""
 
     format: str
     options: Mapping[str, str]
@@ -49,7 +49,7 @@ class PlainSources:
 
 
 def plain_sources(frame: DataFrame) -> PlainSources:
-    """Everything that a query reads and that lies outside of the program."""
+    """Everything that a query reads from outside the program."""
     named: dict[str, list[Leaf]] = {}
     names: dict[tuple[object, ...], str] = {}
     for leaf in _leaves(PlanReader.of(frame)):
@@ -63,7 +63,7 @@ def plain_sources(frame: DataFrame) -> PlainSources:
 
 
 def _stream(leaves: list[Leaf], frame: DataFrame) -> DataFrame:
-    """All readers of one stream in one DataFrame, by which the plan's walk knows each of them."""
+    """All readers of one stream in one DataFrame, so that the plan's walk recognizes each of them."""
     first, *others = (frame_of_plan(frame.sparkSession, leaf.node) for leaf in leaves)
     for other in others:
         first = first.union(other) if other.schema == first.schema else first
@@ -92,7 +92,7 @@ def _facts(name: str, leaves: list[Leaf]) -> SourceFacts:
 
 
 def _slots(options: Mapping[str, str]) -> int:
-    """The partitions that a source was told to make; 0 where only Spark or its server decides."""
+    """The configured number of partitions of a source; 0 if only Spark or its server decides."""
     given = {key.lower(): value for key, value in options.items()}.get("numpartitions", "")
     return int(given) if given.isdigit() else 0
 
@@ -118,7 +118,7 @@ def _static_files(node: JavaObject) -> Iterator[Leaf]:
     relation = node.relation()
     kind = class_name(relation)
     if kind != "HadoopFsRelation":
-        # Of other static relations, such as those of JDBC, only the name is told.
+        # For other static relations, such as JDBC, only the name is known.
         yield Leaf(kind, {}, False, node)
         return
     places = tuple(str(path.toString()) for path in items_of(relation.location().rootPaths()))
@@ -133,7 +133,7 @@ def _free_name(name: str, taken: Mapping[str, object]) -> str:
     return free
 
 
-# What a script has told a `DataStreamWriter`, read off its Java half: whoever set it, it is there.
+# The settings of a `DataStreamWriter`, read from its Java object, which has all of them.
 
 _TRIGGER = re.compile(r"(\w+)Trigger(?:\((\d+)\))?")
 _WORDS = {"ProcessingTime": "every", "Continuous": "continuous", "RealTime": "real time"}
@@ -145,10 +145,10 @@ class WriterSettings:
 
     format: str
     mode: str = "append"
-    trigger: str = "unpaced"
+    trigger: str = "default"
     options: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
-    """The query's own name; empty where it has none."""
+    """The query's own name; empty if it has none."""
     table: str = ""
     """The table of `toTable`."""
     partitioned_by: tuple[str, ...] = ()
@@ -170,9 +170,9 @@ def writer_settings(writer: DataStreamWriter, path: str | None = None, table: st
 
 
 def table_format(spark: SparkSession, table: str, new: str) -> str:
-    """The format of a table that is there; one that is not is made in the format of the writer.
+    """The format of an existing table; a new one gets the format of the writer.
 
-    Of a table in another catalog than Spark's own only that catalog knows.
+    For a table in a catalog other than Spark's own, only that catalog knows.
     """
     try:
         return table_provider(spark, table) or new
@@ -182,13 +182,13 @@ def table_format(spark: SparkSession, table: str, new: str) -> str:
 
 
 def trigger_text(java: str) -> str:
-    """A trigger of Spark's as a pipeline file writes it; Spark's own text for one that is not known."""
+    """A Spark trigger in the syntax of a pipeline file; Spark's own text if it is unknown."""
     found = _TRIGGER.fullmatch(java)
     if found is None:
         return java
     kind, milliseconds = found[1], int(found[2] or 0)
     if kind == "ProcessingTime" and milliseconds == 0:
-        return "unpaced"
+        return "default"
     if kind in _WORDS:
         return f"{_WORDS[kind]} {Duration.parse(f'{milliseconds} milliseconds')}"
     return {"OneTime": "once", "AvailableNow": "available now"}.get(kind, java)
@@ -197,7 +197,7 @@ def trigger_text(java: str) -> str:
 def plain_facts(
     frame: DataFrame, writer: WriterSettings, name: str, sink: SinkFormat | None = None
 ) -> QueryFacts:
-    """What Spark would do for a stream that is written so; the session stays as it is."""
+    """What Spark would do for a stream that is written this way; the session is not changed."""
     spark = frame.sparkSession
     known = sink or sink_format(writer.format)
     sources = plain_sources(frame)
@@ -243,7 +243,7 @@ def _cores(spark: SparkSession) -> int:
 
 
 def _settings(spark: SparkSession) -> dict[str, str]:
-    """What would freeze at the first start, as the program has it."""
+    """What would freeze at the first start, as the program sets it."""
     found = {key: _setting(spark, key) for key in FROZEN}
     return {key: value for key, value in found.items() if value is not None}
 

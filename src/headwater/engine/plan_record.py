@@ -1,7 +1,7 @@
-"""Spark's analyzed plan walked once, into plain data.
+"""Spark's analyzed plan, read once into plain data.
 
-The plan's own JSON has the structure and the expressions in a single call, but neither watermarks nor what
-columns carry them; those are asked node by node.
+The plan's own JSON has the structure and the expressions in a single call, but neither watermarks nor the
+columns that carry them; those are read node by node.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from headwater.spark.plans import (
 from headwater.spark.private import JavaObject, identity_of, items_of, kind_of
 from headwater.spec import TableSpec
 
-# What Spark's optimized plan tells of joins and event times, and its parser of the tables in a SQL text.
+# Joins and event times from Spark's optimized plan, and the tables in a SQL text from its parser.
 
-# A watermark that py4j passes as a long; what comes back is told from it.
+# A watermark that py4j passes as a long; the result is compared with it.
 _NOW = 1_000_000_000_000
 _DELAY_KEY = "spark.watermarkDelayMs"
 _MARK = re.compile(r"(.+#\d+)-T\d+ms$")
@@ -63,10 +63,10 @@ _KEEPING = (
 def _with_optimized(
     spark: SparkSession, root: Node, plan: JavaObject, names: Mapping[int, str]
 ) -> PlanRecord:
-    """A plan with the joins of two streams, and the operators to which several watermarks come, from the top.
+    """A plan with its stream-stream joins and the operators that receive several watermarks, from the top.
 
-    A range in a WHERE clause gets into a join's condition only when it is optimized, and BETWEEN is taken
-    apart there.
+    A range in a WHERE clause becomes part of a join's condition only in the optimizer, which also splits
+    BETWEEN.
     """
     nodes = [(kind_of(node), node) for node in nodes_of(optimized(spark, plan)) if node.isStreaming()]
     joins = [node for kind, node in nodes if kind == "Join"]
@@ -77,7 +77,7 @@ def _with_optimized(
 
 
 def _marked(kind: str, node: JavaObject) -> tuple[str, ...]:
-    """The columns with a watermark by which an operator would have to clear what it keeps."""
+    """The columns with a watermark by which an operator would have to clear its state."""
     if kind == "Aggregate":
         given = node.groupingExpressions()
     elif kind in _KEEPING:
@@ -100,22 +100,22 @@ def _reach(spark: SparkSession, join: JavaObject, names: Mapping[int, str]) -> J
         if found is None or f'"{_DELAY_KEY}"' not in str(mine.schema().json()):
             return SideReach(False, 0, streams)
         behind = _NOW - found
-        # A bound that includes its end is a millisecond further away.
+        # An inclusive bound is one millisecond further away.
         return SideReach(True, behind - 1 if behind % 10 == 1 else behind, streams)
 
     return JoinReach(side(join.left(), join.right()), side(join.right(), join.left()), in_keys)
 
 
-# Which tables a SQL text reads, told by Spark's own parser.
+# The tables that a SQL text reads, from Spark's own parser.
 
 _ACTING = ("Call", "InsertIntoDir", "UnresolvedExecuteImmediate")
-"""What acts, too, and is neither a command nor a statement for Spark's parser."""
+"""These also have side effects, but are neither commands nor statements for Spark's parser."""
 _AROUND_STATEMENTS = ("UnresolvedWith", "Union")
-"""What may stand around a statement: `WITH … INSERT`, and `FROM … INSERT … INSERT …`, which is a union."""
+"""What can enclose a statement: `WITH … INSERT`, and `FROM … INSERT … INSERT …`, which is a union."""
 
 
 def parsed_references(spark: SparkSession, table: TableSpec) -> tuple[Reference, ...]:
-    """The tables that a SQL table reads by name. A statement that is no query is refused, never run."""
+    """The tables that a SQL table reads by name. A statement that is not a query is rejected, never run."""
     plan = parsed(spark, table.sql or "")
     kind = plan.nodeName()
     if _acts(spark, plan):
@@ -126,7 +126,7 @@ def parsed_references(spark: SparkSession, table: TableSpec) -> tuple[Reference,
 
 
 def _acts(spark: SparkSession, plan: JavaObject) -> bool:
-    """Commands and statements would act as soon as the text is handed to Spark."""
+    """Commands and statements would take effect as soon as Spark gets the text."""
     name = plan.nodeName()
     if name in _ACTING:
         return True
@@ -162,13 +162,13 @@ def _walk(plan: JavaObject, hidden: frozenset[str], found: dict[str, Reference])
 
 _ATTRIBUTE = re.compile(r"#(\d+)L?(?:-T(-?\d+)ms)?$")
 
-# What is asked of Spark as SQL text: fields of these nodes that a message quotes.
+# Fields of these nodes that a message quotes, as SQL text from Spark.
 _AS_SQL = {
     "Aggregate": ("groupingExpressions", "aggregateExpressions"),
     "Join": ("condition",),
     "EventTimeWatermark": ("eventTime",),
 }
-# Nodes whose input has to be known by its columns.
+# Nodes whose input columns are needed.
 _READS_COLUMNS = frozenset(
     {
         "Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct", "Join", "EventTimeWatermark",
@@ -183,7 +183,7 @@ _CHILDREN = ("child", "left", "right", "aggregateFunction", "plan")
 
 @dataclass
 class Owners:
-    """Which source or table brought a node into a plan: the first in whose plan it stands."""
+    """Which source or table contributed a node to a plan: the first one whose plan contains it."""
 
     spark: SparkSession | None
     names: dict[int, str] = field(default_factory=dict)
@@ -197,7 +197,7 @@ class Owners:
         return owners
 
     def name_of(self, node: JavaObject) -> str:
-        """The owner of a node; empty for one that no declared thing brought."""
+        """The owner of a node; empty if no declared source or table contributed it."""
         return self.names.get(identity_of(self.spark)(node), "") if self.spark else ""
 
     def _add(self, name: str, node: JavaObject, identity: Callable[[JavaObject], int]) -> None:
@@ -221,23 +221,23 @@ def record_of(frame: DataFrame, sources: Mapping[str, DataFrame], owners: Owners
 
 
 def _tells_more_optimized(node: Node) -> bool:
-    """Whether a node is a join, or gets several columns with a watermark."""
+    """Whether a node is a join, or receives several columns with a watermark."""
     marked = {each.id for child in node.children for each in child.columns if each.delay_ms >= 0}
     return node.kind == "Join" or len(marked) > 1
 
 
 @dataclass
 class _Walk:
-    """One way through a plan and its JSON at the same time."""
+    """One pass through a plan and its JSON at the same time."""
 
     spark: SparkSession
     owners: Owners
     streams: Mapping[int, str]
     places: dict[str, list[int]] = field(default_factory=dict)
-    """What each stream reads, in the order in which it was met."""
+    """What each stream reads, in the order of the plan."""
 
     def node(self, plan: JavaObject, flat: Iterator[dict[str, Any]], *, columns: bool = False) -> Node:
-        """A node and all below; the JSON lists them in the same order, from the top."""
+        """A node and everything below; the JSON lists them in the same order, from the top."""
         said = next(flat)
         kind = said["class"].rpartition(".")[2]
         asks = kind in _READS_COLUMNS
@@ -270,7 +270,7 @@ class _Walk:
         return texts
 
     def _stream(self, kind: str, plan: JavaObject, said: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-        """The name of a stream; and, where one stream reads several places, which of them this is."""
+        """The name of a stream; and, if one stream reads several paths, which of them this is."""
         if kind not in ("StreamingRelation", "StreamingRelationV2"):
             return "", {}
         identity = identity_of(self.spark)(read_by(plan))
@@ -283,13 +283,13 @@ class _Walk:
 
 
 def _terms_of(said: Mapping[str, Any]) -> dict[str, tuple[Term, ...]]:
-    """The fields of a node that hold expressions, one or several."""
+    """The fields of a node that contain expressions, one or several."""
     found = {name: tuple(_expressions(value)) for name, value in said.items() if isinstance(value, list)}
     return {name: terms for name, terms in found.items() if terms}
 
 
 def _expressions(value: list[Any]) -> Iterator[Term]:
-    """An expression is a list of nodes, from its top; a field holds one, or a list (of lists) of them."""
+    """An expression is a list of nodes, from its top; a field has one, or a list (of lists) of them."""
     if value and isinstance(value[0], dict) and "class" in value[0]:
         yield _term(iter(value))
         return
@@ -318,14 +318,14 @@ def _term(flat: Iterator[dict[str, Any]]) -> Term:
 
 
 def _types_in(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Whole types, where they are what an expression does: `CAST` and `from_json`."""
+    """Complete types, if an expression depends on them: `CAST` and `from_json`."""
     for name, value in said.items():
         if isinstance(value, dict) and "type" in value and (name != "dataType" or "Cast" in said["class"]):
             yield "to" if name == "dataType" else name, json.dumps(value, sort_keys=True)
 
 
 def inner_node(flat: Iterator[dict[str, Any]]) -> Node:
-    """A plan as far as its JSON tells, such as that of a subquery."""
+    """A plan as far as its JSON shows it, such as that of a subquery."""
     said = next(flat)
     kind = said["class"].rpartition(".")[2]
     children = tuple(inner_node(flat) for _ in range(said["num-children"]))
@@ -342,14 +342,14 @@ _LEFT_OUT = frozenset(
 
 
 def _details_of(said: Mapping[str, Any]) -> dict[str, str]:
-    """What a node holds besides its children: numbers, words, and Scala's objects by their names."""
+    """The properties of a node besides its children: numbers, words, and Scala objects by their names."""
     found: dict[str, str] = {}
     for name, value in said.items():
         if name in _LEFT_OUT:
             continue
         if isinstance(value, dict) and set(value) == {"object"}:
             found[name] = value["object"].rpartition(".")[2].rpartition("$")[0].rpartition("$")[2]
-        # A number may be the place of a child, which the order of the children tells already.
+        # A number may be the position of a child, which the order of the children already gives.
         elif isinstance(value, _SCALARS) and not (type(value) is int and name in _CHILDREN):
             found[name] = str(value)
     return found
@@ -375,7 +375,7 @@ def _sql_of(plan: JavaObject, name: str) -> Iterator[str]:
 
 
 def _columns_of(plan: JavaObject) -> tuple[Column, ...]:
-    """The columns that a node hands on. Only as text do attributes tell their number and delay at once."""
+    """The output columns of a node. Only the text of an attribute has both its number and its delay."""
     written = str(plan.output().mkString(_BETWEEN)).split(_BETWEEN)
     schema: list[dict[str, Any]] = json.loads(plan.schema().json())["fields"]
     if not schema:
@@ -391,7 +391,7 @@ def _column(text: str, said: Mapping[str, Any]) -> Column:
 
 
 def _changing(plan: JavaObject) -> Iterator[UnstableExpression]:
-    """The innermost expressions of a node that Spark does not hold for deterministic."""
+    """The innermost expressions of a node that Spark considers nondeterministic."""
     for expression in items_of(plan.expressions()):
         makes = (int(expression.exprId().id()),) if kind_of(expression) == "Alias" else ()
         yield from _changing_in(expression, makes)

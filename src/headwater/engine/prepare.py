@@ -1,4 +1,4 @@
-"""Everything up to the start: DataFrames built, Spark's verdicts heard, facts taken. Nothing is written."""
+"""Everything up to the start: build DataFrames, ask Spark about them, collect facts. Nothing is written."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from headwater.spark.probes import GRACEFUL_STOP, PROBES, Probe, lacking, missin
 from headwater.spec import Mode, PipelineSpec, SinkSpec
 from headwater.values import Continuous
 
-# What Spark says to a sink's query before it starts: its streaming checker, its planner.
+# What Spark reports about a sink's query before it starts: its streaming checker, its planner.
 
 _MOVING_JOIN = re.compile(r"SortMergeJoin|ShuffledHashJoin|BroadcastNestedLoopJoin|CartesianProduct")
 _STREAM_ONLY = re.compile(r"(unsupported in|not supported with) batch")
@@ -51,7 +51,7 @@ _STREAM_ONLY = re.compile(r"(unsupported in|not supported with) batch")
 def sink_problems(
     builder: Builder, sink: SinkSpec, frame: DataFrame, refused: Exception | None
 ) -> Iterator[Problem]:
-    """What would keep this sink's query from starting, besides what the rules say of Spark's refusal."""
+    """What would keep this sink's query from starting, besides the rules about Spark's rejection."""
     if not frame.isStreaming:
         yield SINK_NOT_STREAMING.at(sink.position, sink=sink.name, reads=sink.reads)
         return
@@ -64,7 +64,7 @@ def sink_problems(
 
 
 def column_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
-    """What a sink has against the columns that it gets, and Spark against what the sink makes of them."""
+    """Problems of the sink with its input columns, and of Spark with the sink's output."""
     side = sink_side(sink.connector)
     refused = list(side.problems(sink, columns_in(frame)))
     yield from refused
@@ -79,7 +79,7 @@ def column_problems(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Itera
 
 
 def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
-    """A join of a source with itself reads it twice, as two sources; a union does not."""
+    """A self-join of a source reads it twice, as two sources; a union does not."""
     for source in unreplayable_sources(builder.spec):
         if source.name in builder.frames:
             own, read = PlanReader.of(builder.frames[source.name]), PlanReader.of(frame)
@@ -91,7 +91,7 @@ def _read_twice(builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[
 
 
 def code_problems(builder: Builder, sink: SinkSpec) -> list[Problem]:
-    """What is wrong with the user's code in the hands of the sink's connector, where that can tell."""
+    """Problems of the user's code in the sink's connector, if it can detect them."""
     side = sink_side(sink.connector)
     if not isinstance(side, ChecksCode):
         return []
@@ -99,7 +99,7 @@ def code_problems(builder: Builder, sink: SinkSpec) -> list[Problem]:
 
 
 def batch_problems(builder: Builder) -> Iterator[Problem]:
-    """The tables that only a stream can compute; what reads such a table is not blamed as well."""
+    """The tables that only a stream can compute; tables that read such a table are not reported."""
     blamed = set[str]()
     for table in (table for table in builder.spec.tables if table.name in builder.frames):
         try:
@@ -110,13 +110,13 @@ def batch_problems(builder: Builder) -> Iterator[Problem]:
                 yield sql_problem(error, table)
             elif says not in blamed:
                 blamed.add(says)
-                # Spark's sentence begins with the call that has no batch form.
+                # Spark's message begins with the call that does not support batch runs.
                 call = says.partition(" ")[0]
-                yield BATCH_UNSUPPORTED.at(table.position, what="The table", name=table.name, connector=call)
+                yield BATCH_UNSUPPORTED.at(table.position, what="Table", name=table.name, connector=call)
 
 
 def refused_by_spark(spark: SparkSession, frame: DataFrame, mode: Mode) -> Exception | None:
-    """What Spark has against a query and its mode: what it would say at the start, or in the first batch."""
+    """Spark's error for a query and its mode, from the start or from the first batch."""
     try:
         check_streaming(spark, frame, mode)
     except SPARK_ERRORS as error:
@@ -125,37 +125,37 @@ def refused_by_spark(spark: SparkSession, frame: DataFrame, mode: Mode) -> Excep
 
 
 def trigger_refusal_of(spark: SparkSession, frame: DataFrame, mode: Mode, trigger: str) -> Refusal | None:
-    """What Spark has against a query under its trigger, where it has nothing against the query alone."""
+    """Spark's error for a query with its trigger, if it accepts the query itself."""
     if trigger.startswith("continuous "):
         try:
             check_continuous(spark, frame, mode)
         except SPARK_ERRORS as error:
             return as_refusal(error)
     if trigger.startswith("real time "):
-        # A join that moves rows can't run in real time; one whose static side is broadcast can.
+        # A join that shuffles rows cannot run in real time; one whose static side is broadcast can.
         found = _MOVING_JOIN.search(physical_plan(spark, frame))
         return Refusal("", found[0]) if found else None
     return None
 
 
 def as_refusal(error: Exception | None) -> Refusal | None:
-    """A refusal of Spark's as plain data."""
+    """A Spark error as plain data."""
     return Refusal(condition_of(error), sentence_of(error)) if error else None
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A pipeline that Spark has analyzed, and all that is against starting it."""
+    """A pipeline that Spark has analyzed, and everything that blocks its start."""
 
     session: PipelineSession
     builder: Builder
     graph: Graph
     frames: Mapping[str, DataFrame]
-    """The DataFrame of each sink's table, by the name of the sink."""
+    """The DataFrame of each sink's table, by sink name."""
     problems: tuple[tuple[str, Problem], ...]
     """Problems with the name of the sink that they stop; an empty name for the whole pipeline."""
     refusals: Mapping[str, Refusal | None] = field(default_factory=dict)
-    """What Spark has against the query of each sink."""
+    """Spark's error for the query of each sink."""
 
 
 def prepare(
@@ -170,7 +170,7 @@ def prepare(
 ) -> Prepared:
     """Ship the user's code, build every sink's DataFrame, and ask Spark about each.
 
-    Nothing is written, but where a run `starts`. `counted` hears how many sinks have been asked about.
+    Nothing is written unless a run `starts`. `counted` receives the number of sinks that are done.
     """
     uncounted: set[str] = set()
     builder, unregistered = assemble(
@@ -186,7 +186,7 @@ def prepare(
     uncounted |= _uncounted(spec, graph)
     frames, refusals = dict[str, DataFrame](), dict[str, Refusal | None]()
     problems = {str(problem): ("", problem) for problem in (*unregistered, *graph.problems)}
-    # SQL that calls a function which is not there would be told for what the function is to blame.
+    # Otherwise, SQL that calls a missing function would be reported for a problem of the function.
     known = () if unregistered else [sink for sink in spec.sinks if _is_declared(spec, sink.reads)]
     for sink in known:
         try:
@@ -199,7 +199,7 @@ def prepare(
             refusals[sink.name], found = objections(builder, sink, frames[sink.name])
         counted(len(frames))
         for problem in found:
-            # One broken table stops several sinks; it is told once.
+            # One invalid table stops several sinks; it is reported once.
             problems.setdefault(str(problem), (sink.name, problem))
     for name, problem in late_problems(spec, () if batch else session.late_jars).items():
         problems.setdefault(str(problem), (name, problem))
@@ -209,15 +209,15 @@ def prepare(
 
 
 def assemble(session: PipelineSession, spec: PipelineSpec, **how: Any) -> tuple[Builder, list[Problem]]:
-    """All that comes before the first DataFrame, and the functions that SQL will miss."""
-    # Spark binds the time zone and other settings while it analyzes, not only while it runs.
+    """Everything before the first DataFrame, and the functions that SQL will not find."""
+    # Spark applies the time zone and other settings during analysis, not only during execution.
     session.apply(settings_of(session, spec))
     builder = Builder(session.spark, spec, ship_user_code(spec, session.spark.sparkContext), **how)
     return builder, list(register_functions(session.spark, spec, builder.load))
 
 
 def objections(builder: Builder, sink: SinkSpec, frame: DataFrame) -> tuple[Refusal | None, list[Problem]]:
-    """What Spark has against the query of a sink, and all that is wrong with the sink."""
+    """Spark's error for the query of a sink, and all problems of the sink."""
     of_code = list(code_problems(builder, sink))
     if builder.batch:
         return None, [*column_problems(builder, sink, frame), *of_code]
@@ -233,7 +233,7 @@ def settings_of(
 
 
 def _uncounted(spec: PipelineSpec, graph: Graph) -> set[str]:
-    """What a continuous query reads, in which nothing can be counted."""
+    """What a continuous query reads; nothing can be counted there."""
     sinks = [sink for sink in spec.sinks if isinstance(sink.trigger, Continuous)]
     reads = [canonical(spec, sink.reads) for sink in sinks if _is_declared(spec, sink.reads)]
     return {name for read in reads for name in graph.upstream(read)}
@@ -244,24 +244,24 @@ def _is_declared(spec: PipelineSpec, name: str) -> bool:
 
 
 def canonical(spec: PipelineSpec, name: str) -> str:
-    """The name as it was declared; SQL does not mind upper and lower case, so neither do we."""
+    """The name as declared; like SQL, this ignores case."""
     return next(declared for declared in spec.names if declared.lower() == name.lower())
 
 
-# What the installed Spark lacks of what Headwater needs and Spark does not promise.
+# Internal Spark APIs that Headwater needs and the installed Spark does not have.
 
 _SETTINGS = {"spark.master": "local[1]", "spark.app.name": "headwater doctor", "spark.ui.enabled": "false"}
 
 
 def examine_spark() -> list[Check]:
-    """Start Spark, look for every part, and stop it; no query runs."""
+    """Start Spark, check every internal API, and stop it; no query runs."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             jvm = start_context(
                 _SETTINGS, java=find_java(), log_folder=Path(folder), stdout=lambda text: None
             )
         except HeadwaterError as error:
-            return [Check("spark parts", "error", p.sentence, p.remedy, p.code) for p in error.problems]
+            return [Check("spark parts", "error", p.message, p.hint, p.code) for p in error.problems]
         try:
             spark = SparkSession(jvm.context)
             return list(_checks(spark.version, lacking(spark)))
@@ -274,14 +274,14 @@ def _checks(version: str, lacks: dict[str, tuple[str, ...]]) -> Iterator[Check]:
         if probe.name in lacks:
             problem = _problem(version, probe, lacks[probe.name])
             name = f"spark part: {probe.name}"
-            yield Check(name, "warning", problem.sentence, problem.remedy, problem.code)
+            yield Check(name, "warning", problem.message, problem.hint, problem.code)
     there = len(PROBES) - len(lacks)
-    says = f"Spark {version} has {there} of {len(PROBES)} groups of parts that Headwater needs"
+    says = f"Spark {version} has {there} of {len(PROBES)} groups of internal APIs that Headwater needs"
     yield Check("spark parts", "warning" if lacks else "ok", says)
 
 
 def stop_findings(spark: SparkSession) -> list[Finding]:
-    """A warning where a stop would interrupt the running batch, instead of letting it commit."""
+    """A warning if a stop would interrupt the current batch instead of letting it commit."""
     parts = missing(spark, GRACEFUL_STOP)
     return [Finding(_problem(spark.version, GRACEFUL_STOP, parts), Severity.WARNING)] if parts else []
 

@@ -1,7 +1,7 @@
-"""The executor's half of the path probe: is a local path here the one that the driver sees?
+"""The executor's half of the path probe: is a local path here the same as on the driver?
 
-Tasks run this module where Headwater may not be installed, so it imports nothing but Python's own library
-and returns plain tuples.
+Tasks run this module where Headwater may not be installed, so it imports only the standard library and
+returns plain tuples.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 Mark = tuple[int, int]
-"""Size and time of a file; what names a directory has -1 for its size."""
+"""Size and time of a file; a directory has the size -1."""
 
 NO_DIRECTORY, NO_FILE = "no such directory", "no such file"
-OTHER_DIRECTORY, OTHER_FILE = "another directory of the same name", "another file of the same name"
+OTHER_DIRECTORY, OTHER_FILE = "a different directory of the same name", "a different file of the same name"
 
 
 class Question(NamedTuple):
-    """One path, and by what an executor recognizes it."""
+    """One path, and how an executor recognizes it."""
 
     path: str
     probe: str
-    """A file that the driver has created in this directory; empty where it could not."""
+    """A file that the driver has created in this directory; empty if it could not."""
     marks: dict[str, Mark]
     """Without a probe: what the driver sees there, by name; an empty name is the path itself."""
     writes: bool
     """Whether executors create files there."""
 
     def is_unchanged(self, name: str) -> bool:
-        """Whether what has this name looks here and now as the driver saw it."""
+        """Whether the entry with this name looks the same here as on the driver."""
         path = os.path.join(self.path, name) if name else self.path
         try:
             now = own_mark(path) if not name and os.path.isdir(path) else mark(path)
@@ -42,16 +42,16 @@ class Question(NamedTuple):
 
 
 Unshared = tuple[str, tuple[str, ...]]
-"""Why a path is not shared, and by the marks of which names that was found."""
+"""Why a path is not shared, and the names whose marks showed it."""
 Reply = tuple[Unshared | None, str, str]
 """Why the path is not shared; the name of the file that was created there; why none could be."""
 Answer = tuple[tuple[str, int], list[Reply]]
-"""Which executor it is, by host and process, and one reply for each question."""
+"""The executor, by host and process, and one reply per question."""
 
 
 def answer(questions: list[Question], _: Iterable[int]) -> list[Answer]:
     """What the executor of this task sees."""
-    # Python's workers are children of a process that belongs to one executor.
+    # Python workers are children of a process that belongs to one executor.
     executor = (socket.gethostname(), os.getppid())
     return [(executor, [_reply(question) for question in questions])]
 
@@ -67,14 +67,14 @@ def remove(files: list[str], _: Iterable[int]) -> list[Answer]:
 
 
 def mark(path: str) -> Mark:
-    """By what a file is recognized; a directory only says that it is one."""
+    """How a file is recognized; for a directory, only that it is one."""
     found = os.stat(path)
-    # Network file systems cut off parts of a second.
+    # Network file systems truncate fractions of a second.
     return (-1, 0) if stat.S_ISDIR(found.st_mode) else (found.st_size, int(found.st_mtime))
 
 
 def own_mark(directory: str) -> Mark:
-    """By what an empty directory is recognized."""
+    """How an empty directory is recognized."""
     return -1, os.stat(directory).st_mtime_ns
 
 

@@ -1,8 +1,8 @@
-"""The user's modules under a name of their own: loaded on the driver, packed for the executors.
+"""The user's modules under a unique name: loaded on the driver, packed for the executors.
 
-A project's modules become submodules of one package, `hw_<hash>`. The hash covers the root folder and the
-text of every module, so code that changed has a new name: neither this process nor a Python worker that
-lives on can mix it up with what it loaded before, or with a module of the same name in another project.
+A project's modules become submodules of one package, `hw_<hash>`. The hash covers the root directory and the
+text of every module, so changed code has a new name: neither this process nor a long-lived Python worker can
+confuse it with what it loaded before, or with a module of the same name in another project.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import marshal
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -30,19 +31,21 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol
 
+from headwater.connectors import all_connectors
 from headwater.engine.project_imports import ProjectTree, ReadModule, needed_modules, under_name
 from headwater.errors import Entry, HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue import pipelines
 from headwater.loaders.user_files import name_missing
+from headwater.values.renamed import KEYS
 from headwater.values.user_frames import PACKAGE_PREFIX, Position
 
-# A package of compiled modules as a zip, and the way it takes to the executors.
+# A package of compiled modules as a zip, and its way to the executors.
 
-# Version 2 writes the same bytes for the same code; later ones depend on what else the process holds. From
-# version 5 on code may hold values that older ones can't write.
+# Version 2 writes the same bytes for the same code; later ones depend on the state of the process. From
+# version 5 on, code may contain values that older ones cannot write.
 _MARSHAL = 2 if marshal.version < 5 else marshal.version
 PLAIN = "_plain"
-"""How the names of archives end whose modules have plain names, in no package of the archive's own."""
+"""The suffix of archives whose modules have plain names, without a package of the archive's own."""
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 
@@ -58,9 +61,9 @@ class PyFileTaker(Protocol):
 def write_archive(
     folder: Path, name: str, modules: Iterable[tuple[str, CodeType]], package: str | None = None
 ) -> Path:
-    """Write `name.zip`; the same modules always give the same bytes.
+    """Write `name.zip`; the same modules always produce the same bytes.
 
-    The modules stand in a package of the archive's name, or in the one given; an empty one is none at all.
+    The modules are in a package with the archive's name, or in the given one; an empty name means no package.
     """
     prefix = f"{name}/" if package is None else f"{package}/".lstrip("/")
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,7 +84,7 @@ def _pyc(code: CodeType) -> bytes:
 
 
 def ship_archive(context: PyFileTaker, name: str, write: Callable[[Path], Path]) -> None:
-    """Hand the archive to Spark once per context."""
+    """Pass the archive to Spark once per context."""
     if any(path.endswith(f"/{name}.zip") for path in context.listFiles):
         return
     archive = write(_shipping_folder())
@@ -92,10 +95,10 @@ def ship_archive(context: PyFileTaker, name: str, write: Callable[[Path], Path])
 
 
 def driver_path() -> tuple[str, ...]:
-    """Where a Python process on the driver to which Spark hands no files finds all that was shipped.
+    """Where a Python process on the driver that gets no files from Spark finds everything that was shipped.
 
-    Packages have names of their own and stand in one folder, so that this path, by which Spark tells its
-    Python workers apart, is the same for all projects.
+    Packages have unique names and are in one directory, so that this path, by which Spark distinguishes its
+    Python workers, is the same for all projects.
     """
     plain = sorted(_shipping_folder().glob(f"*{PLAIN}.zip"))
     return (str(_unpacked()), *map(str, plain))
@@ -115,7 +118,7 @@ def _shipping_folder() -> Path:
 
 @dataclass(frozen=True)
 class ProjectModule:
-    """One module, compiled: its file (a folder without `__init__.py` has none) and its code."""
+    """One module, compiled: its file (a directory without `__init__.py` has none) and its code."""
 
     file: Path | None
     package: bool
@@ -126,7 +129,7 @@ class ProjectModule:
 class ProjectCode:
     """The modules that a pipeline needs from its project, by their dotted names below the root.
 
-    They are what they were when they were read: a file that changes or vanishes later changes nothing here.
+    They stay as they were when they were read: a file that changes or disappears later has no effect here.
     """
 
     root: Path
@@ -135,7 +138,7 @@ class ProjectCode:
 
     @classmethod
     def of(cls, root: Path, entries: Iterable[Path]) -> ProjectCode:
-        """Read the entry files and every module of the project that they import, at any distance."""
+        """Read the entry files and every module of the project that they import, directly or indirectly."""
         tree = ProjectTree(root)
         read = needed_modules(tree, entries)
         name = unique_name(tree.root, read)
@@ -144,15 +147,15 @@ class ProjectCode:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The user's files, in the order of their modules' names."""
+        """The user's files, in the order of their module names."""
         return tuple(module.file for module in self.modules.values() if module.file)
 
     def load(self, file: Path, *, by_value: bool = False) -> ModuleType:
-        """The module of this file, run on the driver if it has not been.
+        """The module of this file; runs it on the driver if it has not run yet.
 
-        With `by_value` Spark sends its functions whole instead of by name: right for a file that declares the
-        pipeline, which the executors can't import because they have no Headwater. The same is done with what
-        stands beside a `@udf("bigint")`: only the driver can read a type that is written as text.
+        With `by_value`, Spark sends its functions as a whole instead of by name. This is required for a file
+        that declares the pipeline, because the executors cannot import it without Headwater. The same applies
+        to the module of a `@udf("bigint")`: only the driver can parse a type that is written as a string.
         """
         name = self._module_name(file)
         _FINDER.add(self)
@@ -186,11 +189,11 @@ class ProjectCode:
         return write_archive(folder, self.name, _archived(self.modules))
 
     def ship(self, context: PyFileTaker) -> None:
-        """Make the executors of this Spark context find the package; has to precede its first use there."""
+        """Make the package available to the executors of this Spark context, before its first use there."""
         ship_archive(context, self.name, self.archive)
 
     def user_line(self, trace: TracebackType | None) -> Position | None:
-        """The innermost line of the traceback that is the user's own."""
+        """The innermost line of the traceback in the user's own code."""
         own = [step for step in _steps(trace) if self._is_own(step)]
         return Position(own[-1].tb_frame.f_code.co_filename, own[-1].tb_lineno) if own else None
 
@@ -200,11 +203,11 @@ class ProjectCode:
     def _module_name(self, file: Path) -> str:
         name = ProjectTree(self.root).name_of(file)
         if name not in self.modules:
-            raise ValueError(f"{file} is none of the files this project was read from")
+            raise ValueError(f"{file} is not one of the files of this project")
         return name
 
     def _failure(self, file: Path, error: BaseException) -> Problem:
-        """What the user is told when loading a module raised an exception."""
+        """The problem to report when loading a module raised an exception."""
         place = self.user_line(error.__traceback__) or Position(str(file), 1)
         own = (step for step in _steps(error.__traceback__) if self._is_own(step))
         lines = traceback.format_exception(type(error), error, next(own, error.__traceback__))
@@ -216,10 +219,16 @@ class ProjectCode:
             return self._import_failure(error.name)
         if _NO_SPARK in str(error):
             return pipelines.CODE_NEEDS_SPARK, {}
+        argument = _UNKNOWN_ARGUMENT.match(str(error)) if isinstance(error, TypeError) else None
+        if argument and argument[2] in KEYS:
+            name = argument[1] if argument[1] in all_connectors() else _DECLARING.get(argument[1])
+            if name:
+                new = KEYS[argument[2]][0]
+                return pipelines.KEY_RENAMED, {"where": f"`{name}()`", "key": argument[2], "new": new}
         return pipelines.CODE_FAILED, {"exception": self._in_user_words(_one_line(error))}
 
     def _imports_itself(self, error: BaseException) -> bool:
-        """Whether the import that failed stands in a file of the user's, not in a package it imports."""
+        """Whether the failed import is in the user's own file, not in a package that it imports."""
         steps = [step for step in _steps(error.__traceback__) if not _is_import_machinery(step)]
         return bool(steps) and self._is_own(steps[-1])
 
@@ -234,8 +243,11 @@ class ProjectCode:
         return text.replace(f"{self.name}.", "")
 
 
-# PySpark's own name for it; `udf("double")` asks the JVM what "double" means.
+# PySpark's own message; `udf("double")` asks the JVM what "double" means.
 _NO_SPARK = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
+_UNKNOWN_ARGUMENT = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
+_DECLARING = {"Declarations.__init__": "Pipeline", "Declarations.table": "table", "expect": "expect"}
+"""The calls that declare a pipeline, besides connectors: as Python names them in an error, and as users do."""
 
 
 class _ProjectFinder(MetaPathFinder):
@@ -247,7 +259,7 @@ class _ProjectFinder(MetaPathFinder):
     def add(self, project: ProjectCode) -> None:
         self.projects.setdefault(project.name, project)
         if self not in sys.meta_path:
-            # First: Spark puts the archive on this process's path too.
+            # First: Spark also puts the archive on this process's path.
             sys.meta_path.insert(0, self)
 
     def find_spec(
@@ -267,7 +279,7 @@ class _ProjectFinder(MetaPathFinder):
 
 
 class _ProjectLoader(SourceFileLoader):
-    """Runs code that is compiled already, so no cached bytecode is read or written."""
+    """Runs precompiled code, so no cached bytecode is read or written."""
 
     def __init__(self, fullname: str, path: str, code: CodeType) -> None:
         super().__init__(fullname, path)
@@ -296,7 +308,7 @@ def _spec(fullname: str, module: ProjectModule, root: Path) -> ModuleSpec | None
 
 
 def unique_name(root: Path, modules: Iterable[ReadModule]) -> str:
-    """The name of a project as it is now: another folder or another content has another name."""
+    """The name of a project in its current state: a different directory or content has a different name."""
     digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape"))
     for module in modules:
         content = module.source.content if module.source else b""
@@ -324,7 +336,7 @@ def _archived(modules: Mapping[str, ProjectModule]) -> Iterator[tuple[str, CodeT
 
 
 def _for_the_driver_only(modules: Iterable[ModuleType]) -> list[ModuleType]:
-    """Modules that executors can't import: a Python function with its type as text, or one that has those."""
+    """Modules that executors cannot import: a Python function with its type as a string, or users of one."""
     found: list[ModuleType] = []
     rest = list(modules)
     while more := [module for module in rest if _has_type_as_text(module) or _imports_any(module, found)]:

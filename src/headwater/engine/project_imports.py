@@ -1,4 +1,4 @@
-"""Which modules of a project its files import, and those imports written under the project's own name."""
+"""The modules of a project that its files import, and these imports under the project's unique name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwater.loaders.user_files import PythonFile, read_source
 
 @dataclass(frozen=True)
 class FoundModule:
-    """A module of a project: its dotted name below the root, and its file (a bare folder has none)."""
+    """A module of a project: its dotted name below the root, and its file (a plain directory has none)."""
 
     name: str
     file: Path | None
@@ -39,7 +39,7 @@ class ReadModule:
 
 
 class ProjectTree:
-    """A project's folder, looked at as Python would if it stood first on the path."""
+    """A project's directory, searched as Python would if it were first on the path."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(abspath(root))
@@ -62,10 +62,10 @@ class ProjectTree:
         try:
             spec = importlib.util.find_spec(top)
         except ValueError:
-            return True  # loaded by unusual means, so Python would take that one
+            return True  # loaded by unusual means, so Python would use that one
         if spec is None:
             return False
-        # The root may itself be on the path; then the folder finds itself.
+        # The root may itself be on the path; then the directory finds itself.
         folders = [Path(abspath(folder)) for folder in spec.submodule_search_locations or ()]
         return spec.origin is not None or folders != [self.root / top]
 
@@ -98,7 +98,7 @@ class ProjectTree:
         return None
 
     def path_of(self, file: Path) -> Path | None:
-        """The file's path below the root, whichever links lead there; None if it lies elsewhere."""
+        """The file's path below the root, through any links; None if it is outside."""
         for path, root in ((Path(abspath(file)), self.root), (file.resolve(), self.root.resolve())):
             if path.is_relative_to(root):
                 return path.relative_to(root)
@@ -118,7 +118,7 @@ class ProjectTree:
 
 
 def needed_modules(tree: ProjectTree, entries: Iterable[Path]) -> list[ReadModule]:
-    """The entry files and all that they import from the project, at any distance, by name."""
+    """The entry files and everything that they import from the project, directly or indirectly, by name."""
     needed: dict[str, ReadModule] = {}
     problems: list[Problem] = []
     waiting: deque[FoundModule] = deque()
@@ -149,7 +149,7 @@ def needed_modules(tree: ProjectTree, entries: Iterable[Path]) -> list[ReadModul
 def _entry_chain(tree: ProjectTree, entry: Path) -> list[FoundModule]:
     name = tree.name_of(entry)
     file = tree.root / (tree.path_of(entry) or entry)
-    # Named by its path, so it is this file even where a package beside it has the same name.
+    # Identified by its path, so it is this file even if a package next to it has the same name.
     itself = FoundModule(name, file, package=file.name == "__init__.py")
     return [*(found for found in tree.chain(itself.name) if found.name != name), itself]
 
@@ -169,7 +169,7 @@ def _imported(tree: ProjectTree, module: FoundModule, syntax: ast.Module) -> Ite
 
 
 def _base(tree: ProjectTree, module: FoundModule, node: ast.ImportFrom) -> str | None:
-    """What `from BASE import …` names, below the root ("" is the root); None if it is no project module."""
+    """The target of `from BASE import …` below the root ("" is the root); None if outside the project."""
     if node.level == 0:
         return node.module if node.module and tree.owns(node.module) else None
     package = module.inside.split(".") if module.inside else []
@@ -186,13 +186,13 @@ def _texts(value: ast.expr) -> Iterator[str]:
 
 
 def under_name(syntax: ast.Module, package: str, owns: Callable[[str], bool]) -> ast.Module:
-    """The same module with its absolute imports of project modules going to `package`."""
+    """The same module, with its absolute imports of project modules redirected to `package`."""
     renamed: ast.Module = _Renamer(package, owns).visit(syntax)
     return ast.fix_missing_locations(renamed)
 
 
 class _Renamer(ast.NodeTransformer):
-    """Puts the package's name before absolute imports of project modules; what they bind stays the same."""
+    """Prefixes absolute imports of project modules with the package name; what they bind stays the same."""
 
     def __init__(self, package: str, owns: Callable[[str], bool]) -> None:
         self.package = package

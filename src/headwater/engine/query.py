@@ -1,4 +1,4 @@
-"""One running query: how it is started, asked, and stopped between two batches."""
+"""One running query: starting it, asking it, and stopping it between two batches."""
 
 from __future__ import annotations
 
@@ -47,18 +47,19 @@ from headwater.spark.session import active
 from headwater.spec import SinkSpec
 from headwater.values import AvailableNow, Continuous, Duration, Every, Once, RealTime, Trigger, Unpaced
 
-# Putting right what a crash between a sink's commit and Spark's own leaves behind.
+# Repairing what a crash between a sink's commit and Spark's own leaves behind.
 
 
 def rerun_unfinished(
     spark: SparkSession, sink: SinkSpec, checkpoint: Path, settings: tuple[Setting, ...]
 ) -> None:
-    """See to it that a stateful query computes its unfinished batch again.
+    """Ensure that a stateful query recomputes its unfinished batch.
 
-    A crash may come after the sink has noted batch N and before `commits/N`. Spark plans N again then, and a
-    sink like Spark's file sink passes it over without computing it. In state format 2 the commit has to name
-    the state that the batch made; no batch, no names, and Spark fails at this start and at every later one.
-    So the sink has to forget the batch, which then runs again over the same offsets, with the same rows.
+    A crash may happen after the sink has recorded batch N and before `commits/N`. Spark then retries N, and a
+    sink like Spark's file sink skips it without computing it. In state format 2, the commit must name the
+    state that the batch produced. Without the batch there are no names, and Spark fails at this start and at
+    every later one. So the sink must forget the batch; it is then retried over the same offsets, with the
+    same rows.
     """
     by_format = {setting.key: setting.value for setting in settings}.get(STATE_FORMAT)
     side = sink_side(sink.connector)
@@ -75,7 +76,7 @@ STOP_TIMEOUT = "spark.sql.streaming.stopTimeout"
 INTERRUPT_SECONDS = 5
 _POLL_SECONDS = 0.02
 _QUIET_LOOKS = 5
-# What PySpark raises when the JVM does not answer any more.
+# What PySpark raises when the JVM does not respond.
 _NO_ANSWER = (Py4JError, OSError)
 
 
@@ -87,19 +88,19 @@ class RunningQuery:
     handle: StreamingQuery
     spark: SparkSession
     id: str
-    """The same after each restart; kept, because a JVM that has ended can't be asked."""
+    """The same after each restart; stored, because a JVM that has exited cannot be asked."""
     inputs: QueryInputs = field(default_factory=QueryInputs)
-    """What it reads, where that was looked up."""
+    """What it reads, if known."""
     trigger: Trigger = field(default_factory=Unpaced)
 
     @property
     def has_batches(self) -> bool:
-        """Whether it has batches of which Spark tells; a continuous query has epochs, and nothing is told."""
+        """Whether it has batches that Spark reports; a continuous query has epochs, which are not reported."""
         return not isinstance(self.trigger, Continuous)
 
     @property
     def ends_batches(self) -> bool:
-        """Whether a batch ends when its rows are through, rather than when the interval is over."""
+        """Whether a batch ends when its rows are processed, and not when the interval has passed."""
         return not isinstance(self.trigger, Continuous | RealTime)
 
     @property
@@ -109,7 +110,7 @@ class RunningQuery:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the JVM has ended, and every query with it."""
+        """Whether the JVM has exited, and every query with it."""
         try:
             execution_of(self.handle)
         except _NO_ANSWER:
@@ -118,7 +119,7 @@ class RunningQuery:
 
     @property
     def is_active(self) -> bool:
-        """Whether its thread still works; Spark's own `isActive` is false once a stop was asked for."""
+        """Whether its thread is still running; Spark's own `isActive` is false once a stop was requested."""
         with suppress(*_NO_ANSWER):
             return thread_lives(self.handle)
         return False
@@ -134,7 +135,7 @@ class RunningQuery:
         return last_plan(self.handle)
 
     def failure(self) -> Exception | None:
-        """What the query died of."""
+        """The failure of the query."""
         try:
             return self.handle.exception()
         except _NO_ANSWER as error:
@@ -143,7 +144,7 @@ class RunningQuery:
     def progress_after(self, batch: int) -> tuple[QueryProgress, ...]:
         """The newer batches whose progress Spark still has, oldest first; it keeps the last hundred.
 
-        Spark keeps its looks without success there, too, under the number of the batch that is next.
+        Spark also stores polls without data there, under the number of the next batch.
         """
         found: list[QueryProgress] = []
         with suppress(*_NO_ANSWER):
@@ -158,18 +159,18 @@ class RunningQuery:
         return tuple(reversed(found))
 
     def waiting(self) -> tuple[UnreadFiles, ...]:
-        """The files that its sources have seen and left for later batches, where they have a limit.
+        """The files that its sources have seen and left for later batches, if they have a limit.
 
-        Spark keeps these lists to itself; where it can't be asked, nothing is known to wait.
+        Spark does not publish these lists; if it cannot be asked, the backlog counts as empty.
         """
         with suppress(*_NO_ANSWER):
             return waiting_files(self.handle)
         return ()
 
     def marks(self) -> tuple[tuple[InputMark, ...], datetime | None] | None:
-        """How far each of its watermarks has come, and the one that the next batch will use.
+        """The progress of each of its watermarks, and the one that the next batch will use.
 
-        None where Spark can't be asked.
+        None if Spark cannot be asked.
         """
         with suppress(*_NO_ANSWER):
             return marks_of(self.handle, self.inputs)
@@ -182,40 +183,40 @@ class RunningQuery:
         return None
 
     def begin_no_further_batch(self) -> None:
-        """Let the running batch commit and the query end after it.
+        """Let the current batch commit, and stop the query after it.
 
-        Spark's own `stop()` interrupts the batch. Its execution loop asks for this state between two
-        batches, so setting it alone ends the loop there; nothing is planned and left unfinished.
+        Spark's own `stop()` interrupts the batch. Its execution loop checks this state between two batches,
+        so setting it ends the loop there; nothing is planned and left unfinished.
 
-        A batch that lasts for minutes, or for good, is not waited for: what came since it was last noted how
-        far was read comes again at the next start.
+        A batch that takes minutes, or never ends, is not waited for: rows since its last commit are read
+        again at the next start.
         """
         if not self.ends_batches:
             return
-        # TypeError: this Spark has no such state, of which the start has told.
+        # TypeError: this Spark has no such state; the start has reported it.
         with suppress(*_NO_ANSWER, TypeError):
             end_after_batch(self.spark, self.handle)
 
     def finish_batch(self, deadline: float, forced: Callable[[], bool]) -> bool:
-        """Wait for the running batch; False if it still runs.
+        """Wait for the current batch; False if it is still running.
 
-        `deadline` is a time of `time.monotonic()`; `forced` says that nobody wants to wait any longer.
+        `deadline` is a time of `time.monotonic()`; `forced` returns whether to stop waiting.
         """
         while not self.ends_batches and self.is_active and time.monotonic() < deadline and not forced():
-            # Interrupted at once; epochs that wait to be committed are committed first, which takes a while.
+            # Interrupted immediately; pending epochs are committed first, which takes a while.
             self.stop()
         quiet = 0
-        # A thread that is seen between two batches may be just about to begin one: only after a while it
-        # is sure to wait for its next trigger.
+        # A thread between two batches may be just about to start one: only after a while is it certain that
+        # it waits for its next trigger.
         while self.is_active and quiet < _QUIET_LOOKS and time.monotonic() < deadline and not forced():
             time.sleep(_POLL_SECONDS)
             quiet = 0 if self.is_in_batch else quiet + 1
         return not (self.is_in_batch if self.ends_batches else self.is_active)
 
     def stop(self) -> bool:
-        """Interrupt whatever it does, which may be the wait for its next trigger, hours away.
+        """Interrupt the query, even if it waits for its next trigger, hours away.
 
-        False if it could not be interrupted: Python code that Spark called works on until it returns.
+        False if it could not be interrupted: Python code that Spark called runs until it returns.
         """
         with suppress(*_NO_ANSWER, *SPARK_ERRORS):
             self.handle.stop()
@@ -223,7 +224,7 @@ class RunningQuery:
 
 
 def progress_event(name: str, progress: Mapping[str, Any]) -> QueryProgress:
-    """A batch of a query, from what Spark reports of it."""
+    """A batch of a query, from Spark's progress report."""
     observed = (progress.get("observedMetrics") or {}).get(OBSERVED)
     return QueryProgress(
         query=name, rows_out=int(observed[ROWS_OUT]) if observed else None, progress=progress
@@ -244,7 +245,7 @@ def start_query(
     settings: tuple[Setting, ...],
     trigger: Trigger,
 ) -> RunningQuery:
-    """Start the query of one sink in a fair pool of its own."""
+    """Start the query of one sink in a separate fair pool."""
     pool = f"{builder.spec.name}.{sink.name}"
     try:
         session.apply(settings)
@@ -253,13 +254,13 @@ def start_query(
         session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", pool)
         side, context = sink_side(sink.connector), builder.context(sink)
         rows = side.outgoing(frame, sink.options, context)
-        # A continuous query can't count its rows.
+        # A continuous query cannot count its rows.
         if not isinstance(trigger, Continuous):
             rows = rows.observe(OBSERVED, count(lit(1)).alias(ROWS_OUT))
         writer = rows.writeStream.queryName(sink.name).outputMode(sink.mode.value)
         writer = _triggered(writer.option("checkpointLocation", str(checkpoint)), trigger, sink)
         rerun_unfinished(session.spark, sink, checkpoint, settings)
-        # Nothing slow may stand between the start and who waits for the first events.
+        # Nothing slow may happen between the start and the listener's first events.
         inputs = _inputs(builder, frame)
         with active(session.spark):
             written = side.write_stream(writer, sink.options, context)
@@ -268,13 +269,13 @@ def start_query(
     except SPARK_ERRORS as error:
         raise PipelineError(planning_problem(error, sink, builder.spec.root)) from error
     finally:
-        # Where the JVM is gone, the pool is gone with it.
+        # If the JVM has exited, the pool is gone with it.
         with suppress(*_NO_ANSWER):
             session.spark.sparkContext.setLocalProperty("spark.scheduler.pool", None)  # type: ignore[arg-type]
 
 
 def _inputs(builder: Builder, frame: DataFrame) -> QueryInputs:
-    """What a query reads; nothing where Spark's plan can't be read, which is no reason not to run it."""
+    """What a query reads; nothing if Spark's plan cannot be read, which does not prevent the query."""
     streams = {source.name for source in builder.spec.sources if not source.static}
     with suppress(Py4JError):
         named = {name: each for name, each in builder.frames.items() if name in streams}
@@ -299,7 +300,7 @@ def _triggered(writer: DataStreamWriter, trigger: Trigger, sink: SinkSpec) -> Da
 
 
 def _in_real_time(writer: DataStreamWriter, interval: Duration, sink: SinkSpec) -> DataStreamWriter:
-    """Set the real-time trigger, which not every Spark has."""
+    """Set the real-time trigger, which not every Spark version has."""
     try:
         set_real_time(writer, interval.milliseconds)
     except Py4JError as error:

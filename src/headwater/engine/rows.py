@@ -1,4 +1,4 @@
-"""What becomes of validated rows: bad ones fail the query, are dropped, kept or quarantined; all count."""
+"""What happens to validated rows: all are counted; bad ones fail, or are dropped, kept or quarantined."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ from headwater.spark.errors import condition_of, parameters_of, place_in_sql, se
 from headwater.spark.plans import analyzed, empty_like
 from headwater.spark.private import items_of, kind_of
 from headwater.spec import Expectation, SourceSpec, TableSpec
-from headwater.values import BadRows, Otherwise
+from headwater.values import BadRows, OnViolation
 
 
 def apply_bad_rows(validated: DataFrame, source: SourceSpec, counted: str | Observation | None) -> DataFrame:
-    """The rows that go on, by what the source does with bad ones; all are counted before."""
+    """The rows that are passed on, by what the source does with bad ones; all are counted before."""
     good = col(REASON).isNull()
     if counted is not None:
-        # The counts also keep Spark from working out a row's columns twice, once to validate and once to use.
+        # The counts also keep Spark from computing a row's columns twice, once to validate and once to use.
         bad = count_if(~good).alias(BAD)
         validated = validated.observe(counted, count(lit(1)).alias(READ), bad)
     match source.bad_rows:
@@ -83,35 +83,35 @@ def apply_bad_rows(validated: DataFrame, source: SourceSpec, counted: str | Obse
 
 
 def quarantined_bad_rows(validated: DataFrame, source: SourceSpec) -> DataFrame:
-    """The bad rows, as the quarantine keeps them."""
+    """The bad rows, as the quarantine stores them."""
     return validated.where(col(REASON).isNotNull()).selectExpr(
         f"'{source.name}' AS source",
         f"{REASON} AS reason",
         f"{DETAIL} AS detail",
-        "current_timestamp() AS set_aside_at",
+        "current_timestamp() AS quarantined_at",
         f"{ROW} AS row",
     )
 
 
 def _bad_row_failure(source: SourceSpec) -> Column:
-    """Ends the query; the parts of the text stand apart by tabs, for who translates it."""
-    # A value of the user's stands in the detail, which may hold what the parts stand apart by.
+    """Fails the query; the parts of the text are separated by tabs, for parsing."""
+    # The detail contains a value from the user's data, which may contain the separator.
     why = concat_ws(", ", col(REASON), regexp_replace(col(DETAIL), r"[\t\r\n]+", " "))
     place = regexp_replace(expr(ROW_PLACE), r"[\t\r\n]+", " ")
     return raise_error(concat_ws("\t", lit(BAD_ROW.code), lit(source.name), why, place)).cast("boolean")
 
 
-# Expectations: every row of a table is judged and counted; those that fail go their declared way.
+# Expectations: every row of a table is checked and counted; failed rows are handled as declared.
 
 _FAILED = "__hw_failed_"
 _UNREAD = "__hw_unread"
-"""Of a row that was replayed: its text, if that can't be read."""
+"""The text of a replayed row, if it cannot be parsed."""
 _LONGEST_ROW = 2_000
-"""How much of a row goes into the failure; the problem shows less, after secrets are taken out."""
+"""How much of a row goes into the failure; the problem shows less, after secrets are removed."""
 
 
 def with_replayed_rows(rows: DataFrame, replayed: DataFrame) -> DataFrame:
-    """The rows of a table, and those that were quarantined and are replayed."""
+    """The rows of a table, and the quarantined rows that are replayed."""
     text = col("row")["value"].cast("string")
     wanted = [StructField(field.name, field.dataType) for field in rows.schema.fields]
     schema = StructType([*wanted, StructField(_UNREAD, StringType())])
@@ -123,10 +123,10 @@ def with_replayed_rows(rows: DataFrame, replayed: DataFrame) -> DataFrame:
 
 
 def _unread(rows: DataFrame) -> Column:
-    """The text of a replayed row that is not one object with all that the table needs, else null."""
+    """The text of a replayed row that is not one object with all required columns, else null."""
     read, text = col("read"), coalesce(col("text"), lit(""))
     needed = (read[field.name].isNull() for field in rows.schema.fields if not field.nullable)
-    # Spark puts another letter in the place of bytes that are none.
+    # Spark replaces invalid bytes with a different character.
     other = ~is_valid_utf8(text) | read.isNull() | read[_UNREAD].isNotNull() | more_follows(text, {})
     return when(reduce(or_, needed, other), text)
 
@@ -143,10 +143,10 @@ _NEVER_SEEN: dict[str, object] = {
 
 
 def _nullable_as(field: StructField, read: Column) -> Column:
-    """A column of a replayed row that may be null only if that of the table may.
+    """A column of a replayed row that is nullable only if that of the table is.
 
-    Spark keeps with the state whether a column may be null, and refuses a query in which a key suddenly may.
-    The values that stand in for null here are those of rows that can't be read, and never go on.
+    Spark stores with the state whether a column is nullable, and rejects a query in which a key becomes
+    nullable. The values that replace null here are those of invalid rows, and are never passed on.
     """
     of_type = field.dataType.simpleString()
     if field.nullable or of_type not in _NEVER_SEEN:
@@ -155,50 +155,52 @@ def _nullable_as(field: StructField, read: Column) -> Column:
 
 
 def validated_rows(rows: DataFrame, table: TableSpec) -> DataFrame:
-    """The rows with the outcome of each expectation; a condition that is null counts as failed."""
+    """The rows with the result of each expectation; a condition that is null counts as failed."""
     readable = col(_UNREAD).isNull() if _UNREAD in rows.columns else lit(True)
     failed = {
-        f"{_FAILED}{place}": readable & ~coalesce(expr(each.check), lit(False))
+        f"{_FAILED}{place}": readable & ~coalesce(expr(each.condition), lit(False))
         for place, each in enumerate(table.expect)
     }
     return rows.select("*", *(column.alias(name) for name, column in failed.items()))
 
 
 def expected_rows(validated: DataFrame, table: TableSpec, counted: str | Observation | None) -> DataFrame:
-    """The rows that go on; all are counted before, under a name or for an observation."""
+    """The rows that are passed on; all are counted before, under a name or for an observation."""
     if counted is not None:
         validated = validated.observe(counted, *_counts(validated, table))
     # The strongest wins: a row that fails the query is neither quarantined nor dropped.
-    goes_on = ~_any_failed(table, Otherwise.DROP, Otherwise.QUARANTINE)
-    for failed, each in reversed(list(_failed(table, Otherwise.FAIL))):
+    goes_on = ~_any_failed(table, OnViolation.DROP, OnViolation.QUARANTINE)
+    for failed, each in reversed(list(_failed(table, OnViolation.FAIL))):
         failure = _ended(EXPECTATION_FAILED, _as_json(validated), table.name, each.name)
         goes_on = when(failed, failure).otherwise(goes_on)
     if _UNREAD in validated.columns:
-        # Where nothing takes them they fail the query: nobody would ever hear of them otherwise. The text is
-        # the user's own, and may hold what the parts of a failure stand apart by.
+        # Without a quarantine, they fail the query: they would go unnoticed otherwise. The text comes from
+        # the user's data, and may contain the separator of a failure's parts.
         text = regexp_replace(col(_UNREAD), r"[\t\r\n]+", " ")
         lost = lit(False) if quarantines_rows(table) else _ended(REPLAYED_ROWS_INVALID, text, table.name)
         goes_on = when(col(_UNREAD).isNotNull(), lost).otherwise(goes_on)
-    if _UNREAD in validated.columns or any(each.otherwise is not Otherwise.WARN for each in table.expect):
+    if _UNREAD in validated.columns or any(
+        each.on_violation is not OnViolation.WARN for each in table.expect
+    ):
         validated = validated.where(goes_on)
     return validated.drop(*_own(validated))
 
 
 def quarantined_violations(validated: DataFrame, table: TableSpec) -> DataFrame:
-    """The rows that go into the quarantine, as it keeps them."""
-    chosen = _any_failed(table, Otherwise.QUARANTINE) & ~_any_failed(table, Otherwise.FAIL)
-    names = [when(failed, lit(each.name)) for failed, each in _failed(table, *Otherwise)]
+    """The rows that go into the quarantine, as it stores them."""
+    chosen = _any_failed(table, OnViolation.QUARANTINE) & ~_any_failed(table, OnViolation.FAIL)
+    names = [when(failed, lit(each.name)) for failed, each in _failed(table, *OnViolation)]
     reason, detail, text = lit(Reason.EXPECTATION.value), concat_ws(", ", *names), _as_json(validated)
     if _UNREAD in validated.columns:
         unread = col(_UNREAD).isNotNull()
         chosen, text = chosen | unread, coalesce(col(_UNREAD), text)
         reason = when(unread, lit(Reason.MALFORMED.value)).otherwise(reason)
-        detail = when(unread, lit("it was fed again and is not one object of a whole row")).otherwise(detail)
+        detail = when(unread, lit("a replayed row that is not a complete JSON object")).otherwise(detail)
     return validated.where(chosen).select(
         lit(table.name).alias("source"),
         reason.alias("reason"),
         detail.alias("detail"),
-        current_timestamp().alias("set_aside_at"),
+        current_timestamp().alias("quarantined_at"),
         _kept(text.cast("binary")).alias("row"),
     )
 
@@ -206,23 +208,23 @@ def quarantined_violations(validated: DataFrame, table: TableSpec) -> DataFrame:
 def _counts(validated: DataFrame, table: TableSpec) -> Iterator[Column]:
     rows = count_if(col(_UNREAD).isNull()) if _UNREAD in validated.columns else count(lit(1))
     yield rows.alias(ALL_ROWS)
-    for failed, each in _failed(table, *Otherwise):
+    for failed, each in _failed(table, *OnViolation):
         yield count_if(failed).alias(each.name)
 
 
-def _failed(table: TableSpec, *kinds: Otherwise) -> Iterator[tuple[Column, Expectation]]:
-    """The outcome of each expectation of some kinds."""
+def _failed(table: TableSpec, *kinds: OnViolation) -> Iterator[tuple[Column, Expectation]]:
+    """The result of each expectation of some kinds."""
     for place, each in enumerate(table.expect):
-        if each.otherwise in kinds:
+        if each.on_violation in kinds:
             yield col(f"{_FAILED}{place}"), each
 
 
-def _any_failed(table: TableSpec, *kinds: Otherwise) -> Column:
+def _any_failed(table: TableSpec, *kinds: OnViolation) -> Column:
     return reduce(or_, (failed for failed, _ in _failed(table, *kinds)), lit(False))
 
 
 def _ended(entry: Entry, row: Column, *about: str) -> Column:
-    """Ends the query with a row; the parts of the text stand apart by tabs, for who translates it."""
+    """Fails the query with a row; the parts of the text are separated by tabs, for parsing."""
     text = concat_ws("\t", lit(entry.code), *map(lit, about), substring(row, 1, _LONGEST_ROW))
     return raise_error(text).cast("boolean")
 
@@ -234,7 +236,7 @@ def _as_json(validated: DataFrame) -> Column:
 
 
 def _kept(value: Column) -> Column:
-    """A row of a table as a quarantine keeps it: it has no place, only its text."""
+    """A row of a table as a quarantine stores it: it has no location, only its text."""
     whole = DataType.fromDDL(ROW_TYPE)
     assert isinstance(whole, StructType), "a row is a struct"
     fields = [value if field.name == "value" else lit(None).cast(field.dataType) for field in whole.fields]
@@ -245,9 +247,9 @@ def _own(validated: DataFrame) -> list[str]:
     return [name for name in validated.columns if name == _UNREAD or name.startswith(_FAILED)]
 
 
-# What Spark has against the conditions of expectations, asked over an empty table with the same columns.
+# Spark's errors for the conditions of expectations, found with an empty table with the same columns.
 
-_AGGREGATE, _MAKES_ROWS, _SUBQUERY = "an aggregate function", "a function that makes rows", "a subquery"
+_AGGREGATE, _MAKES_ROWS, _SUBQUERY = "an aggregate function", "a generator function", "a subquery"
 _NOT_OF_A_ROW = {"Aggregate": _AGGREGATE, "Generate": _MAKES_ROWS, "Window": "a window function"}
 _SAID_OF_ROWS = {
     "MISSING_GROUP_BY": _AGGREGATE,
@@ -269,7 +271,7 @@ def _problem(empty: DataFrame, table: TableSpec, each: Expectation) -> Problem |
     if known:
         return known
     try:
-        found = empty.select(expr(each.check))
+        found = empty.select(expr(each.condition))
     except PySparkException as error:
         return _refused(error, empty, table, each)
     named = {"table": table.name, "expectation": each.name}
@@ -285,7 +287,7 @@ def _problem(empty: DataFrame, table: TableSpec, each: Expectation) -> Problem |
 
 
 def _refused(error: PySparkException, empty: DataFrame, table: TableSpec, each: Expectation) -> Problem:
-    condition, spot = condition_of(error), place_in_sql(error, each.check)
+    condition, spot = condition_of(error), place_in_sql(error, each.condition)
     named = {"table": table.name, "expectation": each.name}
     if condition.startswith("UNRESOLVED_COLUMN"):
         column = parameters_of(error).get("objectName", "").replace("`", "")
@@ -298,7 +300,7 @@ def _refused(error: PySparkException, empty: DataFrame, table: TableSpec, each: 
 
 
 def _looks_beyond(plan: Any) -> Iterator[str]:
-    """What in a condition takes more than one row."""
+    """The parts of a condition that need more than one row."""
     if plan.subqueries().size():
         yield _SUBQUERY
     while plan.children().size():
@@ -308,7 +310,7 @@ def _looks_beyond(plan: Any) -> Iterator[str]:
 
 
 def _uncertain(expressions: Any) -> Iterator[str]:
-    """The innermost expressions that Spark does not hold for deterministic."""
+    """The innermost expressions that Spark considers nondeterministic."""
     for each in items_of(expressions):
         if not each.deterministic():
             yield from _uncertain(each.children())

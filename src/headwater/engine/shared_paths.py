@@ -1,4 +1,4 @@
-"""A job that reaches every executor of a cluster, and the wait for executors to be there."""
+"""A job that reaches every executor of a cluster, and the wait for executors to register."""
 
 from __future__ import annotations
 
@@ -49,12 +49,13 @@ from headwater.spec.paths import (
     local_matches,
     plain_path,
 )
+from headwater.values import count_of
 
-# The driver's half of the path probe: probe files on local paths, and what the answers of executors mean.
+# The driver's half of the path probe: probe files on local paths, and the meaning of the executors' answers.
 #
-# The driver creates a file with a random name in each directory. Executors look for it and, where they will
-# write, create one of their own, for which the driver looks. A file, and a directory that the driver can't
-# write, is recognized by what the driver sees there.
+# The driver creates a file with a random name in each directory. Executors check for it and, if they will
+# write there, create one of their own, which the driver checks for. A file, and a directory that the driver
+# cannot write to, is recognized by its contents on the driver.
 
 _PREFIX = ".headwater-probe-"
 """Spark reads no file whose name begins with a dot."""
@@ -65,7 +66,7 @@ _UNSEEN = "the driver does not see the files that it creates there"
 
 @dataclass(frozen=True)
 class LocalPath:
-    """A path on the driver that executors use, and who declared it."""
+    """A path on the driver that executors use, and where it was declared."""
 
     written: str
     """The path, with `file:` before it if it was declared so."""
@@ -85,11 +86,11 @@ class LocalPath:
         return plain_path(self.written)
 
     def is_on_disk(self, default: str) -> bool:
-        """Whether Spark takes it as a local path, where `default` is the file system of plain paths."""
+        """Whether Spark treats it as a local path; `default` is the file system of plain paths."""
         return self.written.startswith("file:") or (default.startswith("file:") and not is_uri(self.written))
 
     def problem(self, entry: Entry, reasons: Mapping[str, str]) -> Problem:
-        """What is wrong with it, by the names of hosts."""
+        """What is wrong with it, by host name."""
         shown = [f"{host} ({reason})" for host, reason in islice(sorted(reasons.items()), _MOST_HOSTS)]
         more = len(reasons) - len(shown)
         hosts = ", ".join([*shown, *([f"and {more} more"] if more else [])])
@@ -98,13 +99,13 @@ class LocalPath:
 
 @dataclass(frozen=True)
 class PathProbe:
-    """Everything that was created to ask about some paths, until it is removed."""
+    """Everything that was created to probe some paths, until it is removed."""
 
     paths: list[LocalPath]
     questions: list[Question] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
-    """Files of executors that the driver does not see, or can't remove."""
+    """Files of executors that the driver does not see or cannot remove."""
 
     @classmethod
     @contextmanager
@@ -122,7 +123,7 @@ class PathProbe:
                     os.rmdir(directory)
 
     def findings(self, answers: list[Answer]) -> Iterator[Finding]:
-        """What the answers have against each path, by hosts."""
+        """The problems of each path, by host."""
         for number, (path, question) in enumerate(zip(self.paths, self.questions, strict=True)):
             replies = [(host, each[number]) for (host, _), each in answers]
             yield from self._against(path, question, replies)
@@ -136,7 +137,7 @@ class PathProbe:
             file = os.path.join(path.path, created)
             if unshared:
                 reason, names = unshared
-                # What has changed meanwhile on the driver, too, says nothing.
+                # What has meanwhile also changed on the driver proves nothing.
                 if not names or any(map(question.is_unchanged, names)):
                     not_shared[host] = reason
             elif refused:
@@ -150,9 +151,9 @@ class PathProbe:
 
 
 def _question(path: LocalPath, made: list[str]) -> Question:
-    """How to ask about a path; a directory that a start would create is created now, as that would be."""
+    """How to probe a path; a directory that a start would create is created now, in the same way."""
     above = (Path(path.path), *Path(path.path).parents)
-    # `Path.exists` raises an error where the driver cannot look, such as below an unreadable directory.
+    # `Path.exists` raises an error if the driver has no access, such as below an unreadable directory.
     missing = [str(each) for each in above if not os.path.exists(each)]
     probe = f"{_PREFIX}{uuid.uuid4().hex}"
     try:
@@ -162,13 +163,13 @@ def _question(path: LocalPath, made: list[str]) -> Question:
         with open(os.path.join(path.path, probe), "x", encoding="utf-8"):
             return Question(path.path, probe, {}, path.writes)
     except OSError:
-        # It is a file, or a directory that the driver only reads. What it can't even create, it will report.
+        # It is a file, or a directory that the driver only reads. What it cannot even create, it will report.
         there = Path(missing[-1]).parent if missing else Path(path.path)
         return Question(str(there), "", {} if missing else _marks(path.path), writes=False)
 
 
 def _marks(path: str) -> dict[str, Mark]:
-    """What there is to recognize: the file itself, what the directory contains, or the empty directory."""
+    """What there is to recognize: the file itself, the contents of the directory, or the empty directory."""
     try:
         if not os.path.isdir(path):
             return {"": probe_task.mark(path)}
@@ -176,12 +177,12 @@ def _marks(path: str) -> dict[str, Mark]:
             marks = {entry.name: probe_task.mark(entry.path) for entry in islice(entries, _MOST_MARKS)}
         return marks or {"": probe_task.own_mark(path)}
     except OSError:
-        # It went meanwhile, or the driver can't read it: Spark will say so.
+        # It was deleted meanwhile, or the driver cannot read it: Spark will report it.
         return {}
 
 
 def _removed(question: Question) -> list[str]:
-    """Remove the probe and what executors created beside it; what could not be removed."""
+    """Remove the probe and what executors created next to it; returns what could not be removed."""
     left: list[str] = []
     with suppress(OSError):
         listed = os.listdir(question.path) if question.writes else [question.probe]
@@ -196,14 +197,14 @@ def _removed(question: Question) -> list[str]:
     return left
 
 
-# The executors may have no Headwater.
+# Headwater may not be installed on the executors.
 cloudpickle.register_pickle_by_value(probe_task)  # type: ignore[no-untyped-call]
 
 Task = Callable[[Iterable[int]], Iterable[Answer]]
 
 WAITING_TIME = "spark.scheduler.maxRegisteredResourcesWaitingTime"
 _TIMES = 10
-"""So many times that, before a start: a cluster may have to make room for the first executor."""
+"""A multiple of that, before a start: a cluster may have to make room for the first executor."""
 _SETTLED_SECONDS = 3.0
 _INCOMPLETE_SECONDS = 10.0
 _NOTICE_SECONDS = 5.0
@@ -212,11 +213,11 @@ _ROUNDS = 10
 
 
 class NoExecutors(Exception):
-    """No executor has registered within the time."""
+    """No executor has registered in time."""
 
 
 class NotAsked(Exception):
-    """Not all executors answered; the message says why, without a full stop."""
+    """Not all executors answered; the message says why, without a period."""
 
     def __init__(self, reason: str, answers: list[Answer] | None = None) -> None:
         super().__init__(reason)
@@ -226,7 +227,7 @@ class NotAsked(Exception):
 
 @dataclass
 class Executors:
-    """The executors of a running application, as far as they have registered by now."""
+    """The executors of a running application that have registered so far."""
 
     context: SparkContext
     emit: Emit
@@ -241,7 +242,7 @@ class Executors:
 
     @property
     def patience(self) -> float:
-        """For how many seconds an answer may take."""
+        """How many seconds an answer may take."""
         times = _TIMES if self.waits_long else 1
         return times * time_setting(self.context, WAITING_TIME, "30s") / 1_000
 
@@ -255,7 +256,8 @@ class Executors:
             answers += self._collect(task)
         if self._count <= _heard(answers):
             return answers
-        raise NotAsked(f"only {_heard(answers)} of {self._count} executors answered", answers)
+        answered = f"only {_heard(answers)} of {count_of(self._count, 'executor')} answered"
+        raise NotAsked(answered, answers)
 
     def _settle(self) -> None:
         """Wait for the configured cores, or until no executor has joined for some time.
@@ -269,28 +271,28 @@ class Executors:
 
     @property
     def _wanted(self) -> int:
-        """The cores that the application asks for; 0 where it takes what there is."""
+        """The cores that the application requests; 0 if it uses all available ones."""
         conf = dict(self.context.getConf().getAll())
         return cores_of(str(self.context.master), conf, machine_cores=0, running_cores=0)
 
     def _look(self) -> int:
-        """The cores that are there; it takes note of executors that have joined."""
+        """The available cores; also records executors that have joined."""
         cores = executor_cores(self.context)
         if len(cores) != self._count:
             self._count, self._joined = len(cores), time.monotonic()
         return sum(cores)
 
     def _collect(self, task: Task) -> list[Answer]:
-        """One job with more tasks than there are slots: all free slots get one at once."""
+        """One job with more tasks than there are slots, so that every free slot gets one."""
         tasks = 2 * max(self._look(), self._wanted, 1)
         group, future = f"headwater-{uuid.uuid4().hex}", Future[list[Answer]]()
 
         def work() -> None:
             try:
-                self.context.setJobGroup(group, "Headwater asks every executor about local paths", True)
+                self.context.setJobGroup(group, "Headwater checks local paths on every executor", True)
                 rows = self.context.parallelize(range(tasks), tasks)
                 future.set_result(rows.mapPartitions(task).collect())
-            except Exception as error:  # noqa: BLE001 - handed to the thread that waits
+            except Exception as error:  # noqa: BLE001 - passed to the waiting thread
                 future.set_exception(error)
 
         # A daemon: a job that hangs must not keep this process alive.
@@ -328,12 +330,12 @@ def _heard(answers: list[Answer]) -> int:
 
 
 def _reason(error: Exception) -> str:
-    """Why a job failed: what the last of its tasks said, in one line."""
+    """Why a job failed: the message of the last of its tasks, in one line."""
     raised = python_failure(error, Path("/"))
     if raised:
         return raised[0]
     said = str(error).partition("most recent failure: ")[2] or str(error)
-    # Before it stand the task and the executor, in parentheses.
+    # The task and the executor precede it, in parentheses.
     return sentence_of(Exception(said.partition("): ")[2] or said))
 
 
@@ -346,15 +348,15 @@ _MOST_DIRECTORIES = 50
 
 
 def stream_paths(prepared: Prepared, spec: PipelineSpec, facts: Mapping[str, QueryFacts]) -> list[LocalPath]:
-    """What the executors of a run use; only a query with state has them write into its checkpoint."""
-    directory = RunDirectory(spec.folder)
+    """What the executors of a run use; only those of a stateful query write into its checkpoint."""
+    directory = RunDirectory(spec.run_dir)
     stateful = [sink for sink in spec.sinks if sink.name in facts and facts[sink.name].stateful]
     states = [
         LocalPath(
             str(directory.checkpoint(sink.name)),
-            f"The query `{sink.name}` stores its state in",
-            "`folder`",
-            spec.at("folder"),
+            f"Query `{sink.name}` stores its state in",
+            "`run_dir`",
+            spec.at("run_dir"),
             writes=True,
             created=True,
             sink=sink.name,
@@ -364,14 +366,14 @@ def stream_paths(prepared: Prepared, spec: PipelineSpec, facts: Mapping[str, Que
     read = [source for source in spec.sources if prepared.graph.readers(source.name)]
     copied = [source for source in read if _is_copied(source)]
     in_run_directory = {
-        f"The source `{each.name}` keeps copies of its files in": directory.source(each.name).snapshots
+        f"Source `{each.name}` stores copies of its files in": directory.source(each.name).snapshots
         for each in copied
     } | {
         f"Replayed rows of `{name}` are read from": directory.quarantine(name).replay
         for name in prepared.builder.parts(lambda node: node.replayed)
     }
     kept = [
-        LocalPath(str(path), use, "`folder`", spec.at("folder"), created=True)
+        LocalPath(str(path), use, "`run_dir`", spec.at("run_dir"), created=True)
         for use, path in in_run_directory.items()
     ]
     sources = [each for source in read if source not in copied for each in _source_paths(source, spec.root)]
@@ -382,8 +384,8 @@ def stream_paths(prepared: Prepared, spec: PipelineSpec, facts: Mapping[str, Que
 def batch_paths(
     prepared: Prepared, spec: PipelineSpec, options: Mapping[str, SinkOptions]
 ) -> list[LocalPath]:
-    """What the executors of a batch run use; the sinks' options are those with `--into`."""
-    keys = {name: "`--into`" for sink in spec.sinks if options[name := sink.name] != sink.options}
+    """What the executors of a batch run use; the sinks' options are those with `--output-dir`."""
+    keys = {name: "`--output-dir`" for sink in spec.sinks if options[name := sink.name] != sink.options}
     written = (_sink_paths(sink, options[sink.name], keys.get(sink.name, "`path`")) for sink in spec.sinks)
     read = (_source_paths(each, spec.root) for each in spec.sources if prepared.graph.readers(each.name))
     return [each for paths in (*written, *read) for each in paths]
@@ -397,10 +399,10 @@ def unshared(
     *,
     starts: bool = True,
 ) -> list[Finding]:
-    """An error for each local path that some executor does not see, or can't write where it has to.
+    """An error for each local path that some executor does not see, or cannot write to although it must.
 
     On one machine there is nothing to ask. `go_on` is called while this waits for executors; it may raise.
-    Unless a run `starts`, a cluster without a free executor is worth a warning and no long wait.
+    Unless a run `starts`, a cluster without a free executor causes a warning and no long wait.
     """
     context = prepared.session.jvm.context
     if is_local(str(context.master)):
@@ -424,7 +426,7 @@ def unshared(
 
 
 def _answered(executors: Executors, probe: PathProbe, asked: Mapping[str, str]) -> Iterator[Finding]:
-    """What the executors answer; an error if some do not, since any of them may lack a path."""
+    """The executors' answers; an error if some do not answer, because any of them may not have a path."""
     try:
         answers = executors.ask(partial(probe_task.answer, probe.questions))
     except NotAsked as error:
@@ -434,7 +436,7 @@ def _answered(executors: Executors, probe: PathProbe, asked: Mapping[str, str]) 
 
 
 def _is_copied(source: SourceSpec) -> bool:
-    """Whether executors read copies of a static source's files, which the driver puts into the run folder."""
+    """Whether executors read copies of a static source's files, from the run directory."""
     side = source_side(source.connector)
     remote = any(is_uri(plain_path(place)) for place in side.places(source.options))
     return source.static and side.static_copies and not remote
@@ -444,31 +446,31 @@ def _sink_paths(sink: SinkSpec, options: SinkOptions, key: str = "`path`") -> It
     side = sink_side(sink.connector)
     if side.on_driver:
         return
-    use, place = f"The sink `{sink.name}` writes to", sink.at("path")
+    use, place = f"Sink `{sink.name}` writes to", sink.at("path")
     if sink.is_quarantine:
-        use, key = f"The quarantine of `{sink.reads}` is in", "`folder`"
+        use, key = f"The quarantine of `{sink.reads}` is in", "`run_dir`"
     for written in side.places(options):
         if os.path.isabs(plain_path(written)):
             yield LocalPath(written, use, key, place, writes=True, created=True, sink=sink.name)
 
 
 def _source_paths(source: SourceSpec, root: Path) -> Iterator[LocalPath]:
-    """The directories of a source, and files that it names one by one."""
+    """The directories of a source, and files that it lists individually."""
     for number, written in enumerate(source_side(source.connector).places(source.options)):
         path = plain_path(written)
         if os.path.isabs(path):
             place = source.places.get(("path", number), source.at("path"))
             for found in _found(path, root):
                 shown = f"file:{found}" if path != written else found
-                yield LocalPath(shown, f"The source `{source.name}` reads", "`path`", place)
+                yield LocalPath(shown, f"Source `{source.name}` reads", "`path`", place)
 
 
 def _found(path: str, root: Path) -> list[str]:
-    """What a path or a glob stands for now: of files that match, the directories that they are in."""
+    """What a path or a glob matches now: for files, the directories that contain them."""
     found = [path]
     if is_pattern(in_project(path, root)):
         matches = local_matches(as_glob(path, root))
         inside = dict.fromkeys(each if os.path.isdir(each) else os.path.dirname(each) for each in matches)
         found = list(inside)[:_MOST_DIRECTORIES] or [fixed_folder(path, root)]
-    # Of what is missing on the driver, too, the check says more.
+    # If it is also missing on the driver, the check reports more.
     return [each for each in found if os.path.exists(each)]

@@ -1,7 +1,7 @@
-"""A query's plan reduced to what its stateful operators store: sources cut off, unused columns pruned.
+"""A query's plan reduced to what its stateful operators store: without sources and unused columns.
 
-Spark decides only in its optimizer which aggregates and columns reach the state. Most of its rules also
-rewrite expressions by what filters say, so only those run here that move filters and prune columns.
+Only Spark's optimizer decides which aggregates and columns reach the state. Most of its rules also rewrite
+expressions according to filters, so only those run here that move filters and prune columns.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _KEYS = {
 _NOT_NULL = re.compile(r"isnotnull\([^()]*#(\d+)[^()]*\)")
 _BETWEEN = "\x01"
 _MOST_ROUNDS = 100
-# Rules that decide what is stored: `count_if` is a count, and a literal is no key.
+# Rules that decide what is stored: `count_if` is a count, and a literal is not a key.
 _REPLACING = (
     "ReplaceExpressions",
     "ReplaceDistinctWithAggregate",
     "RemoveLiteralFromGroupExpressions",
     "RemoveRepetitionFromGroupExpressions",
 )
-# Expressions of which JSON lacks a part, such as options or a list of patterns; their text has it.
+# Expressions whose JSON is incomplete, such as options or a list of patterns; their text is complete.
 _LOSSY = frozenset(
     {
         "CsvToStructs", "JsonToStructs", "Like", "LikeAll", "LikeAny", "NotLikeAll", "NotLikeAny",
@@ -72,10 +72,10 @@ class StatePlan:
 def state_plan(
     frame: DataFrame, sources: Iterable[tuple[str, DataFrame]], replayed: Mapping[str, DataFrame]
 ) -> StatePlan:
-    """The plan of a streaming DataFrame as far as it matters to its state.
+    """The plan of a streaming DataFrame as far as it affects its state.
 
     It is cut off at the `sources`; one that is read in several forms is given with each. `replayed` are the
-    streams of rows that come once more.
+    streams of replayed rows.
     """
     spark = frame.sparkSession
     cut = _Cut.of(spark, sources, frozenset(stream_names(replayed)))
@@ -86,7 +86,7 @@ def state_plan(
 
 @dataclass(frozen=True)
 class _Root:
-    """The top of a source's own plan; its watermark is left to the query."""
+    """The top of a source's own plan; its watermark stays in the query."""
 
     name: str
     top: JavaObject
@@ -96,7 +96,7 @@ class _Root:
 
 @dataclass
 class _Cut:
-    """Puts a leaf with the same columns in the place of each source."""
+    """Replaces each source with a leaf that has the same columns."""
 
     spark: SparkSession
     roots: list[_Root]
@@ -128,7 +128,7 @@ class _Cut:
         return with_children(self.spark, plan, cut) if children else plan
 
     def _same(self, plan: JavaObject, root: JavaObject) -> bool:
-        """Whether a part of a plan is what a self-join makes of a source: the same nodes, newly numbered."""
+        """Whether a part of a plan is a source's copy in a self-join: the same nodes, renumbered."""
         identity = identity_of(self.spark)
         if kind_of(plan) != kind_of(root):
             return False
@@ -173,7 +173,7 @@ def _with_types(plan: JavaObject, node: Node) -> Node:
 
 
 def _whole(plan: JavaObject, node: Node) -> dict[str, tuple[Term, ...]]:
-    """The expressions of a node; those of which JSON lacks a part are told apart by their text."""
+    """The expressions of a node; those with incomplete JSON are distinguished by their text."""
     terms = dict(node.terms)
     for name in _COMPUTED.get(node.kind, ()):
         if any(each.kind in _LOSSY for top in terms.get(name, ()) for each in top.walk()):
@@ -208,13 +208,13 @@ def _aggregates_in(expression: JavaObject) -> Iterator[JavaObject]:
 
 
 def _buffer(aggregate: JavaObject) -> str:
-    """The types of what an aggregate keeps for a key; a function of Python has no such thing on a stream."""
+    """The types of an aggregate's buffer; streams do not support Python aggregates."""
     function = aggregate.aggregateFunction()
     return "" if kind_of(function).startswith("Python") else str(function.aggBufferSchema().catalogString())
 
 
 def _columns(side: JavaObject) -> Iterator[Column]:
-    """What a join keeps of one side."""
+    """The columns that a join stores for one side."""
     checked = set(_checked(side))
     for each in items_of(side.output()):
         number = int(each.exprId().id())
@@ -222,7 +222,7 @@ def _columns(side: JavaObject) -> Iterator[Column]:
 
 
 def _checked(side: JavaObject) -> Iterator[int]:
-    """The columns that are never null because of a filter right below a join, which Spark stores so.
+    """The columns that are never null because of a filter right below a join; Spark stores them as such.
 
     Filters move down to the sources, where they leave no trace; one on the event time stays above its
     watermark.
@@ -234,7 +234,7 @@ def _checked(side: JavaObject) -> Iterator[int]:
 
 
 def _hands_on(project: JavaObject, child: JavaObject) -> bool:
-    """Whether a projection changes nothing; Spark leaves it out then."""
+    """Whether a projection changes nothing; Spark then removes it."""
     return str(project.projectList().mkString(_BETWEEN)) == str(child.output().mkString(_BETWEEN))
 
 

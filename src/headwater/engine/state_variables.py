@@ -1,5 +1,5 @@
-# ruff: noqa: N802, N803 (the names of methods and parameters are those of the class that it stands for)
-"""The state variables of a StatefulProcessor, told by its own `init()` on a handle that only takes notes."""
+# ruff: noqa: N802, N803 (the names of methods and parameters are those of the class that it replaces)
+"""The state variables of a StatefulProcessor, found by running its `init()` on a recording handle."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from headwater.plan.operators import Variable
 from headwater.spark.plans import processor_of
 
 UNKNOWN = Variable("", "unknown")
-"""Stands for all variables of a processor that could not be asked."""
+"""Represents all variables of a processor that could not be run."""
 
 
 def state_variables(spark: SparkSession, operator: Any) -> tuple[Variable, ...]:
-    """What the processor of a `transformWithState` asks for; `UNKNOWN` where it can't be asked."""
+    """The variables that the processor of a `transformWithState` requests; `UNKNOWN` if it cannot be run."""
     handle = _Notes()
     try:
         processor_of(spark, operator).init(handle)
-    except Exception:  # noqa: BLE001 (the user's own code: Spark runs it again at the start, and tells)
+    except Exception:  # noqa: BLE001 (the user's own code: Spark runs it again at the start, and reports it)
         return (UNKNOWN,)
     return tuple(handle.variables)
 
 
 class _Notes:
-    """A handle in the place of Spark's, which gives variables that hold nothing."""
+    """Replaces Spark's handle, and returns empty variables."""
 
     def __init__(self) -> None:
         self.variables: list[Variable] = []
@@ -48,7 +48,7 @@ class _Notes:
         return self._note(stateName, "map", held, ttlDurationMs)
 
     def __getattr__(self, name: str) -> Any:
-        """Timers and what else a handle has: nothing of it is a variable."""
+        """Timers and other parts of a handle: none of them is a variable."""
         return lambda *given, **named: None
 
     def _note(self, name: str, form: str, schema: str, ttl: int | None) -> Any:
@@ -57,7 +57,7 @@ class _Notes:
 
 
 class _Empty:
-    """A variable of no value."""
+    """A variable without a value."""
 
     def exists(self) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""The static sources of a run: what is kept of them, and whether a failure is about one of their files."""
+"""The static sources of a run: their cached or pinned data, and whether a failure concerns their files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMED = re.compile(r"while reading file (.+?)\. File does not exist")
 
 @dataclass(frozen=True)
 class CachedRows:
-    """The rows of a static source, kept by Spark from their first use to the end of the run."""
+    """The rows of a static source, cached by Spark from their first use to the end of the run."""
 
     frame: DataFrame
 
@@ -37,7 +37,7 @@ class CachedRows:
         self.frame.persist()
 
     def again(self, query: str) -> None:
-        """Nothing: the rows stay as they were read."""
+        """No effect: the rows stay as they were read."""
 
     def outdated(self, query: str) -> bool:
         return False
@@ -49,7 +49,7 @@ class CachedRows:
         return None
 
     def close(self) -> None:
-        # A JVM that is gone keeps nothing.
+        # A JVM that has exited caches nothing.
         with suppress(Py4JError, OSError):
             self.frame.unpersist()
 
@@ -61,14 +61,14 @@ class StaticSources:
     root: Path
     """The project root."""
     directory: RunDirectory
-    """In which files are pinned."""
+    """Where files are pinned."""
     sources: list[tuple[SourceSpec, StaticRows]] = field(default_factory=list)
 
     def add(self, source: SourceSpec, *rows: StaticRows) -> None:
         self.sources.extend((source, each) for each in rows)
 
     def start(self) -> None:
-        """Take in what is there now; PipelineError where that can't be."""
+        """Read the current data; PipelineError if that fails."""
         for source, rows in self.sources:
             try:
                 rows.start()
@@ -82,7 +82,7 @@ class StaticSources:
             rows.close()
 
     def again(self, query: str, error: Exception) -> bool:
-        """Let a query's batch have what is there now, if it failed over a file that is gone or changed."""
+        """Use the current data for a query's batch that failed because a file disappeared or changed."""
         causes = list(causes_of(error))
         lost = [
             plain_path(unquote(found[1]))
@@ -100,7 +100,7 @@ class StaticSources:
         return bool(hit)
 
     def news(self) -> list[Problem]:
-        """What was written over under the run, each source once."""
+        """Files that were overwritten during the run, once per source."""
         told = [(source, rows.news()) for source, rows in self.sources]
         return [
             STATIC_FILE_OVERWRITTEN.at(source.position, name=source.name, file=file)

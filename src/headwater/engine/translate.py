@@ -37,7 +37,7 @@ from headwater.spec import SinkSpec, SourceSpec, TableSpec
 from headwater.values import Position, nearest, scrub
 from headwater.values.user_frames import is_users, user_line
 
-# Calls that need all rows at once, made on a stream by the function of a Python table.
+# Calls that need all rows, made on a stream by the function of a Python table.
 
 _SAYS = (
     "Queries with streaming sources must be executed with writeStream",
@@ -46,13 +46,13 @@ _SAYS = (
 )
 _CONDITION = "CALL_ON_STREAMING_DATASET_UNSUPPORTED"
 PIVOT = "`pivot()`"
-"""Without values: Spark would look for them in all rows."""
+"""Without values: Spark would compute them from all rows."""
 _ATTRIBUTES = ("rdd", "write")
-"""What is no call by itself."""
+"""Names that are attributes, not calls."""
 
 
 def action_of(error: Exception, root: Path) -> str | None:
-    """The call that a stream does not take, as the user wrote it: `count()`; None for any other error."""
+    """The call that a stream does not support, as the user wrote it: `count()`; None for any other error."""
     if condition_of(error) != _CONDITION and not any(each in str(error) for each in _SAYS):
         return None
     frames = traceback.extract_tb(error.__traceback__)
@@ -76,7 +76,7 @@ _FILE_CONDITIONS = ("FAILED_READ_FILE.FILE_NOT_EXIST", "FILE_NOT_EXIST")
 _UNREAD_FILE = "FAILED_READ_FILE"
 _CAUSE = re.compile(r"^Caused by: [\w.$]+: (.+)$", re.MULTILINE)
 
-# What stands in the way of a row that can't be read; its parts stand apart by tabs.
+# The failure for a bad row; its parts are separated by tabs.
 _BAD_ROW = re.compile(
     rf"\[USER_RAISED_EXCEPTION\] {BAD_ROW.code}\t([^\t]*)\t([^\t]*)\t([^\n]*?)(?: SQLSTATE|\n|$)"
 )
@@ -91,20 +91,20 @@ _NO_CONNECTION = re.compile(r"\bjava\.net\.(Connect|UnknownHost|NoRouteToHost)Ex
 
 
 def source_problem(error: Exception, source: SourceSpec, root: Path) -> Problem:
-    """Why a source can't be read; at the user's own line where its class is to blame."""
+    """Why a source could not be read; at the user's own line if its class failed."""
     in_python = python_failure(error, root)
     if in_python:
         raised, line = in_python
-        where = f"the source `{source.name}`"
+        where = f"source `{source.name}`"
         return _detailed(
             running.CLASS_CODE_FAILED.at(line or source.position, where=where, error=raised), error
         )
-    return _generic(error, f"the source `{source.name}`", source.position)
+    return _generic(error, f"source `{source.name}`", source.position)
 
 
 def sql_problem(error: Exception, table: TableSpec) -> Problem:
-    """What is wrong with the SQL of a table, at its line."""
-    where = f"the table `{table.name}`"
+    """The problem in the SQL of a table, at its line."""
+    where = f"table `{table.name}`"
     spot = place_in_sql(error, table.sql or "")
     place = table.text.at(*spot) if table.text and spot else table.position
     if condition_of(error).startswith("PARSE_"):
@@ -116,9 +116,9 @@ def sql_problem(error: Exception, table: TableSpec) -> Problem:
 
 
 def function_problem(error: Exception, table: TableSpec, root: Path) -> Problem:
-    """What went wrong in the function of a Python table, at the user's own line."""
+    """The problem in the function of a Python table, at the user's own line."""
     place = user_line(error.__traceback__, root) or table.position
-    where = f"the function of the table `{table.name}`"
+    where = f"the function of table `{table.name}`"
     if isinstance(error, WriteRefused):
         return _detailed(running.TABLE_WRITE_UNSUPPORTED.at(place, name=table.name, call=error.call), error)
     action = action_of(error, root)
@@ -133,21 +133,21 @@ def function_problem(error: Exception, table: TableSpec, root: Path) -> Problem:
 
 
 def planning_problem(error: Exception, sink: SinkSpec, root: Path) -> Problem:
-    """Why Spark can't plan a sink's query; at the user's own line where its class is to blame."""
+    """Why Spark cannot plan a sink's query; at the user's own line if its class failed."""
     in_python = python_failure(error, root)
     if in_python:
         raised, line = in_python
-        where = f"the sink `{sink.name}`"
+        where = f"sink `{sink.name}`"
         return _detailed(
             running.CLASS_CODE_FAILED.at(line or sink.position, where=where, error=raised), error
         )
-    return _generic(error, f"the query of the sink `{sink.name}`", sink.position)
+    return _generic(error, f"query `{sink.name}`", sink.position)
 
 
 def failure_problem(
     error: Exception, sink: SinkSpec, tables: Iterable[TableSpec], root: Path, log: Path
 ) -> Problem:
-    """Why a running query failed, at the user's own line where there is one."""
+    """Why a running query failed, at the user's own line if there is one."""
     if isinstance(error, SparkStopped):
         return _detailed(running.SPARK_DIED.at(None, sink=sink.name, log=str(log.with_name(LOG))), error)
     of_row = _row_problem(str(error), sink, {table.name: table for table in tables})
@@ -163,7 +163,7 @@ def failure_problem(
 def _unexplained(
     error: Exception, sink: SinkSpec, tables: Iterable[TableSpec], root: Path, log: Path
 ) -> Problem:
-    """The same for a failure of which no connector knows anything."""
+    """The same for a failure that no connector explains."""
     error = as_spark_said(error, root)
     in_python = python_failure(error, root)
     if in_python:
@@ -180,7 +180,7 @@ def _unexplained(
     if condition_of(error).startswith(_FILE_CONDITIONS):
         return _detailed(running.FILE_DELETED.at(sink.position, sink=sink.name, says=says), error)
     if condition_of(error).startswith(_UNREAD_FILE):
-        # Spark's own sentence names the file only; what is wrong with it stands at the end of its stack.
+        # Spark's own message names only the file; the cause is at the end of its stack.
         why = [says, *_CAUSE.findall(full_text(error))[-1:]]
         says = ": ".join(_lower(each.rstrip(".")) for each in why)
         return _detailed(running.DATA_FILE_UNREADABLE.at(sink.position, sink=sink.name, says=says), error)
@@ -195,7 +195,7 @@ def _unexplained(
 
 
 def _explained(failure: Failure, sink: SinkSpec) -> tuple[Problem | None, str]:
-    """What a connector makes of a failure: the sink's is asked first, since only they can tell.
+    """A connector's explanation of a failure; the sink's connector is asked first.
 
     Also what `explain` itself raised, for the log: another package's code must not hide the failure.
     """
@@ -205,7 +205,7 @@ def _explained(failure: Failure, sink: SinkSpec) -> tuple[Problem | None, str]:
         if side is not None and isinstance(side, ExplainsFailures):
             try:
                 problem = side.explain(failure, sink)
-            except Exception:  # noqa: BLE001 (code of another package may raise anything)
+            except Exception:  # noqa: BLE001 (another package's code may raise anything)
                 broken += f"{type(side).__name__}.explain failed:\n{traceback.format_exc()}"
                 continue
             if problem:
@@ -214,7 +214,7 @@ def _explained(failure: Failure, sink: SinkSpec) -> tuple[Problem | None, str]:
 
 
 def _row_problem(says: str, sink: SinkSpec, tables: Mapping[str, TableSpec]) -> Problem | None:
-    """The row that was to end a query, and why."""
+    """The row that failed a query, and why."""
     bad = _BAD_ROW.search(says)
     if bad:
         params = dict(zip(("source", "reason", "where"), bad.groups(), strict=True))
@@ -227,14 +227,14 @@ def _row_problem(says: str, sink: SinkSpec, tables: Mapping[str, TableSpec]) -> 
     if failed:
         table, expectation, row = failed.groups()
         each = next(each for each in tables[table].expect if each.name == expectation)
-        params = {"table": table, "expectation": expectation, "check": each.check, "row": _shown(row)}
+        params = {"table": table, "expectation": expectation, "condition": each.condition, "row": _shown(row)}
         return EXPECTATION_FAILED.at(each.at(), **params)
     return None
 
 
 def _shown(row: str) -> str:
-    """The beginning of a row; secrets are taken out before it is cut, or a part of one stays."""
-    # Spark ends its sentence with a state.
+    """The beginning of a row; secrets are removed before it is cut, so that no part of one remains."""
+    # Spark appends the SQLSTATE to its message.
     shown = scrub(row.rpartition(" SQLSTATE: ")[0] or row)
     return f"{shown[:_SHOWN_OF_A_ROW]}…" if len(shown) > _SHOWN_OF_A_ROW else shown
 
@@ -247,7 +247,7 @@ def code_problem(error: Exception, sink: SinkSpec, root: Path) -> Problem:
 
 
 def full_text(error: BaseException) -> str:
-    """Everything an exception says, for the log file and for `--verbose`."""
+    """The full text of an exception, for the log file and for `--verbose`."""
     stacks = [getattr(each, "_stackTrace", None) for each in (error, getattr(error, "_cause", None))]
     return "\n".join(["".join(traceback.format_exception(error)), *(stack for stack in stacks if stack)])
 
@@ -269,31 +269,33 @@ def _generic(error: Exception, where: str, place: Position | None, sql: str = ""
 
 
 def _joined(sql: str) -> str:
-    """What to write in place of a subquery over a stream; every way where the SQL does not tell which."""
-    plain = "`LEFT SEMI JOIN` in place of IN and EXISTS"
+    """The alternative to a subquery over a stream; all alternatives if the SQL does not show which one."""
+    plain = "Replace IN and EXISTS with a `LEFT SEMI JOIN`"
     negated = (
-        "in place of NOT IN and NOT EXISTS a `LEFT JOIN` with watermarks and a time range after ON, of which "
-        "`WHERE … IS NULL` keeps the rows without a partner"
+        "Replace NOT IN and NOT EXISTS with a `LEFT JOIN` that has watermarks and a time range in its ON "
+        "clause, and select the rows without a match with `WHERE … IS NULL`"
     )
     ways = [plain, negated]
     if sql:
         ways = [negated] if _NEGATED.search(sql) else [plain]
-    value = "for a value of an aggregation write that with a sink, and read it as a static source"
-    return f"Join with it: {'; '.join([*ways, value])}."
+    value = "To use a value of an aggregation, write the aggregation to a sink and read it as a static source"
+    return f"{'. '.join([*ways, value])}."
 
 
 def _detailed(problem: Problem, error: Exception) -> Problem:
-    """The problem with all that is behind it; Spark may quote an option, so secrets are taken out here."""
+    """The problem with the full text behind it; Spark may quote an option, so secrets are removed here."""
     params = {key: scrub(value) if isinstance(value, str) else value for key, value in problem.params.items()}
     return replace(problem, params=params, detail=scrub(full_text(error)))
 
 
 def unknown_column(table: TableSpec, column: str, known: list[str]) -> Problem:
-    """A column that the rows of a `distinct` table don't have."""
-    assert table.distinct is not None, "only such a table names columns"
+    """A column that the rows of a `deduplicate` table do not have."""
+    assert table.deduplicate is not None, "only such a table names columns"
     hint = _column_hint(column, ", ".join(f"`{each}`" for each in known))
-    where = f"The table `{table.name}`"
-    return running.COLUMN_NOT_FOUND.at(table.distinct.position, where=where, column=f"`{column}`", hint=hint)
+    where = f"Table `{table.name}`"
+    return running.COLUMN_NOT_FOUND.at(
+        table.deduplicate.position, where=where, column=f"`{column}`", hint=hint
+    )
 
 
 def _column_hint(column: str, proposal: str) -> str:
@@ -302,7 +304,7 @@ def _column_hint(column: str, proposal: str) -> str:
     meant = nearest(_last_part(column), names)
     if meant:
         return f"Did you mean {names[meant]}?"
-    return f"It has {proposal}." if proposal else "Check what the table that it reads returns."
+    return f"Use one of {proposal}." if proposal else "Check the columns of the table that it reads."
 
 
 def _last_part(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The user's Python code on its way to the executors, whichever way the pipeline was declared."""
+"""The user's Python code on its way to the executors, for every form of a pipeline."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from headwater.values.user_frames import PACKAGE_PREFIX, is_users
 
 
 def ship_user_code(spec: PipelineSpec, context: PyFileTaker) -> ProjectCode | None:
-    """Make the executors find every module that the pipeline's functions need.
+    """Make every module that the pipeline's functions need available to the executors.
 
-    Functions named in YAML are loaded by us, under a name unique to the project. A `pipeline.py` that was
-    handed to a command was loaded the same way. Where the user's own script or notebook declares the
-    pipeline, its modules have been imported under their plain names, so these are what the executors get.
+    Headwater loads functions named in YAML, under a name unique to the project. A `pipeline.py` that was
+    passed to a command was loaded in the same way. If the user's own script or notebook declares the
+    pipeline, its modules were imported under their plain names, so the executors get these.
     """
     refs = list(_functions(spec))
     named = sorted({Path(ref.file) for ref in refs if ref.function is None})
@@ -88,7 +88,7 @@ def _ship_plain(root: Path, context: PyFileTaker) -> None:
     def compiled() -> Iterator[tuple[str, CodeType]]:
         for module in modules:
             path = module.found.name.replace(".", "/") + ("/__init__" if module.found.package else "")
-            # A folder without `__init__.py` gets an empty one: inside an archive Python would not find it.
+            # A directory without `__init__.py` gets an empty one: Python would not find it inside an archive.
             code = module.source.tree if module.source else ""
             yield path, compile(code, str(module.found.file), "exec", dont_inherit=True)
 
@@ -109,7 +109,7 @@ def _imported_files(root: Path) -> Iterator[Path]:
 def register_functions(
     spark: SparkSession, spec: PipelineSpec, load: Callable[[FunctionRef], Callable[..., Any]]
 ) -> tuple[Problem, ...]:
-    """Make every declared function known to SQL; what is wrong with them is returned together."""
+    """Register every declared function for SQL; returns all problems together."""
     problems: list[Problem] = []
     for declared in spec.functions:
         try:
@@ -124,7 +124,7 @@ def register_functions(
 
 
 def _refuse_built_in(spark: SparkSession, declared: FunctionSpec) -> None:
-    """A function of a built-in's name would take its place everywhere, in what Spark itself computes too."""
+    """A function with the name of a built-in would replace it everywhere, even inside Spark."""
     if is_built_in(spark, declared.name):
         raise PipelineError(FUNCTION_NAME_CONFLICT.at(declared.position, name=declared.name))
 
@@ -136,8 +136,8 @@ def _register_python(spark: SparkSession, declared: FunctionSpec, function: Any)
             FUNCTION_RETURN_TYPE.at(
                 declared.position,
                 name=declared.name,
-                says="says by itself what it returns" if is_udf else "does not say what type it returns",
-                hint="Take `returns:` out." if is_udf else "Add `returns: string`, or decorate it with @udf.",
+                says="already declares its return type" if is_udf else "does not declare its return type",
+                hint="Remove `returns:`." if is_udf else "Add `returns: string`, or decorate it with `@udf`.",
             )
         )
     if is_udf:

@@ -1,35 +1,35 @@
-"""The catalogue of everything that can go wrong, and the error tree that carries it."""
+"""The catalogue of all problems that Headwater reports, and the error classes that carry them."""
 
 from headwater.errors.problems import (
     CheckpointError,
-    CheckpointHeld,
+    CheckpointLockedError,
     Entry,
-    EnvironmentProblem,
+    ForcedStopError,
     HeadwaterError,
-    Interrupted,
     PipelineError,
     Place,
     Problem,
-    QueryFailed,
-    UnknownQuery,
-    UsageProblem,
+    QueryFailedError,
+    QueryNotFoundError,
+    SetupError,
+    UsageError,
     name_entries,
     shown_file,
 )
 
 __all__ = [
     "CheckpointError",
-    "CheckpointHeld",
+    "CheckpointLockedError",
     "Entry",
-    "EnvironmentProblem",
+    "ForcedStopError",
     "HeadwaterError",
-    "Interrupted",
     "PipelineError",
     "Place",
     "Problem",
-    "QueryFailed",
-    "UnknownQuery",
-    "UsageProblem",
+    "QueryFailedError",
+    "QueryNotFoundError",
+    "SetupError",
+    "UsageError",
     "name_entries",
     "shown_file",
 ]

@@ -1,4 +1,4 @@
-"""An entry of the catalogue, and a problem: one entry filled in at one place."""
+"""Catalogue entries, problems (an entry with its parameters and position), and the error classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Place(Protocol):
-    """Where something was declared; `headwater.values.Position` is one."""
+    """The position of a declaration, such as a `headwater.values.Position`."""
 
     @property
     def file(self) -> str: ...
@@ -24,26 +24,26 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """One thing that can go wrong: its sentence, what to do about it, its code.
+    """One kind of problem: its message, hint and code.
 
-    `sentence` and `remedy` are `str.format` templates over the parameters of the problem.
-    An entry without a remedy is a notice: something to know, and nothing to do.
-    `retry` says whether the same thing may succeed when it is simply tried again.
-    The code is the name of the constant, see `name_entries`; an entry that is no constant names its `code`.
+    `message` and `hint` are `str.format` templates over the parameters of the problem.
+    An entry without a hint is a notice: no action is needed.
+    `retryable` means that a retry without any change can succeed.
+    The code comes from the name of the constant, see `name_entries`; any other entry sets its `code`.
     """
 
-    sentence: str
-    remedy: str = ""
-    retry: bool = field(default=False, kw_only=True)
+    message: str
+    hint: str = ""
+    retryable: bool = field(default=False, kw_only=True)
     code: str = field(default="", kw_only=True)
 
     def at(self, place: Place | None = None, /, **params: object) -> Problem:
-        """Fill the entry in for one place."""
+        """A problem with these parameters at one position."""
         return Problem(self, params, place)
 
 
 def name_entries(constants: Mapping[str, object]) -> dict[str, Entry]:
-    """The entries among a module's constants, whose names become the codes: `SQL_SYNTAX` is HW-SQL-SYNTAX."""
+    """The entries among the constants of a module; the code of `SQL_SYNTAX` is HW-SQL-SYNTAX."""
     entries = {name: value for name, value in constants.items() if isinstance(value, Entry)}
     for name, entry in entries.items():
         object.__setattr__(entry, "code", entry.code or f"HW-{name.replace('_', '-')}")
@@ -52,10 +52,10 @@ def name_entries(constants: Mapping[str, object]) -> dict[str, Entry]:
 
 @dataclass(frozen=True)
 class Problem:
-    """An entry of the catalogue with its parameters, at the user's own line.
+    """An entry of the catalogue with its parameters and position.
 
-    `detail` is text from elsewhere (a Java stack, a user's traceback). It goes to the log file and to
-    `--verbose`, and is never the message.
+    `detail` is foreign text, such as a Java stack trace or a user's traceback. It appears in the log file
+    and with `--verbose`, but never in the message.
     """
 
     entry: Entry
@@ -68,35 +68,35 @@ class Problem:
         return self.entry.code
 
     @property
-    def sentence(self) -> str:
-        return self.entry.sentence.format(**self.params)
+    def message(self) -> str:
+        return self.entry.message.format(**self.params)
 
     @property
-    def remedy(self) -> str:
-        return self.entry.remedy.format(**self.params)
+    def hint(self) -> str:
+        return self.entry.hint.format(**self.params)
 
     @property
     def file(self) -> str:
-        """The file of the place as it is shown, or an empty string."""
+        """The file as shown to the user, or an empty string."""
         return shown_file(self.place.file) if self.place else ""
 
     @property
-    def where(self) -> str:
-        """`file:line:column`, or an empty string where no line of the user's is to blame."""
+    def location(self) -> str:
+        """`file:line:column`, or an empty string if no line of the user causes the problem."""
         return f"{self.file}:{self.place.line}:{self.place.column}" if self.place else ""
 
     def __str__(self) -> str:
-        head = f"{self.where}: " if self.place else ""
-        return f"{head}{self.code}: {self.sentence} {self.remedy}"
+        head = f"{self.location}: " if self.place else ""
+        return f"{head}{self.code}: {self.message} {self.hint}"
 
     def to_json(self) -> dict[str, Any]:
         """The form that every command prints with `--json`."""
         place = self.place
         return {
             "code": self.code,
-            "sentence": self.sentence,
-            "remedy": self.remedy,
-            "retry": self.entry.retry,
+            "message": self.message,
+            "hint": self.hint,
+            "retryable": self.entry.retryable,
             "file": self.file if place else None,
             "line": place.line if place else None,
             "column": place.column if place else None,
@@ -104,11 +104,11 @@ class Problem:
 
 
 def shown_file(file: str) -> str:
-    """A path from the current folder where it lies below, whichever way it was found out."""
+    """The path relative to the current directory, if it is inside."""
     try:
         here = os.getcwd()
     except OSError:
-        # The folder in which the command was typed may be gone.
+        # The current directory may have been deleted.
         return file
     return str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file
 
@@ -116,18 +116,18 @@ def shown_file(file: str) -> str:
 # The error tree; every error carries problems of the catalogue and the exit code of the command.
 #
 # HeadwaterError
-# ├── UsageProblem         2  the command line or a call makes no sense
-# │   └── UnknownQuery        a run has no query of this name; a KeyError too
-# ├── PipelineError        3  the pipeline is refused before start
-# ├── CheckpointError      4  the checkpoint does not fit or can't be read
-# │   └── CheckpointHeld      another run holds the checkpoint
-# ├── EnvironmentProblem   5  Java, Spark or the machine lacks something
-# ├── QueryFailed          1  a query failed while it ran
-# └── Interrupted        130  a second interrupt forced the end
+# ├── QueryFailedError             1  a query failed, was interrupted, or a test failed
+# ├── UsageError                   2  invalid command line or call
+# │   └── QueryNotFoundError          the run has no such query; also a KeyError
+# ├── PipelineError                3  the pipeline is invalid
+# ├── CheckpointError              4  the checkpoint is incompatible or unreadable
+# │   └── CheckpointLockedError       another run holds the lock
+# ├── SetupError                   5  the machine does not meet the requirements
+# └── ForcedStopError            130  a second interrupt forced the run to exit
 
 
 class HeadwaterError(Exception):
-    """Something that the catalogue has an entry for, once or several times."""
+    """The base class of all Headwater errors. `problems` has the code, message, hint and position of each."""
 
     exit_code = 1
 
@@ -141,54 +141,54 @@ class HeadwaterError(Exception):
         return cls(*problems)
 
     @property
-    def retry(self) -> bool:
-        """Whether trying the same again can help."""
-        return bool(self.problems) and all(problem.entry.retry for problem in self.problems)
+    def retryable(self) -> bool:
+        """Whether a retry without any change can succeed."""
+        return bool(self.problems) and all(problem.entry.retryable for problem in self.problems)
 
 
-class UsageProblem(HeadwaterError):
-    """The command line or a call makes no sense."""
+class UsageError(HeadwaterError):
+    """The command line or a Python call is invalid."""
 
     exit_code = 2
 
 
-class UnknownQuery(UsageProblem, KeyError):
-    """A run has no query of this name; a KeyError, too."""
+class QueryNotFoundError(UsageError, KeyError):
+    """The run has no query with this name."""
 
     def __str__(self) -> str:
-        # A KeyError shows its text in quotes, as if it were a key.
+        # KeyError would show the message in quotes.
         return "\n".join(str(problem) for problem in self.problems)
 
 
 class PipelineError(HeadwaterError):
-    """The pipeline is refused before start."""
+    """The pipeline, script or test file is invalid, and nothing was started."""
 
     exit_code = 3
 
 
 class CheckpointError(HeadwaterError):
-    """A checkpoint does not fit this pipeline or can't be read."""
+    """A checkpoint is not compatible with the pipeline, could not be read, or is locked."""
 
     exit_code = 4
 
 
-class CheckpointHeld(CheckpointError):
-    """Another run holds the checkpoint."""
+class CheckpointLockedError(CheckpointError):
+    """Another run has locked the checkpoint."""
 
 
-class EnvironmentProblem(HeadwaterError):
-    """Java, Spark, Python or the machine lacks something."""
+class SetupError(HeadwaterError):
+    """Java, Spark, Python or the machine does not meet the requirements."""
 
     exit_code = 5
 
 
-class QueryFailed(HeadwaterError):
-    """A query failed while it ran."""
+class QueryFailedError(HeadwaterError):
+    """A query failed, was interrupted because its batch took too long to stop, or a test failed."""
 
     exit_code = 1
 
 
-class Interrupted(HeadwaterError):
-    """A second interrupt forced the end; the running batch may not have committed."""
+class ForcedStopError(HeadwaterError):
+    """A second interrupt forced the run to exit; the current batch may not be committed."""
 
     exit_code = 130

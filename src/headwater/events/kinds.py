@@ -1,4 +1,4 @@
-"""The kinds of events; each knows when it happened and turns into JSON."""
+"""The kinds of events; each has a timestamp and a JSON form."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, ClassVar, Protocol
 
 from headwater.errors import Problem
 
-# What a batch counted besides its rows in and out: bad rows by source, late rows by operator.
+# What a batch counts besides its rows in and out: bad rows by source, late rows by operator.
 
 SOURCE_COUNTS = "headwater.rows."
-"""The name under which a source's rows are counted, before the source's own."""
+"""The prefix of the metric that counts a source's rows."""
 READ, BAD = "read", "bad"
 
 
 @dataclass(frozen=True)
 class SourceCounts:
-    """The rows of one source: all that were read are good or bad."""
+    """The rows of one source; every row is good or bad."""
 
     read: int = 0
     bad: int = 0
@@ -36,7 +36,7 @@ class SourceCounts:
 
 
 def source_counts(progress: Mapping[str, Any]) -> dict[str, SourceCounts]:
-    """The rows of each source that tells good ones from bad ones, by its name."""
+    """The rows of each source that detects bad rows, by its name."""
     observed = progress.get("observedMetrics") or {}
     return {
         name.removeprefix(SOURCE_COUNTS): SourceCounts(int(counts[READ]), int(counts[BAD]))
@@ -48,8 +48,8 @@ def source_counts(progress: Mapping[str, Any]) -> dict[str, SourceCounts]:
 _WORDS = {
     "stateStoreSave": "aggregation",
     "sessionWindowStateStoreSaveExec": "session windows",
-    "dedupe": "distinct",
-    "dedupeWithinWatermark": "distinct within watermark",
+    "dedupe": "deduplication",
+    "dedupeWithinWatermark": "deduplication within watermark",
     "symmetricHashJoin": "join",
     "flatMapGroupsWithState": "state",
     "applyInPandasWithState": "state",
@@ -57,14 +57,14 @@ _WORDS = {
     "transformWithStateInPandasExec": "state",
     "transformWithStateInPySparkExec": "state",
 }
-"""Spark's names for stateful operators, in the words of the docs."""
+"""Spark's names of stateful operators, in the terms of the docs."""
 
 
 def late_rows(progress: Mapping[str, Any]) -> dict[str, int]:
-    """The rows that each stateful operator dropped because they came behind the watermark.
+    """The rows that each stateful operator dropped because they arrived behind the watermark.
 
-    Several operators of one kind are numbered from the source on. An aggregation drops
-    after it has put rows of one group together, so it counts fewer than came.
+    Several operators of one kind are numbered, starting at the source. An aggregation drops rows after it has
+    combined the rows of one group, so it counts fewer rows than arrived.
     """
     operators = list(reversed(progress.get("stateOperators") or ()))
     names = [_WORDS.get(str(name := each.get("operatorName")), str(name)) for each in operators]
@@ -76,17 +76,17 @@ def late_rows(progress: Mapping[str, Any]) -> dict[str, int]:
     return found
 
 
-# What a batch counted of the expectations of its tables.
+# What a batch counts for the expectations of its tables.
 
 TABLE_COUNTS = "headwater.expect."
-"""The name under which the rows of a table are judged, before the table's own."""
+"""The prefix of the metric that counts a table's rows."""
 ALL_ROWS = "all rows"
-"""The count of all; no expectation can have a name with a space."""
+"""The count of all rows; an expectation cannot have a name with a space."""
 
 
 @dataclass(frozen=True)
 class TableCounts:
-    """The rows of one table that were judged, and how many of them failed each expectation."""
+    """The rows of one table that were checked, and how many of them failed each expectation."""
 
     rows: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)
@@ -101,13 +101,13 @@ class TableCounts:
 
 
 def counts_of(observed: Mapping[str, Any]) -> TableCounts:
-    """Counts as Spark gives them."""
+    """Counts as Spark returns them."""
     failed = {name: int(rows or 0) for name, rows in observed.items() if name != ALL_ROWS}
     return TableCounts(int(observed[ALL_ROWS] or 0), failed)
 
 
 def table_counts(progress: Mapping[str, Any]) -> dict[str, TableCounts]:
-    """What a batch counted, by the name of the table."""
+    """The counts of a batch, by table name."""
     observed = progress.get("observedMetrics") or {}
     return {
         name.removeprefix(TABLE_COUNTS): counts_of(counts)
@@ -120,7 +120,7 @@ VERSION = 1
 
 
 class QueryStatus(StrEnum):
-    """Where a query stands."""
+    """The status of a query."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -131,7 +131,7 @@ class QueryStatus(StrEnum):
 
 
 def now() -> str:
-    """The time as events and Spark write it."""
+    """The time in the format of events and of Spark."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -159,25 +159,25 @@ def _as_json(value: Any) -> Any:
 
 
 class Emit(Protocol):
-    """Whoever is told what happens."""
+    """Receives the events of a run."""
 
     def __call__(self, event: Event, /) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkStarting(Event):
-    """Spark is about to start, which takes some seconds; after it the pipeline is checked."""
+    """Spark is about to start; this takes some seconds. The check of the pipeline follows."""
 
     kind: ClassVar[str] = "spark_starting"
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartPhase(Event):
-    """The start is still busy with one of its phases; emitted only for a phase that takes some seconds."""
+    """A phase of the start is still running; emitted only if a phase takes some seconds."""
 
     kind: ClassVar[str] = "start_phase"
     phase: str
-    text: str
+    message: str
     seconds: int
     """How long the phase has taken so far."""
     done: int | None = None
@@ -186,7 +186,7 @@ class StartPhase(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Found(Event):
-    """The check before the start found something, given in its form as JSON."""
+    """A finding of the check before the start, in its JSON form."""
 
     kind: ClassVar[str] = "finding"
     finding: Mapping[str, Any]
@@ -197,19 +197,19 @@ class Found(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RunStarted(Event):
-    """The run began; its queries are about to start."""
+    """The run has started; its queries are about to start."""
 
     kind: ClassVar[str] = "run_started"
     run_id: str
     pipeline: str
     queries: tuple[str, ...]
-    folder: str
+    run_dir: str
     spark_version: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryStarted(Event):
-    """A query started. Its id stays the same over restarts, its run id is new each time."""
+    """A query has started. Its ID stays the same across restarts; its run ID is new each time."""
 
     kind: ClassVar[str] = "query_started"
     query: str
@@ -219,7 +219,7 @@ class QueryStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryProgress(Event):
-    """A batch was committed; `progress` holds every field that Spark reports."""
+    """A batch was committed; `progress` contains every field that Spark reports."""
 
     kind: ClassVar[str] = "query_progress"
     query: str
@@ -236,7 +236,7 @@ class QueryProgress(Event):
 
     @property
     def moved(self) -> bool:
-        """Whether any source went on, even over files without a row."""
+        """Whether any source advanced, even past files without rows."""
         return any(
             source.get("startOffset") != source.get("endOffset") for source in self.progress["sources"]
         )
@@ -244,22 +244,22 @@ class QueryProgress(Event):
     @property
     def watermark(self) -> str | None:
         found = (self.progress.get("eventTime") or {}).get("watermark")
-        # Spark shows the beginning of time where no watermark has been reached yet.
+        # Spark reports the epoch as long as no watermark has been reached.
         return str(found) if found and not str(found).startswith("1970-01-01T00:00:00.000") else None
 
     @property
     def source_counts(self) -> dict[str, SourceCounts]:
-        """Good and bad rows of each source that tells them apart, by its name."""
+        """Good and bad rows of each source that detects bad rows, by its name."""
         return source_counts(self.progress)
 
     @property
     def late_rows(self) -> dict[str, int]:
-        """The rows that came behind the watermark and were dropped, by operator."""
+        """The rows that were dropped behind the watermark, by operator."""
         return late_rows(self.progress)
 
     @property
     def table_counts(self) -> dict[str, TableCounts]:
-        """The rows of each table with expectations, and how many of them failed each, by its name."""
+        """The rows of each table with expectations, and how many failed each, by table name."""
         return table_counts(self.progress)
 
     def _fields(self) -> dict[str, Any]:
@@ -277,7 +277,7 @@ class QueryProgress(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EpochCommitted(Event):
-    """A continuous query has noted how far it has read. Of its rows Spark tells nothing."""
+    """A continuous query has committed an epoch. Spark does not report its rows."""
 
     kind: ClassVar[str] = "epoch_committed"
     query: str
@@ -286,28 +286,28 @@ class EpochCommitted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryIdle(Event):
-    """A query looked for data and found none."""
+    """A query polled for data and found none."""
 
     kind: ClassVar[str] = "query_idle"
     query: str
-    begun: str = ""
-    """When the look began, by Spark's word; the event may come much later."""
+    started_at: str = ""
+    """When the poll started, as reported by Spark; the event may arrive much later."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryWaits(Event):
-    """The inputs for which the watermark of a query waits are others than before; none, if it goes on."""
+class InputsIdle(Event):
+    """The inputs that block the watermark of a query have changed; none if it advances again."""
 
-    kind: ClassVar[str] = "query_waits"
+    kind: ClassVar[str] = "inputs_idle"
     query: str
-    waits_for: tuple[Mapping[str, Any], ...]
+    idle_inputs: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryEnded(Event):
-    """A query ended: finished by itself, stopped, or failed with a problem."""
+class QueryTerminated(Event):
+    """A query has terminated: it finished, was stopped, or failed with a problem."""
 
-    kind: ClassVar[str] = "query_ended"
+    kind: ClassVar[str] = "query_terminated"
     query: str
     status: QueryStatus
     problem: Problem | None = None
@@ -315,7 +315,7 @@ class QueryEnded(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class QuerySummary:
-    """What a query did in a run; of a continuous one no rows are known."""
+    """The summary of a query in a run; row counts are unknown for a continuous query."""
 
     status: str
     rows_in: int | None
@@ -325,7 +325,7 @@ class QuerySummary:
     late_rows: Mapping[str, int]
     batch: int | None
     """The newest batch or epoch."""
-    waits_for: tuple[Mapping[str, Any], ...]
+    idle_inputs: tuple[Mapping[str, Any], ...]
     problem: Problem | None
 
     def to_json(self) -> dict[str, Any]:
@@ -333,39 +333,39 @@ class QuerySummary:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunEnded(Event):
-    """All queries have ended."""
+class RunFinished(Event):
+    """All queries have terminated."""
 
-    kind: ClassVar[str] = "run_ended"
+    kind: ClassVar[str] = "run_finished"
     run_id: str
     exit_code: int
     queries: Mapping[str, QuerySummary]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SinkBegun(Event):
-    """A batch run begins to write the rows of a sink."""
+class SinkStarted(Event):
+    """A batch run starts to write the rows of a sink."""
 
-    kind: ClassVar[str] = "sink_begun"
+    kind: ClassVar[str] = "sink_started"
     sink: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class SinkWritten(Event):
-    """A batch run has written a sink; `rows` is None where only the sink knows how many it took."""
+class SinkFinished(Event):
+    """A batch run has written a sink; `rows` is None if only the sink knows the number."""
 
-    kind: ClassVar[str] = "sink_written"
+    kind: ClassVar[str] = "sink_finished"
     sink: str
     place: str
     rows: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchEnded(Event):
-    """A batch run has written every sink: places and rows by sink, bad rows by source, failed expectations
+class BatchRunFinished(Event):
+    """A batch run has written every sink: paths and rows by sink, bad rows by source, failed expectations
     by table."""
 
-    kind: ClassVar[str] = "batch_ended"
+    kind: ClassVar[str] = "batch_run_finished"
     written: Mapping[str, str]
     rows: Mapping[str, int | None]
     sources: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -374,18 +374,18 @@ class BatchEnded(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Notice(Event):
-    """Something the user should know, with its code in the catalogue and what it is about."""
+    """A message to the user, with its code in the catalogue and its parameters."""
 
-    kind: ClassVar[str] = "said"
-    text: str
+    kind: ClassVar[str] = "notice"
+    message: str
     code: str
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """The parameters of the entry; what is no plain value is written as text."""
+    """The parameters of the entry; values that are not plain are converted to strings."""
 
     @classmethod
     def of(cls, problem: Problem, *, with_code: bool = False) -> Notice:
-        """A problem or a notice of the catalogue; those that come between batches show their code, too."""
-        text = f"{problem.sentence} {problem.remedy}".rstrip()
+        """A problem or notice of the catalogue; those between batches also show their code."""
+        text = f"{problem.message} {problem.hint}".rstrip()
         plain = (str, int, float, type(None))
         fields = {key: each if isinstance(each, plain) else str(each) for key, each in problem.params.items()}
-        return cls(text=f"{problem.code} {text}" if with_code else text, code=problem.code, fields=fields)
+        return cls(message=f"{problem.code} {text}" if with_code else text, code=problem.code, fields=fields)

@@ -1,4 +1,4 @@
-"""Jars that Spark does not bring: exact coordinates, a cache, a repository or a folder."""
+"""Jars that do not ship with Spark: exact coordinates, a cache, a repository or a directory."""
 
 from headwater.jars.cache import (
     BROKER,

@@ -1,4 +1,4 @@
-"""The jars on this machine: from a given folder or the cache, else fetched; each by its checksum."""
+"""The jars on this machine: from a given directory or the cache, or downloaded; all verified by checksum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from headwater.errors import Entry, EnvironmentProblem, Problem
+from headwater.errors import Entry, Problem, SetupError
 from headwater.errors.catalogue.environment import (
     JAR_CHECKSUM,
     JAR_DIR_NOT_FOUND,
@@ -25,7 +25,7 @@ from headwater.values.processes import user_cache
 
 @dataclass(frozen=True)
 class Release:
-    """A version that was tried, and the SHA-256 of its jar."""
+    """A tested version, and the SHA-256 of its jar."""
 
     version: str
     sha256: str
@@ -33,7 +33,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A jar of a Maven repository. The releases stand in order: the first that can be had is taken."""
+    """A jar of a Maven repository. Releases are in order of preference: the first available one is used."""
 
     group: str
     name: str
@@ -47,7 +47,7 @@ class Artifact:
 
 
 def _artifacts(checksums: Mapping[str, str]) -> tuple[Artifact, ...]:
-    """Jars from their checksums by coordinates; releases of one jar stand beside each other."""
+    """Jars from a mapping of coordinates to checksums; releases of one jar are adjacent."""
     releases: dict[tuple[str, str], list[Release]] = {}
     for coordinates, checksum in checksums.items():
         group, name, version = coordinates.split(":")
@@ -60,18 +60,18 @@ TABLE: Mapping[str, Mapping[str, tuple[Artifact, ...]]] = {
     line: {need: _artifacts(jars) for need, jars in needed.items()}
     for line, needed in _LISTED["spark"].items()
 }
-"""The jars by the line of Spark and by what they are needed for."""
+"""The jars by Spark version and by the feature that needs them."""
 BROKER = _artifacts(_LISTED["broker"])
 """The jars of a Kafka broker for development."""
 
 
 def artifacts(need: str, spark_version: str) -> tuple[Artifact, ...] | None:
-    """The jars of one need for a Spark version; None where the table has none."""
+    """The jars of one need for a Spark version; None if the table has none."""
     return _line(spark_version).get(need)
 
 
 def package_of(need: str, spark_version: str) -> str | None:
-    """The coordinates for `spark.jars.packages`; for a line that is not in the table, as for another one."""
+    """The coordinates for `spark.jars.packages`; for an unlisted Spark version, those of another version."""
     line = ".".join(spark_version.split(".")[:2])
     listed = next((each for each in (line, *TABLE) if need in TABLE.get(each, {})), None)
     if listed is None:
@@ -82,7 +82,7 @@ def package_of(need: str, spark_version: str) -> str | None:
 
 
 def needs(spark_version: str) -> tuple[str, ...]:
-    """Everything that the table has for a Spark version."""
+    """All jars in the table for a Spark version."""
     return tuple(_line(spark_version))
 
 
@@ -90,13 +90,13 @@ def _line(spark_version: str) -> Mapping[str, tuple[Artifact, ...]]:
     return TABLE.get(".".join(spark_version.split(".")[:2]), {})
 
 
-# Fetching jars with the Ivy that comes with Spark: it knows the public repository and reads any other.
+# Downloads jars with the Ivy that ships with Spark, from the public repository or any other.
 
 Fetch = Callable[[Sequence[tuple[str, str, str]], Path], str]
-"""Fetches jars (group, name, version) into a folder; says nothing, or why not all have come."""
+"""Downloads jars (group, name, version) to a directory; returns the reason if not all arrived, or nothing."""
 
 _SECONDS = 300
-# Descriptions of modules are not read, so that only the jars themselves travel; their checksums are ours.
+# Module descriptors are not read, so that only the jars are downloaded; Headwater verifies their checksums.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="given"/>
   <resolvers><ibiblio name="given" m2compatible="true" usepoms="false" checksums=""{root}/></resolvers>
@@ -113,7 +113,7 @@ _REASONS = ("not found", "Server access error", "UnknownHost", "timed out", "ref
 
 
 def ivy_fetch(java: Path, ivy: Path, repository: str = "") -> Fetch:
-    """A way to fetch that runs Ivy; without a repository, from the public one."""
+    """A download function that runs Ivy; without a repository, it uses the public one."""
 
     def fetch(wanted: Sequence[tuple[str, str, str]], folder: Path) -> str:
         with tempfile.TemporaryDirectory(prefix="headwater-ivy-") as work:
@@ -128,18 +128,18 @@ def ivy_fetch(java: Path, ivy: Path, repository: str = "") -> Fetch:
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
             except subprocess.TimeoutExpired:
-                return f"no answer within {_SECONDS} seconds"
+                return f"no response within {_SECONDS} s"
         return "" if done.returncode == 0 else _reason(done.stdout + done.stderr)
 
     return fetch
 
 
 def _reason(text: str) -> str:
-    # A mirror's address may hold a password.
+    # The URL of a mirror can contain a password.
     shown = re.sub(r"//[^/\s]*@", "//***@", text)
     lines = [line.strip(" :\t") for line in shown.splitlines()]
     told = [line for line in lines if any(word in line for word in _REASONS)]
-    return (told or [line for line in lines if line] or ["the resolver said nothing"])[0]
+    return (told or [line for line in lines if line] or ["the resolver reported no reason"])[0]
 
 
 FOLDER = "HEADWATER_JARS"
@@ -148,7 +148,7 @@ REPOSITORY = "HEADWATER_REPOSITORY"
 
 @dataclass(frozen=True)
 class Taken:
-    """A jar that is there, and where it came from: `folder`, `cache` or `repository`."""
+    """An available jar, and its origin: `folder`, `cache` or `repository`."""
 
     path: Path
     coordinates: str
@@ -157,23 +157,23 @@ class Taken:
 
 @dataclass(frozen=True)
 class JarStore:
-    """Finds jars. A given folder is asked first and alone where there is no way to fetch."""
+    """Finds jars: in the given directory, in the cache, or by downloading them."""
 
     cache: Path
     folder: Path | None = None
     fetch: Fetch | None = None
-    """None: nothing is fetched, only looked for."""
+    """None: jars are only searched for, never downloaded."""
 
     @classmethod
     def of(cls, environ: Mapping[str, str], fetch: Fetch | None = None) -> JarStore:
-        """The store that this machine's settings describe."""
+        """The store for the settings of this machine."""
         folder = Path(environ[FOLDER]).expanduser() if environ.get(FOLDER) else None
         if folder and not folder.is_dir():
-            raise EnvironmentProblem(JAR_DIR_NOT_FOUND.at(setting=FOLDER, folder=str(folder)))
+            raise SetupError(JAR_DIR_NOT_FOUND.at(setting=FOLDER, folder=str(folder)))
         return cls(user_cache(environ) / "jars", folder, fetch)
 
     def find(self, artifact: Artifact) -> Taken | None:
-        """The first release that is on this machine; EnvironmentProblem for a wrong file."""
+        """The first release on this machine; raises SetupError if the checksum of a file is wrong."""
         for release in artifact.releases:
             for origin, place in (("folder", self.folder), ("cache", self.cache)):
                 path = place / artifact.file_name(release) if place else None
@@ -183,7 +183,7 @@ class JarStore:
         return None
 
     def take(self, artifact: Artifact) -> Taken:
-        """The jar, fetched if need be; EnvironmentProblem with what to put where."""
+        """The jar, downloaded if needed; raises SetupError with instructions."""
         found = self.find(artifact)
         if found:
             return found
@@ -193,33 +193,33 @@ class JarStore:
             path = self.cache / artifact.file_name(release)
             if path.is_file():
                 return Taken(path, artifact.coordinates(release), "repository")
-            reasons.append(f"{artifact.coordinates(release)}: {reason or 'the repository sent no jar'}")
-        raise EnvironmentProblem(self.missing(artifact, reasons))
+            reasons.append(f"{artifact.coordinates(release)}: {reason or 'the repository returned no jar'}")
+        raise SetupError(self.missing(artifact, reasons))
 
     def take_all(self, artifacts: Sequence[Artifact]) -> tuple[Taken, ...]:
-        """Every jar, those that lack fetched together; EnvironmentProblem for the first that can't be had."""
+        """All jars, with missing ones downloaded together; raises SetupError for the first unavailable one."""
         lacking = [(artifact, artifact.releases[0]) for artifact in artifacts if not self.find(artifact)]
         if len(lacking) > 1:
             self._fetched(lacking)
-        # What did not come with the others is tried by itself, which tells the reason.
+        # A jar that did not arrive is downloaded separately to get the reason.
         return tuple(self.take(artifact) for artifact in artifacts)
 
     def missing(self, artifact: Artifact, reasons: Iterable[str] = ()) -> Problem:
-        """What to say of a jar that is not here."""
+        """The problem of a missing jar."""
         return JAR_DOWNLOAD_FAILED.at(
             coordinates=" or ".join(artifact.coordinates(release) for release in artifact.releases),
-            reason="; ".join(reasons) or "it was not looked for",
+            reason="; ".join(reasons) or "downloads are disabled",
             file=" or ".join(artifact.file_name(release) for release in artifact.releases),
             folder=str(self.folder or self.cache),
             setting=REPOSITORY,
         )
 
     def _fetched(self, wanted: Sequence[tuple[Artifact, Release]]) -> str:
-        """Fetch releases into the cache; the reason where one has not come."""
+        """Download releases to the cache; returns the reason if one did not arrive."""
         if self.fetch is None:
-            return "nothing is fetched here"
+            return "downloads are disabled"
         self.cache.mkdir(parents=True, exist_ok=True)
-        # Beside its last place, so that a file appears there whole or not at all.
+        # Next to its final path, so that the file appears there complete or not at all.
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=self.cache) as folder:
             coordinates = [(artifact.group, artifact.name, release.version) for artifact, release in wanted]
             reason = self.fetch(coordinates, Path(folder))
@@ -234,7 +234,7 @@ class JarStore:
 def _refuse_changed(path: Path, artifact: Artifact, release: Release, entry: Entry = JAR_CHECKSUM) -> None:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != release.sha256:
-        raise EnvironmentProblem(
+        raise SetupError(
             entry.at(
                 path=str(path) if entry is JAR_CHECKSUM else path.name,
                 coordinates=artifact.coordinates(release),

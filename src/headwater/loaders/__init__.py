@@ -1,1 +1,1 @@
-"""YAML and Python declarations, judged by the connectors' models, become one spec."""
+"""Loads pipelines from YAML files and Python declarations, and validates them with the connectors' models."""

@@ -1,4 +1,4 @@
-"""The JSON Schema of pipeline files, for editors: made from the same models that judge a file."""
+"""The JSON Schema of pipeline files, for editors: generated from the models that validate a file."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def pipeline_schema() -> Node:
 
 
 def keys_of(model: type[BaseModel]) -> dict[str, Node]:
-    """The keys that users write for one model, each as the schema describes its value."""
+    """The keys of one model, each with the schema of its value."""
     return _Writer(())._properties(model, model.__name__)
 
 
 class _Lenient(GenerateJsonSchema):
-    """A key of an outside connector that pydantic can't describe takes anything."""
+    """A key of an external connector that Pydantic cannot describe accepts any value."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
@@ -44,13 +44,13 @@ class _Lenient(GenerateJsonSchema):
 
 
 class _Writer:
-    """Writes one schema; what several places need goes into `$defs`."""
+    """Writes one schema; shared parts go into `$defs`."""
 
     def __init__(self, connectors: Iterable[Connector]) -> None:
         self.connectors = tuple(connectors)
         self.defs: dict[str, Node] = {
             "variable": {
-                "description": "A value from the environment: `${NAME}` or `${NAME:-default}`.",
+                "description": "An environment variable: `${NAME}` or `${NAME:-default}`.",
                 "type": "string",
                 "pattern": r"\$\{",
             }
@@ -64,14 +64,14 @@ class _Writer:
         return {
             "$schema": DIALECT,
             "title": "Headwater pipeline",
-            "description": "A pipeline: sources, tables and sinks, declared together.",
+            "description": "A pipeline of sources, tables and sinks.",
             **_closed(properties, _required(PipelineKeys)),
             "$defs": dict(sorted(self.defs.items())),
         }
 
     def _parts(self) -> Iterator[tuple[str, Node]]:
         function = _closed(self._properties(FunctionKeys, "function"), ())
-        function["oneOf"] = [{"required": ["python"]}, {"required": ["class"]}]
+        function["oneOf"] = [{"required": ["python"]}, {"required": ["java_class"]}]
         yield "functions", self._defined("function", function)
         yield "sources", self._connected("source", SourceKeys)
         yield "tables", self._table()
@@ -82,17 +82,21 @@ class _Writer:
         names = {"propertyNames": {"pattern": NAME}}
         properties["expect"] |= {**names, "additionalProperties": self._expectation()}
         keys = _closed(properties, ())
-        keys["oneOf"] = [{"required": ["sql"]}, {"required": ["python"]}, {"required": ["distinct", "reads"]}]
-        sql = {"type": "string", "description": "A SELECT over sources and tables."}
+        keys["oneOf"] = [
+            {"required": ["sql"]},
+            {"required": ["python"]},
+            {"required": ["deduplicate", "reads"]},
+        ]
+        sql = {"type": "string", "description": "A SELECT over sources and tables of the pipeline."}
         return self._defined("table", {"anyOf": [sql, keys]})
 
     def _expectation(self) -> Node:
         keys = _closed(self._properties(ExpectationKeys, "expectation"), _required(ExpectationKeys))
-        condition = {"type": "string", "minLength": 1, "description": "A condition that warns."}
+        condition = {"type": "string", "minLength": 1, "description": "A condition; violations only warn."}
         return self._defined("expectation", {"anyOf": [condition, keys]})
 
     def _connected(self, side: Literal["source", "sink"], model: type[BaseModel]) -> Node:
-        """A source or sink: which keys it takes hangs on its `connector`."""
+        """A source or sink; its `connector` determines its keys."""
         common = self._properties(model, side)
         fitting = {each.name: part for each in self.connectors if (part := getattr(each, side)) is not None}
         cases = [
@@ -123,7 +127,7 @@ class _Writer:
         )
 
     def _properties(self, model: type[BaseModel], owner: str) -> Node:
-        """The keys of a model by the names that users write; nested models become `$defs` of their own."""
+        """The keys of a model by the names that users write; nested models become separate `$defs`."""
         made = model.model_json_schema(ref_template=f"#/$defs/{owner}.{{model}}", schema_generator=_Lenient)
         nested: dict[str, Node] = made.get("$defs", {})
         written = {f"{owner}.{name}": node for name, node in nested.items()}
@@ -134,7 +138,7 @@ class _Writer:
         }
 
     def _value(self, node: Node, nested: Mapping[str, Node]) -> Node:
-        """A value as it may be written in a file: a variable may stand for whatever is no free text."""
+        """A value as written in a file: a variable can replace anything that is not a free string."""
         return _or_variable(self._plain(node, nested))
 
     def _plain(self, node: Node, nested: Mapping[str, Node]) -> Node:
@@ -147,7 +151,7 @@ class _Writer:
             plain["items"] = self._value(plain["items"], nested)
         inside = plain.get("additionalProperties")
         if isinstance(inside, dict) and "minLength" not in inside:
-            # Spark's settings and options are text, and numbers and switches are written as they are.
+            # Spark settings and options are strings, but numbers and booleans can be written unquoted.
             plain["additionalProperties"] = {"type": ["string", "number", "boolean"]}
         return plain
 
@@ -156,7 +160,7 @@ class _Writer:
         if "enum" in node:
             return {"type": node["type"], "enum": node["enum"]}
         if name not in self.defs:
-            self.defs[name] = {}  # a model may hold itself
+            self.defs[name] = {}  # a model can contain itself
             properties = {key: self._value(each, nested) for key, each in node["properties"].items()}
             keys = _closed(properties, node.get("required", ()))
             self.defs[name] = {"description": node.get("description", ""), **keys}
@@ -168,14 +172,14 @@ class _Writer:
 
 
 def _closed(properties: Node, required: Iterable[str]) -> Node:
-    """An object that takes these keys and no other."""
+    """An object with these keys and no others."""
     wanted = sorted(set(required), key=list(properties).index)
     node: Node = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**node, "required": wanted} if wanted else node
 
 
 def _named_things(node: Node, wanted: Node) -> Node:
-    """A mapping of names to sources, tables or sinks; it may be there and still empty."""
+    """A mapping of names to sources, tables or sinks; it can be empty."""
     names = {"pattern": NAME, "not": {"enum": list(RESERVED)}}
     return {
         "description": node["description"],
@@ -186,7 +190,7 @@ def _named_things(node: Node, wanted: Node) -> Node:
 
 
 def _flat(node: Node, choices: list[Node]) -> Node:
-    """One list of choices, however they were nested; their examples are the node's."""
+    """One flat list of choices; the node collects their examples."""
     examples = [example for each in choices for example in each.get("examples", ())]
     flat = [inner for each in choices for inner in each.get("anyOf", [each])]
     bare = [{word: each[word] for word in each if word not in _ABOUT} for each in flat]
@@ -194,7 +198,7 @@ def _flat(node: Node, choices: list[Node]) -> Node:
 
 
 def _or_variable(node: Node) -> Node:
-    """The node, or a variable where a variable would not pass as text already."""
+    """The node, or a variable if the node does not already accept any string."""
     about = {word: node[word] for word in _ABOUT if word in node}
     core = {word: each for word, each in node.items() if word not in _ABOUT}
     choices = core.get("anyOf", [core])
@@ -202,7 +206,7 @@ def _or_variable(node: Node) -> Node:
         each.get("type") == "string" and not any(word in each for word in _NARROWING) for each in choices
     ):
         return node
-    # Single values take one; `${…}` can't hold a list or a mapping.
+    # Only scalars accept one: `${…}` cannot contain a list or a mapping.
     single = ("integer", "number", "boolean", "string")
     if not any(each.get("type") in single or "enum" in each for each in choices):
         return node
@@ -210,7 +214,7 @@ def _or_variable(node: Node) -> Node:
 
 
 def _with_default(node: Node, default: object) -> Node:
-    """The default as users would write it; none where leaving the key out means that nothing is said."""
+    """The node with the default as users would write it, if the key has one."""
     stated = {word: each for word, each in node.items() if word != "default"}
     return stated if default is None else {**stated, "default": default}
 

@@ -1,4 +1,4 @@
-"""From a declaration, in whichever form, to the spec; every problem on the way is reported together."""
+"""Turns a declaration (YAML or Python) into the spec, and reports all of its problems together."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ from headwater.loaders.validation import (
     meant_by_others,
     misspelt_required,
     read_keys,
+    titled,
     unknown_keys,
     validated,
 )
 from headwater.loaders.whole import whole_problems
 from headwater.spec import (
-    Distinct,
+    Deduplication,
     Expectation,
     FunctionRef,
     FunctionSpec,
@@ -55,14 +56,14 @@ from headwater.spec import (
     TableSpec,
 )
 from headwater.spec.pipeline import FunctionKeys, SinkKeys, SourceKeys
-from headwater.values import Position, Secret, capitalized, did_you_mean
+from headwater.values import Position, Secret, did_you_mean, quoted
 
 RESERVED = ("spark",)
-"""A table function's parameter of this name gets the session."""
+"""A parameter of a table function with this name receives the Spark session."""
 
 
 def judge(declaration: Declaration) -> PipelineSpec:
-    """The spec, or what is Refused: all that is wrong, in the order of the file."""
+    """The spec; raises Refused with all problems, in the order of the file."""
     return _Judge(declaration).spec()
 
 
@@ -74,7 +75,7 @@ class _Judge:
         self.places = declaration.places
         self.problems: list[Problem] = []
         self.names_certain = True
-        """Whether the names of sources and tables are the ones that other parts know."""
+        """Whether all names of sources and tables are known, so that a reference can be called unknown."""
 
     def spec(self) -> PipelineSpec:
         written, root = self.declaration.values, self.declaration.root
@@ -89,7 +90,7 @@ class _Judge:
         }
         if not re.fullmatch(NAME, right.name.replace("-", "_")):
             self._bad_name(right.name, self.places.of_value(("name",)), "a pipeline")
-        top = {key: written[key] for key in ("timezone", "spark", "accept") if key in written}
+        top = {key: written[key] for key in ("timezone", "spark", "suppress") if key in written}
         spec = PipelineSpec(
             **{**right.content(), **things},
             root=root,
@@ -98,7 +99,7 @@ class _Judge:
             places=value_places(self.places, top, ()),
         )
         found = whole_problems(spec, self.declaration)
-        # Where the keys at the top are wrong, sinks may be there and not seen.
+        # If the top-level keys are invalid, the sinks may exist under a wrong key.
         self.problems += [problem for problem in found if keys or problem.entry is not PIPELINE_NO_SINKS]
         if self.problems:
             names = tuple(self._declared_names())
@@ -107,7 +108,7 @@ class _Judge:
         return spec
 
     def _declared_names(self) -> Iterator[str]:
-        """Every name that a table or sink may read, also of what is wrong or under a misspelt key."""
+        """Every name that a table or sink can read, including invalid objects and misspelled sections."""
         known = known_keys(PipelineKeys)
         for key, things in self.declaration.values.items():
             if key in ("sources", "tables") or key not in known:
@@ -117,7 +118,7 @@ class _Judge:
                     self.names_certain = False
 
     def _things(self, part: str, read: Any) -> tuple[Any, ...]:
-        """Every readable source, table or sink; the rest became problems."""
+        """All valid sources, tables or sinks; the others are reported as problems."""
         things = self.declaration.values.get(part) or {}
         if not isinstance(things, Mapping):
             return ()
@@ -131,21 +132,23 @@ class _Judge:
         return tuple(thing for thing in found if thing is not None)
 
     def _where(self, part: Part) -> dict[str, Any]:
-        """Where a thing and the values of its keys stand."""
+        """The positions of an object and of the values of its keys."""
         return {"position": part.of_key(), "places": value_places(self.places, part.values, part.route)}
 
     def _sql_function(self, name: str, written: Any, route: Route) -> FunctionSpec | None:
-        part = self._part(written, route, f"the function `{name}`", "Write `python:` or `class:` below it.")
+        part = self._part(
+            written, route, f"the function `{name}`", "Add `python:` or `java_class:` below it."
+        )
         if part is None:
             return None
         keys, misspelt = self._read(FunctionKeys, part)
         if keys is None:
             return None
-        has = [key for key, value in (("python", keys.function), ("class", keys.java_class)) if value]
-        if not has and misspelt & {"python", "class"}:
+        has = [key for key, value in (("python", keys.function), ("java_class", keys.java_class)) if value]
+        if not has and misspelt & {"python", "java_class"}:
             return None
         if len(has) != 1:
-            told = " and ".join(has) or "neither"
+            told = quoted(has, " and ") or "neither"
             self.problems.append(FUNCTION_KIND_CONFLICT.at(part.of_key(), name=name, has=told))
             return None
         found = self._function(keys.function, (*route, "python")) if keys.function else None
@@ -168,14 +171,14 @@ class _Judge:
         text_route: Route = route if isinstance(written, str) else (*route, "sql")
         if isinstance(written, str):
             written = {"sql": written}
-        hint = f"Write `{name}: SELECT …`, or keys such as `sql:` below it."
+        hint = f"Write `{name}: SELECT …`, or add keys such as `sql:` below it."
         part = self._part(written, route, f"the table `{name}`", hint)
         if part is None:
             return None
         expect = part.values.get("expect")
         for each in expect if isinstance(expect, Mapping) else ():
             if not re.fullmatch(NAME, each):
-                self._bad_name(each, part.of_key("expect", each), f"an expectation of {part.where}")
+                self._bad_name(each, part.of_key("expect", each), f"an expectation of table `{name}`")
         keys, misspelt = self._read(TableKeys, part)
         if keys is None or not self._has_one_form(name, keys, misspelt, part):
             return None
@@ -183,44 +186,44 @@ class _Judge:
             name=name,
             sql=keys.sql.rstrip() if keys.sql else None,
             function=self._function(keys.python, (*route, "python"), for_table=True) if keys.python else None,
-            distinct=self._distinct(keys, part) if keys.distinct else None,
+            deduplicate=self._deduplication(keys, part) if keys.deduplicate else None,
             watermark=keys.watermark,
             expect=tuple(self._expectations(keys, expect, (*route, "expect"))),
-            accept=keys.accept,
+            suppress=keys.suppress,
             text=self.places.of_text(text_route) if keys.sql else None,
             **self._where(part),
         )
 
     def _expectations(self, keys: TableKeys, written: Any, route: Route) -> Iterator[Expectation]:
         for name, each in keys.expect.items():
-            way = (*route, name) if isinstance(written[name], str) else (*route, name, "check")
+            way = (*route, name) if isinstance(written[name], str) else (*route, name, "condition")
             position, text = self.places.of_key((*route, name)), self.places.of_text(way)
             yield Expectation(**each.content(), name=name, position=position, text=text)
 
     def _has_one_form(self, name: str, keys: TableKeys, misspelt: frozenset[str], part: Part) -> bool:
-        forms = ("sql", "python", "distinct")
+        forms = ("sql", "python", "deduplicate")
         has = [key for key in forms if str(getattr(keys, key) or "").strip()]
         if not has and misspelt & set(forms):
             return False
         if len(has) != 1:
-            told = " and ".join(has) or "none of them"
+            told = quoted(has, " and ") or "none of them"
             self.problems.append(TABLE_KIND_CONFLICT.at(part.of_key(), name=name, has=told))
             return False
-        if has != ["distinct"]:
+        if has != ["deduplicate"]:
             alone = [key for key in ("reads", "within") if getattr(keys, key)]
             self.problems += [KEY_NEEDS_DEDUPLICATE.at(part.of_key(key), name=name, key=key) for key in alone]
             return not alone
         if not keys.reads:
-            missing = {"where": part.where, "key": "reads", "example": "`reads: a_table`"}
+            missing = {"where": titled(part.where), "key": "reads", "example": "`reads: a_table`"}
             self.problems.append(KEY_MISSING.at(part.of_key(), **missing))
         return bool(keys.reads)
 
-    def _distinct(self, keys: TableKeys, part: Part) -> Distinct:
-        return Distinct(
+    def _deduplication(self, keys: TableKeys, part: Part) -> Deduplication:
+        return Deduplication(
             reads=str(keys.reads),
-            columns=keys.distinct,
+            columns=keys.deduplicate,
             within_watermark=keys.within is not None,
-            position=part.of_key("distinct"),
+            position=part.of_key("deduplicate"),
             reads_position=part.of_value("reads"),
         )
 
@@ -237,15 +240,15 @@ class _Judge:
     def _connected(
         self, model: type[Model], side: Literal["source", "sink"], written: Any, route: Route, where: str
     ) -> tuple[Part | None, Model | None, Any]:
-        """What was written, the common keys, and the connector's own."""
-        part = self._part(written, route, where, "Write keys such as `connector:` below it.")
+        """The raw keys, the common keys, and the keys of the connector."""
+        part = self._part(written, route, where, "Add keys such as `connector:` below it.")
         if part is None:
             return None, None, None
         sides = ((each.name, getattr(each, side)) for each in all_connectors().values())
         fitting: dict[str, Source[Any] | Sink[Any]] = {name: each for name, each in sides if each is not None}
         misspelt = frozenset[str]()
         if written.get("connector") not in list(all_connectors()):
-            # The connector's own keys are not known, so that only what stands for a required key is told.
+            # The keys of the connector are unknown, so only misspelled required keys are reported.
             own = {key for each in fitting.values() for key in known_keys(each.options)}
             typos = misspelt_required(model, part, own)
             self.problems += unknown_keys(replace(part, values=typos), known_keys(model))
@@ -253,7 +256,7 @@ class _Judge:
         connector = self._connector(side, part, fitting, misspelt)
         if connector is None:
             named = isinstance(written.get("connector", ""), str)
-            # What is wrong with the connector has been told, unless it is no text at all.
+            # An unknown connector is already reported, but not one that is not a string.
             told = {**written, "connector": "?"} if named or written["connector"] is None else written
             self._checked(model, replace(part, values=told), misspelt)
             return None, None, None
@@ -274,10 +277,13 @@ class _Judge:
         name = part.values.get("connector")
         if name is None and "connector" not in misspelt:
             example = f"`connector: {EXAMPLES[side]}`"
-            missing = {"where": part.where, "key": "connector", "example": example}
+            missing = {"where": titled(part.where), "key": "connector", "example": example}
             self.problems.append(KEY_MISSING.at(part.of_key(), **missing))
         if isinstance(name, str) and name not in fitting:
-            hint, place = did_you_mean(name, fitting, "Is a package missing?"), part.of_value("connector")
+            hint, place = (
+                did_you_mean(name, fitting, "Install the package that provides it."),
+                part.of_value("connector"),
+            )
             known = ", ".join(sorted(fitting))
             self.problems.append(CONNECTOR_NOT_FOUND.at(place, side=side, name=name, hint=hint, known=known))
         return fitting.get(name) if isinstance(name, str) else None
@@ -295,15 +301,15 @@ class _Judge:
         return result
 
     def _part(self, written: Any, route: Route, where: str, hint: str) -> Part | None:
-        """The keys of a thing; None where it has none."""
+        """The keys of an object; None if it is not a mapping."""
         part = Part(written, self.declaration, route, where)
         if isinstance(written, Mapping):
             return part
         if isinstance(written, Secret):
-            problem = SECRET_NOT_ALLOWED.at(part.of_value(), what=capitalized(where))
+            problem = SECRET_NOT_ALLOWED.at(part.of_value(), what=titled(where))
         else:
-            says = "it is empty" if written is None else "keys with values are wanted here"
-            problem = VALUE_INVALID.at(part.of_key(), what=capitalized(where), says=says, hint=hint)
+            says = "the value is empty. Expected a mapping" if written is None else "expected a mapping"
+            problem = VALUE_INVALID.at(part.of_key(), what=titled(where), says=says, hint=hint)
         self.problems.append(problem)
         return None
 
@@ -316,7 +322,7 @@ class _Judge:
 
 
 def in_order(problems: list[Problem]) -> list[Problem]:
-    """As they stand in the file, each once."""
+    """The problems in the order of the file, without duplicates."""
     distinct = {str(problem): problem for problem in problems}.values()
     return sorted(
         distinct, key=lambda p: (p.place.file, p.place.line, p.place.column) if p.place else ("", 0, 0)

@@ -1,4 +1,4 @@
-"""The keys of a pipeline file that are not yet what the spec holds, and a declaration before it is judged."""
+"""The keys of a pipeline file, and a declaration before it is validated."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from headwater.errors import PipelineError, Problem
 from headwater.spec import ConnectorOptions, Declared, PipelineSpec
 from headwater.spec.connector import OF_TABLES
 from headwater.spec.pipeline import (
-    Accept,
     ExpectationKeys,
     FunctionField,
     OneOrMore,
     PipelineSettings,
+    Suppression,
     WatermarkField,
 )
 from headwater.values import Position, TextPosition, nearest
+from headwater.values.renamed import renamed
 
 Model = TypeVar("Model", bound=BaseModel)
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
-"""What declared things and expectations may be called."""
+"""The pattern for names of declared objects and expectations."""
 
 
 Things = Annotated[dict[str, Any], BeforeValidator(lambda written: {} if written is None else written)]
@@ -34,60 +35,71 @@ Things = Annotated[dict[str, Any], BeforeValidator(lambda written: {} if written
 class PipelineKeys(PipelineSettings):
     """The top level of a pipeline file."""
 
-    functions: Things = Field(default_factory=dict, description="Functions that SQL can call by name.")
-    sources: Things = Field(default_factory=dict, description="Where rows come from.")
-    tables: Things = Field(default_factory=dict, description="Rows worked out from sources and other tables.")
-    sinks: Things = Field(default_factory=dict, description="Where the rows of a table go.")
+    functions: Things = Field(default_factory=dict, description="SQL functions, by name.")
+    sources: Things = Field(default_factory=dict, description="Inputs, by name.")
+    tables: Things = Field(
+        default_factory=dict, description="Transformations of sources and other tables, by name."
+    )
+    sinks: Things = Field(
+        default_factory=dict, description="Outputs, by name. Each sink runs as one streaming query."
+    )
 
 
 def _expectations(written: object) -> object:
-    """A condition alone is one that warns."""
+    """A string is a condition that only warns."""
     if not isinstance(written, Mapping):
         return written
-    return {name: {"check": each} if isinstance(each, str) else each for name, each in written.items()}
+    return {name: {"condition": each} if isinstance(each, str) else each for name, each in written.items()}
 
 
 Expectations = Annotated[dict[str, ExpectationKeys], BeforeValidator(_expectations)]
 
 
 class TableKeys(Declared):
-    """Keys of a table that is not written as SQL alone."""
+    """The keys of a table that is not only a SQL string."""
 
     also_called = OF_TABLES
 
-    sql: str | None = Field(default=None, description="A SELECT over sources and tables.")
+    sql: str | None = Field(default=None, description="A SELECT over sources and tables of the pipeline.")
     python: FunctionField | None = Field(
-        default=None, description='A function from DataFrames to a DataFrame, as `"file.py:function"`.'
+        default=None,
+        description='A function that returns a DataFrame, as `"file.py:function"`. Its parameters name the '
+        "sources and tables it reads.",
     )
-    distinct: Annotated[tuple[str, ...], *OneOrMore] = Field(
-        default=(), description="Columns; one row of each combination is kept, the first that comes."
+    deduplicate: Annotated[tuple[str, ...], *OneOrMore] = Field(
+        default=(),
+        description="The columns that identify a row. Of rows with equal values, only the first is emitted.",
     )
-    reads: str | None = Field(default=None, description="With `distinct`: the source or table that it reads.")
+    reads: str | None = Field(default=None, description="With `deduplicate`: the source or table to read.")
     within: Literal["watermark"] | None = Field(
         default=None,
-        description="With `distinct`: a repeat is dropped only while it is not later than the watermark's "
-        "delay. Else for ever; with the event-time column among the columns, until the watermark passes it.",
+        description="With `deduplicate`: `watermark` drops only duplicates that arrive within the delay of "
+        "the watermark. By default, duplicates are dropped forever or, if the event-time column is one of the "
+        "columns, until the watermark passes it.",
     )
-    watermark: WatermarkField = Field(default=None, description="An event-time column made by this table.")
+    watermark: WatermarkField = Field(
+        default=None, description="The event-time column that this table computes, and its delay."
+    )
     expect: Expectations = Field(
         default_factory=dict,
-        description="Conditions that rows should fulfil, by name: `{paid: cost >= 0}` counts the others and "
-        "warns; `{paid: {check: cost >= 0, else: drop}}` does more: `drop`, `fail`, `quarantine`.",
+        description="Conditions that every row should meet, by name. `{paid: cost >= 0}` counts violations and "
+        "warns. `{paid: {condition: cost >= 0, on_violation: drop}}` sets the action: `warn`, `drop`, `fail` "
+        "or `quarantine`.",
     )
-    accept: Accept = Field(
+    suppress: Suppression = Field(
         default_factory=dict,
-        description="Codes of findings in this table that are all right, each with the reason.",
+        description="Findings to suppress in this table, by code, each with a reason.",
     )
 
 
-# A pipeline as it was written, in either form: plain values, and where each of them stands.
+# A pipeline as declared in YAML or Python: plain values and their positions.
 
 Route = tuple[str | int, ...]
-"""The way to a value: `("sources", "clicks", "path")`."""
+"""The path to a value: `("sources", "clicks", "path")`."""
 
 
 class Places(Protocol):
-    """Finds the place of a key or a value in the user's file."""
+    """Finds the position of a key or a value in the user's file."""
 
     def of_key(self, route: Route) -> Position: ...
 
@@ -97,20 +109,20 @@ class Places(Protocol):
 
 
 def value_places(places: Places, written: Mapping[str, Any], route: Route) -> dict[Route, Position]:
-    """Where the values of a thing's keys stand, and of the keys one step inside.
+    """The positions of the values of an object's keys, and of the keys one level below.
 
-    A code that is accepted is a key, and what is wrong with it stands there.
+    A suppressed code is a key, so its problems are reported at the key.
     """
     inside = [(key, inner) for key, value in written.items() if isinstance(value, Mapping) for inner in value]
     return {
-        way: (places.of_key if way[0] == "accept" else places.of_value)((*route, *way))
+        way: (places.of_key if way[0] == "suppress" else places.of_value)((*route, *way))
         for way in (*((key,) for key in written), *inside)
     }
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What was written, before it is judged."""
+    """A pipeline as written, before validation."""
 
     values: Mapping[str, Any]
     places: Places
@@ -120,51 +132,51 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Part:
-    """The keys and values at one place of a declaration, such as those of a source."""
+    """The keys and values of one part of a declaration, such as a source."""
 
     values: Mapping[str, Any]
     declaration: Declaration
     route: Route
     where: str
-    """Whose keys they are, in words."""
+    """The object that has the keys, in words: "the source `orders`"."""
 
     def of_key(self, *way: str | int) -> Position:
-        """Where a key stands, or else the thing itself."""
+        """The position of a key, or else of the object."""
         return self.declaration.places.of_key((*self.route, *way))
 
     def of_value(self, *way: str | int) -> Position:
-        """Where a value stands."""
+        """The position of a value."""
         return self.declaration.places.of_value((*self.route, *way))
 
 
 class Refused(PipelineError):
-    """A declaration that is wrong somewhere, with what else can be said: the parts of it that are right."""
+    """A declaration with problems; it also carries the parts that are valid."""
 
     def __init__(
         self, *problems: Problem, sound: PipelineSpec | None = None, besides: Iterable[str] = ()
     ) -> None:
         super().__init__(*problems)
         self.sound = sound
-        """The sources, tables and sinks with which nothing is wrong; None where names are not certain."""
+        """The valid sources, tables and sinks; None if some names are unknown."""
         self.besides = tuple(besides)
-        """All names of sources and tables that were declared, rightly or not."""
+        """The names of all declared sources and tables, valid or not."""
 
 
-# The keys that can be written at one place, and which of them is meant by another word.
+# The keys that are valid in one part of a file, and which one an unknown word means.
 
 _ELSEWHERE = re.compile(r"^(?:kafka|properties|cloudFiles)\.(?=.)")
-"""What Spark, Flink and Auto Loader put before the names of a connector's own settings."""
+"""Prefixes that Spark, Flink and Auto Loader use for the settings of a connector."""
 _OPTION = re.compile(r"\w+\.\w|[a-z][A-Z]")
-"""How options of Spark are written, and no key is."""
+"""Names of Spark options contain a dot or a capital letter; keys do not."""
 
 
 @dataclass(frozen=True)
 class KnownKeys:
-    """Keys, with the names under which people know them from elsewhere."""
+    """Keys, with the names that other tools use for them."""
 
     keys: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
-    """Keys by such names, which are plain; keys at the top of the file may be among them."""
+    """Keys by the names of other tools, normalized by `plain`; some are top-level keys of the file."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys)
@@ -173,22 +185,25 @@ class KnownKeys:
         return len(self.keys)
 
     def meant(self, word: str) -> str | None:
-        """The key that a word most likely stands for; None where none is likely."""
+        """The key that a word most likely means; None if there is none."""
+        new = renamed(word, self.keys)
+        if new:
+            return new.partition(".")[0]
         found = self._named(word)
         return found if found in self.keys else nearest(word, self.keys) if found is None else None
 
     def hint(self, word: str) -> str:
-        """What to write in place of an unknown key."""
+        """The hint for an unknown key."""
         meant = self.meant(word)
         if meant:
             return f"Did you mean `{meant}`?"
         top = self._named(word)
         if top:
-            return f"Did you mean `{top}`, at the top of the file?"
+            return f"Did you mean `{top}`, at the top level of the file?"
         listed = ", ".join(sorted(self.keys))
         if "options" in self.keys and _OPTION.search(word):
-            return f"Write an option of Spark under `options`. The keys are: {listed}."
-        return f"It takes: {listed}."
+            return f"Set Spark options under `options`. Accepted keys: {listed}."
+        return f"Use one of these keys: {listed}."
 
     def _named(self, word: str) -> str | None:
         for spelling in (plain(word), plain(_ELSEWHERE.sub("", word))):
@@ -201,7 +216,7 @@ class KnownKeys:
 
 
 def known_keys(*models: type[BaseModel]) -> KnownKeys:
-    """The keys a user can write where these models stand together."""
+    """The keys that users can write for these models together."""
     keys = tuple(key for model in models for key in _keys(model))
     bases = [base for model in models for base in reversed(model.__mro__)]
     names = {plain(name): key for base in bases for name, key in vars(base).get("also_called", {}).items()}
@@ -209,7 +224,7 @@ def known_keys(*models: type[BaseModel]) -> KnownKeys:
 
 
 def plain(word: str) -> str:
-    """A word without case and punctuation: `maxFileAge` and `max_file_age` are one."""
+    """A word without case and punctuation, so that `maxFileAge` equals `max_file_age`."""
     return re.sub(r"[^a-z0-9]", "", word.lower())
 
 

@@ -1,4 +1,4 @@
-"""Pipelines declared in Python: a registry of declarations, each knowing its file and line."""
+"""Pipelines declared in Python: a registry of declarations, each with its file and line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, overload
 
 from headwater.connectors.connector import ConnectorCall
-from headwater.errors import PipelineError, UsageProblem
+from headwater.errors import PipelineError, UsageError
 from headwater.errors.catalogue.pipelines import NAME_CONFLICT
 from headwater.errors.catalogue.programs import TABLE_NAME_MISSING
 from headwater.loaders.judge import judge
@@ -22,39 +22,42 @@ from headwater.values.user_frames import caller
 
 
 def expect(
-    check: str, *, otherwise: Literal["warn", "drop", "fail", "quarantine"] = "warn"
+    condition: str, *, on_violation: Literal["warn", "drop", "fail", "quarantine"] = "warn"
 ) -> Mapping[str, str]:
-    """A condition in SQL that the rows of a table should fulfil, and what becomes of those that don't."""
-    return {"check": check, "else": otherwise}
+    """A SQL condition that every row of a table should meet, and what to do with rows that violate it.
+
+    `on_violation` is `warn` (the default), `drop`, `fail` or `quarantine`. Null counts as a violation.
+    """
+    return {"condition": condition, "on_violation": on_violation}
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Declarations:
-    """Sources, tables and sinks as they are declared; nothing is judged before `spec()`."""
+    """The declared sources, tables and sinks; `spec()` validates them."""
 
     def __init__(
         self,
         name: str,
         *,
         timezone: str | None = None,
-        folder: str | Path | None = None,
+        run_dir: str | Path | None = None,
         spark: Mapping[str, str | int | float | bool] | None = None,
         watermark_policy: str | None = None,
         jars: Sequence[str | Path] = (),
-        accept: Mapping[str, str] | None = None,
+        suppress: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self._position = caller()
         self._keys: dict[str, Any] = {
             "name": name,
             "timezone": timezone,
-            "folder": str(folder) if folder is not None else None,
+            "run_dir": str(run_dir) if run_dir is not None else None,
             "spark": dict(spark) if spark else None,
             "watermark_policy": watermark_policy,
             "jars": [str(jar) for jar in jars] or None,
-            "accept": dict(accept) if accept else None,
+            "suppress": dict(suppress) if suppress else None,
         }
         self._things: dict[str, dict[str, Any]] = {"functions": {}, "sources": {}, "tables": {}, "sinks": {}}
         self._positions: dict[Route, Position] = {}
@@ -62,13 +65,13 @@ class Declarations:
 
     @classmethod
     def of_file(cls, file: YamlFile) -> Self:
-        """The declarations of a YAML file, to which a program can add its own."""
+        """The declarations of a YAML file; a program can add more."""
         declared = cls(str(file.tree.value.get("name")))
         declared._file = file
         return declared
 
     def copied(self) -> Self:
-        """A copy of the declarations, to which you can add others."""
+        """A copy of the declarations; you can add more without changing the original."""
         made = copy.copy(self)
         made._things = {part: dict(things) for part, things in self._things.items()}
         made._positions = dict(self._positions)
@@ -86,7 +89,12 @@ class Declarations:
         bad_rows: str | None = None,
         max_row_bytes: int | None = None,
     ) -> None:
-        """Declare where rows come from."""
+        """Declare a source.
+
+        `static` reads it as a static table, `refresh` and `cache` control when it is re-read. `watermark` is
+        the event-time column and its delay. `bad_rows` is `fail` (the default), `drop`, `keep` or
+        `quarantine`; rows longer than `max_row_bytes` count as bad rows.
+        """
         keys = {
             "static": static or None,
             "refresh": refresh,
@@ -105,10 +113,19 @@ class Declarations:
         reads: str,
         mode: str | None = None,
         trigger: str | None = None,
-        accept: Mapping[str, str] | None = None,
+        suppress: Mapping[str, str] | None = None,
     ) -> None:
-        """Declare where the rows of a table go; `accept` holds codes of findings, each with a reason."""
-        keys = {"reads": reads, "mode": mode, "trigger": trigger, "accept": dict(accept) if accept else None}
+        """Declare a sink.
+
+        `reads` is the source or table to write, `mode` the output mode (default: `append`), `trigger` when
+        each batch starts. `suppress` maps codes of findings to the reasons for suppressing them.
+        """
+        keys = {
+            "reads": reads,
+            "mode": mode,
+            "trigger": trigger,
+            "suppress": dict(suppress) if suppress else None,
+        }
         self._declare("sinks", name, _connected(connector, keys))
 
     def function(
@@ -119,8 +136,11 @@ class Declarations:
         java_class: str | None = None,
         returns: str | None = None,
     ) -> None:
-        """Declare a function that SQL can call: one of yours, or a class in one of the jars."""
-        keys = {"python": python, "class": java_class, "returns": returns}
+        """Declare a SQL function: your Python function, or a class in one of the jars.
+
+        `returns` is the return type of a plain Python function, such as `bigint`.
+        """
+        keys = {"python": python, "java_class": java_class, "returns": returns}
         self._declare("functions", name, {key: value for key, value in keys.items() if value is not None})
 
     @overload
@@ -134,7 +154,7 @@ class Declarations:
         *,
         watermark: tuple[str, str] | None = None,
         expect: Mapping[str, str | Mapping[str, str]] | None = None,
-        accept: Mapping[str, str] | None = None,
+        suppress: Mapping[str, str] | None = None,
     ) -> Callable[[Function], Function]: ...
 
     @overload
@@ -146,7 +166,7 @@ class Declarations:
         sql: str,
         watermark: tuple[str, str] | None = None,
         expect: Mapping[str, str | Mapping[str, str]] | None = None,
-        accept: Mapping[str, str] | None = None,
+        suppress: Mapping[str, str] | None = None,
     ) -> None: ...
 
     @overload
@@ -158,7 +178,7 @@ class Declarations:
         python: str | Callable[..., Any],
         watermark: tuple[str, str] | None = None,
         expect: Mapping[str, str | Mapping[str, str]] | None = None,
-        accept: Mapping[str, str] | None = None,
+        suppress: Mapping[str, str] | None = None,
     ) -> None: ...
 
     @overload
@@ -168,11 +188,11 @@ class Declarations:
         /,
         *,
         reads: str,
-        distinct: str | Sequence[str],
+        deduplicate: str | Sequence[str],
         within: Literal["watermark"] | None = None,
         watermark: tuple[str, str] | None = None,
         expect: Mapping[str, str | Mapping[str, str]] | None = None,
-        accept: Mapping[str, str] | None = None,
+        suppress: Mapping[str, str] | None = None,
     ) -> None: ...
 
     def table(
@@ -182,22 +202,22 @@ class Declarations:
         *,
         watermark: tuple[str, str] | None = None,
         expect: Mapping[str, str | Mapping[str, str]] | None = None,
-        accept: Mapping[str, str] | None = None,
+        suppress: Mapping[str, str] | None = None,
         **form: Any,
     ) -> Any:
-        """Declare a table: as a decorator of a function, or by name with `sql=`, `python=`, `distinct=`.
+        """Declare a table: as a decorator of a function, or by name with `sql=`, `python=` or `deduplicate=`.
 
-        `expect` holds conditions by name: a text in SQL, or `hw.expect(…)` with what becomes of other rows.
+        `expect` maps names to conditions: a SQL string, or `hw.expect(…)` to set the action on a violation.
         """
         given = {key: value for key, value in form.items() if value is not None}
         whole = {
             "watermark": watermark,
             "expect": dict(expect) if expect else None,
-            "accept": dict(accept) if accept else None,
+            "suppress": dict(suppress) if suppress else None,
         }
         if given:
             if not isinstance(declared, str):
-                raise UsageProblem(TABLE_NAME_MISSING.at(caller()))
+                raise UsageError(TABLE_NAME_MISSING.at(caller()))
             if "sql" in given:
                 given["sql"] = inspect.cleandoc(given["sql"])
             return self._table(declared, **whole, **given)
@@ -206,7 +226,7 @@ class Declarations:
         return lambda function: self._decorated(function, declared or function.__name__, whole)
 
     def spec(self) -> PipelineSpec:
-        """Everything declared, judged; PipelineError with all that is wrong."""
+        """The validated spec; raises PipelineError with all problems."""
         if self._file:
             spec = self._file.spec(self._things, self)
         else:
@@ -217,7 +237,7 @@ class Declarations:
         return spec.model_copy(update={"in_program": True})
 
     def of_key(self, route: Route) -> Position:
-        """Where the thing was declared; Python knows no finer place than the call."""
+        """The position of the call that declared the object."""
         places = self._places(route)
         return places.of_key(route) if places else self._positions.get(route[:2], self._position)
 
@@ -230,7 +250,7 @@ class Declarations:
         return places.of_text(route) if places else TextPosition(self.of_key(route), exact=False)
 
     def _places(self, route: Route) -> Places | None:
-        """The places of the file, for what it declares."""
+        """The positions in the YAML file, for objects that it declares."""
         return self._file.tree if self._file and route[:2] not in self._positions else None
 
     def _decorated(self, function: Function, name: str, whole: Mapping[str, Any]) -> Function:
@@ -241,14 +261,14 @@ class Declarations:
         self._declare("tables", name, {key: value for key, value in keys.items() if value is not None})
 
     def _declare(self, part: str, name: str, keys: Mapping[str, Any]) -> None:
-        """Remember a declaration; a notebook cell that runs again re-declares, a file that does is wrong."""
+        """Store a declaration; a notebook cell can declare a name again, a file cannot."""
         place, first = caller(), self._positions.get((part, name))
         again = "ipykernel" in place.file or not os.path.exists(place.file)
         if self._file and (in_file := self._file.position_of(part, name)):
             first, again = in_file, False
         if first and not again:
             kind = part[:-1]
-            titles = {"first": f"a {kind} in line {first.line}", "second": f"a {kind} in line {place.line}"}
+            titles = {"first": f"a {kind} on line {first.line}", "second": f"a {kind} on line {place.line}"}
             raise PipelineError(NAME_CONFLICT.at(place, name=name, **titles))
         self._things[part][name] = keys
         self._positions[(part, name)] = place

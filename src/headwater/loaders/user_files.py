@@ -1,4 +1,4 @@
-"""User functions and classes that a pipeline names: found in their files and told by their parameters."""
+"""Finds the user functions and classes that a pipeline names, and reads their parameters."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from headwater.errors.catalogue.pipelines import (
 from headwater.spec import ClassRef, FunctionRef, Method
 from headwater.values import Position
 
-# What a user's Python file declares, read from its text without running it.
+# The declarations of a user's Python file, read from its text without running it.
 
 _MOST_NAMES = 10
 
 
 @dataclass(frozen=True)
 class PythonFile:
-    """A Python file that was read once: its bytes, and its syntax tree, which Python accepts."""
+    """A parsed Python file: its bytes and its syntax tree."""
 
     file: Path
     content: bytes
@@ -42,22 +42,22 @@ class PythonFile:
 def called_function(
     file: Path, name: str, passed: tuple[str, ...], place: Position | None = None
 ) -> Position | None:
-    """Where the `def` of a function stands that is called with `passed`, by place.
+    """The position of the `def` of a function that is called with `passed` as positional arguments.
 
-    None for a name that gets its value in another way, such as an import: what it takes is not told here.
+    None for a name that is bound differently, such as by an import: its parameters are unknown here.
     """
     found = _found(file, name, place)
     if not isinstance(found, ast.FunctionDef):
         return None
     position = _position(file, found)
-    # What a decorator makes of a function can take something else.
+    # A decorator can change the parameters.
     if not found.decorator_list and "." not in name and not _takes(signature_of(found.args), passed):
         raise PipelineError(arguments_problem(position, name, ast.unparse(found.args), passed))
     return position
 
 
 def arguments_problem(place: Position | None, name: str, takes: str, passed: tuple[str, ...]) -> Problem:
-    """The problem of a function that can't take what it is called with."""
+    """The problem of a function that does not accept its arguments."""
     return pipelines.FUNCTION_ARGUMENTS_MISMATCH.at(
         place,
         function=name,
@@ -69,7 +69,7 @@ def arguments_problem(place: Position | None, name: str, takes: str, passed: tup
 
 
 def _found(file: Path, name: str, place: Position | None) -> ast.stmt:
-    """The statement that gives the name its value."""
+    """The statement that binds the name."""
     tree = read_source(file, place).tree
     found = find_statement(tree, name)
     if found is None:
@@ -84,7 +84,7 @@ def _position(file: Path | str, found: ast.FunctionDef | ast.ClassDef) -> Positi
 
 
 def signature_of(given: ast.arguments) -> inspect.Signature:
-    """The parameters of a `def`; a default is told from none, but not worked out."""
+    """The parameters of a `def`; defaults are detected but not evaluated."""
     made, empty = inspect.Parameter, inspect.Parameter.empty
     places = [*given.posonlyargs, *given.args]
     required = len(places) - len(given.defaults)
@@ -104,7 +104,7 @@ def signature_of(given: ast.arguments) -> inspect.Signature:
 
 
 def _takes(signature: inspect.Signature, passed: Sequence[object]) -> bool:
-    """Whether these arguments can be given by place."""
+    """Whether the signature accepts these positional arguments."""
     try:
         signature.bind(*passed)
         return True
@@ -113,13 +113,13 @@ def _takes(signature: inspect.Signature, passed: Sequence[object]) -> bool:
 
 
 def name_missing(place: Position, file: Path, kind: str, name: str, known: Iterable[str]) -> Problem:
-    """The problem of a function or class that the file does not have."""
+    """The problem of a function or class that is not in the file."""
     nearest = nearest_first(name, known)
     return pipelines.CODE_NAME_NOT_FOUND.at(place, file=str(file), kind=kind, name=name, known=nearest)
 
 
 def nearest_first(name: str, known: Iterable[str]) -> str:
-    """The known names that come nearest to a mistyped one, for a sentence."""
+    """The known names, most similar first, for a message."""
 
     def unlikeness(other: str) -> tuple[float, str]:
         return -SequenceMatcher(None, name.lower(), other.lower()).ratio(), other
@@ -128,7 +128,7 @@ def nearest_first(name: str, known: Iterable[str]) -> str:
 
 
 def read_source(file: Path, place: Position | None = None) -> PythonFile:
-    """Read and parse one file; `place` is where the user refers to it."""
+    """Read and parse a file; `place` is where the user refers to it."""
     at = Position(str(file), 1)
     try:
         content = file.read_bytes()
@@ -146,11 +146,11 @@ def read_source(file: Path, place: Position | None = None) -> PythonFile:
     except SyntaxError as error:
         raise PipelineError(pipelines.CODE_ENCODING_INVALID.at(at, reason=error.msg)) from None
     with warnings.catch_warnings():
-        # A file is read more than once, and its style is a matter for a linter.
+        # A file can be read more than once, and warnings about style are the job of a linter.
         warnings.simplefilter("ignore")
         try:
             tree = ast.parse(content, str(file))
-            # The parser alone does not see a `return` outside a function and its like.
+            # The parser alone accepts errors such as a `return` outside a function.
             compile(tree, str(file), "exec", dont_inherit=True)
         except SyntaxError as error:
             at = Position(str(file), error.lineno or 1, error.offset or 1)
@@ -161,7 +161,7 @@ def read_source(file: Path, place: Position | None = None) -> PythonFile:
 
 
 def find_statement(tree: ast.Module, name: str) -> ast.stmt | None:
-    """The last statement that gives the (dotted) name its value, as at run time."""
+    """The last statement that binds the (dotted) name, as at run time."""
     *outer, last = name.split(".")
     body: list[ast.stmt] = tree.body
     for part in outer:
@@ -173,7 +173,7 @@ def find_statement(tree: ast.Module, name: str) -> ast.stmt | None:
 
 
 def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of one scope, also those under `if`, `try` and `with`."""
+    """The statements of one scope, including those under `if`, `try` and `with`."""
     for node in body:
         yield node
         if isinstance(node, ast.If | ast.Try | ast.TryStar | ast.With):
@@ -195,24 +195,24 @@ def _bound_names(node: ast.stmt) -> list[str]:
     return []
 
 
-# What a class in a user's Python file has, read from its text without running it.
+# The methods of a class in a user's Python file, read from its text without running it.
 
 
 @dataclass(frozen=True)
 class DeclaredClass:
-    """A `class` of a user's file: its line, and its methods by name."""
+    """A `class` in a user's file: its position, and its methods by name."""
 
     name: str
     position: Position
     methods: Mapping[str, ast.FunctionDef]
     whole: bool
-    """Nothing comes from another class or a decorator: what is not here is missing."""
+    """Whether it has no base class or decorator, so that a method that is not here is missing."""
 
 
 def declared_class(file: Path, name: str, place: Position | None = None) -> DeclaredClass | None:
     """The class with this (dotted) name; `place` is where the user refers to it.
 
-    None for a name that gets its value in another way, such as an import: what it is, is not told here.
+    None for a name that is bound differently, such as by an import: its value is unknown here.
     """
     tree = read_source(file, place).tree
     found = find_statement(tree, name)
@@ -231,7 +231,7 @@ def declared_class(file: Path, name: str, place: Position | None = None) -> Decl
 
 
 def class_ref_problems(ref: ClassRef, methods: Sequence[Method], place: Position | None) -> Iterator[Problem]:
-    """What certainly keeps a class that a pipeline names from being used."""
+    """The problems that certainly prevent the use of a class."""
     if ref.function is not None:
         yield from class_problems(ref, ref.function, methods, place)
         return
@@ -242,7 +242,7 @@ def class_ref_problems(ref: ClassRef, methods: Sequence[Method], place: Position
         return
     if found is None:
         return
-    # Whoever calls no methods makes no object, either: Spark makes it, in its own way.
+    # A connector that calls no methods creates no object: Spark creates it.
     made = found.methods.get("__init__") if methods else None
     if made and not made.decorator_list and (needs := _needed(made.args)[1:]):
         yield CLASS_NEEDS_ARGUMENTS.at(_position(ref.file, made), name=ref.name, needs=", ".join(needs))
@@ -257,7 +257,7 @@ def class_ref_problems(ref: ClassRef, methods: Sequence[Method], place: Position
 
 
 def _is_assigned(found: DeclaredClass, method: Method) -> bool:
-    """Whether the name gets its value in another way than by a `def`, such as `process = send`."""
+    """Whether the name is bound without a `def`, such as by `process = send`."""
     tree = read_source(Path(found.position.file)).tree
     return find_statement(tree, f"{found.name}.{method.name}") is not None
 
@@ -270,7 +270,7 @@ def _needed(given: ast.arguments) -> list[str]:
 
 
 def with_parameters(ref: FunctionRef, place: Position | None) -> FunctionRef:
-    """The reference with the function's parameters; PipelineError where file or function is missing."""
+    """The reference with the function's parameters; raises PipelineError if file or function is missing."""
     return _with_signature(ref, place)[0]
 
 
@@ -294,9 +294,9 @@ def _with_signature(ref: FunctionRef, place: Position | None) -> tuple[FunctionR
 
 
 def table_function(ref: FunctionRef, place: Position | None, names: Iterable[str]) -> FunctionRef:
-    """A table's function, called by names: its parameters are of `names`, or have no default.
+    """A table function, called by name: its parameters are those in `names`, or those without a default.
 
-    PipelineError where it is missing, or has parameters that can't be passed by name.
+    Raises PipelineError if it is missing, or has parameters that cannot be passed by name.
     """
     ref, signature = _with_signature(ref, place)
     for each in signature.parameters.values():
@@ -304,7 +304,7 @@ def table_function(ref: FunctionRef, place: Position | None, names: Iterable[str
             f"`{str(each).partition(':')[0]}`" if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) else ""
         )
         if each.kind is each.POSITIONAL_ONLY:
-            unnamed = f"`{each.name}` by its place only"
+            unnamed = f"`{each.name}` by position only"
         if unnamed:
             problem = FUNCTION_PARAMETERS_UNSUPPORTED.at(ref.defined, function=ref.name, parameter=unnamed)
             raise PipelineError(problem)
@@ -323,7 +323,7 @@ def key_of(options: BaseModel, ref: FunctionRef) -> str:
 def reference_problems(
     ref: FunctionRef, side: Source[Any] | Sink[Any], place: Position | None
 ) -> list[Problem]:
-    """What is wrong with a function or class that a connector uses, as far as its text tells."""
+    """The problems of a function or class that a connector uses, as far as its text shows."""
     methods, passed = (side.methods, side.passes) if isinstance(side, Sink) else ((), ())
     if isinstance(ref, ClassRef):
         return list(class_ref_problems(ref, methods, place))
@@ -335,25 +335,25 @@ def reference_problems(
 
 
 def refuse_call(ref: FunctionRef, passed: tuple[str, ...], place: Position | None) -> None:
-    """PipelineError where the function is missing, or certainly can't be called with `passed`, by place."""
+    """Raises PipelineError if the function is missing, or cannot be called with `passed` by position."""
     if ref.function is None:
         called_function(Path(ref.file), ref.name, passed, place)
         return
-    # Not the function inside a wrapper: the wrapper is what gets called.
+    # The wrapper is called, not the function inside it.
     signature = inspect.signature(ref.function, follow_wrapped=False)
     if not _takes(signature, passed):
         takes = str(signature.replace(return_annotation=inspect.Signature.empty))[1:-1]
         raise PipelineError(arguments_problem(ref.defined or place, ref.name, takes, passed))
 
 
-# Telling a file that declares a pipeline from a plain program, without running either.
+# Distinguishes a file that declares a pipeline from a plain program, without running either.
 
 _HEADWATER = "headwater"
 _PIPELINE = "Pipeline"
 
 
 def declares_pipeline(file: Path) -> bool:
-    """Whether a file makes a `headwater.Pipeline`, or a module beside it does that it imports."""
+    """Whether a file, or a module next to it that it imports, creates a `headwater.Pipeline`."""
     return _declares(file, set())
 
 
@@ -367,7 +367,7 @@ def _declares(file: Path, seen: set[Path]) -> bool:
 
 
 def makes_pipeline(tree: ast.Module) -> bool:
-    """Whether Headwater's `Pipeline` is called, under whichever name the file has for it."""
+    """Whether the file calls `headwater.Pipeline`, under any name that it imports."""
     names = set[str]()
     for node in ast.walk(tree):
         match node:
@@ -389,7 +389,7 @@ def _dotted(called: ast.expr) -> str:
 
 
 def _imported(tree: ast.Module, folder: Path) -> Iterator[Path]:
-    """The files beside a file that its imports name."""
+    """The files next to a file that its imports name."""
     for node in ast.walk(tree):
         match node:
             case ast.Import():

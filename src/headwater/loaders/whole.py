@@ -1,4 +1,4 @@
-"""What can only be seen when the whole pipeline is there: names, places, paths."""
+"""Checks that need the whole pipeline: names, output locations, paths, Spark settings."""
 
 from __future__ import annotations
 
@@ -29,30 +29,32 @@ from headwater.spec import Named, PipelineSpec, SourceSpec
 from headwater.spec.paths import as_glob, in_project, is_pattern, is_uri, lies_in, overlap, spelt_once
 from headwater.values import BadRows, EveryBatch, Never, did_you_mean, nearest
 
-# Names of Spark's settings, wherever they are given: in the file, in a call, on the command line.
+# Names of Spark settings, from the file, a call or the command line.
 
 _FIXED = {
-    "spark.sql.session.timeZone": "Write `timezone:` at the top level of the file.",
-    "spark.sql.streaming.multipleWatermarkPolicy": "Write `watermark_policy:` at the top level of the file.",
-    "spark.sql.streaming.checkpointLocation": "Write `folder:` at the top level of the file.",
-    "spark.scheduler.mode": "Take it out: each query has a fair pool of its own.",
+    "spark.sql.session.timeZone": "Set `timezone` at the top level of the file.",
+    "spark.sql.streaming.multipleWatermarkPolicy": "Set `watermark_policy` at the top level of the file.",
+    "spark.sql.streaming.checkpointLocation": "Set `run_dir` at the top level of the file.",
+    "spark.scheduler.mode": "Remove it. Each query already has its own fair scheduler pool.",
 }
 _HADOOP = ("fs.", "dfs.", "hadoop.", "parquet.", "hive.")
 
 
 def setting_problem(key: str, place: Place | None = None) -> Problem | None:
-    """Why a setting can't be given: Spark would pass over its name, or Headwater sets it."""
+    """The problem of a setting that Spark would ignore, or that Headwater sets."""
     if key in _FIXED:
         return SPARK_SETTING_NOT_ALLOWED.at(place, key=key, hint=_FIXED[key])
     if not key.startswith("spark."):
         meant = _meant(key)
-        full = "Write the whole name, as Spark's configuration page has it: `spark.sql.shuffle.partitions`."
+        full = (
+            "Write the full name from the Spark configuration page, such as `spark.sql.shuffle.partitions`."
+        )
         return SPARK_SETTING_INVALID.at(place, key=key, hint=f"Did you mean `{meant}`?" if meant else full)
     return None
 
 
 def _meant(key: str) -> str | None:
-    """The name that was most likely meant, where that can be told."""
+    """The name that was most likely meant; None if there is no likely one."""
     first, _, rest = key.partition(".")
     if rest and nearest(first, ["spark"]):
         return f"spark.{rest}"
@@ -71,9 +73,9 @@ def whole_problems(spec: PipelineSpec, declaration: Declaration) -> Iterator[Pro
         if problem := setting_problem(key, declaration.places.of_key(("spark", key))):
             yield problem
     yield from _jars(spec, declaration)
-    folder = str(declaration.values.get("folder", ""))
+    folder = str(declaration.values.get("run_dir", ""))
     if is_uri(folder):
-        yield RUN_DIR_REMOTE.at(declaration.places.of_value(("folder",)), folder=folder)
+        yield RUN_DIR_REMOTE.at(declaration.places.of_value(("run_dir",)), folder=folder)
     if not declaration.values.get("sinks"):
         table = (*spec.names, "a_table")[0]
         yield PIPELINE_NO_SINKS.at(spec.position, name=spec.name, table=table)
@@ -83,7 +85,7 @@ def _jars(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
     for index, path in enumerate(spec.jars):
         if not is_uri(path) and not Path(path).is_file():
             jars = [each.name for each in Path(path).parent.glob("*.jar")]
-            there = "Put it there, or name another one; a path is relative to the pipeline file."
+            there = "Copy it there, or correct the path. Paths are relative to the pipeline file."
             hint = did_you_mean(Path(path).name, jars, there)
             yield JAR_NOT_FOUND.at(declaration.places.of_value(("jars", index)), path=path, hint=hint)
 
@@ -102,7 +104,7 @@ def _names(spec: PipelineSpec) -> Iterator[Problem]:
 
 def _title(thing: Named) -> str:
     kind = type(thing).__name__.removesuffix("Spec").lower()
-    return f"a {kind} in line {thing.position.line}" if thing.position else f"a {kind}"
+    return f"a {kind} on line {thing.position.line}" if thing.position else f"a {kind}"
 
 
 def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
@@ -113,14 +115,14 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
         yield from _refresh(source, refreshes=isinstance(side, RefreshesStatic))
         refused = tuple(side.problems(source))
         told = {problem.place for problem in refused}
-        # A connector that refuses more than that tells it better.
+        # The connector reports the same position in more detail.
         yield from (problem for problem in _bad_rows(source) if problem.place not in told)
         yield from refused
         for key in side.stream_keys if source.static else ():
             if (key,) in source.places:
                 yield connectors.OPTION_NEEDS_STREAM.at(source.at(key), name=source.name, key=key)
         for index, path in enumerate(side.places(source.options)):
-            # A place that is no absolute path is an address, and nothing to look for on the disk.
+            # A location that is not an absolute path is an address, not a path on this machine.
             written = in_project(path, spec.root)
             if os.path.isabs(path) and not is_pattern(written) and not Path(path).exists():
                 place = declaration.places.of_value(("sources", source.name, "path", index))
@@ -130,7 +132,7 @@ def _sources(spec: PipelineSpec, declaration: Declaration) -> Iterator[Problem]:
 
 
 def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
-    """Keys of static sources where they would do nothing, or not what they say."""
+    """Keys of static sources that would have no effect, or that conflict."""
     if not source.static:
         for key in ("refresh", "cache"):
             if (key,) in source.places:
@@ -144,7 +146,7 @@ def _refresh(source: SourceSpec, *, refreshes: bool) -> Iterator[Problem]:
 
 
 def _bad_rows(source: SourceSpec) -> Iterator[Problem]:
-    """Keys about bad rows where the connector knows of none, and rows that no stream could quarantine."""
+    """Bad-row keys that the connector does not support, and quarantines of static sources."""
     if validates(source, BadRows.QUARANTINE):
         if source.static and source.bad_rows is BadRows.QUARANTINE:
             yield QUARANTINE_STATIC_SOURCE.at(source.at("bad_rows"), name=source.name)
@@ -159,17 +161,17 @@ def _bad_rows(source: SourceSpec) -> Iterator[Problem]:
 def _path_hint(path: Path) -> str:
     parent = path.parent
     meant = nearest(path.name, (each.name for each in parent.iterdir())) if parent.is_dir() else None
-    make = f"Make the folder before the first start: `mkdir -p {path}`."
-    return f"Did you mean `{meant}`? Else: `mkdir -p {path}`." if meant else make
+    create = f"Create the directory before the first start: `mkdir -p {path}`."
+    return f"Did you mean `{meant}`? Otherwise, run `mkdir -p {path}`." if meant else create
 
 
 def _is_around(one: str, other: str) -> bool:
-    """Whether two places are one, or one lies inside the other; an address lies in nothing."""
+    """Whether two locations are the same, or one is inside the other; addresses never overlap."""
     return one == other or (os.path.isabs(one) and os.path.isabs(other) and overlap(one, other))
 
 
 def _loops(spec: PipelineSpec) -> Iterator[Problem]:
-    """Sinks that feed a source in a way that only their connector sees."""
+    """Sinks that write what a source reads, as only their connector can tell."""
     for sink in spec.sinks:
         side = sink_side(sink.connector)
         for source in spec.sources:
@@ -195,8 +197,8 @@ def _places(spec: PipelineSpec) -> Iterator[Problem]:
             if met and not sink_side(sink.connector).appends:
                 yield SINK_PATH_CONFLICT.at(sink.position, first=met[0], second=sink.name, place=place)
             written.setdefault(spelt, sink.name)
-            if os.path.isabs(spelt) and _is_around(spelt_once(str(spec.folder)), spelt):
-                yield SINK_IN_RUN_DIR.at(sink.position, sink=sink.name, place=place, folder=spec.folder)
+            if os.path.isabs(spelt) and _is_around(spelt_once(str(spec.run_dir)), spelt):
+                yield SINK_IN_RUN_DIR.at(sink.position, sink=sink.name, place=place, folder=spec.run_dir)
             for other, source in read:
                 if lies_in(place, as_glob(other, spec.root)):
                     yield SINK_WRITES_SOURCE.at(

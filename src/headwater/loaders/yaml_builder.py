@@ -1,4 +1,4 @@
-"""Builds the tree from the parser's events, and collects what is wrong on the way."""
+"""Builds the tree from the events of the YAML parser, and collects problems on the way."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ MAX_NODES = 10_000
 _ANCHOR = re.compile(r"&\S+(?:\s+#[^\n\r]*|\s)*")
 _TAG = re.compile(r"(?:&\S+\s+)?(!\S*)")
 _BRACKETS = re.compile(r"\b(?:map|array|struct)<|[()>]", re.IGNORECASE)
-# Looking further would find accidents, and take long in a long list.
+# A longer search would be slow for long lists, and find accidental matches.
 _MOST_PIECES = 50
-# What stands between two commas: unquoted texts (a key and a value, or an item); None for anything else.
+# The content between two commas: unquoted scalars (a key and a value, or an item); None for anything else.
 Cell = tuple[ScalarEvent, ...] | None
 
 
 class _LimitError(Exception):
-    """The file holds more than is read."""
+    """The file exceeds a limit."""
 
 
 class TreeBuilder:
-    """Reads a text once; `problems` is what is wrong with it.
+    """Reads a text once and collects its `problems`.
 
-    It goes down as deep as the values are nested, so the depth is limited before it does.
+    It recurses into nested values, so the depth is checked before it descends.
     """
 
     def __init__(self, source: Source) -> None:
@@ -72,15 +72,15 @@ class TreeBuilder:
         self._events = self._read()
         self._reached = 0
         self._brackets: list[int] = []
-        """The offsets of brackets that are still open."""
+        """The offsets of open brackets."""
         self._anchors: dict[str, Node | None] = {}
-        """Values that aliases may repeat; None while they are being read."""
+        """Values that aliases can repeat; None while they are being read."""
         self._depth = 0
         self._count = 0
         self._in_key = False
 
     def build(self) -> Node | None:
-        """The tree; None where there is none or reading ended with a problem."""
+        """The tree; None if the text is empty or could not be parsed."""
         root, documents = None, 0
         try:
             for event in self._events:
@@ -110,7 +110,7 @@ class TreeBuilder:
             yield event
 
     def _node(self, event: Any) -> Node:
-        """The value that an event begins."""
+        """The value that an event starts."""
         if isinstance(event, AliasEvent):
             return self._alias(event)
         self._refuse_tag(event)
@@ -123,9 +123,9 @@ class TreeBuilder:
         return node
 
     def _limit(self, event: Event, size: int, height: int = 0) -> None:
-        """Make sure that the file may hold `size` more values, `height` levels deep from here."""
+        """Check that `size` more values, `height` levels deep, stay within the limits."""
         self._count += size
-        most = f"{MAX_NODES} values" if self._count > MAX_NODES else None
+        most = f"{MAX_NODES:,} values" if self._count > MAX_NODES else None
         if self._depth + height > MAX_DEPTH:
             most = most or f"{MAX_DEPTH} levels of nested values"
         if most:
@@ -165,7 +165,7 @@ class TreeBuilder:
         return node
 
     def _content(self, mapping: bool) -> tuple[list[Pair | None], list[Node], list[Cell]]:
-        """Keys with values, or the items of a list, and what stands between the commas."""
+        """The pairs of a mapping or the items of a list, and the content between the commas."""
         pairs: list[Pair | None] = []
         items: list[Node] = []
         cells: list[Cell] = []
@@ -182,7 +182,7 @@ class TreeBuilder:
         return pairs, items, cells
 
     def _key(self, event: Event) -> tuple[str, Position] | None:
-        """A key and its place; None for what can't be one."""
+        """A key and its position; None if the value cannot be a key."""
         if isinstance(event, ScalarEvent):
             self._refuse_tag(event)
             place = self.source.at(self._begin(event))
@@ -205,7 +205,7 @@ class TreeBuilder:
         return None
 
     def _begin(self, event: NodeEvent) -> int:
-        """Where the value itself begins, after its anchor."""
+        """The offset at which the value starts, after its anchor."""
         start = int(event.start_mark.index)
         anchor = _ANCHOR.match(self.source.text, start) if event.anchor is not None else None
         return anchor.end() if anchor else start
@@ -231,7 +231,7 @@ class TreeBuilder:
 
     def _text_position(self, event: ScalarEvent, position: Position) -> TextPosition:
         if event.style == "|":
-            # The lines after a `|` are the lines of the text, each behind the same indent.
+            # The lines after a `|` are the lines of the text, with the same indentation.
             lines = self.source.lines[position.line :]
             for written, line in zip(lines, event.value.split("\n"), strict=False):
                 if line and written.endswith(line):
@@ -259,17 +259,17 @@ class TreeBuilder:
             first.setdefault(pair.key, place.line)
 
     def _refuse_glued_lines(self, begin: int, end: int) -> None:
-        """Several lines that all lack the space after the colon are read as one text."""
+        """Report several lines without a space after the colon, which YAML reads as one string."""
         lines = self.source.text[begin:end].split("\n")
         pair = glued(lines[0]) if len(lines) > 1 and all(glued(line) for line in lines) else None
         if pair:
             self._add(YAML_NO_SPACE.at(self.source.at(begin), found=pair[0], suggestion=pair[1]))
 
     def _refuse_cuts(self, cells: list[Cell], collected: list[Any]) -> None:
-        """Report what lies between brackets and means something else than it says.
+        """Report values in brackets that YAML reads differently than intended.
 
-        `{cost: decimal(10,2)}` is cut at its comma; the rest is dropped, so that it is reported once. `{a:1}`
-        is the key `a:1` without a value.
+        YAML splits `{cost: decimal(10,2)}` at its comma; the rest is dropped, so that it is reported once.
+        `{a:1}` is the key `a:1` without a value.
         """
         for first, last in reversed(list(_cuts(cells))):
             begin, finish = cells[first] or (), cells[last] or ()
@@ -285,20 +285,20 @@ class TreeBuilder:
 
 
 def _measure(node: Node) -> tuple[int, int]:
-    """How many values a node holds, itself included, and how many levels; no more than have been counted."""
+    """The number of values of a node, including itself, and the number of levels."""
     inside = [_measure(part) for part in node.parts]
     levels = 0 if isinstance(node, ScalarNode) else 1 + max((height for _, height in inside), default=0)
     return 1 + sum(size for size, _ in inside), levels
 
 
 def _cell(*events: Event) -> Cell:
-    """The unquoted texts between two commas; None where something else stands there."""
+    """The unquoted scalars between two commas; None for anything else."""
     plain = tuple(event for event in events if isinstance(event, ScalarEvent) and event.style is None)
     return plain if len(plain) == len(events) else None
 
 
 def _cuts(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
-    """The first and the last cell of each value with commas in parentheses that was cut at its commas."""
+    """The first and last cell of each value that was split at the commas in its parentheses."""
     index = 0
     while index < len(cells):
         last = _last_cell(cells, index)
@@ -308,7 +308,7 @@ def _cuts(cells: Sequence[Cell]) -> Iterator[tuple[int, int]]:
 
 
 def _last_cell(cells: Sequence[Cell], first: int) -> int | None:
-    """The cell that closes what the value in `first` opens; None where nothing is open, or never closed."""
+    """The cell that closes the parentheses opened in `first`; None if none are open or they never close."""
     start = cells[first]
     opened = _still_open("", start[-1].value) if start else ""
     for index in range(first + 1, min(first + _MOST_PIECES, len(cells))) if opened else ():

@@ -1,4 +1,4 @@
-"""Pipelines declared in YAML."""
+"""Loads pipelines declared in YAML."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from headwater.errors.catalogue.pipelines import (
     FILE_IS_DIRECTORY,
     FILE_NOT_FOUND,
     FILE_UNREADABLE,
+    KEY_RENAMED,
     KEY_UNKNOWN,
     PIPELINE_NO_SINKS,
     VARIABLE_IN_KEY,
@@ -53,12 +54,12 @@ _DIRECTIVE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\r?\n)*(%[^\r\n]*)")
 
 
 def read_tree(path: Path) -> MappingNode:
-    """The tree of a file; PipelineError carries everything that is wrong with it."""
+    """The tree of a file; raises PipelineError with all of its problems."""
     return parse_tree(read_text(path, (".yml", ".yaml"), "a pipeline file", MAX_BYTES), str(path))
 
 
 def parse_tree(text: str, file: str) -> MappingNode:
-    """The tree of a text; `file` is the name that positions carry."""
+    """The tree of a text; positions refer to `file`."""
     source = Source(file, text)
     if len(source.text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise PipelineError(_too_large(file))
@@ -79,11 +80,11 @@ def parse_tree(text: str, file: str) -> MappingNode:
 
 
 def _too_large(file: str) -> Problem:
-    return YAML_TOO_LARGE.at(Position(file, 1), file=file, limit=f"{MAX_BYTES} bytes")
+    return YAML_TOO_LARGE.at(Position(file, 1), file=file, limit=f"{MAX_BYTES:,} bytes")
 
 
 def read_text(path: Path, suffixes: Collection[str], what: str, most: int | None = None) -> str:
-    """The text of a file, of `most` bytes; PipelineError says why there is none, and what may be meant."""
+    """The text of a file of at most `most` bytes; raises PipelineError with a suggestion."""
     file = str(path)
     try:
         with path.open("rb") as opened:
@@ -111,16 +112,16 @@ def read_text(path: Path, suffixes: Collection[str], what: str, most: int | None
 def _missing_hint(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
-        return f"There is no folder {folder} either; check the path."
+        return f"Check the path: the directory {folder} does not exist."
     close = nearest(path.name, (entry.name for entry in folder.iterdir() if entry.is_file()))
-    return f"Did you mean {folder / close}?" if close else f"See what is there: `ls {folder}`."
+    return f"Did you mean {folder / close}?" if close else f"List the existing files: `ls {folder}`."
 
 
 def _folder_hint(path: Path, suffixes: Collection[str], what: str) -> str:
     files = sorted(entry for entry in path.iterdir() if entry.suffix in suffixes and entry.is_file())
     if not files:
-        return f"Name {what}."
-    return f"Name a file in it, such as {nearest(path.name + '.yml', map(str, files)) or files[0]}."
+        return f"Pass {what}."
+    return f"Pass a file in it, such as {nearest(path.name + '.yml', map(str, files)) or files[0]}."
 
 
 # Puts environment variables into the values of a tree: `${NAME}`, `${NAME:-default}`, `${secret:NAME}`.
@@ -132,13 +133,13 @@ _BODY = re.compile(
 
 
 def interpolate(tree: Node, environ: Mapping[str, str]) -> tuple[Node, list[Problem]]:
-    """The tree with its substitutions done, and what could not be substituted."""
+    """The tree with all substitutions applied, and the problems found."""
     work = _Interpolation(environ)
     return work.node(tree), work.problems
 
 
 class _Interpolation:
-    """One pass over a tree; a value that aliases repeat is done once."""
+    """Substitutes the variables of a tree once; a value that aliases repeat is processed once."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
@@ -146,7 +147,7 @@ class _Interpolation:
         self._done: dict[int, Node] = {}
 
     def node(self, node: Node) -> Node:
-        """The node with its substitutions done."""
+        """The node with all substitutions applied."""
         if id(node) not in self._done:
             self._done[id(node)] = self._made(node)
         return self._done[id(node)]
@@ -175,7 +176,7 @@ class _Interpolation:
         alone = node.plain and bodies and not _TOKEN.sub("", node.text)
         position = node.text_position
         if text.count("\n") != node.text.count("\n"):
-            # The text came to have other lines than the file: only its beginning is known.
+            # The substituted text has a different number of lines: only its start position is known.
             position = replace(position, follows_lines=False)
         return replace(node, resolved=resolve(text) if alone else text, text_position=position)
 
@@ -196,7 +197,7 @@ class _Interpolation:
             return ""
         if body["secret"]:
             return SecretName(body["secret"])
-        # As in a shell: a default stands in for a variable that is not set or empty.
+        # As in a shell, the default applies if the variable is unset or empty.
         name, value = body["name"], self.environ.get(body["name"])
         if value is None and body["default"] is None:
             close = nearest(name, self.environ)
@@ -206,14 +207,14 @@ class _Interpolation:
 
 
 def _place(node: ScalarNode, offset: int) -> Position:
-    """Where the `${` at an offset of the text stands in the file."""
+    """The position in the file of the `${` at an offset of the text."""
     index = node.text.count("${", 0, offset)
     return node.substitutions[index] if node.substitutions else node.position
 
 
 @dataclass(frozen=True)
 class YamlFile:
-    """A pipeline file that was read, with its variables substituted, and that was not judged yet."""
+    """A pipeline file after variable substitution, before validation."""
 
     file: str
     root: Path
@@ -223,12 +224,12 @@ class YamlFile:
 
     @classmethod
     def read(cls, file: Path, environ: Mapping[str, str] = os.environ) -> YamlFile:
-        """Read a file; PipelineError where it is not YAML."""
+        """Read a file; raises PipelineError if it is not valid YAML."""
         tree, problems = interpolate(read_tree(file), environ)
         return cls(str(file), Path(os.path.abspath(file)).parent, tree, tuple(problems))
 
     def position_of(self, part: str, name: str) -> Position | None:
-        """Where the file declares a thing; None where it does not."""
+        """The position where the file declares an object; None if it does not."""
         declared = self.tree.get(part)
         found = declared.step(name) if declared else None
         return found[0] if found else None
@@ -236,7 +237,7 @@ class YamlFile:
     def spec(
         self, more: Mapping[str, Mapping[str, Any]] = MappingProxyType({}), places: Places | None = None
     ) -> PipelineSpec:
-        """The spec, with what a program has added; what is Refused says everything that is wrong."""
+        """The spec, with the declarations that a program added; raises Refused with all problems."""
         tree, problems = self.tree, self.problems
         values = {**tree.value}
         for part, things in more.items():
@@ -254,7 +255,7 @@ class YamlFile:
 
 
 def _unspoilt(spec: PipelineSpec, problems: Sequence[Problem], tree: Node) -> PipelineSpec | None:
-    """The spec without what lacks a substitution; None where a name may lack one."""
+    """The spec without objects that miss a substitution; None if a name might miss one."""
     if any(problem.entry is VARIABLE_IN_KEY for problem in problems):
         return None
     missed = {problem.place for problem in problems}
@@ -268,14 +269,14 @@ def _unspoilt(spec: PipelineSpec, problems: Sequence[Problem], tree: Node) -> Pi
 
 
 def _places_in(node: Node) -> set[Place | None]:
-    """The places at which a value at or below the node may lack a substitution."""
+    """The positions at or below the node where a substitution can be missing."""
     if isinstance(node, ScalarNode):
         return {node.position, *node.substitutions}
     return {place for part in node.parts for place in _places_in(part)}
 
 
 def _not_following(first: Sequence[Problem], others: Iterable[Problem], tree: Node) -> list[Problem]:
-    """What is wrong besides: a value that could not be substituted is not judged a second time."""
+    """The other problems: a value that could not be substituted is not reported twice."""
     missed = {problem.place for problem in first}
     spoilt: set[Place | None] = {pair.key_position for pair in _pairs(tree) if pair.key_position in missed}
     for pair in _pairs(tree):
@@ -286,7 +287,7 @@ def _not_following(first: Sequence[Problem], others: Iterable[Problem], tree: No
     return [
         problem
         for problem in others
-        if problem.place not in spoilt or problem.entry in (KEY_UNKNOWN, PIPELINE_NO_SINKS)
+        if problem.place not in spoilt or problem.entry in (KEY_RENAMED, KEY_UNKNOWN, PIPELINE_NO_SINKS)
     ]
 
 

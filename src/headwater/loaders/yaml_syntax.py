@@ -1,4 +1,4 @@
-"""Says in the user's words what the YAML parser stumbled over."""
+"""Explains the errors of the YAML parser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from headwater.errors.catalogue.pipelines import (
 )
 from headwater.values import Position, Secret, TextPosition
 
-# A YAML file as a tree of values, each with its place in the file.
+# A YAML file as a tree of values with positions.
 
 Step: TypeAlias = str | int
 Plain: TypeAlias = str | int | float | bool | None
@@ -45,7 +45,7 @@ _LONGEST_NUMBER = 100
 
 
 class Node(ABC):
-    """A value of the file; `position` is where it begins."""
+    """A value of the file; `position` is where it starts."""
 
     position: Position
 
@@ -56,7 +56,7 @@ class Node(ABC):
 
     @property
     def kind(self) -> str:
-        """What it is, in words for a sentence: "a list"."""
+        """The kind of the value, for a message: "a list"."""
         return kind_of(self.value)
 
     @property
@@ -65,7 +65,7 @@ class Node(ABC):
         return ()
 
     def step(self, step: Step) -> tuple[Position, Node] | None:
-        """The value under one key or index, and where its key (or itself) stands."""
+        """The value under a key or index, and the position of the key (or of the item)."""
         return None
 
     def get(self, key: str) -> Node | None:
@@ -74,11 +74,11 @@ class Node(ABC):
         return found[1] if found else None
 
     def find(self, route: tuple[Step, ...]) -> Node:
-        """The value at the end of a route, or the deepest one on the way that exists."""
+        """The value at the end of a route, or the deepest existing one on the way."""
         return self._walk(route)[1]
 
     def of_key(self, route: tuple[Step, ...]) -> Position:
-        """Where the key at the end of a route stands, or the deepest one on the way that exists."""
+        """The position of the key at the end of a route, or of the deepest existing one on the way."""
         return self._walk(route)[0]
 
     def of_value(self, route: tuple[Step, ...]) -> Position:
@@ -100,10 +100,10 @@ class Node(ABC):
 
 @dataclass(frozen=True)
 class ScalarNode(Node):
-    """One text, number, truth value or nothing.
+    """A string, number, boolean or null.
 
-    `text` is what the file says (quotes and folding undone), `resolved` what it means; `plain` says that
-    it stands unquoted. `substitutions` are the places of the `${` in the text, where they are known.
+    `text` is the text in the file (without quotes and folding), `resolved` its value; `plain` means
+    unquoted. `substitutions` are the positions of each `${` in the text, if known.
     """
 
     position: Position
@@ -150,7 +150,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class MappingNode(Node):
-    """Keys with values, in the order of the file."""
+    """A mapping, in the order of the file."""
 
     position: Position
     pairs: tuple[Pair, ...]
@@ -168,29 +168,29 @@ class MappingNode(Node):
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in words for a sentence."""
+    """The kind of a value, for a message."""
     match value:
         case None:
             return "nothing"
         case bool():
-            return "true or false"
+            return "a boolean"
         case int() | float():
             return "a number"
         case list():
             return "a list"
         case dict():
-            return "keys with values"
+            return "a mapping"
         case _:
-            return "text"
+            return "a string"
 
 
 def resolve(text: str) -> Plain:
-    """What an unquoted text means by the core schema of YAML 1.2."""
+    """The value of an unquoted scalar by the core schema of YAML 1.2."""
     if text in _NULLS:
         return None
     if text in _BOOLS:
         return _BOOLS[text]
-    # No number that anyone writes is longer, and Python refuses to convert very long ones.
+    # Real numbers are shorter, and Python does not convert very long ones.
     if len(text) > _LONGEST_NUMBER:
         return text
     if _INT.fullmatch(text):
@@ -204,7 +204,7 @@ def resolve(text: str) -> Plain:
     return text
 
 
-# The text of a YAML file, with its lines and places.
+# The text of a YAML file, with its lines and positions.
 
 _LINE_END = re.compile("\r\n|[\n\r]")
 _LONGEST_SHOWN = 160
@@ -226,12 +226,12 @@ class Source:
         return [0, *(match.end() for match in _LINE_END.finditer(self.text))]
 
     def at(self, offset: int) -> Position:
-        """The place of the character at an offset."""
+        """The position of the character at an offset."""
         line = bisect_right(self._starts, offset)
         return Position(self.file, line, offset - self._starts[line - 1] + 1)
 
     def line_at(self, offset: int) -> str:
-        """The whole line that an offset is on."""
+        """The line that contains an offset."""
         return self.lines[self.at(offset).line - 1]
 
     def with_quotes(self, start: int, end: int) -> str:
@@ -267,7 +267,7 @@ _GLUED = re.compile(r"\s*(?:- +)*([A-Za-z_][\w.-]*):(?!//)([^\s:].*)")
 
 @dataclass(frozen=True)
 class _Stumble:
-    """What the parser said, and where: offsets of the place itself and of what it belongs to."""
+    """A parser error, with the offsets of the problem and of its context."""
 
     source: Source
     says: str
@@ -280,9 +280,9 @@ class _Stumble:
 
 
 def explain(error: Exception, source: Source, reached: int, bracket: int | None) -> Problem:
-    """The problem behind an error of the parser.
+    """The problem behind a parser error.
 
-    `reached` is how far it had come, `bracket` the place of the innermost bracket that is still open.
+    `reached` is the offset the parser had reached, `bracket` the offset of the innermost open bracket.
     """
     stumble = _stumble(error, source, reached)
     if bracket is not None and "while parsing a flow" in stumble.says:
@@ -293,7 +293,7 @@ def explain(error: Exception, source: Source, reached: int, bracket: int | None)
 
 
 def glued(line: str) -> tuple[str, str] | None:
-    """The text and its likely meaning, of a line that lacks the space after its colon."""
+    """The text and the likely intended text of a line without a space after its colon."""
     match = _GLUED.fullmatch(line.rstrip())
     return (shown(f"{match[1]}:{match[2]}"), shown(f"{match[1]}: {match[2]}")) if match else None
 
@@ -303,7 +303,7 @@ def _stumble(error: Exception, source: Source, reached: int) -> _Stumble:
         reached = error.position
     if not isinstance(error, MarkedYAMLError):
         return _Stumble(source, "", reached, reached)
-    # The place of the problem is the better one; some errors have only the place of its context.
+    # The position of the problem is more precise, but some errors have only that of the context.
     marks = [mark.index for mark in (error.problem_mark, error.context_mark) if mark is not None] or [reached]
     return _Stumble(source, f"{error.context or ''} | {error.problem or ''}", marks[0], marks[-1])
 
@@ -321,7 +321,7 @@ def _plain_words(stumble: _Stumble) -> Problem:
 
 
 def _stray_colon(stumble: _Stumble) -> Problem:
-    """A colon where no key can be: in an unquoted value, or on a line that continues the one above."""
+    """A misplaced colon: in an unquoted value, or on a line that continues the one above."""
     source, place = stumble.source, stumble.source.at(stumble.offset)
     key = _KEY_WITH_VALUE.match(stumble.line)
     if key and key.end() < place.column:
@@ -337,7 +337,7 @@ def _stray_colon(stumble: _Stumble) -> Problem:
 
 
 def _line_above(source: Source, line: int) -> int | None:
-    """The number of the first line of the text that goes on at `line`."""
+    """The number of the first line of the text that continues at `line`."""
     above = [
         number
         for number in range(1, line)
@@ -352,7 +352,7 @@ def _line_above(source: Source, line: int) -> int | None:
 
 
 def _no_key(source: Source, number: int) -> Problem:
-    """A line that should be `key: value` and is not."""
+    """A line that should be `key: value`."""
     line = source.lines[number - 1]
     place = replace(source.at(0), line=number, column=len(line) - len(line.lstrip()) + 1)
     if pair := glued(line):
@@ -361,7 +361,7 @@ def _no_key(source: Source, number: int) -> Problem:
 
 
 def _bracket(stumble: _Stumble) -> Problem:
-    """A flow mapping or list that goes wrong."""
+    """A malformed flow mapping or list."""
     source, text = stumble.source, stumble.source.text
     if text[max(stumble.offset - 1, 0) : stumble.offset + 1] == "${":
         return _substitution(stumble)
@@ -388,7 +388,7 @@ def _substitution(stumble: _Stumble) -> Problem:
 
 
 def _flow_value(text: str, offset: int, shape: re.Pattern[str]) -> tuple[int, int]:
-    """Where the unquoted value around an offset begins and ends, its `${…}` included."""
+    """The start and end of the unquoted value around an offset, including its `${…}`."""
     line_start = max(text.rfind(end, 0, offset) for end in "\n\r") + 1
     before = re.split(r":\s+|,\s*|[\[{]\s*", text[line_start:offset])[-1]
     after = shape.match(text, offset)
@@ -397,7 +397,7 @@ def _flow_value(text: str, offset: int, shape: re.Pattern[str]) -> tuple[int, in
 
 
 def _start(stumble: _Stumble) -> Problem:
-    """A value that begins with a character which means something in YAML."""
+    """A value that starts with a special character of YAML."""
     source, offset = stumble.source, stumble.context
     rest = re.match(r"[^\n\r]*?(?=\s+#|\s*$|[\n\r])", source.text[offset:], re.MULTILINE)
     end = offset + max(len(rest[0]) if rest else 0, 1)
@@ -424,7 +424,7 @@ def _tag(stumble: _Stumble) -> Problem:
     return YAML_UNSUPPORTED.at(stumble.source.at(stumble.context), what="YAML tags", found=found)
 
 
-# What the parser says, by the part of its message that tells the cases apart; the first that fits counts.
+# How to explain a parser error, by the part of its message that identifies it; the first match wins.
 _TRANSLATIONS: tuple[tuple[str, Callable[[_Stumble], Problem]], ...] = (
     ("mapping values are not allowed here", _stray_colon),
     ("could not find expected ':'", lambda at: _no_key(at.source, at.source.at(at.context).line)),

@@ -1,4 +1,4 @@
-"""What was declared, put in order: which table reads which, and what Spark will do for each sink."""
+"""The analyzed pipeline: which table reads which, and what Spark does for each sink."""
 
 from headwater.plan.facts import QueryFacts, Refusal, SourceFacts
 from headwater.plan.graph import Graph, Reference, sql_references

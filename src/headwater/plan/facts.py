@@ -1,4 +1,4 @@
-"""QueryFacts: what Spark will do for one sink, as plain versioned data, stored beside its checkpoint."""
+"""QueryFacts: what Spark does for one sink, as plain versioned data, stored with its checkpoint."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ VERSION = 3
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """A source as a query reads it; secrets never get here."""
+    """A source as a query reads it; never contains secrets."""
 
     name: str
     connector: str
     places: tuple[str, ...] = ()
     streaming: bool = True
     replayable: bool = True
-    """Whether a batch can be read again with the same rows."""
+    """Whether a batch can be re-read with the same rows."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """What was declared for it and matters; a secret is `***`."""
+    """The relevant declared options; a secret is `***`."""
     reads: int = 1
-    """How many times over the query reads it."""
+    """How often the query reads it."""
     known: bool = True
-    """Whether its connector says what it can do; what a plain program reads may be anything."""
+    """Whether its connector and so its properties are known; a plain program can read anything."""
     made_while_running: bool = False
-    """Its rows come only while a query reads; a first start finds none."""
+    """Its rows arrive only while a query reads; a first start finds none."""
     continuous: bool = False
-    """Whether it can feed a continuous query; true where that is not known."""
+    """Whether it supports continuous queries; true if unknown."""
     real_time: bool = False
     """The same for real time."""
     slots: int = 0
-    """The tasks that it keeps busy for good in such a query; 0 where that is not known."""
+    """The tasks that it occupies permanently in such a query; 0 if unknown."""
     idle_options: tuple[str, ...] = ()
-    """What was declared for it and does nothing in such a query."""
+    """The declared options that have no effect in such a query."""
     switches: bool = False
-    """Whether a checkpoint goes on from a continuous query to one with batches, and back."""
+    """Whether a query can switch between continuous and batches on the same checkpoint."""
     own_code: bool = False
-    """Its rows come from a class of the user's, which alone decides whether a batch can be read again."""
+    """Its rows come from a user's class, which alone decides whether a batch can be re-read."""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """What Spark's streaming checker has against the query: its condition, and its sentence."""
+    """Why Spark's streaming checker rejects the query: its condition and its message."""
 
     condition: str
     says: str
@@ -57,7 +57,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class QueryFacts:
-    """Everything about a query that a rule judges, or that a later start must be able to compare."""
+    """Everything about a query that a rule checks, or that a later start must be able to compare."""
 
     sink: str
     connector: str
@@ -66,69 +66,69 @@ class QueryFacts:
     timezone: str
     sources: tuple[SourceFacts, ...]
     output_schema: Mapping[str, str]
-    """Columns and types that the sink gets."""
+    """The columns and types that the sink receives."""
     places: tuple[str, ...] = ()
-    """The places that the sink writes; secrets never get here."""
+    """The locations that the sink writes to; never contains secrets."""
     fixed_options: Mapping[str, str] = field(default_factory=dict)
-    """What was declared for the sink and can't change while the checkpoint is kept; a secret is `***`."""
+    """The declared options of the sink that cannot change for a checkpoint; a secret is `***`."""
     delivery: str = ""
-    """What the sink does with a batch that comes again: the name of a `Delivery`; empty if unknown."""
+    """What the sink does with a retried batch: the name of a `Delivery`; empty if unknown."""
     modes: tuple[str, ...] = ()
-    """The modes that the sink takes; empty if unknown."""
-    trigger: str = "unpaced"
+    """The modes that the sink supports; empty if unknown."""
+    trigger: str = "default"
     cores: int = 1
     """The cores of the configured cluster."""
     operators: tuple[Operator, ...] = ()
-    """What is done with the rows, from the sources up."""
+    """The steps of the query, from the sources up."""
     state: tuple[StateLayout, ...] | None = None
-    """What its stateful operators store, from the sources up; None where that is not known."""
+    """The state layouts of its stateful operators, from the sources up; None if unknown."""
     state_unknown: str = ""
-    """Why it is not known."""
+    """Why they are unknown."""
     non_deterministic: tuple[Expression, ...] = ()
-    """Expressions that may give another value when a batch runs again."""
+    """Expressions that can return a different value when Spark retries a batch."""
     python_functions: tuple[PythonFunction, ...] = ()
     beyond_rows: tuple[Expression, ...] = ()
-    """The steps that do more than take each row by itself, by the names that users give them."""
+    """The steps that do not process each row separately, by the names that users know."""
     clock_reads: tuple[Expression, ...] = ()
-    """Where it asks for the current time or date."""
+    """The expressions that read the current time or date."""
     inputs: tuple[str, ...] = ()
-    """Spark's sources in its order, by the user's names; rows that are replayed have one of their own."""
+    """The sources in Spark's order, by the user's names; replayed rows are a separate source."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
-    """By what the sources and tables that it reads quarantine rows, as short texts to compare; a source or
-    table that quarantines none is not in it."""
+    """Fingerprints of the quarantine rules of the sources and tables that it reads; those without a
+    quarantine are not in it."""
     repeated_streams: tuple[str, ...] = ()
-    """The streams that stand in it several times, shared or not."""
+    """The streams that it reads several times, shared or not."""
     sink_continuous: bool = False
-    """Whether the sink takes rows one by one from a continuous query; true where that is not known."""
+    """Whether the sink supports continuous queries; true if unknown."""
     sink_real_time: bool = False
     """The same for real time."""
     refusal: Refusal | None = None
-    """Spark's own verdict on query and mode; None where it has nothing against them."""
+    """Why Spark rejects the query in this mode; None if it does not."""
     trigger_refusal: Refusal | None = None
-    """Spark's verdict on the query under a continuous trigger, where the query alone is all right; in real
-    time the join that can't run so."""
+    """Why Spark rejects a valid query with a continuous trigger; with a real-time trigger, the unsupported
+    join."""
     held_schema: Mapping[str, str] = field(default_factory=dict)
-    """Columns and types that the sink's place holds already, where that can be told."""
+    """The columns and types that the sink's location already contains, if known."""
     held_batch: int | None = None
-    """The newest batch that the sink's place has noted: it passes over this one and all before it."""
+    """The newest batch recorded at the sink's location: the sink skips this batch and all before it."""
     held_outside: str = ""
-    """A file elsewhere that the sink's place names as its own, as it does after a move."""
+    """A file outside the sink's location that its metadata lists, such as after a move."""
     held_unreadable: str = ""
-    """Why it can't be told what the sink's place holds."""
+    """Why the content of the sink's location is unknown."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """What froze at the first start."""
+    """The settings that the first start fixed."""
     passed_over: Mapping[str, str] = field(default_factory=dict)
-    """What the user sets now, where the first start decided otherwise."""
+    """The user's current settings that differ from those of the first start."""
     spark_version: str = ""
     version: int = VERSION
 
     @property
     def stateful(self) -> tuple[Operator, ...]:
-        """The operators that keep something between batches, from the sources up."""
+        """The stateful operators, from the sources up."""
         return tuple(each for each in self.operators if each.is_stateful)
 
     def refused_for(self, words: str) -> bool:
-        """Whether Spark refuses the query with these words."""
+        """Whether Spark rejects the query with a message that contains these words."""
         return self.refusal is not None and words in self.refusal.says
 
     def steps(self, *kinds: Kind) -> Iterator[Operator]:
@@ -136,11 +136,11 @@ class QueryFacts:
         return (each for each in self.operators if each.kind in kinds and each.streams)
 
     def inputs_of(self, step: Operator) -> list[Operator]:
-        """The operators whose rows reach one with no other between."""
+        """The operators whose rows reach an operator directly."""
         return [self.operators[each] for each in step.inputs]
 
     def above(self, step: Operator) -> list[Operator]:
-        """All operators that the rows of one reach afterwards, nearest first."""
+        """All operators downstream of an operator, nearest first."""
         reached = [step]
         for operator in self.operators:
             if any(each is one for each in self.inputs_of(operator) for one in reached):
@@ -148,7 +148,7 @@ class QueryFacts:
         return reached[1:]
 
     def below(self, step: Operator) -> list[Operator]:
-        """All operators whose rows reach one, from the sources up."""
+        """All operators upstream of an operator, from the sources up."""
         needed = set(step.inputs)
         for place in range(max(needed, default=-1), -1, -1):
             if place in needed:
@@ -160,14 +160,13 @@ class QueryFacts:
 
     @classmethod
     def from_json(cls, text: str) -> QueryFacts:
-        """Facts as they were stored; ValueError for a version that this Headwater does not know.
+        """Stored facts; raises ValueError for a version that this Headwater does not support.
 
-        Version 1 had no operators: what only they tell has the value for "none" in it. Version 2 did not say
-        what the operators store.
+        Version 1 had no operators: fields derived from them are empty. Version 2 had no state layouts.
         """
         stored: dict[str, Any] = json.loads(text)
         if not isinstance(stored, dict):
-            raise ValueError("these are no facts")
+            raise ValueError("not query metadata")
         if stored.get("version") not in (1, 2, VERSION):
             raise ValueError(f"version {stored.get('version')}")
         return _STORED.validate_python(stored)

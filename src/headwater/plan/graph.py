@@ -1,4 +1,4 @@
-"""The graph of a pipeline: which table reads which, in which order they are built, what streams."""
+"""The graph of a pipeline: which table reads which, in which order they are built, and which are streams."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from headwater.plan.sql_syntax import Fault, place_in, syntax_fault
 from headwater.spec import PipelineSpec, SinkSpec, TableSpec
 from headwater.values import Position, did_you_mean
 
-# Which tables a SQL text reads, found without Spark; what sqlglot can't read is not known offline.
+# The tables that a SQL text reads, found without Spark; what sqlglot cannot parse is unknown offline.
 
-# sqlglot says on its logger what it can't read; for us that is an answer, not an event.
+# sqlglot logs what it cannot parse; here that is an expected result.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
@@ -34,7 +34,7 @@ _STATEMENTS = (
 
 
 class NotSql(Exception):
-    """The text is certainly wrong; `fault` says what and where."""
+    """The text is certainly invalid; `fault` has the error and its position."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.says)
@@ -42,27 +42,27 @@ class NotSql(Exception):
 
 
 class NotAQuery(Exception):
-    """The text is certainly no query; its message says what it is."""
+    """The text is certainly not a query; the message says what it is."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """One table that a SQL text reads, and where in the text (from 1)."""
+    """A table that a SQL text reads, and its position in the text (from 1)."""
 
     name: str
     line: int = 1
     column: int = 1
 
     def place(self) -> tuple[int, int]:
-        """Where it stands; what is smaller stands before."""
+        """The position, for sorting."""
         return self.line, self.column
 
 
 def sql_references(sql: str) -> tuple[Reference, ...] | None:
-    """The tables read by name, in order of appearance; None where the text can't be read offline.
+    """The tables read by name, in order of appearance; None if the text cannot be parsed offline.
 
-    Names in several parts (`catalog.database.table`) belong to Spark's catalog and are left out. NotAQuery
-    is raised for statements that do something, several statements, or none; NotSql for certain errors.
+    Qualified names (`catalog.database.table`) belong to Spark's catalog and are excluded. Raises NotAQuery
+    for statements with side effects, several statements, or none; NotSql for certain errors.
     """
     try:
         query = parsed_query(sql)
@@ -85,8 +85,8 @@ def sql_references(sql: str) -> tuple[Reference, ...] | None:
 def parsed_query(sql: str) -> exp.Query:
     """The tree of one query.
 
-    sqlglot takes `GROUP BY window(…)` for a WINDOW clause, so the word is made an ordinary name there; and it
-    passes over a comma before FROM, where Spark takes FROM for the name of a column.
+    sqlglot parses `GROUP BY window(…)` as a WINDOW clause, so the word becomes an ordinary name there. It also
+    ignores a comma before FROM; Spark then treats FROM as the name of a column.
     """
     dialect = Spark()
     tokens = dialect.tokenize(sql)
@@ -95,24 +95,24 @@ def parsed_query(sql: str) -> exp.Query:
             token.token_type = TokenType.VAR
         if token.token_type in (TokenType.COMMA, TokenType.SELECT) and following.token_type == TokenType.FROM:
             raise ValueError("FROM is a name here")
-    # A comment after the last semicolon is a tree of its own.
+    # A comment after the last semicolon is a separate tree.
     parsed = dialect.parser().parse(tokens, sql)
     trees = [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(trees) != 1:
-        raise NotAQuery(f"{len(trees)} statements" if trees else "it holds no statement")
+        raise NotAQuery(f"{len(trees)} statements" if trees else "no statement")
     (tree,) = trees
     if isinstance(tree, _STATEMENTS):
         first = tokens[0].text.upper()
         raise NotAQuery(tree.key.upper() if first == "WITH" else first)
     if not isinstance(tree, exp.Query):
-        raise ValueError("what this is can't be told")
+        raise ValueError("unknown kind of statement")
     return tree
 
 
 def _with_small_names(query: exp.Query) -> set[str]:
-    """Put the names of WITH into small letters where they are given and where they may be read.
+    """Lowercase the names of WITH queries in their definitions and uses.
 
-    Spark passes over case in them, and sqlglot does not. Which of them are in scope is sqlglot's to tell.
+    Spark ignores their case, but sqlglot does not. sqlglot determines which of them are in scope.
     """
     named = [cte.args["alias"].this for cte in query.find_all(exp.CTE)]
     small = {name.name.lower() for name in named}
@@ -124,7 +124,7 @@ def _with_small_names(query: exp.Query) -> set[str]:
 
 
 def _tables(scopes: list[Scope], small: set[str]) -> Iterator[tuple[exp.Table, bool]]:
-    """Every table that is read, and whether it is a query of a WITH."""
+    """Every table that is read, and whether it is a WITH query."""
     for scope in scopes:
         for table in scope.tables:
             if table.db or table.name not in small:
@@ -139,7 +139,7 @@ def _tables(scopes: list[Scope], small: set[str]) -> Iterator[tuple[exp.Table, b
 
 
 def _is_recursive(table: exp.Table) -> bool:
-    """Whether a query of WITH RECURSIVE reads itself here."""
+    """Whether a WITH RECURSIVE query reads itself here."""
     around = table.find_ancestor(exp.CTE)
     while around:
         clause = around.parent
@@ -150,12 +150,12 @@ def _is_recursive(table: exp.Table) -> bool:
 
 
 def _is_unclear(query: exp.Query, seen: set[int], read: list[exp.Table]) -> bool:
-    """Whether sqlglot may take the text for something else than Spark does."""
-    # A table stands where sqlglot looks for none, as in the argument of a function in FROM.
+    """Whether sqlglot might parse the text differently from Spark."""
+    # A table where sqlglot expects none, such as in the argument of a function in FROM.
     hidden = (table for table in query.find_all(exp.Table) if id(table) not in seen)
     if any(not isinstance(table.parent, exp.JoinHint) for table in hidden):
         return True
-    # What other dialects know Spark refuses, or it takes the words for names.
+    # Spark rejects the syntax of other dialects, or treats the words as names.
     for node in query.find_all(exp.Distinct, exp.Fetch, exp.Into, exp.Lock, exp.Qualify):
         if not isinstance(node, exp.Distinct) or node.args.get("on"):
             return True
@@ -167,7 +167,7 @@ def _is_unclear(query: exp.Query, seen: set[int], read: list[exp.Table]) -> bool
             case exp.Identifier() as name if (
                 table.name.upper() == "STREAM" and table.alias and not name.quoted
             ):
-                # sqlglot takes `STREAM t` for a table with another name.
+                # sqlglot parses `STREAM t` as a table with a different name.
                 return True
             case exp.Identifier() | exp.Func():
                 continue
@@ -179,13 +179,13 @@ def _is_unclear(query: exp.Query, seen: set[int], read: list[exp.Table]) -> bool
 References = Callable[[TableSpec], "tuple[Reference, ...] | None"]
 
 SESSION_PARAMETER = "spark"
-"""A table function's parameter of this name gets the session instead of a table."""
+"""A parameter of a table function with this name receives the session instead of a table."""
 
 
 def offline_references(table: TableSpec) -> tuple[Reference, ...] | None:
-    """What a table reads, as far as it can be told without Spark."""
-    if table.distinct:
-        return (Reference(table.distinct.reads),)
+    """What a table reads, as far as known without Spark."""
+    if table.deduplicate:
+        return (Reference(table.deduplicate.reads),)
     if table.function:
         return tuple(Reference(name) for name in table.function.parameters if name != SESSION_PARAMETER)
     try:
@@ -200,21 +200,21 @@ def offline_references(table: TableSpec) -> tuple[Reference, ...] | None:
 
 @dataclass(frozen=True)
 class Graph:
-    """Who reads whom. A table whose SQL can't be read offline has None for what it reads."""
+    """Which table reads which. A table whose SQL cannot be parsed offline has None."""
 
     spec: PipelineSpec
     reads: Mapping[str, tuple[str, ...] | None]
     problems: tuple[Problem, ...] = ()
     faulty: frozenset[str] = frozenset()
-    """Tables that can't be built, by themselves: what reads them is not listed."""
+    """Tables that cannot be built; tables that read them are not listed."""
 
     @classmethod
     def of(
         cls, spec: PipelineSpec, references: References = offline_references, besides: Iterable[str] = ()
     ) -> Graph:
-        """The graph, with every problem found on the way: no queries, unknown tables, circles.
+        """The graph with all of its problems: invalid queries, unknown tables, cycles.
 
-        `besides` are names that were declared, too, and are not in the spec because they are wrong.
+        `besides` are other declared names that are not in the spec because they are invalid.
         """
         names = {name.lower(): name for name in (*besides, *spec.names)}
         built = {name.lower() for name in spec.names}
@@ -236,11 +236,11 @@ class Graph:
             if not built.issuperset(lowered):
                 faulty.add(table.name)
             for reference in (each for each in found if each.name.lower() not in names):
-                place, where = _place_of(table, reference), f"the table `{table.name}`"
+                place, where = _place_of(table, reference), f"Table `{table.name}`"
                 problems.append(_unknown(place, where, reference.name, names))
         for sink in spec.sinks:
             if sink.reads.lower() not in names:
-                place, where = sink.reads_position or sink.position, f"the sink `{sink.name}`"
+                place, where = sink.reads_position or sink.position, f"Sink `{sink.name}`"
                 problems.append(_unknown(place, where, sink.reads, names))
         graph = cls(spec, reads)
         circles = dict(graph._circles())
@@ -249,7 +249,7 @@ class Graph:
         )
 
     def upstream(self, *names: str) -> tuple[str, ...]:
-        """The sources and tables that `names` need, themselves too, each after all that it reads."""
+        """The sources and tables that `names` need, including themselves, each after all that it reads."""
         order: dict[str, None] = {}
         begun: set[str] = set()
         waiting = [(name, False) for name in reversed(names)]
@@ -273,18 +273,18 @@ class Graph:
         ]
 
     def possible_readers(self, name: str) -> list[SinkSpec]:
-        """The sinks whose queries need a source or table, or may: offline, some SQL can't be read."""
+        """The sinks whose queries need, or might need, a source or table: offline, some SQL is unknown."""
         unknown = [table for table, reads in self.reads.items() if reads is None]
         found = [sink for each in (name, *unknown) for sink in self.readers(each)]
         return [sink for sink in self.spec.sinks if sink in found]
 
     def sound(self, name: str) -> bool:
-        """Whether a source or table, and all that it needs, can be built as far as the graph tells."""
+        """Whether a source or table and all that it needs can be built, according to the graph."""
         declared = next((each for each in self.reads if each.lower() == name.lower()), None)
         return declared is not None and self.faulty.isdisjoint(self.upstream(declared))
 
     def streaming(self, name: str) -> bool | None:
-        """Whether a source or table streams: it does when anything that it reads does."""
+        """Whether a source or table is a stream: it is if anything it reads is."""
         answers: dict[str, bool | None] = {source.name: not source.static for source in self.spec.sources}
         for each in self.upstream(name):
             if each not in answers:
@@ -303,7 +303,7 @@ class Graph:
                 yield frozenset(circle), TABLE_CYCLE.at(places[name], cycle=" → ".join((*circle, circle[0])))
 
     def _circle_from(self, start: str) -> tuple[str, ...] | None:
-        """The shortest way from a table back to itself."""
+        """The shortest path from a table back to itself."""
         paths: list[tuple[str, ...]] = [(start,)]
         seen = {start}
         while paths:
@@ -322,10 +322,10 @@ def _place_of(table: TableSpec, reference: Reference) -> Position | None:
         return table.text.at(reference.line, reference.column)
     if table.function is not None:
         return table.function.defined or table.position
-    return (table.distinct and table.distinct.reads_position) or table.position
+    return (table.deduplicate and table.deduplicate.reads_position) or table.position
 
 
 def _unknown(place: Position | None, where: str, name: str, names: Mapping[str, str]) -> Problem:
-    declared = f"Declared are: {', '.join(sorted(names.values())) or 'none'}."
+    declared = f"Use a declared source or table: {', '.join(sorted(names.values())) or 'none'}."
     hint = did_you_mean(name, names.values(), declared)
     return TABLE_NOT_FOUND.at(place, where=where, name=name, hint=hint)

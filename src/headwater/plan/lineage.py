@@ -18,7 +18,7 @@ _GOING_ON = frozenset(
         "UnixMicros", "UnixMillis", "UnixSeconds", "UnixTimestamp",
     }
 )  # fmt: skip
-"""Functions whose value goes on with the time that they are given."""
+"""Functions whose value increases with the time they are given."""
 _SLOW = frozenset({"mon", "month", "mm", "quarter", "year", "yyyy", "yy", "decade", "century", "millennium"})
 """The units of time that are as long as a month, as date_trunc and trunc name them."""
 _CYCLIC = frozenset(
@@ -27,7 +27,7 @@ _CYCLIC = frozenset(
         "Second", "WeekDay", "WeekOfYear", "Year",
     }
 )  # fmt: skip
-"""Parts of a time that come again; the year does not, but alone it is slow."""
+"""Cyclic parts of a time; the year is not cyclic, but changes slowly."""
 _OUTPUTS = ("projectList", "aggregateExpressions", "output", "outputAttrs", "outAttributes", "outAttrs")
 # Nodes that give no more rows than they get.
 _SAME_ROWS = frozenset(
@@ -108,7 +108,7 @@ class Lineage:
         return window_in(self.source_of(term))
 
     def grows(self, term: Term, marked: Collection[int]) -> bool:
-        """Whether an expression goes on for ever as one of the marked columns does."""
+        """Whether an expression increases without end as one of the marked columns does."""
         term = self.source_of(term, marked)
         if term.kind == _PASSING:
             return term.id in marked
@@ -122,7 +122,7 @@ class Lineage:
         return _is_slow(term) and self._of_growing(term, marked)
 
     def is_cyclic(self, term: Term, marked: Collection[int]) -> bool:
-        """Whether an expression is a part of a marked time that comes again, or its year."""
+        """Whether an expression is a cyclic part of a marked time, or its year."""
         term = self.source_of(term, marked)
         return term.kind in _CYCLIC and self._of_growing(term, marked)
 
@@ -149,7 +149,7 @@ def _is_slow(term: Term) -> bool:
 
 
 def outputs_of(node: Node) -> tuple[Term, ...]:
-    """The columns that a node hands on, in their order."""
+    """The output columns of a node, in order."""
     if node.kind == "Generate":
         return (*outputs_of(node.children[0]), *node.terms.get("generatorOutput", ()))
     for name in _OUTPUTS:
@@ -190,7 +190,7 @@ def window_in(made: Term) -> Window | None:
     return Window(True, time, size, 0)
 
 
-# Which steps of a recorded plan take each row by itself, as queries without batches need it.
+# Which steps of a recorded plan process each row separately, as queries without batches require.
 
 _ROW_BY_ROW = frozenset(
     {
@@ -212,7 +212,7 @@ _NAMED_BY_OPERATORS = frozenset(
         "UpdateEventTimeWatermarkColumn", "WindowInPandas",
     }
 )  # fmt: skip
-"""What else the rules know: operators of a query, and what Spark puts beside them."""
+"""Other nodes that the rules know: operators of a query, and the nodes that Spark adds to them."""
 _NAMES = {
     **{kind: name for kind, (_, name) in KINDS.items() if kind not in _NAMED_BY_OPERATORS},
     "CollectMetrics": "observe",

@@ -1,4 +1,4 @@
-"""What a query does with its rows, step by step: plain values that the rules read."""
+"""The steps of a query, as plain values that the rules read."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ STATEFUL = frozenset(
     }
 )  # fmt: skip
 TIME_TYPES = frozenset({"timestamp", "timestamp_ntz", "timestamp_ltz", "date"})
-"""The types of which new values come as long as time goes on."""
+"""The types that get new values as time passes."""
 
 
 @dataclass(frozen=True)
 class EventTime:
-    """A column that carries a watermark, and how late its rows may be."""
+    """A column with a watermark, and its delay."""
 
     column: str
     delay_ms: int
@@ -96,29 +96,29 @@ class Window:
 
 @dataclass(frozen=True)
 class Key:
-    """A column by which rows are grouped, told apart or joined."""
+    """A column by which rows are grouped, deduplicated or joined."""
 
     sql: str
     name: str
     type: str
     watermarked: bool = False
-    """Spark sees the watermark on it, and so can tell when the key is over."""
+    """Whether Spark sees its watermark, and so knows when the key has expired."""
     delay_ms: int = 0
     """The delay of that watermark."""
     window: Window | None = None
     """The window that it is, or that it is taken from."""
     taken_apart: bool = False
-    """It is only a part of the window, such as its start: Spark sees no watermark on it then."""
+    """Whether it is only a part of the window, such as its start: Spark then sees no watermark."""
     made_from: tuple[str, ...] = ()
     """The watermarked columns from which it is computed, where it does not carry their watermark itself."""
     reads: tuple[str, ...] = ()
     """The columns that it is computed from; empty for a mere column."""
     grows: bool = False
-    """New values of it come as long as the event time goes on: a day, an hour, a number of seconds."""
+    """Whether it gets new values as the event time advances: a day, an hour, a number of seconds."""
     slow: bool = False
-    """New values come by the month or the year only: so few that they may well be kept."""
+    """Whether it gets new values only monthly or yearly: few enough to keep them in state."""
     cyclic: bool = False
-    """Its values come again with time, as the hours of days do; beside a year they never do."""
+    """Whether its values are cyclic, such as the hour of the day; together with a year they are not."""
 
 
 @dataclass(frozen=True)
@@ -209,25 +209,25 @@ class Operator:
     details: str = ""
     """What else tells it apart: the type of a watermark's column, the number of a limit."""
     table: str = ""
-    """The table in which it stands."""
+    """The table that contains it."""
     line: int = 0
     """Its line in the text of this table, from 1; 0 where Spark does not tell."""
     column: int = 0
     expanded: bool = False
     """An aggregation over several sets of keys: CUBE, ROLLUP, GROUPING SETS."""
     clashing: tuple[str, ...] = ()
-    """The columns with a watermark that come to it together, where Spark takes one; what it does not need
-    is left out before."""
+    """The columns with a watermark that reach it together although Spark uses one; unneeded columns are
+    dropped before."""
 
     @property
     def is_stateful(self) -> bool:
-        """Whether it keeps something between batches when it runs on a stream."""
+        """Whether it is stateful on a stream."""
         return self.kind in STATEFUL and bool(self.streams)
 
 
 @dataclass(frozen=True)
 class Expression:
-    """A part of a query that is noteworthy by itself, and where it stands."""
+    """A notable part of a query, and its position."""
 
     sql: str
     table: str = ""
@@ -236,7 +236,7 @@ class Expression:
     stateful_input: bool = False
     """Whether its value reaches the state of an operator."""
     event_time: bool = False
-    """Whether a watermark stands on what is computed with it."""
+    """Whether the column computed with it has a watermark."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Column:
-    """A column that a node hands on."""
+    """An output column of a node."""
 
     name: str
     id: int
@@ -289,7 +289,7 @@ class Term:
 
 @dataclass(frozen=True)
 class UnstableExpression:
-    """An expression that may give another value each time it is computed."""
+    """An expression that can return a different value each time it is evaluated."""
 
     sql: str
     line: int = 0
@@ -310,7 +310,7 @@ class Node:
     sql: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The expressions of some fields as SQL."""
     columns: tuple[Column, ...] = ()
-    """What it hands on, where somebody above has to know."""
+    """Its output columns, if a node above needs them."""
     changing: tuple[UnstableExpression, ...] = ()
     variables: tuple[Variable, ...] = ()
     delay_ms: int = -1
@@ -344,7 +344,7 @@ class SideReach:
 
 @dataclass(frozen=True)
 class JoinReach:
-    """What Spark works out for a join of two streams, in the order of its optimized plan."""
+    """What Spark computes for a join of two streams, in the order of its optimized plan."""
 
     left: SideReach
     right: SideReach

@@ -1,4 +1,4 @@
-"""What is asked of a declared pipeline or a query both by rules and by what runs them."""
+"""Questions about a declared pipeline or a query that both the rules and the engine ask."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from headwater.plan.sql import columns_asked, fault_in
 from headwater.spec import Delivery, Expectation, Mode, PipelineSpec, SinkSpec, SourceSpec, TableSpec
 from headwater.values import Continuous, Position, RealTime, Trigger, did_you_mean, parse_trigger, secret
 
-# What was declared: modes, secrets, sources that can't be read again.
+# Declarations: modes, secrets, sources that are not replayable.
 
 
 def mode_problem(sink: SinkSpec) -> Problem | None:
-    """The refusal of a mode that the sink's connector does not take."""
+    """The problem of a mode that the sink's connector does not support."""
     modes = sink_side(sink.connector).modes
     if sink.mode.value in modes:
         return None
@@ -41,7 +41,7 @@ def mode_problem(sink: SinkSpec) -> Problem | None:
 def missing_secrets(
     thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
 ) -> Iterator[tuple[str, Position | None]]:
-    """The secrets of a thing that have no value here, each with the place of its option."""
+    """The secrets without a value, each with the position of its option."""
     for route, hidden in thing.options.secrets():
         for name in hidden.missing(environ):
             yield name, thing.at(*route)
@@ -50,7 +50,7 @@ def missing_secrets(
 def secret_problems(
     thing: SourceSpec | SinkSpec, environ: Mapping[str, str] = os.environ
 ) -> Iterator[Problem]:
-    """Why the secrets of a thing can't be had, where they are needed now."""
+    """The problems of secrets without a value."""
     for name, place in missing_secrets(thing, environ):
         try:
             secret(name).reveal(environ)
@@ -59,49 +59,49 @@ def secret_problems(
 
 
 def unreplayable_sources(spec: PipelineSpec) -> list[SourceSpec]:
-    """The streaming sources that can't be read again."""
+    """The streaming sources that are not replayable."""
     streams = [source for source in spec.sources if not source.static]
     return [source for source in streams if not source_side(source.connector).replayable]
 
 
-# Columns that a declaration names, told from columns and types that are known.
+# Checks the columns that a declaration names against known columns and types.
 
 
 _TEXT = ("char(", "varchar(")
 
 
 def watermark_problem(thing: SourceSpec | TableSpec, columns: Mapping[str, str]) -> Problem | None:
-    """What is wrong with a watermark over these columns; None where only Spark can tell."""
+    """The problem of a watermark on these columns; None if there is none, or only Spark can tell."""
     if thing.watermark is None:
         return None
     column, place = thing.watermark.column, thing.at("watermark", "column")
     where = f"the {'source' if isinstance(thing, SourceSpec) else 'table'} `{thing.name}`"
     found = {name.lower(): type_ for name, type_ in columns.items()}.get(column.lower())
-    # A dot or a backtick leads into a struct, or quotes a name; Spark knows the way.
+    # A dot or a backtick refers to a field of a struct, or quotes a name: leave it to Spark.
     if found is None and ("." in column or "`" in column):
         return None
     if found is None:
-        hint = did_you_mean(column, columns, f"Its columns are: {', '.join(columns)}.")
+        hint = did_you_mean(column, columns, f"Use one of its columns: {', '.join(columns)}.")
         return WATERMARK_COLUMN_NOT_FOUND.at(place, where=where, column=column, hint=hint)
-    # The struct that a window makes can carry a watermark, too.
+    # The struct of a window can also have a watermark.
     if found.startswith(("timestamp", "struct")):
         return None
     return WATERMARK_TYPE_INVALID.at(place, where=where, column=column, type=found)
 
 
 def columns_of(source: SourceSpec) -> dict[str, str] | None:
-    """The columns of a source by name and type, as Spark would give them; None where only Spark can tell."""
+    """The columns of a source by name and type, as in Spark; None if only Spark knows them."""
     schema = source_columns(source)
     if schema is None:
         return None
-    # Spark reads texts of a given length as texts of any.
+    # Spark reads char and varchar as string.
     columns = {column.name: column.type for column in schema.columns}
     return {name: "string" if type_.startswith(_TEXT) else type_ for name, type_ in columns.items()}
 
 
 def condition_problem(table: TableSpec, each: Expectation) -> Problem | None:
-    """What is certainly wrong with the text of a condition."""
-    fault = fault_in(each.check)
+    """A certain error in the text of a condition."""
+    fault = fault_in(each.condition)
     if fault is None:
         return None
     place = each.at((fault.line, fault.column))
@@ -109,11 +109,11 @@ def condition_problem(table: TableSpec, each: Expectation) -> Problem | None:
 
 
 def column_problem(table: TableSpec, each: Expectation, columns: Iterable[str]) -> Problem | None:
-    """The first column that a condition asks for and the table does not have."""
+    """The first column of a condition that the table does not have."""
     known = list(columns)
     small = {name.lower() for name in known}
-    for asked in columns_asked(each.check):
-        # A name with a dot may be a column or a way into a struct; of that only its beginning is known here.
+    for asked in columns_asked(each.condition):
+        # A name with a dot can be a column or a field of a struct, of which only the first part is known here.
         if asked.parts[0].lower() not in small and asked.name.lower() not in small:
             return unknown_column(table, each, asked.name, known, (asked.line, asked.column))
     return None
@@ -122,18 +122,18 @@ def column_problem(table: TableSpec, each: Expectation, columns: Iterable[str]) 
 def unknown_column(
     table: TableSpec, each: Expectation, column: str, known: Iterable[str], spot: tuple[int, int] | None
 ) -> Problem:
-    """A condition asks for what the table does not have."""
-    hint = did_you_mean(column, known, f"Its columns are: {', '.join(known)}.")
+    """The problem of a condition with an unknown column."""
+    hint = did_you_mean(column, known, f"Use one of its columns: {', '.join(known)}.")
     return EXPECTATION_COLUMN_NOT_FOUND.at(
         each.at(spot), table=table.name, expectation=each.name, column=column, hint=hint
     )
 
 
-# What a query does while it runs: its trigger, its streams, the cores it keeps.
+# A running query: its trigger, its streams, the cores it occupies.
 
 
 def trigger_of(facts: QueryFacts) -> Trigger | None:
-    """The trigger of a query; None for one that is not given, or that only Spark knows."""
+    """The trigger of a query; None if it is the default, or known only to Spark."""
     with suppress(ValueError):
         return parse_trigger(facts.trigger)
     return None
@@ -145,14 +145,14 @@ def streaming(facts: QueryFacts) -> Iterator[SourceFacts]:
 
 
 def slots_of(facts: QueryFacts) -> int:
-    """The cores that a query keeps for as long as it runs, as far as that is known."""
+    """The cores that a query occupies while it runs, as far as known."""
     return sum(source.slots for source in streaming(facts))
 
 
 def most_partitions(query: QueryFacts, source: str, together: Sequence[QueryFacts]) -> int | None:
-    """How many partitions of a source a query has cores for, beside the others that run with it.
+    """The number of partitions of a source for which a query has cores, alongside the other queries.
 
-    None for one with batches, which waits for no core.
+    None for a query with batches, which needs no fixed cores.
     """
     lasting = [each for each in together if isinstance(trigger_of(each), Continuous | RealTime)]
     if query not in lasting:
@@ -160,11 +160,11 @@ def most_partitions(query: QueryFacts, source: str, together: Sequence[QueryFact
     spare = query.cores - sum(map(slots_of, lasting)) - (len(lasting) < len(together))
     readers = [each for each in lasting if any(one.name == source for one in streaming(each))]
     slots = sum(each.slots for each in streaming(query) if each.name == source)
-    # One partition more is one more for each of them.
+    # One more partition needs one more core for each of them.
     return slots + spare // max(len(readers), 1)
 
 
-# What is known of Spark's own formats: a plain program names these, where a pipeline names connectors.
+# Properties of Spark formats: a plain program uses formats, a pipeline uses connectors.
 
 
 @dataclass(frozen=True)
@@ -172,20 +172,20 @@ class SourceFormat:
     """A format as a source."""
 
     connector: str
-    """The connector of this name, or the format's own name where there is none."""
+    """The name of the connector, or of the format if there is none."""
     known: bool = True
     replayable: bool = True
     continuous: bool = False
-    """Whether it can feed a continuous query; of a format that is not known nothing is denied."""
+    """Whether it supports continuous queries; true for an unknown format."""
     real_time: bool = False
     made_while_running: bool = False
     idle_options: tuple[str, ...] = ()
-    """Options that do nothing in a continuous query."""
+    """Options that have no effect in a continuous query."""
 
 
 @dataclass(frozen=True)
 class SinkFormat:
-    """A format as a sink; of one that is not known nothing is claimed."""
+    """A format as a sink; for an unknown format, nothing is ruled out."""
 
     connector: str
     modes: tuple[str, ...] = ()
@@ -196,17 +196,17 @@ class SinkFormat:
 
 
 _TABLES = ("delta", "iceberg")
-"""Formats that Headwater has no connector for, and whose ways are known all the same."""
+"""Formats without a Headwater connector whose properties are known."""
 
 
 def connector_of_format(name: str) -> Connector | None:
-    """The connector that reads or writes in the same way as one of Spark's formats."""
+    """The connector that reads or writes in the same way as a Spark format."""
     known = all_connectors().values()
     return next((each for each in known if name.lower() in each.spark_formats), None)
 
 
 def source_format(name: str) -> SourceFormat:
-    """What is known of a format as a source."""
+    """The properties of a format as a source."""
     connector = connector_of_format(name)
     side = connector.source if connector else None
     if connector and side:
@@ -223,7 +223,7 @@ def source_format(name: str) -> SourceFormat:
 
 
 def sink_format(name: str) -> SinkFormat:
-    """What is known of a format as a sink."""
+    """The properties of a format as a sink."""
     connector = connector_of_format(name)
     if connector and connector.sink:
         return connector_format(connector.name)
@@ -233,7 +233,7 @@ def sink_format(name: str) -> SinkFormat:
 
 
 def connector_format(connector: str) -> SinkFormat:
-    """What a connector of Headwater says of itself as a sink; of one that is no sink nothing is known."""
+    """The properties of a connector as a sink; unknown if it has no sink."""
     known = all_connectors().get(connector)
     if known is None or known.sink is None:
         return SinkFormat(connector, known=False, continuous=True, real_time=True)
@@ -245,7 +245,7 @@ def connector_format(connector: str) -> SinkFormat:
 
 
 def place_of(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The places that the options of a source or sink name: paths, topics, tables, addresses."""
+    """The locations in the options of a source or sink: paths, topics, tables, addresses."""
     given = {key.lower(): value for key, value in options.items()}
     if "path" in given or "paths" in given:
         return (given.get("path") or given["paths"],)
@@ -258,7 +258,7 @@ def place_of(options: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def name_for(format: str, places: tuple[str, ...]) -> str:
-    """A short name for what a plain program reads: the folder, the topic, or else the format."""
+    """A short name for what a plain program reads: the directory, the topic, or else the format."""
     if not places:
         return format
     parts = [part for part in places[0].rstrip("/").split("/") if part and "*" not in part]

@@ -1,4 +1,4 @@
-"""The quarantine of a source or a table: a sink that nobody declares, with a query of its own."""
+"""The quarantine of a source or a table: an implicit sink with its own query."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from headwater.connectors.connector import ValidatesRows
 from headwater.plan.graph import Graph
 from headwater.run_directory import RunDirectory
 from headwater.spec import PipelineSpec, Schema, SinkSpec, SourceSpec, TableSpec
-from headwater.values import AvailableNow, BadRows, Every, Once, Otherwise, Secret, Trigger, Unpaced
+from headwater.values import AvailableNow, BadRows, Every, Once, OnViolation, Secret, Trigger, Unpaced
 from headwater.values.secrets import MASK, masked
 
 PREFIX = "quarantine."
-"""No declared name has a dot, so the names of these sinks meet no other."""
+"""Declared names contain no dot, so the names of these sinks are unique."""
 
 _REPLAY_SUFFIX = ".again"
 
 
 def quarantine_of(name: str) -> str:
-    """The name of the sink that takes what a source or table quarantines."""
+    """The name of the sink for the quarantined rows of a source or table."""
     return f"{PREFIX}{name}"
 
 
 def replay_stream(name: str) -> str:
-    """The name of the stream that brings rows of a source or table once more."""
+    """The name of the stream of replayed rows of a source or table."""
     return f"{name}{_REPLAY_SUFFIX}"
 
 
 def is_replay_stream(stream: str) -> bool:
-    """Whether a stream brings rows once more."""
+    """Whether a stream delivers replayed rows."""
     return stream.endswith(_REPLAY_SUFFIX)
 
 
 def accepts_replay(declared: SourceSpec | TableSpec) -> bool:
-    """Whether rows that were quarantined can be read beside its own, whatever becomes of bad ones now."""
+    """Whether quarantined rows can be replayed along with its own, regardless of the current `bad_rows`."""
     if isinstance(declared, TableSpec):
         return True
     return validates(declared, BadRows.QUARANTINE) and not declared.static
 
 
 def quarantines_rows(declared: SourceSpec | TableSpec) -> bool:
-    """Whether some of its rows may go into a quarantine."""
+    """Whether it can quarantine rows."""
     if isinstance(declared, SourceSpec):
         return declared.bad_rows is BadRows.QUARANTINE and not declared.static
-    return any(each.otherwise is Otherwise.QUARANTINE for each in declared.expect)
+    return any(each.on_violation is OnViolation.QUARANTINE for each in declared.expect)
 
 
 def _quarantining(spec: PipelineSpec) -> list[SourceSpec | TableSpec]:
@@ -57,7 +57,7 @@ def _quarantining(spec: PipelineSpec) -> list[SourceSpec | TableSpec]:
 
 
 def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
-    """The pipeline with a sink for every source or table that quarantines rows and that a sink may read."""
+    """The pipeline with a sink for every source or table that quarantines rows and that a sink can read."""
     quarantining = _quarantining(spec)
     if not quarantining:
         return spec
@@ -65,7 +65,7 @@ def with_quarantine(spec: PipelineSpec) -> PipelineSpec:
     more = [
         _sink(spec, each, readers)
         for each in quarantining
-        # A table that reads no stream can't quarantine rows, and a rule says so.
+        # A table that reads no stream cannot quarantine rows; a rule reports that.
         if graph.streaming(each.name) is not False and (readers := graph.possible_readers(each.name))
     ]
     return spec.model_copy(update={"sinks": (*spec.sinks, *more)}) if more else spec
@@ -78,7 +78,7 @@ def _sink(spec: PipelineSpec, declared: SourceSpec | TableSpec, readers: list[Si
         name=quarantine_of(declared.name),
         reads=declared.name,
         connector=connector,
-        options=side.quarantine_options(RunDirectory(spec.folder).quarantine(declared.name).rows),
+        options=side.quarantine_options(RunDirectory(spec.run_dir).quarantine(declared.name).rows),
         trigger=_trigger(readers),
         is_quarantine=True,
         position=declared.at(key),
@@ -86,7 +86,7 @@ def _sink(spec: PipelineSpec, declared: SourceSpec | TableSpec, readers: list[Si
 
 
 def _trigger(readers: list[SinkSpec]) -> Trigger:
-    """One that lasts as long as any query that reads it: a quarantine ends by itself only where all do."""
+    """A trigger that runs as long as any reader: a quarantine stops automatically only if all readers do."""
     ending = [sink.trigger for sink in readers if isinstance(sink.trigger, Once | AvailableNow)]
     if len(ending) == len(readers):
         return next((each for each in ending if isinstance(each, AvailableNow)), ending[0])
@@ -94,13 +94,13 @@ def _trigger(readers: list[SinkSpec]) -> Trigger:
     return next(lasting, Unpaced())
 
 
-# By what it is decided which rows are quarantined, as a short text that a later start is compared with.
+# A fingerprint of the rules that decide which rows are quarantined, to compare with a later start.
 
 
 def quarantine_fingerprints(spec: PipelineSpec, graph: Graph, name: str) -> dict[str, str]:
-    """For each source and table that `name` needs, itself too, and that quarantines rows: by what it does.
+    """The fingerprint of each source and table that `name` needs (including itself) and that quarantines rows.
 
-    The code of Python functions is no part of it, and secrets never get here.
+    It does not include the code of Python functions or secrets.
     """
     parts = {each.name: _of_source(each) for each in spec.sources}
     parts |= {each.name: _of_table(each) for each in spec.tables}
@@ -108,10 +108,10 @@ def quarantine_fingerprints(spec: PipelineSpec, graph: Graph, name: str) -> dict
     sources = {each.name for each in spec.sources}
     found = {}
     for each in (each for each in graph.upstream(name) if each in quarantining):
-        # Whether a row of a table passes depends on how it was worked out as well.
+        # Whether a row of a table passes also depends on how it is computed.
         below = [parts[other] for other in graph.upstream(each) if other in parts]
         text = json.dumps(parts[each] if each in sources else below, sort_keys=True, ensure_ascii=False)
-        # A project that was moved is the same project.
+        # A moved project is the same project.
         found[each] = hashlib.sha256(text.replace(str(spec.root), "").encode()).hexdigest()[:16]
     return found
 
@@ -128,17 +128,19 @@ def _of_source(source: SourceSpec) -> dict[str, Any]:
 
 
 def _of_table(table: TableSpec) -> dict[str, Any]:
-    expected = {each.name: [" ".join(each.check.split()), each.otherwise.value] for each in table.expect}
+    expected = {
+        each.name: [" ".join(each.condition.split()), each.on_violation.value] for each in table.expect
+    }
     return {
         "sql": " ".join((table.sql or "").split()),
         "function": str(table.function or ""),
-        "distinct": _plain("distinct", table.distinct),
+        "deduplicate": _plain("deduplicate", table.deduplicate),
         "expect": expected,
     }
 
 
 def _plain(key: str, value: Any) -> Any:
-    """A value as JSON has it, without what nobody may see."""
+    """A value as JSON, without secrets."""
     match value:
         case Secret():
             return MASK

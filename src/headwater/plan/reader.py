@@ -1,4 +1,4 @@
-"""From a recorded plan to the steps of the query: what matters on a stream, from the sources up."""
+"""Derives the steps of a query from a recorded plan: what matters on a stream, from the sources up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from headwater.plan.operators import (
 )
 from headwater.plan.state_layout import StateLayout
 
-# The Python functions of a plan: what Spark calls them with, told by its numbers for that.
+# The Python functions of a plan, and how Spark calls them, by its evaluation types.
 
 _EVALUATIONS = {
     "arrow": (101, *range(250, 260)),
@@ -53,7 +53,7 @@ def functions_in(node: Node) -> Iterator[PythonFunction]:
 
 
 def form_of(function: Term) -> str:
-    """How a Python function gets its rows: `row`, `pandas`, `arrow`, `map`, `state` …"""
+    """How a Python function receives its rows: `row`, `pandas`, `arrow`, `map`, `state` …"""
     number = int(function.details.get("evalType", -1))
     return next((form for form, numbers in _EVALUATIONS.items() if number in numbers), "row")
 
@@ -66,31 +66,31 @@ _TIMES = {
     "ProcessingTime": "processing time",
 }
 _UNNAMED = "__auto_generated_subquery_name."
-"""How Spark calls a query in FROM without a name."""
+"""Spark's name for an unnamed query in FROM."""
 _KEY_FIELDS = ("groupingExpressions", "keys", "groupingAttributes")
 _CLOCKS = {"Now": "now", "CurrentTime": "current_time"}
 
 
 @dataclass(frozen=True)
 class Steps:
-    """What a plan says of a query."""
+    """What a plan shows about a query."""
 
     operators: tuple[Operator, ...]
     non_deterministic: tuple[Expression, ...]
     python_functions: tuple[PythonFunction, ...]
     streams: tuple[str, ...]
-    """The streams that it reads, as often as it reads them."""
+    """The streams that it reads, once for each read."""
     beyond_rows: tuple[Expression, ...] = ()
-    """What does more than take each row by itself."""
+    """The steps that do not process each row separately."""
     clock_reads: tuple[Expression, ...] = ()
     state: tuple[StateLayout, ...] | None = None
-    """What the stateful operators store; None where that was not looked up, or could not be told."""
+    """The layouts of the stateful operators; None if not requested or unknown."""
     state_unknown: str = ""
-    """Why it could not be told."""
+    """Why they are unknown."""
 
     @property
     def repeated_streams(self) -> tuple[str, ...]:
-        """Those that it reads several times."""
+        """The streams that it reads several times."""
         return tuple(each for each in dict.fromkeys(self.streams) if self.streams.count(each) > 1)
 
 
@@ -131,12 +131,12 @@ def _with_clashes(operators: list[Operator], clashes: tuple[Clash, ...]) -> list
 
 
 Below = list[tuple[tuple[int, ...], tuple[str, ...]]]
-"""What comes out of each child of a node: operators by their places, and streams."""
+"""The output of each child of a node: operators by index, and streams."""
 
 
 @dataclass
 class _Reader:
-    """Reads a plan from its leaves up, and gathers what it finds."""
+    """Reads a plan from its leaves up and collects its steps."""
 
     lineage: Lineage
     reaches: tuple[JoinReach, ...]
@@ -150,14 +150,14 @@ class _Reader:
     read: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each stream is read, place by place: a stream over several folders reads each of them."""
     marked: dict[int, str] = field(default_factory=dict)
-    """The columns that a watermark stands on, by number."""
+    """The columns with a watermark, by ID."""
     behind_marks: set[int] = field(default_factory=set)
     """The columns from which these are computed, and they themselves."""
     joins: int = 0
     """How many joins of two streams were met, from the top."""
 
     def visit(self, node: Node) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Read a node and what is below; the operators and streams whose rows come out of it."""
+        """Read a node and everything below it; returns the operators and streams whose rows it outputs."""
         if node.kind == "WithCTE":
             return self.visit(node.children[-1])
         if node.kind == "CTERelationRef":
@@ -226,7 +226,7 @@ class _Reader:
         return step
 
     def _aggregated(self, place: int) -> bool:
-        """Whether the rows that come out of an operator are those of an aggregation."""
+        """Whether the output of an operator is that of an aggregation."""
         step = self.operators[place]
         return step.kind in (Kind.AGGREGATION, Kind.DISTINCT) or any(map(self._aggregated, step.inputs))
 
@@ -328,7 +328,7 @@ def _changing(node: Node) -> Iterator[tuple[Expression, tuple[int, ...]]]:
     """The expressions of a node that may give another value each time, with the columns that they make."""
     for each in node.changing:
         yield Expression(each.sql, node.table, each.line, each.column), each.makes
-    # Spark holds a look at the machine's clock for deterministic, and takes it anew in each attempt.
+    # Spark treats a read of the clock as deterministic, but reads it again in each attempt.
     for top in (each for terms in node.terms.values() for each in terms):
         for term in (each for each in top.walk() if each.kind in _CLOCKS):
             yield Expression(f"{_CLOCKS[term.kind]}()", node.table, node.line, node.column), (top.id,)

@@ -1,4 +1,4 @@
-"""Conditions in SQL read without Spark: what is certainly wrong, and which columns they ask for."""
+"""Analyzes SQL conditions without Spark: certain errors, and the columns they use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FUNCTIONS = frozenset(
 
 @dataclass(frozen=True)
 class ColumnReference:
-    """A column that a condition asks for: the way into a struct by its parts, and where it stands."""
+    """A column that a condition uses: its parts (the path into a struct) and its position."""
 
     parts: tuple[str, ...]
     line: int = 1
@@ -39,28 +39,28 @@ class ColumnReference:
 
 
 def fault_in(check: str) -> Fault | None:
-    """What no reader of SQL would take; None where all is well, or only Spark can tell."""
+    """A certain error; None if there is none, or only Spark can tell."""
     try:
         trees = _trees(check)
     except TokenError:
-        return Fault("a quote in it is not closed")
+        return Fault("a quote is not closed")
     except ParseError as error:
-        # An operator without an operand, or what is opened and not closed; the rest Spark may well know.
+        # A missing operand or an unclosed parenthesis; Spark may accept anything else.
         first = error.errors[0] if error.errors else {}
         description = str(first.get("description", ""))
         place = int(first.get("line") or 1), int(first.get("col") or 1)
         if description.startswith("Required keyword"):
-            return Fault("something is missing beside an operator", *place)
+            return Fault("an operator is missing an operand", *place)
         return Fault("a `)` is missing", *place) if description == "Expecting )" else None
     except (SqlglotError, RecursionError, ValueError):
         return None
     if len(trees) == 1:
         return None
-    return Fault("it holds several statements" if trees else "it holds nothing")
+    return Fault("it contains several statements" if trees else "it is empty")
 
 
 def columns_asked(check: str) -> tuple[ColumnReference, ...]:
-    """The columns that a condition asks for, as far as they are certain to be columns of the table."""
+    """The columns that a condition uses, as far as they are certainly columns of the table."""
     try:
         trees = _trees(check)
     except (SqlglotError, RecursionError, ValueError):
@@ -85,7 +85,7 @@ def _trees(check: str) -> list[exp.Expr]:
     return [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
 
 
-# A query written anew so that Spark sees the watermark: grouped by whole windows instead of their parts.
+# Rewrites a query so that Spark sees the watermark: grouped by whole windows instead of their parts.
 
 _WINDOWS = ("window", "session_window")
 _PARTS = ("start", "end")
@@ -95,10 +95,10 @@ _SIZES = {1: "1 second", 60: "1 minute", 3_600: "1 hour", 86_400: "1 day"}
 
 
 def grouped_by_windows(sql: str, timezone: str) -> str | None:
-    """The same query with whole windows in its GROUP BY; None where nothing can be written so.
+    """The query with whole windows in its GROUP BY; None if it cannot be rewritten.
 
-    Windows are aligned to UTC: the hours and days of other time zones are windows only where they begin with
-    those of UTC.
+    Windows are aligned to UTC: hours and days of other time zones are windows only if they start at the same
+    time as those of UTC.
     """
     longest = _longest_aligned(timezone)
     try:
@@ -110,7 +110,7 @@ def grouped_by_windows(sql: str, timezone: str) -> str | None:
 
 
 def _changed(select: exp.Select, longest: int) -> bool:
-    """Put whole windows into the GROUP BY of one SELECT; whether there was anything to do."""
+    """Put whole windows into the GROUP BY of one SELECT; returns whether it changed."""
     group = select.args.get("group")
     if group is None:
         return False
@@ -141,7 +141,7 @@ def _is_window(call: object) -> TypeGuard[exp.Anonymous]:
 
 
 def _meant(select: exp.Select, key: exp.Expression) -> exp.Expression:
-    """What a key stands for that is a number or a name of the select list."""
+    """The expression behind a key that is a number or a name of the select list."""
     listed: list[exp.Expression] = select.expressions
     if isinstance(key, exp.Literal) and not key.is_string and 0 < int(key.this) <= len(listed):
         chosen = listed[int(key.this) - 1]
@@ -162,7 +162,7 @@ def _whole(key: exp.Expression, tables: set[str]) -> exp.Expression | None:
 
 
 def _window_of_time(select: exp.Select, key: exp.Expression, longest: int) -> exp.Expression | None:
-    """A window in place of a time cut to its hour or its day; the select list then takes its start."""
+    """Replace a time truncated to its hour or day with a window; the select list then uses its start."""
     found, window = _cut(key, longest), _window_of(key, longest)
     if found is None or window is None:
         return None
@@ -172,13 +172,13 @@ def _window_of_time(select: exp.Select, key: exp.Expression, longest: int) -> ex
     for clause in [*select.expressions, *filter(None, (select.args.get(name) for name in _AFTER))]:
         for part in [each for each in clause.walk() if each.sql("spark") == same]:
             new = shown(start.copy())
-            # A column that had a name by itself keeps none of its own.
+            # A column with an implicit name needs no alias.
             part.replace(new if part.parent is not select else exp.alias_(new, "start"))
     return window
 
 
 def _window_of(key: exp.Expression, longest: int) -> exp.Expression | None:
-    """The window that a time cut to its hour or its day is."""
+    """The window that equals a time truncated to its hour or day."""
     found = _cut(key, longest)
     if found is None:
         return None
@@ -188,7 +188,7 @@ def _window_of(key: exp.Expression, longest: int) -> exp.Expression | None:
 def _cut(
     key: exp.Expression, longest: int
 ) -> tuple[exp.Expression, str, Callable[[exp.Expression], exp.Expression]] | None:
-    """The time that a key cuts off, the length of the pieces, and how the start of a window shows as one."""
+    """The time that a key truncates, the unit, and how to write the start of a window in the same form."""
     if isinstance(key, exp.TimestampTrunc | exp.DateTrunc):
         seconds = _UNITS.get(key.args["unit"].name.upper())
         if seconds and seconds <= longest:
@@ -202,7 +202,7 @@ def _cut(
 
 
 def _longest_aligned(timezone: str) -> int:
-    """The longest unit, in seconds, whose pieces in a time zone begin together with those of UTC."""
+    """The longest unit, in seconds, that is aligned with UTC in a time zone."""
     try:
         zone = ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError):

@@ -1,9 +1,9 @@
-"""What is certainly wrong with a SQL text, told without Spark.
+"""Certain errors of a SQL text, detected without Spark.
 
-sqlglot reads less than Spark does, and both take almost any word for a name: `SELECT a FROM t WHERE` is a
-table with the alias `WHERE`. So a text that sqlglot can't read is wrong only where no grammar of Spark could
-read it: its first word begins no statement, a quote or a parenthesis is not closed, or a word that looks like
-a keyword stands where a name can't be followed by what follows it.
+sqlglot accepts less than Spark does, and both accept almost any word as a name: `SELECT a FROM t WHERE` is a
+table with the alias `WHERE`. So a text that sqlglot rejects is wrong only if Spark cannot accept it either: its
+first word starts no statement, a quote or parenthesis is not closed, or a word that looks like a keyword is
+followed by something that cannot follow a name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from headwater.values import did_you_mean, nearest
 
 _QUERIES = ("SELECT", "FROM", "WITH", "VALUES", "TABLE", "MAP", "REDUCE")
-# Every word with which a statement of Spark begins; the rest is found to be no query, or left to Spark.
+# Every word that starts a Spark statement; other code reports that it is not a query, or leaves it to Spark.
 _STATEMENTS = (
     "ADD", "ALTER", "ANALYZE", "BEGIN", "CACHE", "CALL", "CLEAR", "COMMENT", "COMMIT", "CREATE", "DECLARE",
     "DELETE", "DESC", "DESCRIBE", "DFS", "DROP", "EXECUTE", "EXPLAIN", "EXPORT", "GRANT", "IMPORT", "INSERT",
@@ -43,7 +43,7 @@ _MISSING = re.compile(r"Missing (.) from \d+:(\d+)")
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that is wrong, and where in the text (from 1)."""
+    """An error and its position in the text (from 1)."""
 
     says: str
     line: int = 1
@@ -52,12 +52,12 @@ class Fault:
 
 
 def place_in(sql: str, start: int) -> tuple[int, int]:
-    """The line and column (from 1) of a place in a text (from 0)."""
+    """The line and column (from 1) of an offset in a text."""
     return sql.count("\n", 0, start) + 1, start - sql.rfind("\n", 0, start)
 
 
 def syntax_fault(sql: str) -> Fault | None:
-    """What no version of Spark's grammar can read; None where that is not certain."""
+    """An error in every version of Spark; None if that is not certain."""
     try:
         tokens = Spark().tokenize(sql)
     except TokenError as error:
@@ -76,7 +76,7 @@ def _faults(tokens: list[Token]) -> Iterator[Fault]:
     first = tokens[0] if tokens else None
     known = first is None or first.text.upper() in (*_QUERIES, *_STATEMENTS)
     if first and first.token_type is TokenType.VAR and not known:
-        yield _at(first, f"no query begins with `{first.text}`", _meant(first.text, _QUERIES))
+        yield _at(first, f"a query cannot start with `{first.text}`", _meant(first.text, _QUERIES))
     yield from _parentheses(tokens)
     if not any(token.token_type in _OTHER_GRAMMARS for token in tokens):
         yield from _misspelt(tokens)
@@ -89,7 +89,7 @@ def _parentheses(tokens: list[Token]) -> Iterator[Fault]:
             opened.append(token)
         elif token.token_type is TokenType.R_PAREN:
             if not opened:
-                yield _at(token, "`)` has no `(`", "Remove it, or add the `(`.")
+                yield _at(token, "`)` has no matching `(`", "Remove it, or add the `(`.")
                 return
             opened.pop()
     if opened:
@@ -97,7 +97,7 @@ def _parentheses(tokens: list[Token]) -> Iterator[Fault]:
 
 
 def _misspelt(tokens: list[Token]) -> Iterator[Fault]:
-    """Words between two operands: taken for an alias, nothing that follows them could stand there."""
+    """Words between two operands that cannot be an alias because of what follows them."""
     for before, previous, word, following in zip(
         [None, *tokens], tokens, tokens[1:], tokens[2:], strict=False
     ):
@@ -106,12 +106,12 @@ def _misspelt(tokens: list[Token]) -> Iterator[Fault]:
         meant = _BEFORE_BY if following.text.upper() == "BY" else _CLAUSES
         misplaced = meant is _BEFORE_BY or following.token_type in _OPERAND_BEGINS
         if misplaced and nearest(word.text, meant, _ALIKE):
-            says = f"`{word.text}` can't stand before `{following.text}`"
+            says = f"unexpected `{word.text}` before `{following.text}`"
             yield _at(word, says, _meant(word.text, meant))
 
 
 def _is_complete(token: Token, before: Token | None) -> bool:
-    """Whether a keyword or an alias has to follow."""
+    """Whether a keyword or an alias must follow."""
     kind, kind_before = token.token_type, before.token_type if before else None
     if kind is TokenType.STAR:
         # Of a select list; elsewhere it multiplies, and an operand follows.
@@ -122,7 +122,7 @@ def _is_complete(token: Token, before: Token | None) -> bool:
 
 
 def _meant(word: str, words: tuple[str, ...]) -> str:
-    return did_you_mean(word, words, "Begin it with `SELECT`.", _ALIKE)
+    return did_you_mean(word, words, "Start it with `SELECT`.", _ALIKE)
 
 
 def _at(token: Token, says: str, hint: str) -> Fault:

@@ -253,7 +253,7 @@ class _Reader:
             self.layouts.append(StateLayout(_NAMES[node.kind], self._parts(node)))
 
     def _streams(self, node: Node) -> bool:
-        """Whether rows of a stream come out of a node."""
+        """Whether a node outputs rows of a stream."""
         if not node.children:
             return bool(node.stream) or node.details.get("isStreaming") == "True"
         return any(map(self._streams, node.children))
@@ -373,7 +373,7 @@ class _Reader:
         return f" by {' and '.join(found)}" if found else ""
 
     def _column(self, node: Node, id_: int, name: str) -> str:
-        """How a column that a node hands on is computed."""
+        """How an output column of a node is computed."""
         if not node.children:
             return self._named(id_, name, node)
         if node.kind == "Union":

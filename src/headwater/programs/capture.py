@@ -1,7 +1,7 @@
-"""Streams caught at their start: PySpark's classes are changed in this process, for good.
+"""Intercepts the start of streaming queries by permanently patching PySpark classes in this process.
 
-Only the process of a script under check does this. What starts a query judges it instead and hands out a
-stand-in; what waits for queries returns at once.
+Only the process of a checked script does this. Methods that start a query check it instead and return a
+stand-in; methods that wait for queries return immediately.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from headwater.values import Position
 from headwater.values.secrets import secrets_in
 from headwater.values.user_frames import own_place, own_places
 
-# What a script under check gets in place of a started query: it has ended already, and had nothing to do.
+# A checked script gets this instead of a started query: a query that has already stopped, without any work.
 
 
 class FinishedQuery(StreamingQuery):
-    """A query that was judged and never started; whoever waits for its end goes on at once."""
+    """A query that was checked but never started; waiting for it returns immediately."""
 
     def __init__(self, name: str | None, frame: DataFrame) -> None:
         self._name = name
         self.frame = frame
         self.over = False
-        """Whether the script has waited for its end, or has stopped it."""
+        """Whether the script has awaited or stopped it."""
         self._id, self._run_id = str(uuid.uuid4()), str(uuid.uuid4())
 
     @property
@@ -90,13 +90,13 @@ class FinishedQuery(StreamingQuery):
 
 
 Judge = Callable[[FinishedQuery, WriterSettings, tuple[Position, ...]], None]
-"""It gets the user's lines that led to the start, the innermost first."""
+"""It receives the lines of user code that led to the start, innermost first."""
 _CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 
 
 def catch_streams(judge: Judge) -> dict[str, Method]:
-    """A `start` and a `toTable` that judge their query."""
-    # The queries that the script has "started", as `spark.streams` tells of them: all have ended.
+    """Replacements for `start` and `toTable` that check the query."""
+    # The queries that the script has "started", for `spark.streams`: all have stopped.
     caught: dict[str, FinishedQuery] = {}
     turn = threading.RLock()
 
@@ -104,7 +104,7 @@ def catch_streams(judge: Judge) -> dict[str, Method]:
         places = tuple(own_places(sys._getframe(2)))
         settings = writer_settings(writer, path, table)
         query = FinishedQuery(settings.name or None, writer_frame(writer))
-        # Scripts may start their queries in threads.
+        # Scripts can start their queries in threads.
         with turn:
             judge(query, settings, places)
             caught[query.id] = query
@@ -141,7 +141,7 @@ def _tell(
     queryName: str | None = None,  # noqa: N803
     **options: Any,
 ) -> None:
-    """What PySpark's own `start` and `toTable` tell the writer before they start it."""
+    """Set the arguments of PySpark's `start` and `toTable` on the writer."""
     writer.options(**options)
     for value, tell in (
         (outputMode, writer.outputMode),
@@ -154,9 +154,9 @@ def _tell(
 
 
 def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractContextManager[None]]) -> None:
-    """Let these settings win over the script's, and refuse sessions of Spark Connect by name.
+    """Override the settings of the script with these, and reject Spark Connect sessions.
 
-    `starting` is entered while a Spark of the script's comes up.
+    `starting` is entered while a Spark of the script starts.
     """
     builder: Any = SparkSession.Builder
     get_or_create = builder.getOrCreate
@@ -187,7 +187,7 @@ def catch_sessions(settings: dict[str, str], starting: Callable[[], AbstractCont
 
 
 def watch_options(hide: Callable[[tuple[str, ...]], None], classes: tuple[type, ...] = ()) -> None:
-    """Hear of every secret that the script gives Spark in clear, so that no message shows it."""
+    """Collect every plain-text secret that the script passes to Spark, so that no message shows it."""
     for kind in (DataStreamReader, DataStreamWriter, *classes):
         _watch(kind, "option", hide)
         _watch(kind, "options", hide)

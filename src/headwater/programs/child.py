@@ -1,4 +1,4 @@
-"""The process in which a script under check runs, with everything caught that starts or writes."""
+"""The process that runs a checked script and intercepts all starts and writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from headwater.values import Position
 
 
 def main() -> None:
-    """Run one script; the arguments: the pipe to tell everything to, the order, the kind of sandbox."""
+    """Run one script; arguments: the pipe for messages, the order, the kind of sandbox."""
     teller, order = Teller(int(sys.argv[1])), Order(**json.loads(sys.argv[2]))
     clock = Clock(order.seconds, lambda runs: teller.tell(kind="clock", runs=runs))
     kind = Kind(sys.argv[3])
@@ -66,7 +66,7 @@ def _catch_everything(teller: Teller, order: Order, clock: Clock) -> None:
         )
         teller.tell(kind="query", query=json.loads(virtual.as_meant(json.dumps(found.to_json()))))
         started.add(query, start)
-        # What it would have made can be read by what follows.
+        # The rest of the script can read what the query would have created.
         connector = connector_of_format(writer.format)
         in_process = connector is not None and connector.sink is not None and connector.sink.in_process
         if writer.table or (in_process and writer.name):
@@ -80,7 +80,7 @@ def _catch_everything(teller: Teller, order: Order, clock: Clock) -> None:
 
 
 def _watch_time(teller: Teller, order: Order, clock: Clock) -> None:
-    """Tell where the script is when its time is over; the other process then ends this one."""
+    """Report the line that the script has reached at the timeout; the other process then ends this one."""
     main_thread = threading.main_thread().ident
 
     def look() -> None:
@@ -94,7 +94,7 @@ def _watch_time(teller: Teller, order: Order, clock: Clock) -> None:
 
 
 def _program(order: Order) -> ModuleType:
-    """The script's module, as if Python had been called with its file."""
+    """The module of the script, as if Python had been called with its file."""
     program = ModuleType("__main__")
     program.__file__ = os.path.abspath(order.file)
     vars(program)["__builtins__"] = builtins
@@ -109,14 +109,14 @@ def _run(program: ModuleType, order: Order) -> dict[str, Any] | None:
     try:
         exec(compile(content, os.path.abspath(order.file), "exec", dont_inherit=True), vars(program))
         _join_threads()
-    except BaseException as error:  # noqa: BLE001 - whatever a user's script raises has to be told
+    except BaseException as error:  # noqa: BLE001 - all exceptions of a user's script are reported
         problem = failure_of(error, order.file, pyspark.__version__)
         return problem_to_json(problem) if problem else None
     return None
 
 
 def _join_threads() -> None:
-    """Python waits for such threads before it ends, and they may start queries."""
+    """Wait for non-daemon threads as Python does on exit: they can start queries."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

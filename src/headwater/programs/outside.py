@@ -1,7 +1,7 @@
-"""What a script under check does besides Spark: it starts no process and, where needed, writes no file.
+"""Intercepts what a checked script does besides Spark: starting processes and, if needed, writing files.
 
-The sandbox is what prevents effects. This is for the user, who learns which line has one, and whose script
-continues where it can. Python's own functions are changed in this process, for good.
+The sandbox prevents side effects. This module reports the line that has one, and lets the script continue if
+possible. It permanently replaces Python functions in this process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHANGES = {
 }
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _NOWHERE = (":memory:", "", os.devnull)
-# What a process that does nothing can do without, or would fail with.
+# Arguments that a no-op process does not need or would fail with.
 _DROPPED = ("executable", "preexec_fn", "shell", "cwd", "env", "user", "group", "extra_groups")
 _MOST_SHOWN = 60
 
@@ -42,10 +42,10 @@ Tell = Callable[[Problem], None]
 
 
 def catch_outside(kind: Kind, *, network: bool, files: Path, tell: Tell) -> None:
-    """Let the script start no process; in a weak sandbox also write only below `files`, connect nowhere."""
+    """Block processes; in a weak sandbox, also block writes outside `files` and network connections."""
     _skip_processes(tell)
     weak = kind is not Kind.NAMESPACES
-    # Python would write compiled modules beside the sources.
+    # Python would write compiled modules next to the sources.
     sys.dont_write_bytecode |= weak
 
     def hear(event: str, arguments: tuple[Any, ...]) -> None:
@@ -73,7 +73,7 @@ def _written(event: str, arguments: tuple[Any, ...]) -> Iterator[Path]:
     if event == "open" and not (arguments[2] or 0) & _WRITING:
         return
     for path in arguments[_CHANGES[event]]:
-        # Such as the steps of `rmtree`, which was heard of before.
+        # For example, the steps of `rmtree`, which is already reported.
         relative = event in _BELOW and arguments[-1] >= 0
         known = isinstance(path, str | bytes | os.PathLike) and os.fsdecode(path) not in _NOWHERE
         if known and not relative:
@@ -81,7 +81,7 @@ def _written(event: str, arguments: tuple[Any, ...]) -> Iterator[Path]:
 
 
 def _skip_processes(tell: Tell) -> None:
-    """Let a process of `subprocess` or `os.system` do nothing, successfully, so that the script continues."""
+    """Replace processes of `subprocess` and `os.system` with a successful no-op, so the script continues."""
     nothing = shutil.which("true") or "/usr/bin/true"
     begin: Any = subprocess.Popen.__init__
     signature = inspect.signature(begin)
@@ -104,7 +104,7 @@ def _skip_processes(tell: Tell) -> None:
 
     def spawned(path: Any, *given: Any) -> int:
         frame = sys._getframe(1)
-        # Python counts shared memory in a process of its own, which starts nothing further.
+        # Python tracks shared memory in a separate process, which starts no other process.
         if Path(frame.f_code.co_filename).name != "resource_tracker.py":
             _refuse(programs.SCRIPT_FORKS.at(own_place(frame), call="multiprocessing"), tell)
         number: int = spawn(path, *given)

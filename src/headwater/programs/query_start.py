@@ -21,7 +21,7 @@ from headwater.connectors import Sink, all_connectors
 from headwater.connectors.connector import ConnectorCall
 from headwater.engine.builder import SPARK_ERRORS, columns_in
 from headwater.engine.plain_facts import WriterSettings, plain_facts
-from headwater.errors import HeadwaterError, PipelineError, Problem, UsageProblem
+from headwater.errors import HeadwaterError, PipelineError, Problem, UsageError
 from headwater.errors.catalogue import programs
 from headwater.errors.catalogue.environment import INTERNAL_ERROR
 from headwater.errors.catalogue.running import COLUMN_NOT_FOUND, SINK_MODE_UNSUPPORTED
@@ -40,12 +40,12 @@ from headwater.values.words import nearest
 
 _STREAM_ACTION = "Queries with streaming sources must be executed with writeStream"
 _NO_SOURCE = re.compile(r"Failed to find (?:the )?data source: (\S+?)[.\s]")
-# What a write in the sandbox gives where it can't be discarded.
+# The errors of a write that the sandbox cannot discard.
 _NOT_DISCARDED = (errno.EOVERFLOW, errno.EROFS)
 
 
 def failure_of(error: BaseException, file: str, spark_version: str) -> Problem | None:
-    """Why a script ended by an exception; None where this is a good end."""
+    """Why a script ended with an exception; None if that is a successful exit."""
     if isinstance(error, SystemExit):
         return _exit_problem(error, file)
     place = raising_place(error.__traceback__)
@@ -72,7 +72,7 @@ def _problem(error: BaseException, place: Position | None, spark_version: str) -
     if isinstance(error, OSError) and error.errno in _NOT_DISCARDED:
         return programs.SCRIPT_WRITES.at(place, path=error.filename or "a file")
     if isinstance(error, KeyboardInterrupt):
-        return programs.SCRIPT_FAILED.at(place, error="it was interrupted")
+        return programs.SCRIPT_FAILED.at(place, error="the script was interrupted")
     lines = [line for line in says.strip().splitlines() if line.strip()]
     words = f"{type(error).__name__}: {lines[0].strip()}" if lines else type(error).__name__
     # A query that never ran has none: `lastProgress` is None, `recentProgress` is empty.
@@ -88,7 +88,7 @@ def _spark_problem(error: Exception, place: Position | None, spark_version: str)
         column, proposal = parameters.get("objectName", ""), parameters.get("proposal", "")
         names = {each.rpartition("`.`")[2].strip("`"): each for each in proposal.split(", ") if each}
         meant = nearest(column.rpartition("`.`")[2].strip("`"), names)
-        hint = f"It has {proposal}." if proposal else "Check the columns of what it reads."
+        hint = f"Use one of {proposal}." if proposal else "Check the columns of the DataFrame it reads."
         hint = f"Did you mean {names[meant]}?" if meant else hint
         return COLUMN_NOT_FOUND.at(place, where="This line", column=column, hint=hint)
     if condition == "DATA_SOURCE_NOT_FOUND" or _NO_SOURCE.search(str(error)):
@@ -98,15 +98,15 @@ def _spark_problem(error: Exception, place: Position | None, spark_version: str)
 
 
 def source_missing(place: Position | None, format: str, spark_version: str) -> Problem:
-    """The problem of a data source that Spark does not have."""
+    """The problem of a missing data source."""
     package = package_of(format.lower(), spark_version or "4.1.1")
     if package:
         hint = (
-            f"Set `spark.jars.packages` to `{package}` where the session is made; the check of a script "
-            f"takes it as `--conf spark.jars.packages={package} --allow-network`."
+            f"Set `spark.jars.packages` to `{package}` when you create the session. For the check, add "
+            f"`--conf spark.jars.packages={package} --allow-network`."
         )
     else:
-        hint = "Correct its name, or add its jar where the session is made: `spark.jars`."
+        hint = "Correct its name, or add its jar with `spark.jars` when you create the session."
     return programs.SCRIPT_SOURCE_NOT_FOUND.at(place, format=format, hint=hint)
 
 
@@ -115,30 +115,30 @@ def _exit_problem(error: SystemExit, file: str) -> Problem | None:
         return None
     code = error.code if isinstance(error.code, int) else 1
     says = "" if isinstance(error.code, int) else f": {error.code}".rstrip(". ")
-    # argparse ends a program with 2 when its arguments don't fit.
+    # argparse exits with 2 if the arguments are invalid.
     hint = (
-        f"Give the script its arguments after `--`: `headwater check {file} -- …`."
+        f"Pass the script its arguments after `--`: `headwater check {file} -- …`."
         if code == 2
-        else "A check needs the script to come as far as its queries."
+        else "Make sure that the script reaches the lines that start its queries."
     )
     return programs.SCRIPT_EXIT.at(raising_place(error.__traceback__), code=code, says=says, hint=hint)
 
 
 def deadline_problem(frame: FrameType | None, file: str, seconds: float) -> Problem:
-    """The line that a script had reached when its time was over."""
+    """The line that a script had reached at the timeout."""
     place, time = own_place(frame), str(Duration(int(seconds * 1000)))
-    reached = "this is the line that it had reached" if place else "no line of it could be seen"
+    reached = "it had reached this line" if place else "the line that it had reached is unknown"
     return programs.SCRIPT_TIMEOUT.at(place, seconds=time, file=file, reached=reached)
 
 
 _CHECKPOINT = "spark.sql.streaming.checkpointLocation"
 _STATE = "statestore"
-"""Spark's format for reading the state of a query, which no connector stands for."""
+"""Spark's format for reading the state of a query, which has no connector."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """One start of a query, as its writer was told; what would keep Spark from it."""
+    """One start of a query, with the settings of its writer, and the problems that would prevent it."""
 
     frame: DataFrame
     writer: WriterSettings
@@ -155,18 +155,18 @@ class Start:
 
     @cached_property
     def sink(self) -> Sink[Any] | None:
-        """The sink of the connector that stands for the format."""
+        """The sink of the connector for this format."""
         connector = connector_of_format(self.format)
         return connector.sink if connector else None
 
     @cached_property
     def checkpoint(self) -> str:
-        """The checkpoint that the query would have; empty where Spark would make one that passes."""
+        """The checkpoint that the query would use; empty if Spark would create a temporary one."""
         given = {key.lower(): value for key, value in self.writer.options.items()}.get("checkpointlocation")
         if given:
             return given if "://" in given else os.path.abspath(given)
         base = self.frame.sparkSession.conf.get(_CHECKPOINT, None)
-        # Below a common folder a query without a name gets a folder of its own at each start.
+        # Below a common directory, an unnamed query gets a new directory at each start.
         return os.path.join(base, self.writer.name or os.urandom(4).hex()) if base else ""
 
     def problems(self) -> Iterator[Problem]:
@@ -196,14 +196,14 @@ class Start:
         yield from self.sink_problems(sink_format(writer.format))
 
     def doubts(self) -> Iterator[Problem]:
-        """A sink whose rows stay, fed from a checkpoint that does not."""
+        """Warn about a sink that keeps its rows but has a temporary checkpoint."""
         side = self.sink
         lasting = side is not None and side.temporary_checkpoint and side.delivery is Delivery.USER
         if lasting and not self.checkpoint:
             yield programs.CHECKPOINT_TEMPORARY.at(self.place, name=self.name)
 
     def sink_problems(self, known: SinkFormat) -> Iterator[Problem]:
-        """What stands against a sink of this kind; what Spark says to the plan is in the facts."""
+        """The problems of a sink of this kind; the facts contain what Spark reports about the plan."""
         writer, name = self.writer, self.name
         if known.modes and writer.mode not in known.modes:
             params = {"sink": name, "mode": writer.mode, "connector": known.connector}
@@ -217,13 +217,13 @@ class Start:
             yield from side.problems(sink, columns_in(self.frame))
 
     def format_problem(self) -> Problem | None:
-        """A format that Spark does not have, or can't write streams with."""
+        """The problem of a format that Spark does not have or cannot write streams with."""
         spark, format = self.frame.sparkSession, self.writer.format
         if self.writer.table or (self.sink and self.sink.by_writer):
             return None
-        hint = "Write it in a function of `foreachBatch`, with `df.write` there."
+        hint = "Write each batch in a `foreachBatch` function with `df.write`."
         if self.format == _STATE or (connector_of_format(format) and not self.sink):
-            hint = 'It is for reading; to look at the rows write `.format("console")`.'
+            hint = 'This format is only for reading. To inspect the rows, use `.format("console")`.'
         else:
             try:
                 if writes_streams(spark, class_of(spark, format)):
@@ -236,16 +236,16 @@ class Start:
 
 @dataclass
 class Started:
-    """The queries that a script has started so far, by what no two running queries may share."""
+    """The queries that a script has started so far, by what running queries cannot share."""
 
     names: Counter[str] = field(default_factory=Counter)
     running: dict[str, FinishedQuery] = field(default_factory=dict)
     checkpoints: dict[str, tuple[str, FinishedQuery]] = field(default_factory=dict)
 
     def name_of(self, writer: WriterSettings, places: tuple[Position, ...]) -> str:
-        """The query's own name, or else the line where it starts; each once.
+        """The name of the query, or else the line where it starts; always unique.
 
-        Of several from one line the later ones also have the line that led there.
+        If several queries start on one line, later names also contain the line of the caller.
         """
         line, *before = [f"{Path(place.file).name}:{place.line}" for place in places] or ["query"]
         name = writer.name or line
@@ -255,14 +255,14 @@ class Started:
         return f"{name} ({self.names[name]}{f', from {before[0]}' if before else ''})"
 
     def add(self, query: FinishedQuery, start: Start) -> None:
-        """Remember a query that was caught."""
+        """Store a captured query."""
         if start.writer.name:
             self.running[start.writer.name] = query
         if start.checkpoint:
             self.checkpoints[start.checkpoint] = (start.name, query)
 
     def problems(self, start: Start) -> Iterator[Problem]:
-        """What a query shares with one that nobody has waited for, and that runs therefore."""
+        """Conflicts with a query that the script has not awaited, and that is therefore running."""
         other = self.running.get(start.writer.name)
         if other is not None and not other.over:
             yield programs.QUERY_NAME_CONFLICT.at(start.place, name=start.writer.name)
@@ -273,7 +273,7 @@ class Started:
             )
 
 
-# A DataFrame of a running program, checked where it stands: nothing is started, nothing is changed.
+# Checks a DataFrame of a running program without starting or changing anything.
 
 _UNKNOWN = SinkFormat("", known=False, continuous=True, real_time=True)
 
@@ -281,12 +281,12 @@ _UNKNOWN = SinkFormat("", known=False, continuous=True, real_time=True)
 def check_frame(
     frame: Any, *, sink: object, mode: str, trigger: str, name: str, place: Position | None
 ) -> CapturedQuery:
-    """The facts of a stream that would be written so, and what Spark has against it."""
+    """The facts of a stream with this sink, and its problems."""
     _refuse(frame, name, place)
     format, known = sink_of(sink, place)
     writer = WriterSettings(format, mode, trigger, partitioned_by=_partitions(sink))
     facts = plain_facts(frame, writer, name, known)
-    # A format that the user names may be one that Spark does not have.
+    # Spark may not have the format that the user names.
     named = isinstance(sink, str) and not connector_format(sink).known
     start = Start(frame, writer, place, name)
     missing = start.format_problem() if named else None
@@ -295,12 +295,12 @@ def check_frame(
 
 
 def sink_of(sink: object, place: Position | None = None) -> tuple[str, SinkFormat]:
-    """The format that a sink stands for, and what is known of it."""
+    """The format of a sink, and what is known about it."""
     match sink:
         case None:
             return "", _UNKNOWN
         case ConnectorCall(connector=connector, keys=keys):
-            # Of a connector with several formats, a key of that name says which one it is.
+            # If a connector has several formats, the key `format` selects one.
             formats = all_connectors()[connector].spark_formats if connector in all_connectors() else ()
             format = keys.get("format", "")
             return format if format in formats else connector, connector_format(connector)
@@ -310,12 +310,12 @@ def sink_of(sink: object, place: Position | None = None) -> tuple[str, SinkForma
             return "foreach", sink_format("foreach")
         case Callable():
             return "foreachBatch", sink_format("foreachBatch")
-    raise UsageProblem(programs.SINK_INVALID.at(place, got=f"`{sink!r}`"))
+    raise UsageError(programs.SINK_INVALID.at(place, got=f"`{sink!r}`"))
 
 
 def _named(name: str) -> tuple[str, SinkFormat]:
     found = sink_format(name)
-    # A word may also be one of Headwater's own, such as `foreach_batch`.
+    # The name can also be a Headwater connector, such as `foreach_batch`.
     own = connector_format(name)
     return name, own if own.known and not found.known else found
 
@@ -329,6 +329,6 @@ def _refuse(frame: Any, name: str, place: Position | None) -> None:
     if ".connect." in type(frame).__module__:
         raise PipelineError(programs.CONNECT_SESSION_UNSUPPORTED.at(place))
     if not isinstance(frame, DataFrame):
-        raise UsageProblem(programs.DATAFRAME_EXPECTED.at(place, got=f"a `{type(frame).__name__}`"))
+        raise UsageError(programs.DATAFRAME_EXPECTED.at(place, got=f"a `{type(frame).__name__}`"))
     if not frame.isStreaming:
         raise PipelineError(programs.STREAM_EXPECTED.at(place, name=name))

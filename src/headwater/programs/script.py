@@ -1,6 +1,6 @@
-"""A plain script, run for its queries: in a sandbox, which ends with all its processes.
+"""Runs a plain script in a sandbox to collect its queries, and then ends all of its processes.
 
-Nothing of PySpark is loaded here; only the other process needs it.
+This module does not import PySpark; only the other process needs it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from headwater.spark.java import find_java
 from headwater.values import Duration, Position
 from headwater.values.secrets import hide
 
-# What the process of a script under check tells the one that started it: lines of JSON.
+# The messages from the process of a checked script to its parent: lines of JSON.
 
 
 @dataclass(frozen=True)
 class Order:
-    """What the process is to do."""
+    """The task of the process."""
 
     file: str
     arguments: tuple[str, ...]
     seconds: float
     scratch: str
-    """The directory in which alone its writes last."""
+    """The only directory in which its writes persist."""
     network: bool
-    """Whether it may use the network."""
+    """Whether it can use the network."""
     settings: Mapping[str, str]
 
 
@@ -55,7 +55,7 @@ class CapturedQuery:
     place: Position | None
     problems: tuple[Problem, ...] = ()
     doubts: tuple[Problem, ...] = ()
-    """What does not keep it from starting, and is most likely not as meant."""
+    """Problems that do not prevent the start but are most likely mistakes."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -83,16 +83,16 @@ class Teller:
         self._turn = threading.Lock()
 
     def tell(self, **message: Any) -> None:
-        """One message, whole, before anything else can end the process."""
+        """Send one complete message."""
         line = json.dumps(message, default=str).encode() + b"\n"
-        # Several threads may have something to tell, and a long message goes out in pieces.
+        # Several threads can send messages, and a long message is written in pieces.
         with self._turn:
             while line:
                 line = line[os.write(self._descriptor, line) :]
 
 
 def problem_to_json(problem: Problem) -> dict[str, Any]:
-    """A problem with all that its words are made of; `Problem.to_json` has only the words."""
+    """A problem with its template and parameters; `Problem.to_json` has only the final text."""
     place = problem.place
     return {
         "entry": asdict(problem.entry),
@@ -110,14 +110,14 @@ def problem_from_json(told: Mapping[str, Any]) -> Problem:
     return Problem(Entry(**told["entry"]), told["params"], place, told["detail"])
 
 
-# The time that a script under check has: Spark's start and the judging of its queries do not count.
+# The time limit of a checked script. The start of Spark and the analysis of queries do not count.
 
 STANDSTILL_SECONDS = 600.0
-"""For how long the clock may stand at a stretch, should Spark never come up or never answer."""
+"""The longest pause of the clock, in case Spark never starts or responds."""
 
 
 class Clock:
-    """It stands at first; `heard` is told each time that it begins to run or to stand."""
+    """A clock that can be paused, and is paused at first; `heard` is called on each change."""
 
     def __init__(
         self,
@@ -131,20 +131,20 @@ class Clock:
 
     @property
     def runs(self) -> bool:
-        """Whether the script's own time passes."""
+        """Whether the time of the script is running."""
         return not self._holds
 
     def run(self) -> None:
-        """Take one hold away; without any it runs."""
+        """Release one hold; the clock runs when there are none."""
         self._hold(-1)
 
     def stand(self) -> None:
-        """Hold it, until there are as many calls of `run`."""
+        """Pause the clock until `run` has been called as often."""
         self._hold(1)
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        """Hold it for a while; scripts may do so in several threads."""
+        """Pause the clock in a block; several threads can do so."""
         self.stand()
         try:
             yield
@@ -152,13 +152,13 @@ class Clock:
             self.run()
 
     def left(self) -> float:
-        """The seconds until the time is over, if it goes on as now."""
+        """The remaining seconds, if the clock keeps its current state."""
         with self._changed:
             allowed = STANDSTILL_SECONDS if self._holds else self._left
             return allowed - (self._now() - self._since)
 
     def wait_until_over(self) -> None:
-        """Return once no time is left."""
+        """Wait until no time is left."""
         with self._changed:
             while (left := self.left()) > 0:
                 self._changed.wait(left)
@@ -176,16 +176,16 @@ class Clock:
 
 
 KINDS = tuple(Kind) if sys.platform == "linux" else (Kind.NONE,)
-"""The sandboxes to try, the strongest first."""
+"""The sandboxes to try, strongest first."""
 _PACKAGES = str(Path(__file__).parents[2])
 _LAUNCH = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from headwater.programs.sandbox.launcher import main; main()"
 )
 _START = "from headwater.programs.child import main; main()"
-# Beyond the deadline: the time to tell the line that was reached, and to leave in good order.
+# After the timeout: the time to report the line reached, and to exit gracefully.
 _GRACE_SECONDS = 5.0
-# The launcher needs milliseconds to kill what is left; more if the kernel can't end a process at once.
+# The launcher needs milliseconds to kill all processes, longer if the kernel cannot end one immediately.
 _KILL_SECONDS = 30.0
 _MOST_OUTPUT = 20_000
 _WAREHOUSE = "spark-warehouse"
@@ -199,12 +199,12 @@ _NOT_PREVENTED = {
     Kind.LANDLOCK: (
         "with Landlock only",
         "network connections of its JVM, its Python workers and other processes that it started, or (before "
-        "Linux 6.12) signals to processes outside",
+        "Linux 6.12) signals to other processes",
     ),
     Kind.NONE: (
-        "without a sandbox of the operating system",
+        "without an operating-system sandbox",
         "writes and network connections of its JVM, its Python workers and other processes that it started, "
-        "signals to processes outside, or (on macOS) daemons that outlive the check",
+        "signals to other processes, or (on macOS) daemons that outlive the check",
     ),
 }
 _NO_GATEWAY = "JAVA_GATEWAY_EXITED"
@@ -213,21 +213,21 @@ _BY_SIGNAL = 128
 
 @dataclass
 class ScriptRun:
-    """What a script did: the queries it would have started, and why it ended early if it did."""
+    """The result of a script: the queries it would have started, and why it ended early, if it did."""
 
     queries: list[CapturedQuery] = field(default_factory=list)
     problem: Problem | None = None
     weakness: Problem | None = None
     """What the sandbox of this machine could not prevent."""
     notes: list[Problem] = field(default_factory=list)
-    """What it would have done besides."""
+    """Other side effects that the script would have had."""
     declares: bool = False
-    """Whether it has made a pipeline of Headwater's after all."""
+    """Whether it created a Headwater pipeline."""
     spark: bool = False
-    """Whether it has used Spark at all."""
+    """Whether it used Spark."""
     ended: bool = False
     output: str = ""
-    """What it and its Spark have printed."""
+    """The output of the script and its Spark."""
 
 
 def run_script(
@@ -237,14 +237,14 @@ def run_script(
     settings: Mapping[str, str],
     network: bool = False,
 ) -> ScriptRun:
-    """Run a script with everything caught that starts or writes; after the deadline it is ended."""
+    """Run a script with all starts and writes intercepted; it is ended after the timeout."""
     run = ScriptRun()
     with tempfile.TemporaryDirectory(prefix="headwater-script-", ignore_cleanup_errors=True) as scratch:
-        # Mounts are told apart by their real paths.
+        # Mounts are identified by their real paths.
         base = Path(scratch).resolve()
         for name in (FILES, MOUNTS):
             (base / name).mkdir()
-        # With loopback alone, Spark has to be told that it needs no other address.
+        # With only loopback, Spark must be configured to use no other address.
         alone = {} if network else {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
         order = Order(file, arguments, seconds, str(base / FILES), network, {**alone, **settings})
         with (base / "output").open("w+b") as printed:
@@ -257,9 +257,9 @@ def run_script(
 
 @contextmanager
 def _process(order: Order, base: Path, printed: BinaryIO) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The launcher of the script's sandbox; when its standard input ends, all of it is ended."""
+    """The launcher of the sandbox; when its standard input closes, it ends all processes of the script."""
     ours, theirs = os.pipe()
-    # -P: the directory in which the command was typed is none from which modules are taken.
+    # -P: do not import modules from the current directory.
     command = [sys.executable, "-P", "-c", _START, str(theirs), json.dumps(asdict(order))]
     sandbox = {
         "command": command,
@@ -296,11 +296,11 @@ def _process(order: Order, base: Path, printed: BinaryIO) -> Iterator[tuple[subp
 
 def _environment(order: Order) -> dict[str, str]:
     given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
-    # Spark makes the folder of its tables when it is asked for any; not in the user's folder, if not there.
+    # Spark creates its warehouse directory on first use: not in the user's directory, unless it exists there.
     ours = {} if os.path.exists(_WAREHOUSE) else {"spark.sql.warehouse.dir": f"{order.scratch}/{_WAREHOUSE}"}
     settings = {"spark.ui.showConsoleProgress": "false", **ours, **order.settings}
     conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-    # A process that spark-submit has started holds the way to its own JVM, which is not for the script.
+    # A process started by spark-submit has the address of its own JVM, which the script must not use.
     outside = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_GATEWAY_")}
     java = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} -Djava.io.tmpdir={shlex.quote(order.scratch)}".strip()
     return {
@@ -317,14 +317,14 @@ def _environment(order: Order) -> dict[str, str]:
 
 
 def _tail(printed: BinaryIO) -> str:
-    """The last of what was printed, however much that was."""
+    """The end of the output."""
     end = printed.seek(0, os.SEEK_END)
     printed.seek(max(0, end - 4 * _MOST_OUTPUT))
     return printed.read().decode("utf-8", errors="replace")[-_MOST_OUTPUT:]
 
 
 def _listen(run: ScriptRun, process: subprocess.Popen[bytes], pipe: int, clock: Clock) -> None:
-    """Take in what the script's process tells, up to its end or the deadline; the clock follows its own."""
+    """Receive the messages of the script until it ends or times out; the clock follows the script's clock."""
     held = b""
     while not run.ended:
         ready, _, _ = select.select([pipe], [], [], max(0.0, clock.left() + _GRACE_SECONDS))
@@ -333,10 +333,10 @@ def _listen(run: ScriptRun, process: subprocess.Popen[bytes], pipe: int, clock: 
             return
         *lines, held = (held + told).split(b"\n")
         for line in lines:
-            # A script that finds the pipe may write anything into it.
+            # A script that finds the pipe could write anything to it.
             with suppress(ValueError, KeyError, TypeError):
                 _take(run, json.loads(line), clock)
-    # What a script leaves to do at its exit belongs to it, as far as there is time.
+    # Exit handlers belong to the script, so wait for them if there is time.
     with suppress(subprocess.TimeoutExpired):
         process.wait(max(0.0, min(clock.left(), _GRACE_SECONDS)))
 
@@ -366,7 +366,7 @@ def _take(run: ScriptRun, message: Mapping[str, Any], clock: Clock) -> None:
 
 
 def _conclude(run: ScriptRun, code: int, order: Order) -> None:
-    """Say why a process is gone that has not told its end; all that was printed is behind a problem."""
+    """Explain why a process ended without a final message, and attach the output to the problem."""
     if run.problem is None and not run.ended and code != 0:
         run.problem = _gone(run, code, order)
     if run.problem is not None:
@@ -377,7 +377,7 @@ def _conclude(run: ScriptRun, code: int, order: Order) -> None:
 
 
 def _cut_off(problem: Problem, output: str) -> Problem:
-    """A failure for want of a network says how to give the script one."""
+    """Replace a failure caused by the blocked network with one whose hint allows it."""
     told = f"{problem.detail}\n{output}" if _NO_GATEWAY in problem.detail else problem.detail
     found = _CUT_OFF.search(told) if problem.entry == programs.SCRIPT_FAILED else None
     if found is None:
@@ -390,7 +390,7 @@ def _cut_off(problem: Problem, output: str) -> Problem:
 def _gone(run: ScriptRun, code: int, order: Order) -> Problem:
     number = abs(code) if code < 0 else code - _BY_SIGNAL
     if number == signal.SIGKILL:
-        time, reached = str(Duration(int(order.seconds * 1000))), "no line of it could be seen"
+        time, reached = str(Duration(int(order.seconds * 1000))), "the line that it had reached is unknown"
         return programs.SCRIPT_TIMEOUT.at(None, seconds=time, file=order.file, reached=reached)
     signals = {int(each): each.name for each in signal.Signals}
     how = f"signal {signals[number]}" if number in signals else f"exit code {code}"
@@ -400,6 +400,6 @@ def _gone(run: ScriptRun, code: int, order: Order) -> Problem:
 
 
 def _complaint(output: str) -> str:
-    """What argparse, which ends a program by itself, has printed last."""
+    """The last error that argparse printed before it exited."""
     found = [line for line in output.splitlines() if "error: " in line]
     return f": {found[-1].partition('error: ')[2].rstrip('.')}" if found else ""

@@ -1,4 +1,4 @@
-"""Writes of finished rows, caught: PySpark's classes are changed in this process, for good."""
+"""Intercepts batch writes of a checked script by permanently patching PySpark classes in this process."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from headwater.spark.query import catalog_session, option_of, writer_frame
 from headwater.values import Position
 from headwater.values.user_frames import own_place
 
-# What a script would have written by now, to be read in its place: nothing was written.
+# What a script would have written so far, so that later reads find it: nothing is written.
 
 _READERS = ("load", "csv", "json", "orc", "parquet", "text", "xml")
 
 
 @dataclass(frozen=True)
 class VirtualWrite:
-    """Rows that would be there, and the line that would have written them."""
+    """Rows that would exist, and the line that would have written them."""
 
     name: str
     frame: DataFrame
@@ -47,7 +47,7 @@ class VirtualWrite:
 
 
 class VirtualWrites:
-    """Paths and tables that only the script's own writes would have made."""
+    """Paths and tables that the script would have created."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -56,18 +56,18 @@ class VirtualWrites:
         self._folders: dict[str, str] = {}
 
     def as_meant(self, text: str) -> str:
-        """A text with the places that the script named, where empty folders stand for them."""
+        """A text in which the original paths replace the temporary empty directories."""
         for folder, place in self._folders.items():
             text = text.replace(folder, place)
         return text
 
     def path_written(self, path: str | None, frame: DataFrame, place: Position | None) -> None:
-        """A write to a path was caught."""
+        """Record a write to a path."""
         if path is not None:
             self._paths[_plain(path)] = VirtualWrite(path, _static(frame), place)
 
     def table_written(self, name: str, frame: DataFrame, place: Position | None) -> None:
-        """A write to a table was caught; where there is none of this name, it can be read as a view."""
+        """Record a write to a table; if the table does not exist, it can be read as a view."""
         spark = frame.sparkSession
         if _exists(spark, name):
             return
@@ -77,7 +77,7 @@ class VirtualWrites:
             static.createOrReplaceTempView(name)
 
     def cover_reads(self) -> None:
-        """Let PySpark's readers find these rows where they find nothing."""
+        """Make PySpark's readers return these rows if they find nothing."""
         for kind in (DataFrameReader, DataStreamReader):
             for name in _READERS:
                 self._cover(kind, name)
@@ -97,7 +97,7 @@ class VirtualWrites:
                     raise
             folder = self._empty_folder(write.name)
             try:
-                # No rows in the reader's own columns, or else the rows that would have been written.
+                # No rows with the columns of the reader, or else the rows that would have been written.
                 return original(reader, folder, *given[1:], **named)
             except SPARK_ERRORS:
                 if kind is DataFrameReader:
@@ -126,13 +126,13 @@ class VirtualWrites:
         replace_methods(kind, table=table)
 
     def _empty_folder(self, name: str) -> str:
-        """An empty folder with the last part of a name, by which a stream is called."""
+        """An empty directory with the last part of a name, which becomes the name of a stream."""
         folder = Path(tempfile.mkdtemp(dir=self._scratch)) / (name.rstrip("/").rpartition("/")[2] or "rows")
         folder.mkdir()
         self._folders[str(folder)] = name
         return str(folder)
 
-    # What stands in the place of PySpark's methods.
+    # Replacements for PySpark's methods.
 
     def save(self, writer: Any, path: str | None = None, *_: Any, **options: Any) -> None:
         path = path or options.get("path") or option_of(writer, "path")
@@ -171,7 +171,7 @@ class VirtualWrites:
 
 
 def _static(frame: DataFrame) -> DataFrame:
-    """The rows of a write; those of a stream are not there yet."""
+    """The rows of a write; a stream has no rows yet."""
     return frame.sparkSession.createDataFrame([], frame.schema) if frame.isStreaming else frame
 
 
@@ -183,19 +183,19 @@ def _exists(spark: SparkSession, name: str) -> bool:
 
 
 def _plain(path: str) -> str:
-    """A path in the one way in which it is remembered."""
+    """The canonical form of a path."""
     local = path.removeprefix("file://").removeprefix("file:")
     return local.rstrip("/") if "://" in local else os.path.abspath(local)
 
 
 def catch_writes(virtual: VirtualWrites, streams: Mapping[str, Method]) -> None:
-    """Let nothing of Spark's write: what would be there afterwards can be read.
+    """Prevent all writes of Spark, and make the rows available to later reads.
 
-    `streams` has what starts a query instead, by the name of the method.
+    `streams` maps the names of methods that start a query to their replacements.
     """
 
     def nothing(*_: Any, **__: Any) -> None:
-        """Where no rows would be found afterwards."""
+        """Ignore a write that no later read could find."""
 
     handlers: dict[type | tuple[type, str], Method] = {
         DataFrameWriter: virtual.save,
@@ -230,7 +230,7 @@ def catch_writes(virtual: VirtualWrites, streams: Mapping[str, Method]) -> None:
 
 
 def _made_by(spark: Any, text: str, kind: str) -> DataFrame | None:
-    """The rows that a new table would hold: those of its query, or none."""
+    """The rows of a new table: those of its query, or none."""
     plan = parsed(spark, text)
     if kind.endswith("AsSelect"):
         return frame_of_plan(spark, plan.query())

@@ -1,4 +1,4 @@
-"""Quarantined rows: reading them, writing them out, replaying them. Without Spark."""
+"""Quarantined rows: reading, exporting and replaying them, without Spark."""
 
 from headwater.quarantine.rows import (
     CorrectedRow,

@@ -1,4 +1,4 @@
-"""A row that was quarantined: where it stood, its bytes, why and when."""
+"""Quarantined rows: their location, their bytes, and why and when they were quarantined."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headwater.checkpoint import Read
 from headwater.connectors import quarantine_sink
 from headwater.connectors.connector import ValidatesRows
 from headwater.connectors.contract import Reason, place_in_words
-from headwater.errors import CheckpointError, UsageProblem
+from headwater.errors import CheckpointError, UsageError
 from headwater.errors.catalogue.running import (
     QUARANTINE_UNREADABLE,
     REPLAY_FILE_INVALID,
@@ -41,7 +41,7 @@ class QuarantinedRow:
     source: str
     reason: str
     detail: str | None
-    set_aside_at: datetime
+    quarantined_at: datetime
     file: str | None
     topic: str | None
     partition: int | None
@@ -52,7 +52,7 @@ class QuarantinedRow:
     key: bytes | None
     value: bytes | None
     replayed_as: str = ""
-    """For a row that is replayed after its bytes were mended: the id under which it was quarantined."""
+    """For a row that is replayed with corrected bytes: the ID under which it was quarantined."""
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> QuarantinedRow:
@@ -60,14 +60,14 @@ class QuarantinedRow:
         row = dict(record["row"])
         headers = row.pop("headers")
         told = {name: record[name] for name in ("source", "reason", "detail")}
-        told["set_aside_at"] = _utc(record["set_aside_at"])
+        told["quarantined_at"] = _utc(record["quarantined_at"])
         row["timestamp"] = _utc(row["timestamp"]) if row["timestamp"] else None
         listed = tuple((each["key"], each["value"]) for each in headers) if headers is not None else None
         return cls(**told, **row, headers=listed, replayed_as=record.get("id") or "")
 
     @property
     def id(self) -> str:
-        """The same for the same row at the same place; lines of one file that are equal share it."""
+        """The same for the same row at the same location; equal lines of one file share it."""
         if self.replayed_as:
             return self.replayed_as
         parts = (self.source, self.file, self.topic, self.partition, self.offset, self.key, self.value)
@@ -80,32 +80,32 @@ class QuarantinedRow:
 
     @property
     def where(self) -> str:
-        """Its place in a few words; empty for the row of a table."""
+        """Its location in a few words; empty for the row of a table."""
         return place_in_words(self)
 
     @property
     def text(self) -> str | None:
-        """Its bytes as text; None where they are no text."""
+        """Its bytes as text; None if they are not text."""
         with suppress(UnicodeDecodeError):
             return None if self.value is None else self.value.decode()
         return None
 
     @property
     def can_replay(self) -> bool:
-        """Whether there is a row to replay: a file that could not be opened is none. Mended, it is read by
-        itself."""
+        """Whether there is a row to replay: a file that could not be opened is not one. Once corrected, it is
+        read automatically."""
         return self.reason != Reason.UNREADABLE_FILE
 
     def with_bytes(self, value: bytes) -> QuarantinedRow:
-        """The same row with other bytes, known by the id that it has now."""
+        """The same row with different bytes, identified by its current ID."""
         return replace(self, value=value, replayed_as=self.id)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything; bytes as text where they are text, and always in base64."""
+        """All fields; bytes as text if they are text, and always in Base64."""
         told = {name: value for name, value in asdict(self).items() if name not in ("replayed_as", "headers")}
         headers = [{"key": key, "value": _base64(value)} for key, value in self.headers or ()]
         told |= {
-            "set_aside_at": self.set_aside_at.isoformat(),
+            "quarantined_at": self.quarantined_at.isoformat(),
             "timestamp": self.timestamp.isoformat() if self.timestamp else None,
             "headers": None if self.headers is None else headers,
             "key": _base64(self.key),
@@ -118,12 +118,12 @@ class QuarantinedRow:
         row = {field.name: getattr(self, field.name) for field in _ROW}
         if self.headers is not None:
             row["headers"] = [{"key": key, "value": value} for key, value in self.headers]
-        told = {name: getattr(self, name) for name in ("source", "reason", "detail", "set_aside_at")}
+        told = {name: getattr(self, name) for name in ("source", "reason", "detail", "quarantined_at")}
         return {"id": self.id, **told, "row": row}
 
 
 def _utc(moment: datetime) -> datetime:
-    """A time as Spark keeps it: in UTC, which not every form of a parquet file says."""
+    """A time as Spark stores it: in UTC; not every form of a Parquet file says so."""
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -131,59 +131,59 @@ def _base64(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(value).decode()
 
 
-# Rows that a user has mended, in the form in which they are written out: a JSON object in each line.
+# Rows that a user has corrected, in the format of the export: one JSON object per line.
 
 
 @dataclass(frozen=True)
 class CorrectedRow:
-    """What a line says of its row: the bytes of `text`, and those that `value` has in base64."""
+    """The content of a line: the bytes of `text`, and those that `value` has in Base64."""
 
     text: bytes | None = None
     value: bytes | None = None
 
     def bytes_of(self, row: QuarantinedRow) -> bytes | None:
-        """What the row is replayed with: what was changed, else its text; None where it has none."""
+        """The bytes for the replay: what was changed, else the text; None if there is none."""
         changed = (each for each in (self.text, self.value) if each not in (None, row.value))
         return next(changed, self.text)
 
 
 def read_mended(file: Path) -> dict[str, list[CorrectedRow]]:
-    """The lines of a file by the ids of their rows; rows that are equal share one."""
+    """The lines of a file by the IDs of their rows; equal rows share one."""
     found: dict[str, list[CorrectedRow]] = {}
-    for id_, mended in _lines(file):
-        found.setdefault(id_, []).append(mended)
+    for id_, corrected in _lines(file):
+        found.setdefault(id_, []).append(corrected)
     return found
 
 
 def _lines(file: Path) -> Iterator[tuple[str, CorrectedRow]]:
     try:
-        # Not by splitlines(): a text may hold signs that it takes for the end of a line.
+        # Not by splitlines(): a text may contain characters that it treats as line breaks.
         lines = file.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageProblem(REPLAY_FILE_UNREADABLE.at(None, file=str(file), reason=reason)) from error
+        raise UsageError(REPLAY_FILE_UNREADABLE.at(None, file=str(file), reason=reason)) from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             yield _parsed(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             problem = REPLAY_FILE_INVALID.at(None, file=str(file), line=number, reason=reason)
-            raise UsageProblem(problem) from error
+            raise UsageError(problem) from error
 
 
 def _parsed(row: Any) -> tuple[str, CorrectedRow]:
     id_, text, value = row["id"], row["text"], row.get("value")
     if not isinstance(id_, str) or not all(isinstance(each, str | None) for each in (text, value)):
-        raise TypeError("`id` is a text; `text` and `value` are texts, or null")
+        raise TypeError("`id` must be a string; `text` and `value` must be strings or null")
     return id_, CorrectedRow(
         None if text is None else text.encode(),
         None if value is None else base64.b64decode(value, validate=True),
     )
 
 
-# What a quarantine holds, read from its files without Spark.
+# The contents of a quarantine, read from its files without Spark.
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ class Quarantine:
     """The rows that one source or table has quarantined.
 
     <run directory>/quarantine/<name>/
-      rows/     what the quarantine's query has committed; Spark's log in it says which files count
-      again/    rows that were replayed, a file for each time
+      rows/        what the quarantine's query has committed; Spark's log in it lists the valid files
+      replayed/    rows that were replayed, one file per replay
     """
 
     directory: QuarantineDirectory
@@ -202,7 +202,7 @@ class Quarantine:
         return self.directory.name
 
     def rows(self) -> Iterator[QuarantinedRow]:
-        """Every row that was ever quarantined, oldest first; one that came back bad stands here again."""
+        """Every row that was ever quarantined, oldest first; it appears once for each time."""
         _, sink = quarantine_sink()
         for file in sink.quarantine_files(self.directory.rows):
             yield from _rows_in(file)
@@ -213,12 +213,12 @@ class Quarantine:
             yield from rows
 
     def replayed_files(self) -> Iterator[tuple[Path, Iterator[QuarantinedRow]]]:
-        """The files of rows that were replayed, oldest first."""
+        """The files of replayed rows, oldest first."""
         for file in self.directory.replayed:
             yield file, _rows_in(file)
 
     def waiting(self) -> Iterator[QuarantinedRow]:
-        """The rows that were quarantined once more than they were replayed."""
+        """The rows that were quarantined once more often than they were replayed."""
         replayed = Counter(row.id for row in self.replayed())
         for row in self.rows():
             if replayed[row.id]:
@@ -242,23 +242,23 @@ def _rows_in(file: Path) -> Iterator[QuarantinedRow]:
         raise CheckpointError(QUARANTINE_UNREADABLE.at(None, file=str(file), reason=reason)) from error
 
 
-# Which queries have not read a row where it stands: replayed to these, it would come to them twice.
+# Which queries have not read a row at its offset: replayed, they would read it twice.
 
 
 @dataclass(frozen=True)
 class Unread:
-    """How far the queries have read a source or table that has quarantined rows."""
+    """The progress of the queries in a source or table that has quarantined rows."""
 
     name: str
     side: ValidatesRows | None
-    """What tells whether a row of the source was read; None for a table."""
+    """Decides whether a row of the source was read; None for a table."""
     readers: Mapping[str, Mapping[str, Read]]
-    """What each query has committed, by the names of its sources."""
+    """What each query has committed, by source name."""
     quarantined: Mapping[str, Read]
-    """What the rows of the quarantine come from, those that were replayed too: in a table's quarantine
-    they hold no place of their own, and their text was written anew, so that their ids tell nothing of it."""
+    """The origin of the rows of the quarantine, including replayed ones: in a table's quarantine, rows have
+    no location, and their text is serialized again, so their IDs do not identify them."""
     replayed: Mapping[str, frozenset[str]]
-    """The rows in each file of rows that were replayed, by the ids that those of a source get when they are
+    """The rows in each file of replayed rows, by the IDs that rows of a source get when they are
     quarantined."""
 
     @classmethod
@@ -276,7 +276,7 @@ class Unread:
         return cls(quarantine.name, side, readers, quarantined, replayed)
 
     def __call__(self, row: QuarantinedRow) -> frozenset[str]:
-        """The queries that have yet to read a row."""
+        """The queries that have not read a row yet."""
         return frozenset(
             name
             for name, read in self.readers.items()
@@ -285,7 +285,7 @@ class Unread:
 
     @property
     def level(self) -> bool:
-        """Whether all queries have read the same, so that no row was judged for one and not for another."""
+        """Whether all queries have read the same, so no row was checked for one and not for another."""
         streams = (self.name, replay_stream(self.name))
         return all(
             one.get(each, Read()).as_far(other.get(each, Read()))
@@ -300,12 +300,12 @@ class Unread:
         return all(read.get(name, Read()).as_far(other) for name, other in self.quarantined.items())
 
     def _has_replay(self, read: Mapping[str, Read], row: QuarantinedRow) -> bool:
-        """A row that was replayed before may be back in the quarantine, and not have come to all others."""
+        """A replayed row may be in the quarantine again without having reached all queries."""
         needed = {file for file, ids in self.replayed.items() if row.id in ids}
         return needed <= {Path(file).name for file in read.get(replay_stream(self.name), Read()).files}
 
 
-# Replaying rows: they are put where the pipeline reads them beside its source, each once.
+# Replaying rows: they are stored where the pipeline reads them along with its source, each once.
 
 _UTC = pyarrow.timestamp("us", tz="UTC")
 _ROW = pyarrow.struct(
@@ -327,7 +327,7 @@ SCHEMA = pyarrow.schema(
         ("source", pyarrow.string()),
         ("reason", pyarrow.string()),
         ("detail", pyarrow.string()),
-        ("set_aside_at", _UTC),
+        ("quarantined_at", _UTC),
         ("row", _ROW),
     ]
 )
@@ -335,20 +335,20 @@ SCHEMA = pyarrow.schema(
 
 @dataclass(frozen=True)
 class Replay:
-    """What was replayed."""
+    """The result of a replay."""
 
     rows: int
     left: int
-    """How many rows still wait."""
+    """How many rows are still pending."""
     file: Path | None
     unknown: tuple[str, ...] = ()
-    """Ids of mended rows that don't wait here; they were not replayed."""
+    """IDs of corrected rows that are not pending; they were not replayed."""
     unwanted: tuple[str, ...] = ()
-    """Ids of mended rows that wait, and that were not asked for."""
+    """IDs of corrected rows that are pending but were not selected."""
     passed_over: int = 0
-    """How many mended rows were not replayed because they have no text, and their bytes are as they were."""
+    """How many corrected rows were skipped because they have no text and their bytes are unchanged."""
     unread: int = 0
-    """How many were not replayed because a query has yet to read them at their place."""
+    """How many were not replayed because a query has not read them at their offset yet."""
     behind: tuple[str, ...] = ()
     """These queries."""
     level: bool = True
@@ -358,27 +358,27 @@ class Replay:
 def replay_rows(
     quarantine: Quarantine,
     wanted: Callable[[QuarantinedRow], bool],
-    mended: Mapping[str, Sequence[CorrectedRow]] | None = None,
+    corrected: Mapping[str, Sequence[CorrectedRow]] | None = None,
     *,
     places: Callable[[], Unread] = lambda: Unread("", None, {}, {}, {}),
     dry: bool = False,
 ) -> Replay:
-    """Replay the waiting rows that are wanted; with `mended` only those, with these bytes by their ids.
+    """Replay the selected pending rows; with `corrected`, only those, with these bytes by their IDs.
 
-    A row counts as replayed from the moment its file has its name, and is never replayed twice for one time
-    that it was quarantined. Rows that a query has yet to read, by its place, stay. Files that could not be
-    opened are not among them: mended ones are read by themselves.
+    A row counts as replayed as soon as its file has its name, and is replayed at most once for each time that
+    it was quarantined. Rows that a query has not reached yet stay pending. Files that could not be opened are
+    not included: once corrected, they are read automatically.
     """
     with _alone(quarantine.directory):
         waiting = list(quarantine.waiting())
-        # After the rows: a batch that the quarantine commits meanwhile moves its place, and brings no row.
+        # After the rows: a batch that the quarantine commits meanwhile only advances its offset.
         unread = places()
         asked = [row for row in waiting if wanted(row)]
-        picked = list(_picked(asked, mended))
+        picked = list(_picked(asked, corrected))
         chosen = [row for row in picked if row is not None]
         behind = [unread(row) for row in chosen]
         replayed = [row for row, queries in zip(chosen, behind, strict=True) if not queries]
-        lines = Counter({id_: len(each) for id_, each in (mended or {}).items()})
+        lines = Counter({id_: len(each) for id_, each in (corrected or {}).items()})
         ids, asked_ids = (Counter(row.id for row in rows) for rows in (waiting, asked))
         return Replay(
             rows=len(replayed),
@@ -394,16 +394,16 @@ def replay_rows(
 
 
 def _picked(
-    rows: list[QuarantinedRow], mended: Mapping[str, Sequence[CorrectedRow]] | None
+    rows: list[QuarantinedRow], corrected: Mapping[str, Sequence[CorrectedRow]] | None
 ) -> Iterator[QuarantinedRow | None]:
-    """The rows that can be replayed, or those of them that were mended; None for each that is passed over.
+    """The rows that can be replayed, or those of them that were corrected; None for each skipped row.
 
-    Equal rows share an id, and take what is mended one after another.
+    Equal rows share an ID, and get the corrected lines one after another.
     """
-    if mended is None:
+    if corrected is None:
         yield from (row for row in rows if row.can_replay)
         return
-    lines = {id_: iter(each) for id_, each in mended.items()}
+    lines = {id_: iter(each) for id_, each in corrected.items()}
     for row in rows:
         line = next(lines.get(row.id, iter(())), None)
         if line is not None:
@@ -412,7 +412,7 @@ def _picked(
 
 
 def _written(folder: Path, rows: list[QuarantinedRow]) -> Path:
-    """The rows in one file, which gets its name when it is whole; Spark passes over hidden names."""
+    """Write the rows to one file, which gets its name when it is complete; Spark ignores hidden names."""
     folder.mkdir(exist_ok=True)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}.parquet"
     part = folder / f".{name}"
@@ -426,7 +426,7 @@ def _written(folder: Path, rows: list[QuarantinedRow]) -> Path:
 
 @contextmanager
 def _alone(directory: QuarantineDirectory) -> Iterator[None]:
-    """Two at once would both find the same rows waiting."""
+    """Two replays at the same time would both find the same rows pending."""
     with directory.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

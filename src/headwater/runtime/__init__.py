@@ -1,4 +1,4 @@
-"""Running a pipeline: start, supervise, stop; the lock and the record beside each checkpoint."""
+"""Running a pipeline: start, supervise and stop its queries; locks and records of each checkpoint."""
 
 from headwater.runtime.handles import Query, Run
 from headwater.runtime.scope import RunOptions

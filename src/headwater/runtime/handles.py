@@ -1,4 +1,4 @@
-"""What a user holds of a run: the run, and its queries by name or id."""
+"""The user's handles: a run, and its queries by name or ID."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.engine.memory_tables import DataFrame, MemoryTables
-from headwater.errors import Problem, QueryFailed, UnknownQuery
+from headwater.errors import Problem, QueryFailedError, QueryNotFoundError
 from headwater.errors.catalogue.notices import ALL_DATA_READ, INPUT_UNREAD
 from headwater.errors.catalogue.programs import QUERY_NOT_FOUND
 from headwater.events import QueryStatus, QuerySummary
 from headwater.events.kinds import SourceCounts, TableCounts
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.supervisor import Supervisor
-from headwater.values import nearest, scrub
+from headwater.values import count_of, nearest, scrub
 
 _TICK_SECONDS = 0.2
 
@@ -31,12 +31,12 @@ class Query:
 
     @property
     def id(self) -> str:
-        """The same after each restart."""
+        """The query ID. It stays the same after each restart."""
         return self._state.query.id
 
     @property
     def run_id(self) -> str:
-        """New at each start."""
+        """The run ID. It changes at each start."""
         return self._state.query.run_id
 
     @property
@@ -45,37 +45,37 @@ class Query:
 
     @property
     def progress(self) -> Mapping[str, Any] | None:
-        """The last batch, with every field that Spark reports."""
+        """The progress of the last batch, with every field that Spark reports."""
         return self._state.recent[-1] if self._state.recent else None
 
     @property
     def recent_progress(self) -> tuple[Mapping[str, Any], ...]:
-        """The last batches, oldest first."""
+        """The progress of the last batches, oldest first."""
         return tuple(self._state.recent)
 
     @property
     def rows_in(self) -> int | None:
-        """The rows read since the start; None for a continuous query, whose rows Spark does not count."""
+        """Rows read since the start; None for a continuous query, because Spark does not count its rows."""
         return self._state.rows_in if self._state.query.has_batches else None
 
     @property
     def rows_out(self) -> int | None:
-        """The rows handed to the sink since the start; None for a continuous query."""
+        """Rows sent to the sink since the start; None for a continuous query."""
         return self._state.rows_out if self._state.query.has_batches else None
 
     @property
     def sources(self) -> Mapping[str, SourceCounts]:
-        """Rows read, good and bad since the start, by the source that tells them apart."""
+        """Rows read, good and bad since the start, for each source that detects bad rows."""
         return dict(self._state.sources)
 
     @property
     def expectations(self) -> Mapping[str, TableCounts]:
-        """Rows judged and failed since the start, by the table that has expectations."""
+        """Rows checked and rows failed since the start, for each table with expectations."""
         return dict(self._state.tables)
 
     @property
     def late_rows(self) -> Mapping[str, int]:
-        """Rows that came behind the watermark and were dropped since the start, by operator."""
+        """Rows dropped as late (behind the watermark) since the start, by operator."""
         return dict(self._state.late)
 
     @property
@@ -84,49 +84,50 @@ class Query:
         return self._state.epoch
 
     @property
-    def waits_for(self) -> tuple[str, ...]:
-        """The sources that hold its watermark back, because they bring no rows while others do."""
-        return tuple(dict.fromkeys(name for idle in self._state.waits_for for name in idle.sources))
+    def idle_inputs(self) -> tuple[str, ...]:
+        """The idle sources that block the watermark: they deliver no rows while other sources do."""
+        return tuple(dict.fromkeys(name for idle in self._state.idle_inputs for name in idle.sources))
 
     @property
     def problem(self) -> Problem | None:
-        """Why it failed."""
+        """The failure, or None."""
         return self._state.problem
 
     @property
-    def exception(self) -> QueryFailed | None:
-        """The failure as an exception, as Spark's own handle has it."""
-        return QueryFailed(self._state.problem) if self._state.problem else None
+    def exception(self) -> QueryFailedError | None:
+        """The failure as an exception, as in Spark's own handle."""
+        return QueryFailedError(self._state.problem) if self._state.problem else None
 
     def plan(self) -> str:
         """Spark's plan of the last batch."""
         return scrub(self._state.query.plan())
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until this query has ended; False if it still runs after `timeout` seconds."""
+        """Wait until this query has terminated. Return False if it still runs after `timeout` seconds."""
         return self._supervisor.wait(lambda: self._state.ended, timeout)
 
     def stop(self, timeout: float | None = None) -> None:
-        """Let the running batch commit, then stop this query alone."""
+        """Let the current batch commit, then stop this query only."""
         self._supervisor.stop([self.name], timeout)
 
     def __repr__(self) -> str:
         if not self._state.query.has_batches:
             return f"<Query {self.name}: {self.status.value}, epoch {self.epoch}>"
-        return f"<Query {self.name}: {self.status.value}, {self.rows_in} rows in, {self.rows_out} out>"
+        rows = f"{count_of(self.rows_in or 0, 'row')} in, {count_of(self.rows_out or 0, 'row')} out"
+        return f"<Query {self.name}: {self.status.value}, {rows}>"
 
 
 class Queries(dict[str, Query]):
-    """The queries of a run by name; a name that is not there is told with those that are."""
+    """The queries of a run by name. For an unknown name, the error lists the known ones."""
 
     def __missing__(self, name: str) -> Query:
         meant = nearest(name, self)
-        hint = f"Did you mean `{meant}`?" if meant else "Look at its spelling."
-        raise UnknownQuery(QUERY_NOT_FOUND.at(None, name=name, known=", ".join(self), hint=hint))
+        hint = f"Did you mean `{meant}`?" if meant else "Check the spelling."
+        raise QueryNotFoundError(QUERY_NOT_FOUND.at(None, name=name, known=", ".join(self), hint=hint))
 
 
 class Run:
-    """A running pipeline. Starting one does not block; every query is independent of the others."""
+    """A running pipeline. Starting it does not block, and its queries are independent of each other."""
 
     def __init__(self, supervisor: Supervisor, tables: MemoryTables) -> None:
         self._supervisor = supervisor
@@ -138,12 +139,12 @@ class Run:
 
     @property
     def queries(self) -> Mapping[str, Query]:
-        """The queries by the name of their sink."""
+        """The queries by sink name."""
         states = self._supervisor.queries.values()
         return Queries({state.name: Query(state, self._supervisor) for state in states})
 
     def query(self, name_or_id: str) -> Query:
-        """A query by its name or its id."""
+        """A query by its name or ID."""
         queries = self.queries
         by_id = {query.id: query for query in queries.values()}
         return by_id.get(name_or_id) or queries[name_or_id]
@@ -154,39 +155,39 @@ class Run:
 
     @property
     def summary(self) -> Mapping[str, QuerySummary]:
-        """What each query did, by the name of its sink."""
+        """The summary of each query, by sink name."""
         return {state.name: state.summary() for state in self._supervisor.queries.values()}
 
     @property
     def exit_code(self) -> int | None:
-        """0 when every query ended well, 1 when one failed, 130 when forced; None while the run goes on."""
+        """0 if every query succeeded, 1 if one failed, 130 after a forced stop; None during the run."""
         return self._supervisor.exit_code
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until all queries have ended; False if some still run after `timeout` seconds."""
+        """Wait until all queries have terminated. Return False if some still run after `timeout` seconds."""
         return self._supervisor.wait(lambda: self._supervisor.closed, timeout)
 
     def wait_any(self, timeout: float | None = None) -> bool:
-        """Wait until any query has ended; False if all still run after `timeout` seconds."""
+        """Wait until any query has terminated. Return False if all still run after `timeout` seconds."""
         return self._supervisor.wait(
             lambda: any(state.ended for state in self._supervisor.queries.values()), timeout
         )
 
     @property
     def is_idle(self) -> bool:
-        """Every query, at its last look, found nothing more to read, or has ended."""
+        """Whether every query has read all available data or has terminated."""
         return self._supervisor.idleness()[0]
 
     def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing more is there to read; False if that is not so after `timeout` seconds.
+        """Wait until all available data is read. Return False if that takes longer than `timeout` seconds.
 
-        PipelineError where a query is continuous or in real time, which never comes to an end;
-        CheckpointError where all that is left is input that could not be taken in for 30 seconds.
+        Raises PipelineError if a query has a continuous or real-time trigger, because it never becomes idle.
+        Raises CheckpointError if the only data left could not be read for 30 seconds.
         """
         return self._supervisor.wait_idle(timeout)
 
     def stop_when_idle(self) -> None:
-        """Wait until nothing is left to read, then stop, as `headwater run --until-idle` does."""
+        """Wait until all available data is read, then stop, as `headwater run --until-idle` does."""
         try:
             while not self.is_stuck and not self.wait(_TICK_SECONDS):
                 reason = self.reason_to_end()
@@ -197,9 +198,9 @@ class Run:
             self.stop()
 
     def reason_to_end(self) -> Problem | None:
-        """Why a run that stops when it is idle stops now; None as long as there is something to do.
+        """Why a run that stops when idle stops now; None as long as there is data to read.
 
-        It ends as failed where nothing is left to read but input that could not be taken in for long.
+        The run fails if the only data left could not be read for a long time.
         """
         idle, blocked_by = self._supervisor.idleness() if self.is_active else (False, None)
         if idle:
@@ -210,35 +211,35 @@ class Run:
         return None
 
     def stop(self, timeout: float | None = None) -> None:
-        """Let the running batches commit, then stop; the next start goes on from there.
+        """Let the current batches commit, then stop. The next start resumes from there.
 
-        A batch that takes longer than `timeout` seconds is interrupted. Where even that can't be done (Python
-        code that hangs) this returns all the same, and `is_stuck` is true.
+        A batch that takes longer than `timeout` seconds is interrupted. If it cannot be interrupted (Python
+        code that hangs), this method returns anyway, and `is_stuck` is true.
         """
         self._supervisor.stop(None, timeout)
         self._supervisor.wait(lambda: self._supervisor.closed or self._supervisor.stuck, None)
 
     @property
     def is_stuck(self) -> bool:
-        """A batch could neither be finished nor interrupted; it ends with this process."""
+        """Whether a batch could neither finish nor be interrupted. It stops when this process exits."""
         return self._supervisor.stuck and not self._supervisor.closed
 
-    def force(self) -> None:
-        """Wait no longer for running batches; they are repeated at the next start."""
-        self._supervisor.force()
+    def kill(self) -> None:
+        """Stop without waiting for the current batches. They are retried at the next start."""
+        self._supervisor.kill()
 
     def sql(self, query: str) -> DataFrame:
-        """The result of a query over the tables of `memory` sinks, each named after its sink.
+        """The result of a SQL query over the tables of `memory` sinks. Each table has the name of its sink.
 
-        It holds what was committed when its first action runs; ask again for what came later.
+        The result contains what is committed when its first action runs. Call again to see later rows.
         """
         return self._tables.query(query)
 
-    def raise_failures(self) -> None:
-        """Raise QueryFailed when a query failed."""
+    def raise_for_failure(self) -> None:
+        """Raise QueryFailedError if a query failed."""
         problems = [state.problem for state in self._supervisor.queries.values() if state.problem]
         if problems:
-            raise QueryFailed.of(problems)
+            raise QueryFailedError.of(problems)
 
     def __enter__(self) -> Run:
         return self

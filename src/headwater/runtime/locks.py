@@ -1,4 +1,4 @@
-"""The locks of a run: one per checkpoint and one for all, taken together, kept alive, given back together."""
+"""The locks of a run: one per checkpoint and one for the directory, acquired and released together."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 
 from headwater.checkpoint import CheckpointLock, Owner
 from headwater.checkpoint.lock import Waiting
-from headwater.errors import CheckpointError, CheckpointHeld
+from headwater.errors import CheckpointError, CheckpointLockedError
 
 BEAT_SECONDS = 10.0
 
 
 class RunLocks:
-    """Holds every checkpoint of a run, or none."""
+    """Locks every checkpoint of a run, or none."""
 
     def __init__(
         self,
@@ -29,8 +29,8 @@ class RunLocks:
         self._locks: list[CheckpointLock] = []
         self._done = threading.Event()
         self._turn = threading.Lock()
-        self._held: CheckpointHeld | None = None
-        self._when_lost: Callable[[CheckpointHeld], None] | None = None
+        self._held: CheckpointLockedError | None = None
+        self._when_lost: Callable[[CheckpointLockedError], None] | None = None
         self._thread = threading.Thread(target=self._beat, daemon=True, name="headwater locks")
         try:
             for checkpoint in checkpoints:
@@ -41,12 +41,12 @@ class RunLocks:
 
     @property
     def epoch(self) -> int:
-        """The number of this run among those of its directory, whose lock is the last."""
+        """The number of this run in its directory, whose lock is the last one."""
         return self._locks[-1].epoch
 
     @property
     def taken_over(self) -> list[str]:
-        """Dead owners whose place this run took, in words."""
+        """Descriptions of the dead owners whose locks this run took over."""
         owners = [lock.took_over for lock in self._locks if lock.took_over]
         return sorted(
             {f"process {each.process.pid} on {each.place.host}{self._exit_of(each)}" for each in owners}
@@ -64,17 +64,17 @@ class RunLocks:
         self._waited[pid] = time.monotonic() - began
 
     def name_jvm(self, pid: int | None, start_time: str | None) -> None:
-        """Write down which JVM will write; before any query starts."""
+        """Record which JVM will write. Call this before any query starts."""
         if pid is not None and start_time is not None:
             for lock in self._locks:
                 lock.name_jvm(pid, start_time)
 
     def keep_alive(self) -> None:
-        """Renew the locks until release, from now on: a start may be at work for many minutes."""
+        """Renew the locks until release. Start early: a startup can take many minutes."""
         self._thread.start()
 
-    def when_lost(self, lost: Callable[[CheckpointHeld], None]) -> None:
-        """Call `lost` when a lock has become another's; at once if that has happened already."""
+    def when_lost(self, lost: Callable[[CheckpointLockedError], None]) -> None:
+        """Call `lost` when another run has taken a lock; immediately if that has already happened."""
         with self._turn:
             self._when_lost = lost
             held = self._held
@@ -82,21 +82,22 @@ class RunLocks:
             lost(held)
 
     def refuse_if_lost(self) -> None:
-        """Raise `CheckpointHeld` if a lock was seen to have become another's."""
+        """Raise `CheckpointLockedError` if another run has taken a lock."""
         if self._held:
             raise self._held
 
     def confirm(self) -> None:
-        """Say once more that this run is alive; `CheckpointHeld` if another has a checkpoint meanwhile."""
+        """Renew the heartbeat; `CheckpointLockedError` if another run has taken a checkpoint."""
         self.refuse_if_lost()
         for lock in self._locks:
             lock.heartbeat()
 
     def release(self) -> None:
-        """Give every lock back."""
+        """Release every lock."""
         self._done.set()
         for lock in self._locks:
-            # A lock that can't be removed names a process that is about to end: the next start sees that.
+            # A lock that cannot be removed names a process that is about to exit. The next start detects
+            # this.
             with suppress(CheckpointError):
                 lock.release()
 
@@ -105,15 +106,15 @@ class RunLocks:
             for lock in self._locks:
                 try:
                     lock.heartbeat()
-                except CheckpointHeld as held:
+                except CheckpointLockedError as held:
                     self._lose(held)
                     return
                 except CheckpointError:
-                    # The disk did not answer; nobody can take over meanwhile, and the next beat tries again.
+                    # The disk did not respond. No run can take over meanwhile, and the next beat retries.
                     continue
 
-    def _lose(self, held: CheckpointHeld) -> None:
-        # Either this call or `when_lost` sees the other's word, so it is told exactly once.
+    def _lose(self, held: CheckpointLockedError) -> None:
+        # Either this call or `when_lost` sees the other's value, so `lost` is called exactly once.
         with self._turn:
             self._held = held
             lost = self._when_lost

@@ -1,4 +1,4 @@
-"""What is known of one query while it runs, and how its batches are counted."""
+"""The state of one query while it runs, and the counts of its batches."""
 
 from __future__ import annotations
 
@@ -32,46 +32,46 @@ _RESTARTS = 3
 
 @dataclass
 class QueryState:
-    """One query from its start to its end; the supervisor changes it under its lock.
+    """One query from start to termination; the supervisor changes it under its lock.
 
-        starting ──► running ◄──► idle ──► finished    it came to its end by itself
-           ▲            │          │  ├──► stopped     `stopping`: somebody asked for it
-           └─ restart ──┴──────────┘  └──► failed      its batch did, or it was stopped for a `problem`
+        starting ──► running ◄──► idle ──► finished    it has read everything
+           ▲            │          │  ├──► stopped     `stopping`: a stop was requested
+           └─ restart ──┴──────────┘  └──► failed      a batch failed, or a `problem` stopped it
 
-    A query that fails of what passes by itself is started again, a few times between two batches.
+    After a transient failure, the query is restarted, a few times between two batches.
     """
 
     query: RunningQuery
     newest: int = -1
-    """The newest batch that was taken in, or the last batch or epoch of the runs before."""
+    """The newest batch taken in, or the last batch or epoch of previous runs."""
     status: QueryStatus = QueryStatus.STARTING
     recent: deque[Mapping[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     rows_in: int = 0
     rows_out: int = 0
     sources: dict[str, SourceCounts] = field(default_factory=dict)
-    """Good and bad rows since the start, by the source that tells them apart."""
+    """Good and bad rows since the start, for each source that detects bad rows."""
     late: dict[str, int] = field(default_factory=dict)
     """Rows dropped behind the watermark since the start, by operator."""
     tables: dict[str, TableCounts] = field(default_factory=dict)
-    """What failed expectations since the start, by the table that has them."""
+    """Rows that failed expectations since the start, by table."""
     epoch: int | None = None
     """The newest epoch of a continuous query, which has no batches."""
     problem: Problem | None = None
     stopping: bool = False
     must_end: bool = False
-    """Its problem was found beside it, and it was stopped for that: it has failed."""
+    """The problem was found outside the query, and the query was stopped for it: it has failed."""
     quiet_watermark: str | None = None
     idle_polls: int = 0
-    """How often it was seen to be idle."""
+    """How often it was found idle."""
     last_poll_at: str = ""
-    """When the last of these polls began; empty where nobody said."""
+    """When the last of these polls started; empty if unknown."""
     inactive_since: float | None = None
     restarts: int = 0
-    """How often it was started again since its last progress."""
-    brought: dict[str, int] = field(default_factory=dict)
-    """The newest batch since its start to which each source brought rows."""
-    waits_for: tuple[Idle, ...] = ()
-    """The idle inputs that hold its watermark back."""
+    """How often it was restarted since its last progress."""
+    delivered: dict[str, int] = field(default_factory=dict)
+    """The newest batch since the start in which each source delivered rows."""
+    idle_inputs: tuple[Idle, ...] = ()
+    """The idle inputs that block its watermark."""
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ class QueryState:
         return not self.stopping and not self.problem and self.restarts < _RESTARTS
 
     def seems_over(self) -> bool:
-        """Whether Spark's query has ended, without a word from Spark's listener for some seconds."""
+        """Whether Spark's query has terminated without an event from Spark's listener for some seconds."""
         if self.query.is_gone:
             return True
         if self.query.is_active:
@@ -95,12 +95,12 @@ class QueryState:
         return time.monotonic() - self.inactive_since > _LAST_EVENTS_SECONDS
 
     def polled(self, times: int, since: str) -> bool:
-        """Whether it was seen to be idle so often, the last time by a poll that began after a moment."""
+        """Whether it was found idle `times` times, the last time by a poll that started after `since`."""
         recent = not self.last_poll_at or self.last_poll_at >= since
         return self.ended or (self.idle_polls >= times and recent)
 
     def take_in(self, event: Event) -> None:
-        """What Spark said of it; one that has ended has its final counts."""
+        """Take in an event from Spark. A query that has terminated has its final counts."""
         match event:
             case _ if self.ended:
                 return
@@ -112,16 +112,16 @@ class QueryState:
                 self.last_poll_at = str(event.progress.get("timestamp") or "")
             case EpochCommitted(epoch=epoch):
                 self.status, self.epoch = QueryStatus.RUNNING, epoch
-            case QueryIdle(begun=begun):
-                self.status, self.last_poll_at = QueryStatus.IDLE, begun
+            case QueryIdle(started_at=started_at):
+                self.status, self.last_poll_at = QueryStatus.IDLE, started_at
                 self.idle_polls += 1
 
     def _add(self, event: QueryProgress) -> None:
         self.newest = event.batch_id
         self.restarts = 0
-        # What is decided here is decided by what Spark said; what others see of it holds no secret.
+        # Decisions use Spark's values; what is shown to others contains no secrets.
         self.recent.append(shown(event.progress))
-        self.brought |= dict.fromkeys(self.query.inputs.rows_in(event.progress), event.batch_id)
+        self.delivered |= dict.fromkeys(self.query.inputs.rows_in(event.progress), event.batch_id)
         self.rows_in += event.rows_in
         self.rows_out += event.rows_out or 0
         for name, counts in event.source_counts.items():
@@ -132,7 +132,7 @@ class QueryState:
             self.late[operator] = self.late.get(operator, 0) + rows
 
     def _is_quiet(self, event: QueryProgress) -> bool:
-        """Batches without data and with the watermark where it was: only time-outs keep the query going."""
+        """Batches without data and without a watermark advance: only timeouts keep the query active."""
         if event.rows_in or event.moved:
             self.quiet_watermark = None
             return False
@@ -142,18 +142,18 @@ class QueryState:
         return quiet
 
     def restarted(self, query: RunningQuery) -> None:
-        """It goes on with a new start."""
+        """It continues with a new start."""
         self.query, self.status, self.inactive_since = query, QueryStatus.STARTING, None
-        self.restarts, self.brought = self.restarts + 1, {}
+        self.restarts, self.delivered = self.restarts + 1, {}
 
     def outcome(self, *, failed: bool) -> QueryStatus:
-        """How it ended; a batch that had to be interrupted may fail of that, and has not failed."""
+        """The final status. If a batch had to be interrupted, its failure does not count."""
         if self.must_end or (failed and not self.problem):
             return QueryStatus.FAILED
         return QueryStatus.STOPPED if self.stopping else QueryStatus.FINISHED
 
     def summary(self) -> QuerySummary:
-        """What it did in this run; the listener's thread may add to it meanwhile."""
+        """The summary of this run. The listener's thread may add to it concurrently."""
         has_batches = self.query.has_batches
         return QuerySummary(
             status=self.status.value,
@@ -163,21 +163,21 @@ class QueryState:
             expectations={name: counts.to_json() for name, counts in list(self.tables.items())},
             late_rows=dict(self.late),
             batch=self.recent[-1]["batchId"] if self.recent else self.epoch,
-            waits_for=tuple(idle.to_json(self.name) for idle in self.waits_for),
+            idle_inputs=tuple(idle.to_json(self.name) for idle in self.idle_inputs),
             problem=self.problem,
         )
 
 
-# What comes from Spark's listener: each batch once, in order, and none left out.
+# Events from Spark's listener: each batch once, in order, without gaps.
 
 
 def in_order(queries: Mapping[str, QueryState], event: Event) -> Iterator[Event]:
-    """An event after the batches before it that did not arrive; nothing if its batch was taken in before."""
+    """An event, after the earlier batches that did not arrive; nothing if its batch was already taken in."""
     if not isinstance(event, QueryProgress):
         yield event
         return
     state = queries.get(event.query)
-    # A query that is not known yet is caught up with as soon as it is. One that ended has its final counts.
+    # A query that is not known yet catches up as soon as it is. A terminated one has its final counts.
     if state is None or state.ended or event.batch_id <= state.newest:
         return
     gap = event.batch_id - state.newest - 1
@@ -191,7 +191,7 @@ def in_order(queries: Mapping[str, QueryState], event: Event) -> Iterator[Event]
 
 
 def missed(queries: Mapping[str, QueryState]) -> Iterator[Event]:
-    """Batches that were committed and whose events have not arrived."""
+    """Committed batches whose events have not arrived."""
     for state in list(queries.values()):
         if state.query.has_batches and not state.ended:
             for event in state.query.progress_after(state.newest):

@@ -1,4 +1,4 @@
-"""What a run directory says of its queries: their facts, how far each has come, what a check found."""
+"""The records in a run directory: query metadata, the progress of each query, the findings of the check."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ UpTo = Callable[[Checkpoint, Sequence[str]], dict[str, Read] | None]
 
 @dataclass(frozen=True)
 class _Owner:
-    """The pipeline whose directory it is."""
+    """The pipeline that owns the directory."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class RunRecords(RunDirectory):
-    """A run directory with what its files say."""
+    """A run directory with the contents of its files."""
 
     @classmethod
     def of(cls, spec: PipelineSpec) -> RunRecords:
-        """The pipeline's run directory; refused when it belongs to another pipeline."""
-        directory = cls(spec.folder)
+        """The pipeline's run directory; CheckpointError if it belongs to a different pipeline."""
+        directory = cls(spec.run_dir)
         owner = directory._owner()
         if owner not in (None, spec.name):
-            params = {"folder": str(directory.path), "owner": owner, "name": spec.name}
+            params = {"directory": str(directory.path), "owner": owner, "name": spec.name}
             raise CheckpointError(running.RUN_DIR_CONFLICT.at(spec.position, **params))
         return directory
 
     def claim(self, spec: PipelineSpec) -> None:
-        """Make the directory and say whose it is."""
+        """Create the directory and record its owner."""
         if self._owner() is None:
             Note.at(self.pipeline, _Owner).write(_Owner(spec.name))
 
     def locked(self, spec: PipelineSpec) -> list[Path]:
-        """What a run locks: each checkpoint, and all of them together.
+        """What a run locks: each checkpoint, and the directory as a whole.
 
-        Sinks may have got other names since a run began that still goes on; without the last lock a start
-        would meet it in what belongs to no sink.
+        Sinks may have been renamed while an older run is still active. Without the last lock, a new start
+        would collide with it in files that belong to no sink.
         """
         return [*(self.checkpoint(sink.name) for sink in spec.sinks), self.checkpoints]
 
     def stored_facts(self, sink: str) -> QueryFacts | None:
-        """What the query was at its last start, if it ever started."""
+        """The metadata of a query at its last start, if it ever started."""
         file = self.facts(sink)
         try:
             return QueryFacts.from_json(file.read_text(encoding="utf-8"))
@@ -76,20 +76,20 @@ class RunRecords(RunDirectory):
             ) from error
 
     def stored(self, spec: PipelineSpec) -> dict[str, QueryFacts]:
-        """What each query was at its last start, where its checkpoint has begun."""
+        """The metadata of each query at its last start, if its checkpoint has started."""
         found: dict[str, QueryFacts] = {}
         for sink in spec.sinks:
             facts = self.stored_facts(sink.name)
             if facts is None:
                 continue
-            # A sink that has become one in the process is still bound by what it was.
+            # A sink that is now in-process is still bound by its previous connector.
             reset = facts.connector == sink.connector and sink_side(sink.connector).in_process
             if self.state(sink.name, in_process=reset).has_started:
                 found[sink.name] = facts
         return found
 
     def reached(self, spec: PipelineSpec) -> dict[str, Reached]:
-        """How far each query has come that does not begin anew at each start."""
+        """The progress of each query that does not start from scratch at each start."""
         found: dict[str, Reached] = {}
         for sink in spec.sinks:
             folder = self.checkpoint(sink.name)
@@ -109,7 +109,7 @@ class RunRecords(RunDirectory):
         return self.state(sink.name, in_process=sink_side(sink.connector).in_process)
 
     def last_batch(self, sink: str) -> int:
-        """The batch before the first one of the next start, which retries a batch that did not commit."""
+        """The batch before the first one of the next start, which retries an uncommitted batch."""
         checkpoint = Checkpoint(LocalStore(self.checkpoint(sink)))
         unfinished, done = checkpoint.unfinished, checkpoint.last_commit
         if unfinished is not None:
@@ -117,11 +117,11 @@ class RunRecords(RunDirectory):
         return -1 if done is None else done.batch_id
 
     def committed(self, sink: str) -> dict[str, Read] | None:
-        """What a query has read of each source, up to its newest committed batch; None if not to be told."""
+        """What a query has read of each source, up to its newest committed batch; None if unknown."""
         return self._read(sink, committed)
 
     def planned(self, sink: str) -> dict[str, Read] | None:
-        """The same up to the newest batch that was planned."""
+        """The same, up to the newest planned batch."""
         return self._read(sink, planned)
 
     def _read(self, sink: str, up_to: UpTo) -> dict[str, Read] | None:
@@ -134,7 +134,7 @@ class RunRecords(RunDirectory):
         self.write(self.facts(facts.sink), facts.to_json())
 
     def store_findings(self, run_id: str, epoch: int, findings: Iterable[Finding]) -> None:
-        """Keep what the check before a start found; that of the start before is replaced."""
+        """Store the findings of the check before a start; they replace those of the previous start."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         told = [finding.to_json() for finding in findings]
         record = {"version": VERSION, "at": at, "run_id": run_id, "epoch": epoch, "findings": told}
@@ -149,14 +149,14 @@ class RunRecords(RunDirectory):
         return noted.name if noted else None
 
 
-# How far the queries of a run directory have read what has quarantined rows.
+# The progress of the queries that read a source or table with quarantined rows.
 
 
 def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine, file: str) -> Unread:
-    """Which queries have yet to read a row; CheckpointError where that can't be told of a query.
+    """Which queries have not read a row yet; CheckpointError if this is unknown for a query.
 
-    A query that never started is not among them, nor one that begins anew at each start: a rule speaks of
-    these when they start.
+    Queries that never started are not included, nor those that start from scratch at each start: a rule
+    covers these at startup.
     """
     whole, name = with_quarantine(spec), quarantine.name
     graph, problems = Graph.of(whole), list[Problem]()
@@ -180,7 +180,7 @@ def unread_of(spec: PipelineSpec, directory: RunRecords, quarantine: Quarantine,
 
 
 def redefined(spec: PipelineSpec, directory: RunRecords, name: str, sinks: tuple[str, ...]) -> bool:
-    """Whether rows are quarantined by something else than when one of these queries was last started."""
+    """Whether the rules that quarantine rows changed since one of these queries was last started."""
     now = quarantine_fingerprints(spec, Graph.of(spec), name).get(name)
     stored = (directory.stored_facts(sink) for sink in sinks)
     before = {facts.verdicts[name] for facts in stored if facts and name in facts.verdicts}
@@ -192,6 +192,6 @@ def _reads(graph: Graph, directory: RunRecords, sink: SinkSpec, name: str) -> bo
     needed = graph.upstream(names.get(sink.reads.lower(), sink.reads))
     if name in needed:
         return True
-    # Of a table whose SQL can't be read without Spark only its sources are known, from the last start.
+    # For a table whose SQL only Spark can parse, the sources are known from the last start.
     known = all(graph.reads.get(each, ()) is not None for each in needed)
     return not known and not set(graph.upstream(name)).isdisjoint(directory.committed(sink.name) or ())

@@ -1,14 +1,14 @@
-"""What happens to a checkpoint before its query starts; only the holder of the lock does any of it.
+"""Changes to a checkpoint before its query starts; only the holder of the lock makes them.
 
-1. `finish_interrupted`: what a crash left half done is ended, for all sinks, before a rule reads any of them.
-2. `reset_in_process`: a sink whose rows ended with their process begins anew.
-3. `add_replay_source`: the checkpoint learns of the stream of replayed rows.
-4. `convert_trigger`: batches and continuous epochs go on with each other's record.
-5. The tasks of the sources have their word, and may change what they keep there.
-6. The sink forgets an unfinished batch that it would pass over; `engine.query.start_query` does it, which
-   also starts a query once more within a run.
+1. `finish_interrupted`: complete what a crash interrupted, for all sinks, before a rule reads any of them.
+2. `reset_in_process`: a sink that lost its rows with its process starts from scratch.
+3. `add_replay_source`: add the stream of replayed rows to the checkpoint.
+4. `convert_trigger`: convert the logs between batches and continuous epochs.
+5. The tasks of the sources run, and may change their own files there.
+6. The sink forgets an unfinished batch that it would otherwise skip. `engine.query.start_query` does this,
+   because it also restarts a query within a run.
 
-Steps 2 to 5 are done for every query before the first one starts.
+Steps 2 to 5 run for every query before the first one starts.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from headwater.plan.quarantine import is_replay_stream, replay_stream
 from headwater.runtime.records import RunRecords
 from headwater.runtime.tasks import Tasks
 from headwater.spec import SinkSpec
-from headwater.values import Continuous
+from headwater.values import Continuous, count_of
 
 _SUFFIX = replay_stream("")
 
 
 def finish_interrupted(directory: RunRecords, sinks: Iterable[str]) -> None:
-    """End what a crash interrupted, before anyone looks at the checkpoints."""
+    """Complete what a crash interrupted, before anything reads the checkpoints."""
     for sink in sinks:
         finish_swap(directory.checkpoint(sink))
 
@@ -50,8 +50,8 @@ def resume(
     facts: QueryFacts,
     tasks: Tasks,
 ) -> Iterator[Notice]:
-    """Make a checkpoint fit the query that is about to start; what was done."""
-    # What one step did is said before the next, which may refuse to go on.
+    """Prepare a checkpoint for the query that is about to start; yields what was done."""
+    # Report each step before the next one, which may fail.
     steps: tuple[Callable[[], Problem | None], ...] = (
         partial(reset_in_process, directory, sink),
         partial(add_replay_source, directory, facts),
@@ -65,10 +65,10 @@ def resume(
 
 
 def reset_in_process(directory: RunRecords, sink: SinkSpec) -> Problem | None:
-    """Take the old checkpoint away where the rows went with the last process; what was there.
+    """Delete the old checkpoint if its rows were lost with the last process; returns what was discarded.
 
-    A table in memory holds the whole result of what its query has read. A checkpoint that stands at batch N
-    beside an empty table would make it hold the rows from N on.
+    A memory table contains the whole result of what its query has read. If the checkpoint were at batch N and
+    the table empty, the table would only get the rows from N on.
     """
     checkpoint = directory.checkpoint(sink.name)
     if not sink_side(sink.connector).in_process or not checkpoint.is_dir():
@@ -76,7 +76,7 @@ def reset_in_process(directory: RunRecords, sink: SinkSpec) -> Problem | None:
     store = LocalStore(checkpoint)
     done = [int(name) for name in store.names("commits") if name.isdigit()]
     if done and directory.stored_facts(sink.name) is None:
-        says = "each start of it would remove the checkpoint"
+        says = "each start would delete the checkpoint"
         problem = SINK_CONNECTOR_CHANGED.at(
             sink.position, sink=sink.name, old="unknown", new=sink.connector, says=says
         )
@@ -90,12 +90,12 @@ def reset_in_process(directory: RunRecords, sink: SinkSpec) -> Problem | None:
         )
         raise CheckpointError(problem) from error
     count = max(done, default=-1) + 1
-    gone = "1 batch" if count == 1 else f"{count} batches"
+    gone = count_of(count, "batch", "batches")
     return MEMORY_TABLE_EMPTY.at(None, sink=sink.name, batches=gone)
 
 
 def convert_trigger(directory: RunRecords, sink: SinkSpec, make_line: Callable[[], str]) -> Problem | None:
-    """Make the record fit batches or epochs, as the trigger asks for; what was done."""
+    """Convert the logs to batches or epochs, as the trigger requires; returns what was done."""
     store, continuous = LocalStore(directory.checkpoint(sink.name)), isinstance(sink.trigger, Continuous)
     needed = editors.alignment(store, continuous=continuous)
     routine = needed.routine or not needed.needed
@@ -110,9 +110,9 @@ def convert_trigger(directory: RunRecords, sink: SinkSpec, make_line: Callable[[
 
 
 def add_replay_source(directory: RunRecords, now: QueryFacts) -> Problem | None:
-    """Let a checkpoint know of rows that are replayed, if it does not; what was done.
+    """Add the stream of replayed rows to a checkpoint, if it is missing; returns what was done.
 
-    They come by a source of their own.
+    Replayed rows have a separate source.
     """
     checkpoint, then = directory.checkpoint(now.sink), directory.stored_facts(now.sink)
     store = LocalStore(checkpoint)
@@ -132,15 +132,15 @@ def add_replay_source(directory: RunRecords, now: QueryFacts) -> Problem | None:
 
 
 def _missing(directory: RunRecords, sink: str, source: str) -> Problem:
-    """Why a query that has read rows that were replayed has no stream of them now."""
+    """Why a query that has read replayed rows has no stream of them now."""
     quarantine = directory.quarantine(source)
     if quarantine.replayed:
         return REPLAYED_ROWS_DROPPED.at(None, sink=sink, source=source)
-    return REPLAYED_ROWS_MISSING.at(None, sink=sink, source=source, folder=str(quarantine.replay))
+    return REPLAYED_ROWS_MISSING.at(None, sink=sink, source=source, directory=str(quarantine.replay))
 
 
 def _inputs_of(then: QueryFacts | None, now: QueryFacts) -> tuple[str, ...]:
-    """What the query read when it was last started; facts that don't tell are older than any feeding."""
+    """What the query read at its last start; metadata without inputs is older than any replay."""
     if then is not None and then.inputs:
         return then.inputs
     return tuple(name for name in now.inputs if not is_replay_stream(name))

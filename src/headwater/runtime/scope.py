@@ -1,4 +1,4 @@
-"""What a run hands to its parts: how to run, where it keeps things, who hears of it, whether it goes on."""
+"""What a run passes to its parts: options, directory, locks, observer, cancellation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headwater.events import Emit, Event, Notice, QueryProgress, StartPhase
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
-from headwater.values import Otherwise, scrub, scrub_within
+from headwater.values import OnViolation, scrub, scrub_within
 
 _LOG = logging.getLogger("headwater")
 STOP_SECONDS = 60.0
@@ -25,7 +25,7 @@ STOP_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to run; nothing here changes what the pipeline means."""
+    """How to run; nothing here changes the meaning of the pipeline."""
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -36,15 +36,15 @@ class RunOptions:
 
 
 class Cancellation(Protocol):
-    """Whoever may want a start to end before its queries run."""
+    """Can cancel a start before its queries run."""
 
     def go_on(self) -> None:
-        """Raise when that is so."""
+        """Raise if the start is cancelled."""
 
 
 @dataclass(frozen=True)
 class RunScope:
-    """One run of one pipeline; it is made when the run holds its locks."""
+    """One run of one pipeline; created when the run holds its locks."""
 
     run_id: str
     spec: PipelineSpec
@@ -55,14 +55,14 @@ class RunScope:
     cancellation: Cancellation | None = None
 
     def notify(self, problem: Problem, *, with_code: bool = False) -> None:
-        """Tell the user."""
+        """Notify the user."""
         self.emit(Notice.of(problem, with_code=with_code))
 
     def log_failure(self, query: str, problem: Problem) -> None:
         """Append the full text to `logs/failures.log`; the message on the terminal stays short."""
         now, file = datetime.now(UTC).isoformat(timespec="seconds"), self.directory.failures_log
         text = f"{now} {query} {problem}\n{problem.detail}\n\n"
-        # A full disk must not keep the run from ending; the problem itself is told all the same.
+        # A full disk must not keep the run from stopping; the problem itself is reported anyway.
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("a", encoding="utf-8") as stream:
@@ -75,35 +75,35 @@ class RunScope:
         return phase_of(self.emit, name, text, total=total, first=first)
 
     def go_on(self) -> None:
-        """Raise where the start is to end: a lock was lost, or nobody wants it any more."""
+        """Raise if the start must stop: a lock was lost, or the start was cancelled."""
         self.locks.refuse_if_lost()
         if self.cancellation is not None:
             self.cancellation.go_on()
 
 
-# Whoever is told what happens in a run: sees no secret, and hurts nothing by failing.
+# Observers of a run: they see no secrets, and their failures have no effect.
 
 
 def guarded(emit: Emit) -> Emit:
     """The observer as the run calls it.
 
-    One that raises must not end the watch: the run would hang with its locks held.
+    If it raises, monitoring must continue: otherwise, the run would hang while it holds its locks.
     """
 
     def call(event: Event) -> None:
         try:
             emit(without_secrets(event))
-        except Exception:  # noqa: BLE001 - an observer is foreign code: whatever it raises is noted
+        except Exception:  # noqa: BLE001 - an observer is foreign code: whatever it raises is logged
             _LOG.exception("an observer of the run failed at %s", event.kind)
 
     return call
 
 
 def without_secrets(event: Event) -> Event:
-    """The event as others may see it; Spark's progress and texts of foreign code may hold anything."""
+    """The event as others may see it: Spark's progress and texts of foreign code can contain secrets."""
     match event:
-        case Notice(text=text, fields=fields):
-            return replace(event, text=scrub(text), fields=shown(fields))
+        case Notice(message=message, fields=fields):
+            return replace(event, message=scrub(message), fields=shown(fields))
         case QueryProgress(progress=progress):
             return replace(event, progress=shown(progress))
         case _:
@@ -111,28 +111,30 @@ def without_secrets(event: Event) -> Event:
 
 
 def shown(progress: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Spark's progress without secrets; the names of its fields stay, since others look them up."""
+    """Spark's progress without secrets; field names stay, because others look them up."""
     return {name: scrub_within(each) for name, each in progress.items()}
 
 
 _WHAT = {
-    Otherwise.WARN: "they go on",
-    Otherwise.DROP: "they are dropped",
-    Otherwise.FAIL: "they fail the query",
-    Otherwise.QUARANTINE: "they are set aside",
+    OnViolation.WARN: "they are passed on",
+    OnViolation.DROP: "they are dropped",
+    OnViolation.FAIL: "the query fails",
+    OnViolation.QUARANTINE: "they are quarantined",
 }
 
 
 class UnmetExpectations:
-    """Passes every event on, and a warning after the first batch of a run in which rows fail an expectation.
+    """Passes every event on, and adds a warning when an expectation fails for the first time in a run.
 
-    The counts are in every event.
+    Every event contains the counts.
     """
 
     def __init__(self, spec: PipelineSpec, emit: Emit) -> None:
         self._emit = emit
         self._left = {
-            (table.name, each.name): _WHAT[each.otherwise] for table in spec.tables for each in table.expect
+            (table.name, each.name): _WHAT[each.on_violation]
+            for table in spec.tables
+            for each in table.expect
         }
 
     def __call__(self, event: Event) -> None:
@@ -143,7 +145,7 @@ class UnmetExpectations:
     def _warn(self, event: QueryProgress) -> None:
         for table, counts in event.table_counts.items():
             for expectation, rows in counts.failed.items():
-                # Whoever takes it out says it: several queries may read the table.
+                # The first query that removes it reports it: several queries may read the table.
                 what = self._left.pop((table, expectation), None) if rows else None
                 if what:
                     params = {"table": table, "expectation": expectation, "rows": rows, "what": what}
@@ -160,7 +162,7 @@ NEXT_SECONDS = 5.0
 
 
 class Phase:
-    """One phase of a start, with a count where it has one."""
+    """One phase of a start, with a count if it has one."""
 
     def __init__(self, name: str, text: str, total: int | None) -> None:
         self._name = name
@@ -169,23 +171,23 @@ class Phase:
         self._count = (None if total is None else 0, total)
 
     def count(self, done: int, total: int | None = None) -> None:
-        """So many are done, of as many as before or of another total."""
+        """The given number is done, of the same or a new total."""
         self._count = (done, self._count[1] if total is None else total)
 
     def event(self) -> StartPhase:
         """The phase as it is now."""
         done, total = self._count
         seconds = round(time.monotonic() - self._began)
-        return StartPhase(phase=self._name, text=self._text, seconds=seconds, done=done, total=total)
+        return StartPhase(phase=self._name, message=self._text, seconds=seconds, done=done, total=total)
 
 
 @contextmanager
 def phase_of(
     emit: Emit, name: str, text: str, *, total: int | None = None, first: float | None = None
 ) -> Iterator[Phase]:
-    """Emit an event for a phase that takes longer than some seconds, and then again every few seconds.
+    """Emit an event if a phase takes longer than a few seconds, then again every few seconds.
 
-    A quick start thus emits nothing. With `first` the first event comes after so many seconds.
+    A quick start emits nothing. `first` sets the delay of the first event in seconds.
     """
     phase, over = Phase(name, text, total), threading.Event()
 

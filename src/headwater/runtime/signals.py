@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGHUP as wishes: the first asks for a clean stop, a second SIGINT forces it."""
+"""SIGTERM, SIGINT and SIGHUP: the first one requests a graceful stop, a second SIGINT forces it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Self
 
 
 class StopRequested(Exception):
-    """A signal asked for the end before the run had begun."""
+    """A signal requested a stop before the run had started."""
 
 
 class Signals:
-    """Catches the signals of a foreground run; a context manager that puts the old handlers back."""
+    """Catches the signals of a foreground run; a context manager that restores the old handlers."""
 
     def __init__(self) -> None:
         self.stop = ""
@@ -26,7 +26,7 @@ class Signals:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                # `nohup` asks for just this: that a closed terminal means nothing.
+                # `nohup` asks for this: closing the terminal has no effect.
                 if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                     continue
                 self._before[number] = signal.signal(number, self._caught)
@@ -37,18 +37,19 @@ class Signals:
             signal.signal(number, handler)
 
     def _caught(self, number: int, frame: FrameType | None) -> None:
-        # A handler only takes note: the work is done by the loop that waits, never inside a signal. Only what
-        # may hang before there is such a loop is interrupted, and that once: the way out must not be.
+        # The handler only records the signal: the waiting loop does the work, never the handler. Before that
+        # loop exists, user code may hang, so a second SIGINT interrupts it once; the cleanup must not be
+        # interrupted.
         forces = bool(self.stop) and number == signal.SIGINT
         interrupts = forces and self._interruptible and not self.forced
         self.forced = self.forced or forces
-        self.stop = self.stop or f"Stopping ({signal.Signals(number).name})"
+        self.stop = self.stop or signal.Signals(number).name
         if interrupts:
             raise KeyboardInterrupt
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Here a second SIGINT raises KeyboardInterrupt: user code or Spark may hang for ever."""
+        """Here a second SIGINT raises KeyboardInterrupt, because user code or Spark may hang forever."""
         self._interruptible = True
         try:
             yield
@@ -56,6 +57,6 @@ class Signals:
             self._interruptible = False
 
     def go_on(self) -> None:
-        """Raise StopRequested when a stop is wished for."""
+        """Raise StopRequested if a stop was requested."""
         if self.stop:
             raise StopRequested(self.stop)

@@ -1,4 +1,4 @@
-"""From a spec to a run: locks, session, check, facts, queries, in this order."""
+"""From a spec to a run: locks, session, check, metadata, queries, in this order."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def start(
     cancellation: Cancellation | None = None,
     besides: Iterable[Finding] = (),
 ) -> tuple[Run, PipelineSession]:
-    """Start every sink of a pipeline, after a full check; PipelineError or CheckpointHeld if that can't be.
+    """Start every sink of a pipeline, after a full check; raise PipelineError or CheckpointLockedError.
 
-    `cancellation` is asked between the steps, and may end the start there. `besides` is what the caller knows
-    and a check can't.
+    `cancellation` is checked between the steps and may stop the start there. `besides` are findings of the
+    caller that a check cannot make.
     """
     spec = with_quarantine(spec)
     emit = UnmetExpectations(spec, guarded(emit))
     _refuse_unready(spec, options)
     run_id, directory = uuid.uuid4().hex[:12], RunRecords.of(spec)
-    # The locks come before the JVM: a second run is refused in a moment, and a dead run's JVM is gone
-    # before ours can write.
+    # Locks before the JVM: a second run fails within a moment, and a dead run's JVM is gone before ours can
+    # write.
     locks = RunLocks(directory.locked(spec), run_id, partial(_waiting_for_jvm, emit))
     scope = RunScope(run_id, spec, options, directory, locks, emit, cancellation)
     session = None
@@ -77,13 +77,13 @@ def start(
         found(outcome.findings)
         starter = QueryStarter(scope, prepared, _planned(spec, outcome))
         scope.go_on()
-        # A machine that slept meanwhile gave no sign of life, so another host may have taken over.
+        # A machine that slept meanwhile sent no heartbeat, so another host may have taken over.
         locks.confirm()
         facts = [each.facts for each in starter.plan]
         supervisor = Supervisor(scope, starter, tasks_of(scope, prepared, facts))
         starter.start(supervisor)
     except BaseException:
-        # Nothing of this start may be left to write when the locks are free.
+        # Nothing of this start may still write when the locks are released.
         if session is not None:
             session.jvm.stop()
         locks.release()
@@ -111,7 +111,7 @@ def _opened(scope: RunScope, stdout: Callable[[str], None]) -> PipelineSession:
 
 
 def _refuse_unready(spec: PipelineSpec, options: RunOptions) -> None:
-    """PipelineError for what needs no look at anything but the pipeline."""
+    """PipelineError for problems that the pipeline alone shows."""
     problems = [problem for thing in spec.connected for problem in secret_problems(thing)]
     lasting = [sink for sink in spec.sinks if isinstance(sink.trigger, Continuous | RealTime)]
     problems += [
@@ -126,7 +126,7 @@ def _refuse_unready(spec: PipelineSpec, options: RunOptions) -> None:
 def _checked(
     scope: RunScope, session: PipelineSession, besides: Iterable[Finding]
 ) -> tuple[Prepared, CheckOutcome]:
-    """The pipeline as Spark has it, and what was found; that is kept with the run."""
+    """The pipeline as Spark analyzed it, and the findings, which are stored with the run."""
     spec, directory = scope.spec, scope.directory
     with scope.phase("check", "Checking the pipeline, sink by sink", total=len(spec.sinks)) as phase:
         prepared = prepare(
@@ -138,7 +138,7 @@ def _checked(
             counted=phase.count,
         )
         outcome = check_outcome(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
-        # Last, since executors may register late; still before anything of a query is written.
+        # Last, because executors may register late; still before a query writes anything.
         of_paths = unshared(prepared, stream_paths(prepared, spec, outcome.facts), scope.emit, scope.go_on)
     of_stop = stop_findings(session.spark)
     outcome = outcome.with_findings([*of_paths, *of_stop], with_reasons(besides, spec))
@@ -147,8 +147,8 @@ def _checked(
 
 
 def _planned(spec: PipelineSpec, outcome: CheckOutcome) -> tuple[PlannedQuery, ...]:
-    """Every sink with its settings; PipelineError if any finding is against the start."""
-    # Several sinks may fail by one table: it is told once.
+    """Every sink with its settings; PipelineError if any finding blocks the start."""
+    # Several sinks may fail because of one table: report it once.
     errors = {str(finding.problem): finding.problem for finding in outcome.findings if finding.is_error}
     if errors:
         raise PipelineError.of(errors.values())

@@ -1,4 +1,4 @@
-"""The start of the queries of a checked pipeline, one after another, and of one once more."""
+"""Starts the queries of a checked pipeline, one after another, and restarts a single one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
 
 @dataclass(frozen=True)
 class PlannedQuery:
-    """A sink that may start, with its settings and facts."""
+    """A sink that can start, with its settings and facts."""
 
     sink: SinkSpec
     settings: tuple[Setting, ...]
@@ -36,14 +36,14 @@ class PlannedQuery:
 
 @dataclass(frozen=True)
 class QueryStarter:
-    """A pipeline that nothing stands against: starts its queries, and knows why one failed."""
+    """A pipeline without errors: starts its queries, and explains why one failed."""
 
     scope: RunScope
     prepared: Prepared
     plan: tuple[PlannedQuery, ...]
 
     def start(self, supervisor: Supervisor) -> None:
-        """Start every query; if one can't, none is left running."""
+        """Start every query; if one fails to start, none is left running."""
         scope, statics = self.scope, self.prepared.builder.statics
         supervisor.tasks.take_in()
         for file, text in self.prepared.builder.kept.items():
@@ -54,7 +54,7 @@ class QueryStarter:
         try:
             listener.open(spark)
             statics.start()
-            # What stands against one query is told before any other writes.
+            # Problems of one query are reported before any other query writes.
             for each in self.plan:
                 for notice in self.resume_query(each, supervisor.tasks):
                     scope.emit(notice)
@@ -80,13 +80,13 @@ class QueryStarter:
                 run_id=self.scope.run_id,
                 pipeline=self.scope.spec.name,
                 queries=tuple(each.sink.name for each in self.plan),
-                folder=str(self.scope.directory.path),
+                run_dir=str(self.scope.directory.path),
                 spark_version=self.prepared.session.spark.version,
             )
         )
 
     def resume_query(self, each: PlannedQuery, tasks: Tasks) -> Iterator[Notice]:
-        """Make a checkpoint fit the query that is about to start; what was done, step by step."""
+        """Prepare a checkpoint for the query that is about to start; yields what was done, step by step."""
         return resume(
             self.scope.directory, self.prepared.session, each.sink, each.settings, each.facts, tasks
         )
@@ -94,7 +94,7 @@ class QueryStarter:
     def begun(self, each: PlannedQuery) -> RunningQuery:
         trigger = each.sink.trigger
         if isinstance(trigger, Every) and self.scope.options.until_idle:
-            # It does not wait for the next interval to find out that nothing is left.
+            # It does not wait for the next interval to find out that no data is left.
             trigger = Unpaced()
         return start_query(
             self.prepared.session,
@@ -107,14 +107,14 @@ class QueryStarter:
         )
 
     def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
-        """A query started again whose file of a static source was gone; its batch runs once more."""
+        """Restart a query after a file of a static source disappeared; its batch is retried."""
         if not self.prepared.builder.statics.again(state.query.id, failure):
             return None
         self.scope.notify(STATIC_FILE_DELETED.at(None, sink=state.name))
         return self.begun(self._planned(state.name))
 
     def explain(self, state: QueryState, failure: Exception) -> Problem:
-        """Why a query failed, in the log with everything that is known of it."""
+        """Why a query failed, with all details in the log."""
         spec, log = self.scope.spec, self.scope.directory.failures_log
         problem = failure_problem(failure, self._planned(state.name).sink, spec.tables, spec.root, log)
         unreadable = self.prepared.builder.statics.problem(state.query.id)
@@ -123,7 +123,7 @@ class QueryStarter:
         return problem
 
     def close(self) -> None:
-        """Every query has ended: nothing is kept of static sources, and the locks are given back."""
+        """Every query has terminated: release the static sources and the locks."""
         try:
             self.prepared.builder.statics.close()
         finally:

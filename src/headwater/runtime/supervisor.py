@@ -1,4 +1,4 @@
-"""Watches the queries of a run: their status, their end, and the way to stop them."""
+"""Monitors the queries of a run: their status, their termination, and how to stop them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from headwater.connectors.contract import Pending, RunTask, Tick
 from headwater.engine.query import RunningQuery
-from headwater.errors import CheckpointError, CheckpointHeld, Interrupted, PipelineError, Problem
+from headwater.errors import CheckpointError, CheckpointLockedError, ForcedStopError, PipelineError, Problem
 from headwater.errors.catalogue.notices import QUERY_RESTART_FAILED, STOPPED_BY_FAILURE
 from headwater.errors.catalogue.running import (
     EVENT_PROCESSING_FAILED,
@@ -22,7 +22,7 @@ from headwater.errors.catalogue.running import (
     STOP_TIMEOUT,
     UNTIL_IDLE_UNSUPPORTED,
 )
-from headwater.events import Event, QueryEnded, QueryProgress, QueryStatus, RunEnded
+from headwater.events import Event, QueryProgress, QueryStatus, QueryTerminated, RunFinished
 from headwater.events.kinds import now
 from headwater.runtime.query_state import QueryState, in_order, missed
 from headwater.runtime.scope import RunScope
@@ -37,30 +37,30 @@ class Starter(Protocol):
     """Where the queries come from."""
 
     def restart(self, state: QueryState, failure: Exception) -> RunningQuery | None:
-        """The query started once more, where what it failed of passes by itself; else None."""
+        """The restarted query if the failure was transient; else None."""
 
     def explain(self, state: QueryState, failure: Exception) -> Problem:
         """Why it failed."""
 
     def close(self) -> None:
-        """Every query has ended."""
+        """Every query has terminated."""
 
 
 class Listener(Protocol):
-    """What brings the events of the queries."""
+    """Delivers the events of the queries."""
 
     def drain(self, seconds: float) -> bool:
-        """Wait until all that has happened so far is handled; False if that takes longer."""
+        """Wait until everything so far is handled; False if that takes longer."""
 
     def close(self) -> None:
-        """Bring no more."""
+        """Deliver no more events."""
 
 
 class Supervisor:
-    """Owns the state of a run. Events come in on the listener's thread; everything else waits on a condition.
+    """Owns the state of a run. Events arrive on the listener's thread; everything else waits on a condition.
 
-    A query is over when Spark's listener has said so. Should that event be lost, the query's own word is
-    taken after a few seconds. Progress whose event is late or lost is taken from the query itself.
+    A query has terminated when Spark's listener reports it. If that event is lost, the status of the query
+    itself counts after a few seconds. Progress whose event is late or lost is read from the query itself.
     """
 
     def __init__(self, scope: RunScope, starter: Starter, tasks: Iterable[RunTask] = ()) -> None:
@@ -90,19 +90,19 @@ class Supervisor:
         self._thread = threading.Thread(target=self._watch, name=f"headwater run {self.run_id}", daemon=True)
 
     def adopt(self, query: RunningQuery, newest: int = -1) -> None:
-        """Know a query from the moment it started, with the last batch of the runs before."""
+        """Register a query as soon as it started, with the last batch of previous runs."""
         with self._changed:
             self.queries[query.name] = QueryState(query, newest)
 
     def watch(self, listener: Listener | None = None) -> None:
-        """Begin to watch; called once, when all queries have started. The listener is closed at the end."""
+        """Start monitoring; called once, when all queries have started. The listener is closed at the end."""
         self._listener = listener
         with self._changed:
-            # What a crash left undone is done at the first tick.
+            # The first tick completes what a crash interrupted.
             self._committed |= self.queries.keys()
         self._thread.start()
 
-    # What Spark's listener says, on its own thread.
+    # Events of Spark's listener, on its own thread.
 
     def handle(self, event: Event) -> None:
         """Take in an event of Spark's listener and pass it on."""
@@ -110,19 +110,19 @@ class Supervisor:
             self._take_in(each)
 
     def catch_up(self) -> None:
-        """Take in every batch that was committed, whether or not Spark's listener has said so."""
+        """Take in every committed batch, whether or not Spark's listener has reported it."""
         for each in missed(self.queries):
             self._take_in(each)
 
     def not_handled(self, error: Exception) -> None:
-        """Say that an event could not be handled, once for each reason; those after it are handled."""
+        """Report an event that could not be handled, once per reason; later events are handled."""
         says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
         if says not in self._not_handled:
             self._not_handled.add(says)
             self.scope.notify(EVENT_PROCESSING_FAILED.at(None, says=says), with_code=True)
 
     def over(self, name: str) -> None:
-        """Spark's listener says that a query has ended."""
+        """Spark's listener reports that a query has terminated."""
         with self._changed:
             self._over.add(name)
             self._changed.notify_all()
@@ -140,7 +140,7 @@ class Supervisor:
             self._changed.notify_all()
         self._emit(event)
 
-    # What others ask.
+    # Questions from other threads.
 
     @property
     def active(self) -> list[QueryState]:
@@ -151,11 +151,11 @@ class Supervisor:
         if self.active:
             return None
         if self._interrupted_by_user:
-            return Interrupted.exit_code
+            return ForcedStopError.exit_code
         return 1 if any(state.problem for state in self.queries.values()) else 0
 
     def wait(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait until the condition holds."""
+        """Wait until the condition is true."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
 
@@ -164,9 +164,9 @@ class Supervisor:
         return all(state.status is QueryStatus.IDLE for state in self.active)
 
     def idleness(self) -> tuple[bool, Problem | None]:
-        """Whether every query has committed what its sources hold, or has ended.
+        """Whether every query has committed all available data or has terminated.
 
-        Where queries have nothing else to read, also what keeps them from ever being idle.
+        If the queries have nothing else to read, also what keeps them from becoming idle.
         """
         if not self._all_quiet:
             return False, None
@@ -174,9 +174,9 @@ class Supervisor:
         return self._nothing_new(pending), pending.blocked_by
 
     def _nothing_new(self, pending: Pending) -> bool:
-        """Whether every query has looked since something new was last handed to it.
+        """Whether every query has polled since it last received new input.
 
-        Some input is opened by us before Spark sees it, so what Spark knows is not all that is there.
+        Headwater opens some input before Spark sees it, so Spark does not know all available data.
         """
         if pending.undecided:
             return False
@@ -186,10 +186,10 @@ class Supervisor:
         return all(s.idle_polls >= self._polls_then.get(s.name, -2) + 2 for s in self.active)
 
     def wait_idle(self, timeout: float | None) -> bool:
-        """Wait until every query has looked anew and found nothing.
+        """Wait until every query has polled again and found nothing.
 
-        The first look that is reported may have begun before this call, so a second one is waited for; on a
-        busy machine even that may be old news, so the time when it began counts, too.
+        The first reported poll may have started before this call, so wait for a second one. On a busy
+        machine, even that may be outdated, so its start time is compared as well.
         """
         lasting = [state for state in self.active if not state.query.ends_batches]
         if lasting:
@@ -211,10 +211,10 @@ class Supervisor:
 
         return self.wait(idle, None if deadline is None else max(0.0, deadline - time.monotonic()))
 
-    # The ways to an end.
+    # Stopping.
 
     def stop(self, names: Iterable[str] | None = None, timeout: float | None = None) -> None:
-        """Let the running batches commit, then stop; all queries at once, so that they wait together."""
+        """Let the current batches commit, then stop; all queries together, so that the waits overlap."""
         chosen = [self.queries[name] for name in (self.queries if names is None else names)]
         with self._changed:
             active = [state for state in chosen if not state.ended and not state.stopping]
@@ -226,13 +226,13 @@ class Supervisor:
         deadline = time.monotonic() + limit
         late = [each for each in active if not each.query.finish_batch(deadline, self._forced.is_set)]
         for state in late if not self._forced.is_set() else ():
-            problem = STOP_TIMEOUT.at(None, sink=state.name, limit=f"{limit:g} seconds")
+            problem = STOP_TIMEOUT.at(None, sink=state.name, limit=f"{limit:g} s")
             with self._changed:
                 state.problem = problem
             self.scope.notify(problem)
         stopped = [state.query.stop() for state in active]
         if not all(stopped):
-            # A batch can neither end nor be interrupted: only the end of the JVM stops it.
+            # The batch can neither finish nor be interrupted: only the exit of the JVM stops it.
             with self._changed:
                 self.stuck = True
                 self._changed.notify_all()
@@ -240,23 +240,23 @@ class Supervisor:
     def _stop_beside(self, names: list[str]) -> None:
         threading.Thread(target=self.stop, args=(names,), daemon=True, name="headwater stop").start()
 
-    def force(self, why: Problem | None = None) -> None:
-        """Wait no longer for running batches, because of `why` or because the user wants it so."""
+    def kill(self, why: Problem | None = None) -> None:
+        """Stop waiting for the current batches, because of `why` or at the user's request."""
         with self._changed:
             for state in self.active:
                 state.problem = state.problem or why or FORCED_STOP.at(None)
                 self._interrupted_by_user |= why is None
         self._forced.set()
 
-    def lost(self, held: CheckpointHeld) -> None:
-        """Another run has the checkpoint: end at once, since whatever is written now may meet the other's."""
-        self.force(held.problems[0])
+    def lost(self, held: CheckpointLockedError) -> None:
+        """Another run has the checkpoint: stop immediately, because both runs might write to it."""
+        self.kill(held.problems[0])
         for problem in held.problems:
             self.scope.notify(problem)
         self.stop()
 
     def end(self, problems: Mapping[str, Problem]) -> None:
-        """Stop queries that must not go on, which have failed then; the running batches may commit."""
+        """Stop queries that must not continue; they have failed. The current batches may commit."""
         with self._changed:
             active = [state for state in self.active if state.name in problems]
             for state in active:
@@ -272,7 +272,7 @@ class Supervisor:
             failed = any(state.problem for state in self.queries.values())
             healthy, patience = not failed and not self._forced.is_set(), self.scope.options.stop_seconds
             self.tasks.tick(Tick(frozenset(self.queries), last=True, healthy=healthy, patience=patience))
-        except BaseException as error:  # noqa: BLE001 - no one else hears it: who waits would wait for ever
+        except BaseException as error:  # noqa: BLE001 - no other code sees it, and waiting callers would hang
             self._give_up(error)
         finally:
             self._close()
@@ -284,7 +284,7 @@ class Supervisor:
             self._over.clear()
             committed, self._committed = frozenset(self._committed), set()
             progress, self._progress = self._progress, {}
-        # The last batches of those that ended may still be on their way.
+        # The last batches of terminated queries may not have arrived yet.
         complete = not (ended and self._listener) or self._listener.drain(_LAST_EVENTS_SECONDS)
         for state in ended:
             self._end(state, complete)
@@ -312,14 +312,14 @@ class Supervisor:
         with self._changed:
             state.problem, state.status = problem, status
             self._changed.notify_all()
-        self._emit(QueryEnded(query=state.name, status=status, problem=problem))
+        self._emit(QueryTerminated(query=state.name, status=status, problem=problem))
 
     def _restarted(self, state: QueryState, failure: Exception) -> bool:
-        """Whether a query goes on with a new start, because what it failed of passes by itself."""
+        """Whether a query continues with a restart, because its failure was transient."""
         try:
             query = self._starter.restart(state, failure)
-        except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the others go on
-            # What the query failed of is told when it ends; this only says why it ends.
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything: the others continue
+            # The failure itself is reported when the query terminates; this only explains why it terminates.
             says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
             self.scope.notify(QUERY_RESTART_FAILED.at(None, sink=state.name, says=says))
             return False
@@ -327,19 +327,19 @@ class Supervisor:
             return False
         with self._changed:
             state.restarted(query)
-        # A stop that was asked for meanwhile has met the old start only.
+        # A stop that was requested meanwhile has only reached the old start.
         if state.stopping or state.problem:
             query.stop()
         return True
 
     def _give_up(self, error: BaseException) -> None:
-        """End the queries that nobody watches any more, and say why."""
+        """Stop the queries that are no longer monitored, and report why."""
         says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
         problem = replace(MONITOR_FAILED.at(None, says=says), detail=scrub(traceback.format_exc()))
         self.scope.notify(problem)
         unwatched = self.active
         self.stop()
-        # Nothing may write any more when the locks are free; what can't be stopped ends with its JVM.
+        # Nothing may write once the locks are released; what cannot be stopped ends with its JVM.
         while any(state.query.is_active for state in unwatched):
             time.sleep(_TICK_SECONDS)
         for state in unwatched:
@@ -357,7 +357,7 @@ class Supervisor:
         summary = {state.name: state.summary() for state in self.queries.values()}
         try:
             code = 1 if self.exit_code is None else self.exit_code
-            self._emit(RunEnded(run_id=self.run_id, exit_code=code, queries=summary))
+            self._emit(RunFinished(run_id=self.run_id, exit_code=code, queries=summary))
         finally:
             with self._changed:
                 self.closed = True

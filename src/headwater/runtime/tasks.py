@@ -1,4 +1,4 @@
-"""Work beside the queries: what connectors bring, and the watches over the queries themselves."""
+"""Work alongside the queries: tasks of the connectors, and the monitors of the queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headwater.engine.prepare import Prepared
 from headwater.engine.static_sources import StaticSources
 from headwater.errors import CheckpointError, HeadwaterError, Problem
 from headwater.errors.catalogue.running import BACKLOG_GROWING, MAINTENANCE_FAILED
-from headwater.events import Emit, EpochCommitted, QueryWaits
+from headwater.events import Emit, EpochCommitted, InputsIdle
 from headwater.events.idle import Idle, idle_inputs
 from headwater.plan import QueryFacts
 from headwater.plan.predicates import most_partitions
@@ -29,7 +29,7 @@ from headwater.values import scrub
 
 
 class Tasks:
-    """The tasks of a run, called one after another; what goes wrong with one leaves the others alone."""
+    """The tasks of a run, called one after another; a failing task does not affect the others."""
 
     def __init__(self, scope: RunScope, tasks: Iterable[RunTask]) -> None:
         self._scope = scope
@@ -44,7 +44,7 @@ class Tasks:
         return chain.from_iterable(task.before_start(query, backup) for task in self._tasks)
 
     def tick(self, tick: Tick) -> dict[str, Problem]:
-        """Call each, and say what goes wrong once until it goes well again; the queries that must stop."""
+        """Call each task, and report a failure once until it succeeds again; returns the queries to stop."""
         stops: dict[str, Problem] = {}
         for number, task in enumerate(self._tasks):
             failures: tuple[Problem, ...] = ()
@@ -52,11 +52,11 @@ class Tasks:
                 for problem in task.tick(tick) or ():
                     self._scope.notify(problem, with_code=True)
             except StopQueries as stop:
-                # It is told with the end of the queries.
+                # Reported when the queries terminate.
                 stops |= stop.queries
             except HeadwaterError as error:
                 failures = error.problems
-            except Exception as error:  # noqa: BLE001 - code from outside may raise anything: the watch goes on
+            except Exception as error:  # noqa: BLE001 - foreign code may raise anything: monitoring continues
                 problem = MAINTENANCE_FAILED.at(None, says=scrub(f"{type(error).__name__}: {error}"))
                 failures = (replace(problem, detail=scrub(traceback.format_exc())),)
             if failures and failures != self._said.get(number):
@@ -68,13 +68,13 @@ class Tasks:
         return stops
 
     def pending(self) -> Pending:
-        """What all of them together have yet to hand to the queries."""
+        """What all tasks together have not yet passed to the queries."""
         found, undecided, blocked_by = 0, False, None
         for task in self._tasks:
             try:
                 each = task.pending()
             except HeadwaterError:
-                # A tick says it; nothing is idle while input can't be looked at.
+                # A tick reports it; nothing is idle while input cannot be read.
                 each = Pending(undecided=True)
             found, undecided = found + each.found, undecided or each.undecided
             blocked_by = blocked_by or each.blocked_by
@@ -87,7 +87,7 @@ class Tasks:
 
 
 def tasks_of(scope: RunScope, prepared: Prepared, facts: Sequence[QueryFacts]) -> list[RunTask]:
-    """What the connectors of a pipeline do beside its queries, and the run itself."""
+    """The tasks of a pipeline's connectors, and those of the run itself."""
     spec, builder, spark = scope.spec, prepared.builder, prepared.session.spark
     queries = [_checkpoint(scope, prepared, each) for each in facts]
     found: list[RunTask] = []
@@ -117,7 +117,7 @@ def _checkpoint(scope: RunScope, prepared: Prepared, facts: QueryFacts) -> Query
 
 @dataclass(frozen=True)
 class Housekeeping(RunTask):
-    """Keeps the logs small, and says what was changed under static sources."""
+    """Keeps the logs small, and reports changes to static sources."""
 
     scope: RunScope
     statics: StaticSources
@@ -129,17 +129,17 @@ class Housekeeping(RunTask):
             raise CheckpointError.of(news)
 
 
-# Whether queries keep up with their input, where a limit bounds their batches.
+# Whether queries keep up with their input if a limit bounds their batches.
 
 MANY_FILES = 10
 FEW = 2
 
 
 class Backlog:
-    """What waits for one source of one query.
+    """The backlog of one source of one query.
 
-    It is behind when many batches' worth of files wait, and has caught up when few do: between the two it
-    stays what it was, so that a number that goes up and down is told once.
+    The query is behind when the backlog is worth many batches, and has caught up when it is worth few. In
+    between, the status stays the same, so that a number that fluctuates is reported once.
     """
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class Backlog:
         self._before: int | None = None
 
     def falls_behind(self, waiting: UnreadFiles) -> int | None:
-        """How many files a batch takes, if the source fell behind just now."""
+        """How many files a batch reads, if the source has just fallen behind."""
         before, self._before = self._before, waiting.files
         taken = waiting.at_most or (before - waiting.files if before is not None else 0)
         if taken <= 0:
@@ -158,7 +158,7 @@ class Backlog:
 
 
 class BacklogWatch(RunTask):
-    """The task that tells when a query falls behind."""
+    """The task that reports when a query falls behind."""
 
     def __init__(self, queries: Mapping[str, QueryState]) -> None:
         self._queries = queries
@@ -174,14 +174,14 @@ class BacklogWatch(RunTask):
                     yield BACKLOG_GROWING.at(None, sink=query, **params)
 
 
-# Whether the watermark of a query waits for an input that brings no rows.
+# Whether an idle input blocks the watermark of a query.
 
 MANY_INPUTS = 10
 
 
 @dataclass
 class _IdleTime:
-    """For how long an input has been idle."""
+    """How long an input has been idle."""
 
     begun: int
     """The newest batch with rows when it was found."""
@@ -191,8 +191,8 @@ class _IdleTime:
 class IdleWatch(RunTask):
     """The task that finds idle inputs.
 
-    Who looks at a run sees them at once. They are said only when they have lasted for many batches: inputs
-    that take turns are idle for a batch each, and nothing is wrong with them.
+    They are shown immediately. A notice is sent only after many batches: inputs that take turns are idle for
+    one batch each, and that is normal.
     """
 
     def __init__(self, queries: Mapping[str, QueryState], emit: Emit) -> None:
@@ -206,15 +206,15 @@ class IdleWatch(RunTask):
             known = state.query.marks()
             if known is None:
                 continue
-            found = idle_inputs(state.brought, *known)
-            if found != state.waits_for:
-                state.waits_for = found
-                self._emit(QueryWaits(query=name, waits_for=tuple(idle.to_json(name) for idle in found)))
+            found = idle_inputs(state.delivered, *known)
+            if found != state.idle_inputs:
+                state.idle_inputs = found
+                self._emit(InputsIdle(query=name, idle_inputs=tuple(idle.to_json(name) for idle in found)))
             if not tick.last:
                 yield from self._lasted(state, found)
 
     def _lasted(self, state: QueryState, found: tuple[Idle, ...]) -> Iterator[Problem]:
-        newest, before = max(state.brought.values(), default=0), self._spells.get(state.name, {})
+        newest, before = max(state.delivered.values(), default=0), self._spells.get(state.name, {})
         self._spells[state.name] = {idle: before.get(idle) or _IdleTime(newest) for idle in found}
         for idle, spell in self._spells[state.name].items():
             if not spell.said and newest - spell.begun >= MANY_INPUTS:
@@ -223,9 +223,9 @@ class IdleWatch(RunTask):
 
 
 class EpochWatch(RunTask):
-    """The task that looks for epochs of continuous queries, of which Spark's listener tells nothing.
+    """The task that reports epochs of continuous queries, because Spark's listener does not.
 
-    The newest is told, once, and none that a run before this one has committed.
+    It reports only the newest, once, and none of a previous run.
     """
 
     def __init__(self, queries: Mapping[str, QueryState], emit: Emit) -> None:

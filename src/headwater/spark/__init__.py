@@ -1,1 +1,1 @@
-"""Spark's private side: its JVM, its errors, and the names of its own that Headwater reaches for."""
+"""Access to Spark internals: its JVM, its errors, and the private names that Headwater uses."""

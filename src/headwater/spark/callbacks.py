@@ -66,10 +66,10 @@ class QueryListener(ABC):
 
 
 def observed_row(observation: Observation, seconds: float) -> JavaObject | None:
-    """What was observed (`Observation._jo`, its `future`); None if Spark has not told within that time.
+    """The observed metrics (`Observation._jo`, its `future`); None if Spark has none within that time.
 
-    `observation.get` would wait for ever if a sink had not read the rows at all. The future fails with the
-    query since Spark 4.2, and stays open before.
+    `observation.get` would wait forever if a sink had not read the rows. The future fails with the query
+    since Spark 4.2, and stays open before.
     """
     future = observation._jo.future() if observation._jo else None
     deadline = time.monotonic() + seconds
@@ -231,7 +231,7 @@ def frame_with_index(spark: SparkSession, of: JavaObject, index: FileIndex) -> D
 def index_of_folders(
     spark: SparkSession, folders: Iterable[str], settings: Mapping[str, str], schema: JavaObject
 ) -> JavaObject:
-    """Spark's own index of what lies below these URIs (`InMemoryFileIndex`)."""
+    """Spark's index of the files below these URIs (`InMemoryFileIndex`)."""
     jvm = jvm_of(spark)
     sources, option = jvm.org.apache.spark.sql.execution.datasources, jvm.scala.Option
     path = jvm.org.apache.hadoop.fs.Path

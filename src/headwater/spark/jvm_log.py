@@ -1,4 +1,4 @@
-"""Spark's log file: how it is set up and kept small, and the line that says why the JVM did not start."""
+"""Spark's log file: its setup and rotation, and the line that explains why the JVM did not start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 from headwater.errors.catalogue import environment
 
 LOG = "spark.log"
@@ -17,7 +17,7 @@ KEPT = 3
 
 _SETUP = "log4j2.properties"
 _PROPERTIES = """\
-# Written by Headwater at each start. Standard error is appended to spark.log beside this file.
+# Written by Headwater at each start. Standard error is appended to spark.log next to this file.
 status = error
 rootLogger.level = warn
 rootLogger.appenderRef.log.ref = log
@@ -26,7 +26,7 @@ appender.log.name = log
 appender.log.target = SYSTEM_ERR
 appender.log.layout.type = PatternLayout
 appender.log.layout.pattern = %d{yyyy-MM-dd'T'HH:mm:ss.SSSXXX} %-5p %c: %m%n%ex
-# Says on every start that a library is missing which nobody installs.
+# Warns at every start about a missing native library that is optional.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 """
@@ -51,16 +51,14 @@ def open_log(folder: Path) -> tuple[Path, int]:
             return log, file.tell()
     except OSError as error:
         reason = error.strerror or str(error)
-        raise EnvironmentProblem(
-            environment.RUN_DIR_UNWRITABLE.at(path=str(folder), reason=reason)
-        ) from error
+        raise SetupError(environment.RUN_DIR_UNWRITABLE.at(path=str(folder), reason=reason)) from error
 
 
 def keep_small(folder: Path) -> None:
-    """Move what a large log holds to `spark.log.1`; the older ones are counted up, and three are kept.
+    """Rotate a large log to `spark.log.1`; up to three rotated logs are kept.
 
-    The file itself stays and is emptied: JVMs append to it through what they opened at their start, and would
-    go on to write into a file that was only renamed.
+    The file itself stays and is truncated: JVMs append to it through the handle they opened at their start,
+    and would continue to write to a renamed file.
     """
     log, copy = folder / LOG, folder / f"{LOG}.part"
     # A disk that is full, or a log that another process moves at this moment: the log stays as it is.

@@ -1,4 +1,4 @@
-"""Spark's logical plans: taken from a DataFrame or a text of SQL, walked, and put together anew."""
+"""Spark's logical plans: taken from a DataFrame or a SQL text, traversed, and rebuilt."""
 
 from __future__ import annotations
 
@@ -163,9 +163,9 @@ class PlanReader:
         return tuple(str(path.get()) if path is not None and path.isDefined() else "" for path in found)
 
     def inputs(self, sources: Mapping[str, DataFrame]) -> QueryInputs:
-        """What a query reads; `sources` are the DataFrames of the streams that it may read, by their names.
+        """What a query reads; `sources` are the DataFrames of the streams that it can read, by name.
 
-        A stream that a table's function opens by itself goes by Spark's name for it.
+        A stream that a table function opens directly has Spark's name.
         """
         names = stream_names(sources)
         marks = {str(node.nodeId()): self._names_below(node, names) for node in self.of_kind(WATERMARK)}
@@ -254,7 +254,7 @@ def extend_processor_paths(frame: DataFrame, folders: Iterable[str]) -> None:
         variables.put("PYTHONPATH", os.pathsep.join(path))
 
 
-# A plan made anew: without its sources, and with single rules of Spark's optimizer.
+# Rebuilds a plan: without its sources, and with single rules of Spark's optimizer.
 
 
 def with_children(spark: SparkSession, plan: JavaObject, children: Iterable[JavaObject]) -> JavaObject:
@@ -298,10 +298,10 @@ def optimizer_rule(spark: SparkSession, name: str) -> JavaObject:
 
 
 def check_streaming(spark: SparkSession, frame: DataFrame, mode: Mode) -> None:
-    """Let `UnsupportedOperationChecker` and the planner judge a query; they raise what they have against it.
+    """Check a query with `UnsupportedOperationChecker` and the planner; they raise an error if they reject it.
 
-    The checker looks at the analyzed plan. Some of what dies later shows in the optimized one: a `WITH` is
-    put in its place there, and EXCEPT becomes an aggregation. The rest the planner says.
+    The checker inspects the analyzed plan. Some later failures appear only in the optimized plan, in which
+    `WITH` is inlined and EXCEPT becomes an aggregation. The planner reports the rest.
     """
     checker, asked = _checker(spark), output_mode(spark, mode)
     plan = analyzed(frame)
@@ -311,12 +311,12 @@ def check_streaming(spark: SparkSession, frame: DataFrame, mode: Mode) -> None:
 
 
 def check_continuous(spark: SparkSession, frame: DataFrame, mode: Mode) -> None:
-    """Let `UnsupportedOperationChecker` judge a query that is to run continuously."""
+    """Check a continuous query with `UnsupportedOperationChecker`."""
     _checker(spark).checkForContinuous(analyzed(frame), output_mode(spark, mode))
 
 
 def check_batch(spark: SparkSession, frame: DataFrame) -> None:
-    """Let `UnsupportedOperationChecker` and the planner judge a query that is to run once, over all rows."""
+    """Check a batch query with `UnsupportedOperationChecker` and the planner."""
     planned = java_frame(frame).queryExecution()
     _checker(spark).checkForBatch(planned.analyzed())
     planned.sparkPlan()
@@ -325,8 +325,8 @@ def check_batch(spark: SparkSession, frame: DataFrame) -> None:
 def physical_plan(spark: SparkSession, frame: DataFrame) -> str:
     """Spark's plan as text (`ExplainMode`); a streaming query is planned as its first batch would be."""
     mode = jvm_of(spark).org.apache.spark.sql.execution.ExplainMode.fromString("simple")
-    # A DataFrame made by `spark.sql` holds its unresolved text, which Spark does not see to be a stream; a
-    # filter that the optimizer takes out again makes it start from the analyzed plan.
+    # A DataFrame from `spark.sql` contains its unresolved text, which Spark does not recognize as a stream; a
+    # filter that the optimizer removes makes it start from the analyzed plan.
     return str(java_frame(frame.filter(lit(True))).queryExecution().explainString(mode))
 
 

@@ -53,7 +53,7 @@ def time_setting(context: SparkContext, key: str, default: str) -> float:
 
 
 def has_stopped(context: SparkContext) -> bool:
-    """`SparkContext._jsc`, which PySpark takes away when a context is stopped."""
+    """`SparkContext._jsc`, which PySpark removes when a context is stopped."""
     return context._jsc is None
 
 

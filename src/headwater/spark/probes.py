@@ -1,6 +1,6 @@
-"""What Headwater needs of Spark that Spark does not promise: each part with what is lost without it.
+"""The private parts of Spark that Headwater uses, each with the feature that is lost without it.
 
-The probes look at classes only. They start no query, so they can run on any session, in well under a second.
+The probes inspect only classes. They start no query, so they run on any session in well under a second.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _CALL = re.compile(r"([\w.$]+)\(([^)]*)\)")
 
 @dataclass(frozen=True)
 class Probe:
-    """A group of private names: what Headwater does with them, and what it can't do without them.
+    """A group of private names: what Headwater uses them for, and what it cannot do without them.
 
     A need is a class (`org.apache.spark.util.Clock`), one of its methods with the number of arguments
     (`…#startQuery/12`), a constructor (`…#new/7`), a field (`…#unreadFiles`), or an attribute of PySpark
-    (`pyspark.sql:DataFrame.foreach`). One of several members is enough if a `|` stands between them. A part
-    that is there and does not work, such as by a fault of one version, is named by a key of `_WORKS`.
+    (`pyspark.sql:DataFrame.foreach`). With `|` between members, one of them is enough. A part that exists but
+    does not work, such as because of a bug in one version, is named by a key of `_WORKS`.
     """
 
     name: str
@@ -49,22 +49,22 @@ class Probe:
     lost: str
     needs: tuple[str, ...]
     versions: str = ""
-    """The versions of PySpark that have the part, if not all that are supported do."""
+    """The PySpark versions that have the part, if not all supported versions do."""
 
 
 GRACEFUL_STOP = Probe(
     "graceful stop",
-    "end a query after the batch that runs",
-    "a stop interrupts the running batch, and the next start runs it again",
+    "stop a query after the current batch",
+    "a stop interrupts the current batch, and the next start retries it",
     (f"{_RUN}.StreamExecution#state/0", f"{_RUN}.TERMINATED$#MODULE$"),
 )
 
 PROBES: tuple[Probe, ...] = (
     GRACEFUL_STOP,
     Probe(
-        "scripted tests",
-        "run a query on a clock of its own, over rows that a test gives",
-        "`headwater test` and tests in Python can't run",
+        "test streams",
+        "run a query on a test clock, with rows from a test",
+        "`headwater test` and Python tests do not work",
         (
             f"{_SQL}.classic.StreamingQueryManager#startQuery/12|startQuery/13",
             f"{_RUN}.MemoryStream",
@@ -75,8 +75,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "streaming checker",
-        "ask Spark what it has against a query before it starts",
-        "`headwater check` can't tell what Spark refuses",
+        "check with Spark whether it supports a query before the start",
+        "`headwater check` cannot detect what Spark rejects",
         tuple(
             f"{_SQL}.catalyst.analysis.UnsupportedOperationChecker$#{each}"
             for each in ("checkForStreaming/2", "checkForContinuous/2", "checkForBatch/1")
@@ -85,7 +85,7 @@ PROBES: tuple[Probe, ...] = (
     Probe(
         "plans",
         "read the plan of a query",
-        "`headwater check` can't judge a query, and a run can't name its inputs",
+        "`headwater check` cannot analyze a query, and a run cannot name its inputs",
         (
             f"{_SQL}.execution.QueryExecution#analyzed/0",
             f"{_SQL}.classic.Dataset#ofRows/2",
@@ -98,8 +98,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "state layouts",
-        "reduce a plan to what its operators store",
-        "Headwater can't tell whether a changed query fits the state of its checkpoint",
+        "derive the state layout of a query from its plan",
+        "Headwater cannot check whether a changed query is compatible with the state in its checkpoint",
         (
             f"{_SQL}.execution.LogicalRDD#new/9",
             f"{_SQL}.catalyst.optimizer.InlineCTE#new/2",
@@ -109,21 +109,21 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "state of arrays and maps",
-        "keep arrays and maps in the state of `applyInPandasWithState`",
-        "such a query fails with its first batch, for example with KeyError: 'elementType'",
+        "store arrays and maps in the state of `applyInPandasWithState`",
+        "such a query fails in its first batch, for example with KeyError: 'elementType'",
         ("pyspark.worker:EvalConf.state_value_schema",),
         "==4.1.*",
     ),
     Probe(
         "observations",
         "count the rows of a batch run",
-        "`run --batch` with expectations or with bad rows that it may skip fails",
+        "`run --batch` fails if the pipeline has expectations or skips bad rows",
         (f"{_SQL}.Observation#future/0",),
     ),
     Probe(
         "event listener",
-        "follow the progress of queries with one call for an event",
-        "a run can't start",
+        "receive each progress event of a query in one call",
+        "runs cannot start",
         (
             f"{_SQL}.streaming.PythonStreamingQueryListener",
             f"{_SQL}.streaming.PythonStreamingQueryListenerWrapper#new/1",
@@ -131,8 +131,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "running query",
-        "follow watermarks and committed epochs of a running query",
-        "a run can't tell which input holds the watermark back",
+        "read the watermarks and committed epochs of a running query",
+        "a run cannot detect which idle input blocks the watermark",
         (
             f"{_RUN}.StreamExecution#queryExecutionThread/0",
             f"{_RUN}.StreamExecution#commitLog/0",
@@ -142,14 +142,14 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "waiting files",
-        "count the files that wait for later batches",
-        "progress shows no backlog of files",
+        "count the files in the backlog",
+        "progress does not show the backlog of files",
         (f"{_RUN}.FileStreamSource#unreadFiles",),
     ),
     Probe(
         "static tables",
-        "give each batch its own listing of a static table of files",
-        "pipelines with a static source of files can't run",
+        "list the files of a static table for each batch",
+        "pipelines with a static `files` source cannot run",
         (
             f"{_FILES}.FileIndex#listFiles/2",
             f"{_FILES}.HadoopFsRelation#new/7",
@@ -159,20 +159,20 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "stream writers",
-        "read what a DataStreamWriter was told",
-        "`headwater check` can't judge plain scripts, and tests can't use real sinks",
+        "read the settings of a DataStreamWriter",
+        "`headwater check` cannot check scripts, and tests cannot use real sinks",
         tuple(f"{_SQL}.classic.DataStreamWriter#{each}" for each in _WRITER),
     ),
     Probe(
         "real-time trigger",
-        "start a query in real time",
-        "`trigger: real time` can't be used",
+        "start a query with the real-time trigger",
+        "`trigger: real time` is not available",
         (f"{_SQL}.streaming.Trigger#RealTime/1",),
     ),
     Probe(
         "Python data sources",
-        "keep Spark from importing modules of the current directory",
-        "Spark imports every module `pyspark_*` that it finds",
+        "prevent Spark from importing modules in the current directory",
+        "Spark imports every `pyspark_*` module that it finds",
         (
             f"{_FILES}.DataSourceManager$#MODULE$",
             f"{_FILES}.DataSourceManager#runtimeDataSourceBuilders",
@@ -181,8 +181,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "checkpoint settings",
-        "store state in RocksDB, and write the settings of a checkpoint as Spark does",
-        "a run can't start",
+        "store state in RocksDB and write checkpoint settings in Spark's format",
+        "runs cannot start",
         (
             f"{_SQL}.execution.streaming.checkpointing.OffsetSeqMetadata$#apply/3",
             f"{_SQL}.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
@@ -191,8 +191,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "sessions",
-        "give each pipeline a session of its own, and each query the jars that it needs",
-        "a run can't start",
+        "create a separate session for each pipeline and add jars to queries",
+        "runs cannot start",
         (
             f"{_SQL}.classic.SparkSession#cloneSession/0",
             f"{_SQL}.classic.SparkSession$#setActiveSession/1",
@@ -201,8 +201,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "Java functions",
-        "register functions of Java and Scala for SQL",
-        "`functions:` with a `class:` can't be used",
+        "register Java and Scala functions for SQL",
+        "functions with `java_class` are not available",
         (
             f"{_SQL}.catalyst.analysis.FunctionRegistry$#builtin/0",
             "org.apache.spark.util.Utils$#classForName/3",
@@ -211,8 +211,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     Probe(
         "intercepted writes",
-        "keep functions of tables and scripts under check from writing",
-        "a script under check could write",
+        "prevent table functions and checked scripts from writing",
+        "a checked script could write data",
         (
             "pyspark.sql.streaming.readwriter:DataStreamWriter.start",
             "pyspark.sql:DataFrameWriter.save",
@@ -226,19 +226,19 @@ PROBES: tuple[Probe, ...] = (
 
 
 def missing(spark: SparkSession, probe: Probe) -> tuple[str, ...]:
-    """What a Spark lacks of a probe's needs."""
+    """The needs of a probe that this Spark does not have."""
     return _Classes(spark).lack(probe)
 
 
 def lacking(spark: SparkSession) -> dict[str, tuple[str, ...]]:
-    """What a Spark lacks, by the name of the probe."""
+    """What this Spark is missing, by the name of the probe."""
     classes = _Classes(spark)
     return {probe.name: needs for probe in PROBES if (needs := classes.lack(probe))}
 
 
 @dataclass
 class _Classes:
-    """The members of Spark's classes, each class looked at once."""
+    """The members of Spark's classes; each class is inspected once."""
 
     spark: SparkSession
     known: dict[str, frozenset[str] | None] = field(default_factory=dict)
@@ -258,7 +258,7 @@ class _Classes:
         return members is not None and (not member or not members.isdisjoint(member.split("|")))
 
     def _members(self, name: str) -> frozenset[str] | None:
-        """The members of a class, of inherited ones the public; None if there is no such class."""
+        """The members of a class, including inherited public ones; None if the class does not exist."""
         lang = jvm_of(self.spark).java.lang
         try:
             found = lang.Class.forName(name, False, lang.Thread.currentThread().getContextClassLoader())

@@ -1,4 +1,4 @@
-"""A running query, asked and ended through Spark's own object of its execution (`StreamExecution`)."""
+"""Inspects and stops a running query through Spark's `StreamExecution`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from headwater.spark.private import (
 from headwater.spark.session import java_schema
 from headwater.spec import Mode
 
-# What PySpark's writers were told, read off their Java half: whoever set it, it is there.
+# The settings of PySpark writers, read from their Java objects, which always have them.
 
 _FILES = "org.apache.spark.sql.execution.datasources.v2.FileDataSourceV2"
 
@@ -51,7 +51,7 @@ class Target:
 
 @dataclass(frozen=True)
 class StreamWrite:
-    """What a DataStreamWriter was told, in Spark's words."""
+    """The settings of a DataStreamWriter, in Spark's terms."""
 
     format: str
     mode: str
@@ -61,7 +61,7 @@ class StreamWrite:
 
 
 def stream_write(writer: DataStreamWriter) -> StreamWrite:
-    """The private fields of a DataStreamWriter; nothing of Scala or PySpark tells what it was told."""
+    """The private fields of a DataStreamWriter; neither Scala nor PySpark has public access to them."""
     java = writer._jwrite
     partitioned = private_field(java, "partitioningColumns")
     return StreamWrite(
@@ -131,7 +131,7 @@ def _modern(spark: SparkSession, name: str, options: JavaObject, columns: JavaOb
     plain = jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(
         jvm.scala.jdk.javaapi.CollectionConverters.asJava(options)
     )
-    # A source that takes any columns is told those of the query.
+    # A source that accepts any columns gets those of the query.
     told = jvm.scala.Option.apply(columns if found.get().supportsExternalMetadata() else None)
     return datasources.v2.DataSourceV2Utils.getTableFromProvider(found.get(), plain, told)
 
@@ -241,7 +241,7 @@ def start_with_clock(
     jvm = jvm_of(spark)
     option = jvm.scala.Option
     manager = session_state(spark).streamingQueryManager()
-    # Since 4.2 a sink may have a name, too, by which Spark would tell apart the sinks of one checkpoint.
+    # Since 4.2 a sink can also have a name, by which Spark distinguishes the sinks of one checkpoint.
     sink_name = () if _start_arguments(spark, manager) < _WITH_SINK_NAME else (option.empty(),)
     query = manager.startQuery(
         option.apply(name),
@@ -251,8 +251,8 @@ def start_with_clock(
         sink.options,
         sink.table,
         output_mode(spark, mode),
-        False,  # no temporary checkpoint in place of this one
-        True,  # go on from the checkpoint
+        False,  # no temporary checkpoint instead of this one
+        True,  # resume from the checkpoint
         jvm.org.apache.spark.sql.streaming.Trigger.ProcessingTime(1),
         clock,
         option.empty(),

@@ -107,7 +107,7 @@ def java_schema(spark: SparkSession, schema: DataType) -> JavaObject:
 
 
 def without_lengths(spark: SparkSession, schema: DataType) -> StructType:
-    """A schema with strings for char and varchar (`CharVarcharUtils`), as rows come out of every source."""
+    """A schema with strings for char and varchar (`CharVarcharUtils`), as every source returns rows."""
     lengths = jvm_of(spark).org.apache.spark.sql.catalyst.util.CharVarcharUtils
     found = lengths.replaceCharVarcharWithStringInSchema(java_schema(spark, schema))
     return StructType.fromJson(json.loads(found.json()))

@@ -1,4 +1,4 @@
-"""Immutable models of what was declared; nothing below the loaders knows in which form."""
+"""Immutable models of a declared pipeline, independent of the form (YAML or Python) it was declared in."""
 
 from headwater.spec.connector import (
     ClassRef,
@@ -14,7 +14,7 @@ from headwater.spec.connector import (
     Waiting,
 )
 from headwater.spec.pipeline import (
-    Distinct,
+    Deduplication,
     Expectation,
     FunctionSpec,
     Mode,
@@ -34,8 +34,8 @@ __all__ = [
     "Column",
     "ConnectorOptions",
     "Declared",
+    "Deduplication",
     "Delivery",
-    "Distinct",
     "Expectation",
     "FunctionRef",
     "FunctionSpec",

@@ -1,4 +1,4 @@
-"""Base classes of what a connector declares: its typed options, and small values that it answers with."""
+"""Base classes for what a connector declares: its typed options, and the small values it returns."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pydantic.json_schema import SkipJsonSchema
 
 from headwater.values import Position, Secret
 
-# What every declared thing has: immutability, a place in the user's file, equality by content.
+# Every declared object is immutable, has a position in the user's file, and is compared by content.
 
 
 class Declared(BaseModel):
-    """An immutable thing that was declared somewhere.
+    """An immutable declared object.
 
-    Where it was declared is no part of what it is: the YAML and the Python form of one pipeline are equal.
+    Its position does not affect equality: the YAML and the Python form of one pipeline are equal.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
     where_only: ClassVar[frozenset[str]] = frozenset({"position"})
-    """Fields that tell where something stands, and no more."""
+    """Fields that hold only positions."""
 
     also_called: ClassVar[Mapping[str, str]] = {}
-    """Keys by the names that Spark, Kafka and others have for them; written, they suggest the key."""
+    """Keys by the names that Spark, Kafka and other tools use; such a name gets the key as a suggestion."""
 
     position: SkipJsonSchema[Position | None] = Field(default=None, exclude=True, repr=False)
 
@@ -38,15 +38,15 @@ class Declared(BaseModel):
         return hash((type(self), tuple(sorted(self.content()))))
 
     def content(self) -> dict[str, Any]:
-        """Its fields without those that tell where it stands."""
+        """Its fields without positions."""
         return {name: value for name, value in self.__dict__.items() if name not in self.where_only}
 
 
 @dataclass(frozen=True)
 class FunctionRef:
-    """A user's Python function: the file it stands in and its name there.
+    """A user's Python function: its file and its name in that file.
 
-    `function` is there when the pipeline was declared in Python and the object is at hand.
+    `function` is the function object, if the pipeline was declared in Python.
     """
 
     file: str
@@ -54,11 +54,11 @@ class FunctionRef:
     parameters: tuple[str, ...] = field(default=(), compare=False)
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     place: Position | None = field(default=None, compare=False, repr=False)
-    """Where the pipeline names it."""
+    """The position where the pipeline names it."""
     defined: Position | None = field(default=None, compare=False, repr=False)
-    """Where its `def` stands."""
+    """The position of its `def`."""
     optional: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """Those of its parameters that have a default."""
+    """The parameters that have a default."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.name}"
@@ -66,11 +66,11 @@ class FunctionRef:
 
 @dataclass(frozen=True)
 class ClassRef(FunctionRef):
-    """A user's Python class, named in the same way; `function` is the class when it is at hand."""
+    """A user's Python class, named in the same way; `function` is the class object, if available."""
 
 
 def option_text(value: object) -> object:
-    """Spark's options are text: numbers and switches are written the way Spark reads them."""
+    """Spark options are strings: numbers and booleans are written the way Spark reads them."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -80,23 +80,23 @@ OptionValue = Annotated[str | Secret, BeforeValidator(option_text)]
 
 
 class ConnectorOptions(Declared):
-    """The keys that stand beside `connector:`; `options` goes to Spark word for word."""
+    """The keys next to `connector:`; `options` is passed to Spark unchanged."""
 
     takes_options: ClassVar[bool] = True
-    """Whether Spark does anything with `options`; where it does not, that is no key."""
+    """Whether Spark uses `options`; if not, `options` is not a valid key."""
 
     options: dict[str, OptionValue] = Field(
-        default_factory=dict, description="Anything else Spark takes, passed word for word."
+        default_factory=dict, description="Other Spark options of the connector, passed to Spark unchanged."
     )
 
     def secrets(self) -> Iterator[tuple[tuple[str, ...], Secret]]:
-        """Every secret among the keys, with the way to its key."""
+        """Every secret among the keys, with the path to its key."""
         for key, value in self.options.items():
             if isinstance(value, Secret):
                 yield ("options", key), value
 
     def hidden_options(self) -> frozenset[str]:
-        """The names of Spark's options that hold a secret, which no plan may show."""
+        """The names of Spark options that contain a secret and must not appear in a plan."""
         return frozenset(key for key, value in self.options.items() if isinstance(value, Secret))
 
 
@@ -109,13 +109,13 @@ class SinkOptions(ConnectorOptions):
 
 
 class Delivery(StrEnum):
-    """What a sink does with a batch that comes a second time."""
+    """What a sink does with a batch that Spark retries."""
 
-    IDEMPOTENT = "a replayed batch changes nothing"
-    REPEATS = "a replayed batch is written again"
-    MARKED = "a replayed batch is written again, with marks by which readers drop the repeats"
-    UNCONFIRMED = "a row may be lost unseen, and a replayed batch is written again"
-    USER = "a replayed batch is handed to your code again"
+    IDEMPOTENT = "a retried batch changes nothing"
+    REPEATS = "a retried batch is written again"
+    MARKED = "a retried batch is written again, with headers that let consumers drop the duplicates"
+    UNCONFIRMED = "a row may be lost without an error, and a retried batch is written again"
+    USER = "a retried batch is passed to your code again"
 
 
 @dataclass(frozen=True)
@@ -124,51 +124,52 @@ class Method:
 
     name: str
     passes: tuple[str, ...] = ()
-    """What it is called with, by place."""
+    """The positional arguments it is called with."""
     required: bool = True
 
 
 @dataclass(frozen=True)
 class CleanUp:
-    """What becomes of finished input: moved to a folder, or deleted where none is named."""
+    """What happens to processed input: archived to a directory, or deleted if there is none."""
 
-    archive_to: str | None
+    archive_dir: str | None
 
     @property
     def done(self) -> str:
-        """The deed, as a word of a sentence."""
-        return "archived" if self.archive_to else "deleted"
+        """The action as a participle, for a message."""
+        return "archived" if self.archive_dir else "deleted"
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a first start finds at a source's places, and how much of it one batch takes."""
+    """The backlog that a first start finds, and how much of it one batch reads."""
 
     files: int
     bytes: int
     more: bool = False
-    """There is more than was counted."""
+    """Whether counting stopped before the end."""
     keys: tuple[str, ...] = ()
     """The keys that can limit a batch."""
     limit: str = ""
-    """The one that does; empty where a batch takes everything."""
+    """The key that limits it; empty if a batch reads everything."""
     at_most: int = 0
-    """How many files or bytes it allows."""
+    """The number of files or bytes that it allows."""
     batches: int = 1
-    """How many batches it takes."""
+    """The number of batches needed."""
 
 
-# What Spark, Flink, dbt and others call the keys of a pipeline file: written by habit, they suggest the key.
+# Names that Spark, Flink, dbt and others use for the keys of a pipeline file. A user who writes one gets the
+# key as a suggestion.
 #
-# Case and punctuation do not count: `outputMode` stands for `output_mode`, too. A key that a part of the file
-# does not have is one at the top.
+# Case and punctuation are ignored: `outputMode` also matches `output_mode`. A key that this part of the file
+# does not have is a top-level key.
 
 
 def _by_name(keys: Mapping[str, str]) -> dict[str, str]:
     return {name: key for key, names in keys.items() for name in names.split()}
 
 
-_FOLDER = "checkpoint checkpoint_dir checkpoint_location"
+_RUN_DIR = "checkpoint checkpoint_dir checkpoint_location"
 _WATERMARK = {"watermark": "event_time event_time_column watermark_column watermark_delay with_watermark"}
 
 OF_PIPELINES = _by_name(
@@ -178,11 +179,11 @@ OF_PIPELINES = _by_name(
         "sinks": "destinations outputs targets",
         "functions": "udfs",
         "spark": "conf config configuration spark_conf spark_config",
-        "folder": f"{_FOLDER} run_dir storage",
+        "run_dir": f"{_RUN_DIR} storage",
         "timezone": "session_timezone",
         "watermark_policy": "multiple_watermark_policy",
         "jars": "libraries",
-        "accept": "ignore suppress",
+        "suppress": "ignore accept",
     }
 )
 OF_SOURCES = _by_name(
@@ -191,7 +192,7 @@ OF_SOURCES = _by_name(
         "connector": "kind type",
         "bad_rows": "bad_records bad_records_path on_error",
         "refresh": "refresh_interval",
-        "folder": "checkpoint_location",
+        "run_dir": "checkpoint_location",
     }
 )
 OF_TABLES = _by_name(
@@ -199,7 +200,7 @@ OF_TABLES = _by_name(
         **_WATERMARK,
         "sql": "query select statement",
         "python": "code function",
-        "distinct": "dedup deduplicate drop_duplicates unique unique_key",
+        "deduplicate": "dedup drop_duplicates unique unique_key",
         "reads": "from input source",
         "expect": "constraints expect_all expect_or_drop expect_or_fail expectations tests",
     }
@@ -210,11 +211,11 @@ OF_SINKS = _by_name(
         "reads": "from input source",
         "mode": "output_mode",
         "trigger": "interval processing_time trigger_interval",
-        "folder": _FOLDER,
+        "run_dir": _RUN_DIR,
     }
 )
-OF_FUNCTIONS = _by_name({"python": "code function", "class": "java_class", "returns": "return_type"})
+OF_FUNCTIONS = _by_name({"python": "code function", "java_class": "class", "returns": "return_type"})
 OF_WATERMARKS = _by_name(
     {"column": "event_time field timestamp", "delay": "delay_threshold lateness threshold"}
 )
-OF_EXPECTATIONS = _by_name({"check": "condition constraint expression", "else": "action on_violation"})
+OF_EXPECTATIONS = _by_name({"condition": "check constraint expression", "on_violation": "action"})

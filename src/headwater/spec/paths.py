@@ -1,4 +1,4 @@
-"""Paths as users write them: relative to the pipeline file, made absolute when they are read."""
+"""Paths as users write them: relative to the pipeline file, made absolute on load."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _TOKEN = re.compile(
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a path may stand for others than the one that it spells."""
+    """Whether a path contains pattern characters."""
     return bool(_MAGIC.search(path))
 
 
 def escaped(path: str) -> str:
-    """A pattern that stands for this path alone."""
+    """A pattern that matches only this path."""
     return _SPECIAL.sub(r"\\\1", path)
 
 
 def split_fixed(pattern: str) -> tuple[str, str]:
-    """The folder that a pattern is below in any case, as a path, and the rest of the pattern."""
+    """The fixed directory before a pattern, as a path, and the rest of the pattern."""
     parts = pattern.split("/")
     fixed = next((at for at, part in enumerate(parts) if not _FIXED.fullmatch(part)), len(parts))
     folder = re.sub(r"\\(.)", r"\1", "/".join(parts[:fixed]))
@@ -41,17 +41,17 @@ def split_fixed(pattern: str) -> tuple[str, str]:
 
 
 def matcher(pattern: str) -> re.Pattern[str]:
-    """Matches the files and folders of the pattern, and everything below them."""
+    """Matches the files and directories of the pattern, and everything below them."""
     return _compiled(pattern.rstrip("/"), "(?:/.*)?")
 
 
 def read_matcher(pattern: str) -> re.Pattern[str]:
-    """Matches the files of the pattern, and those in its folders and in key=value folders below."""
+    """Matches the files of the pattern, and those in its directories and key=value directories below."""
     return _compiled(pattern.rstrip("/"), "(?:(?:/[^/]*=[^/]*)*/[^/]+)?")
 
 
 def without_braces(pattern: str) -> list[str]:
-    """The patterns without braces that together stand for the same."""
+    """The patterns without braces that together match the same paths."""
     opened = _brace(pattern)
     if opened is None:
         return [pattern]
@@ -63,7 +63,7 @@ def without_braces(pattern: str) -> list[str]:
 
 
 def local_matches(pattern: str) -> Iterator[str]:
-    """The files and folders of this machine that an absolute pattern stands for."""
+    """The files and directories on this machine that match an absolute pattern."""
     for plain in dict.fromkeys(without_braces(pattern)):
         fixed, rest = split_fixed(plain.rstrip("/"))
         found = [fixed or "/"]
@@ -79,7 +79,7 @@ def local_matches(pattern: str) -> Iterator[str]:
 
 
 def _brace(pattern: str) -> tuple[int, list[int]] | None:
-    """Where the first brace opens, and where each of its choices ends; None where none is closed."""
+    """The offset of the first brace, and where each of its choices ends; None if no brace is closed."""
     start, depth, ends = -1, 0, list[int]()
     for token in _TOKEN.finditer(pattern):
         sign, at = token["sign"], token.start()
@@ -99,7 +99,7 @@ def _compiled(pattern: str, more: str = "") -> re.Pattern[str]:
     try:
         return re.compile(_translated(pattern) + more, re.DOTALL)
     except re.error:
-        # Spark will say what is wrong with it.
+        # Spark reports what is wrong with it.
         return re.compile(re.escape(pattern) + more, re.DOTALL)
 
 
@@ -124,7 +124,7 @@ def _translated(pattern: str) -> str:
 
 
 def matches_name(pattern: str, name: str) -> bool:
-    """Whether a pattern stands for this name of a file."""
+    """Whether a pattern matches this file name."""
     return any(_compiled(plain).fullmatch(name) for plain in without_braces(pattern))
 
 
@@ -142,12 +142,12 @@ def absolute(path: str, root: Path) -> str:
     if is_uri(path):
         return _plain_uri(path)
     expanded = Path(path).expanduser()
-    # Not resolve(): a link in the path is the user's wish, and a glob is no file.
+    # Not resolve(): a symlink in the path is intentional, and a glob is not a file.
     return str(_plain(expanded if expanded.is_absolute() else root / expanded))
 
 
 def _plain(path: Path) -> Path:
-    """Without `.` and `..`, so that one place has one spelling."""
+    """The path without `.` and `..`, so that a location has one spelling."""
     parts: list[str] = []
     for part in path.parts:
         if part == ".." and len(parts) > 1:
@@ -158,7 +158,7 @@ def _plain(path: Path) -> Path:
 
 
 def _plain_uri(uri: str) -> str:
-    """As Hadoop spells it, and so the addresses of the files below: a leading `..` stays."""
+    """The URI as Hadoop normalizes it, and so the URIs of files below: a leading `..` stays."""
     system = _SYSTEM.match(uri)
     assert system is not None, "the pattern matches any text"
     parts: list[str] = []
@@ -172,77 +172,77 @@ def _plain_uri(uri: str) -> str:
 
 
 def in_project(path: str, root: Path) -> str:
-    """The part of a path that the user wrote: only there characters can be those of a pattern."""
+    """The part of a path that the user wrote: only this part can be a pattern."""
     return path.removeprefix(str(root)) if f"{path}/".startswith(f"{root}/") else path
 
 
 def as_glob(path: str, root: Path) -> str:
-    """The path as Hadoop's globs read it: only what stands below the root can be a pattern."""
+    """The path as a Hadoop glob: only the part below the root can be a pattern."""
     inside = in_project(path, root)
     return escaped(str(root)) + inside if inside != path else path
 
 
 def fixed_folder(path: str, root: Path) -> str:
-    """The folder that a path is below in any case: the path itself, or what stands before a pattern."""
+    """The fixed directory of a path: the path itself, or the part before a pattern."""
     return split_fixed(as_glob(path, root))[0] or "/"
 
 
 def plain_path(place: str) -> str:
-    """A place without the `file:` before it; any other place as it is."""
+    """A location without the `file:` prefix; other locations are unchanged."""
     return re.sub(r"^file:/+", "/", place)
 
 
 def local_path(address: str) -> Path | None:
-    """The local path of an address as Spark writes it, with everything odd encoded; None elsewhere."""
+    """The local path of a percent-encoded URI as Spark writes it; None if it is not local."""
     parts = urlsplit(address)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def spelt_once(place: str) -> str:
-    """One place has one spelling, whatever links and `file:` say."""
+    """The canonical spelling of a location, with symlinks resolved and `file:` removed."""
     local = plain_path(place)
     return os.path.realpath(local) if os.path.isabs(local) else local.rstrip("/")
 
 
 def glob_spelt_once(pattern: str) -> str:
-    """The same for a pattern, as far as a folder stands before what is one in it."""
+    """The same for a pattern: its fixed directory is made canonical."""
     fixed, rest = split_fixed(plain_path(pattern).rstrip("/"))
-    # A file that is a link keeps its own name: it is another one than the file that it leads to.
+    # A symlink to a file keeps its own name: it is a different file from its target.
     folder, name = os.path.split(fixed) if os.path.isfile(fixed) else (fixed, "")
     return (escaped(os.path.join(spelt_once(folder), name).rstrip("/")) if fixed else "") + rest
 
 
 def lies_in(place: str, read: str) -> bool:
-    """Whether a place is what a path or glob names, or is inside: Spark looks into folders below, too."""
+    """Whether a location matches a path or glob, or is inside: Spark also reads directories below."""
     inner = PurePath(spelt_once(place))
     if not os.path.isabs(read) and not is_uri(read):
-        # An address or the name of a table is no pattern.
+        # An address or the name of a table is not a pattern.
         return str(inner) == read
     patterns = (PurePath(glob_spelt_once(each)) for each in without_braces(read))
     return inner.is_relative_to(spelt_once(read)) or any(_is_inside(inner, each) for each in patterns)
 
 
 def _is_inside(inner: PurePath, pattern: PurePath) -> bool:
-    # A glob over files names no folder, so a file that would be written is tried.
+    # A glob over files matches no directory, so try a file that would be written.
     written = inner / f"part-00000{pattern.suffix}"
     return any(matcher(str(pattern)).fullmatch(str(each)) for each in (written, inner))
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one of two folders is the other, or lies in it."""
+    """Whether two directories are the same, or one is inside the other."""
     first, second = PurePath(spelt_once(one)), PurePath(spelt_once(other))
     return first.is_relative_to(second) or second.is_relative_to(first)
 
 
 def project_root(info: ValidationInfo) -> Path:
-    """The project root that the loader put into the validation's context."""
+    """The project root from the validation context."""
     root = (info.context or {}).get("root", Path.cwd())
     return Path(root)
 
 
 def _absolute(path: str, info: ValidationInfo) -> str:
     if not path.strip():
-        raise ValueError("a path can't be empty")
+        raise ValueError("the path is empty; write a path relative to the pipeline file")
     return absolute(path, project_root(info))
 
 

@@ -1,4 +1,4 @@
-"""The pipeline as it was declared: sources, tables, sinks."""
+"""The declared pipeline: sources, tables, sinks, functions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from headwater.values import (
     BadRows,
     Duration,
     Never,
-    Otherwise,
+    OnViolation,
     Position,
     RefreshField,
     Secret,
@@ -54,7 +54,7 @@ from headwater.values import (
 
 
 class Mode(StrEnum):
-    """Which rows of the result a batch hands to the sink."""
+    """Which rows of the result each batch emits."""
 
     APPEND = "append"
     UPDATE = "update"
@@ -62,7 +62,7 @@ class Mode(StrEnum):
 
 
 class WatermarkPolicy(StrEnum):
-    """Which of several watermarks counts: the slowest (nothing is lost) or the fastest."""
+    """Which of several watermarks a query uses: the slowest (drops no rows early) or the fastest."""
 
     SLOWEST = "slowest"
     FASTEST = "fastest"
@@ -74,16 +74,16 @@ class Watermark(Declared):
     also_called = OF_WATERMARKS
 
     column: str = Field(description="The event-time column.")
-    delay: Duration = Field(description="How late a row may be, such as 10 minutes.")
+    delay: Duration = Field(description="How late a row can arrive, such as `10 minutes`.")
 
 
 def _watermark(written: object) -> object:
-    """Python declarations may write `("shown_at", "2 hours")`."""
+    """Python declarations can write `("shown_at", "2 hours")`."""
     if isinstance(written, tuple) and len(written) == 2:
         return {"column": written[0], "delay": written[1]}
     if isinstance(written, Mapping | Watermark | Secret | None):
         return written
-    raise ValueError("a column and a delay are wanted here; write `{column: shown_at, delay: 10 minutes}`")
+    raise ValueError("expected a column and a delay; write `{column: shown_at, delay: 10 minutes}`")
 
 
 WatermarkField = Annotated[Watermark | None, BeforeValidator(_watermark)]
@@ -100,23 +100,23 @@ def _filled(says: str) -> AfterValidator:
 
 Reason = Annotated[
     str,
-    _filled("a reason is wanted here; write in a few words why it is all right"),
+    _filled("the reason is empty; write briefly why the finding is intentional"),
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
-Accept = dict[str, Reason]
+Suppression = dict[str, Reason]
 
 
 class Named(Declared):
-    """A declared thing with a name."""
+    """A declared object with a name."""
 
     where_only = frozenset({"position", "places"})
 
     name: str
     places: dict[tuple[str | int, ...], Position] = Field(default_factory=dict, exclude=True, repr=False)
-    """Where the values of its keys stand, as far as the form of the declaration tells."""
+    """The positions of the values of its keys, if the declaration has them."""
 
     def at(self, *key: str | int) -> Position | None:
-        """Where the value of a key stands, or else the thing itself."""
+        """The position of the value of a key, or else of the object."""
         return self.places.get(key, self.position)
 
 
@@ -125,51 +125,57 @@ class SourceKeys(Declared):
 
     also_called = OF_SOURCES
 
-    connector: str = Field(description="What kind of source it is.")
-    static: bool = Field(default=False, description="Read it as a finished table, not as a stream.")
+    connector: str = Field(description="The type of source, such as `files` or `kafka`.")
+    static: bool = Field(default=False, description="Read it as a static table, not as a stream.")
     refresh: Annotated[RefreshField, WithJsonSchema({"type": "string"})] = Field(
         default=Never(),
-        description="static: when to look for changed files: `never`, `every batch`, `every 10 minutes`.",
+        description="Static sources: when to check for changed files: `never`, `every batch` or an interval "
+        "such as `every 10 minutes`.",
     )
-    cache: bool = Field(default=False, description="static: keep the rows in Spark; read once per refresh.")
+    cache: bool = Field(
+        default=False, description="Static sources: cache the rows in Spark, and read them once per refresh."
+    )
     watermark: WatermarkField = Field(default=None, description="The event-time column and its delay.")
     bad_rows: BadRows = Field(
         default=BadRows.FAIL,
-        description="What becomes of a row that can't be read: `fail`, `drop`, `keep` or `quarantine`.",
+        description="What to do with a row that does not match the schema: `fail`, `drop`, `keep` or "
+        "`quarantine`.",
     )
     max_row_bytes: int | None = Field(
-        default=None, gt=0, description="A longer row counts as one that can't be read."
+        default=None,
+        gt=0,
+        description="The maximum size of a row in bytes. A longer row is a bad row. Default: no limit.",
     )
 
 
 class SourceSpec(Named, SourceKeys):
-    """A source: where rows come from."""
+    """A source of rows."""
 
     options: SerializeAsAny[SourceOptions]
 
 
 Condition = Annotated[
     str,
-    _filled("a condition is wanted here; write one such as `cost >= 0`"),
+    _filled("the condition is empty; write one such as `cost >= 0`"),
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 
 
 class ExpectationKeys(Declared):
-    """`paid: {check: cost >= 0, else: drop}`."""
+    """`paid: {condition: cost >= 0, on_violation: drop}`."""
 
     also_called = OF_EXPECTATIONS
 
-    check: Condition = Field(description="A condition in SQL over the table's columns.")
-    otherwise: Otherwise = Field(
-        default=Otherwise.WARN,
-        alias="else",
-        description="What becomes of a row that fails it: `warn`, `drop`, `fail` or `quarantine`.",
+    condition: Condition = Field(description="A SQL condition on the columns of the table.")
+    on_violation: OnViolation = Field(
+        default=OnViolation.WARN,
+        description="What to do with a row that violates the condition: `warn`, `drop`, `fail` or "
+        "`quarantine`.",
     )
 
 
 class Expectation(ExpectationKeys):
-    """What a table's rows should fulfil, and what becomes of those that don't; null fails it, too."""
+    """A condition on the rows of a table, and what to do with violations; null also violates it."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -177,15 +183,15 @@ class Expectation(ExpectationKeys):
 
     name: str
     text: TextPosition | None = Field(default=None, exclude=True, repr=False)
-    """Where the condition stands."""
+    """The position of the condition."""
 
     def at(self, spot: tuple[int, int] | None = None) -> Position | None:
-        """Where a line and column of the condition stand, or else its beginning."""
+        """The position of a line and column of the condition, or else of its start."""
         return self.text.at(*(spot or (1, 1))) if self.text else self.position
 
 
-class Distinct(Declared):
-    """One row of each key: of all that ever came, or within the watermark only."""
+class Deduplication(Declared):
+    """Emits one row per key: of all rows so far, or only of those within the watermark."""
 
     where_only = frozenset({"position", "reads_position"})
 
@@ -196,23 +202,23 @@ class Distinct(Declared):
 
 
 class TableSpec(Named):
-    """A table: rows worked out from sources and other tables, by SQL, by a Python function or as distinct."""
+    """A transformation of sources and other tables: SQL, a Python function or a deduplication."""
 
     where_only = frozenset({"position", "places", "text"})
 
     sql: str | None = None
     function: FunctionRef | None = None
-    distinct: Distinct | None = None
+    deduplicate: Deduplication | None = None
     watermark: Watermark | None = None
     expect: tuple[Expectation, ...] = ()
-    accept: dict[str, str] = Field(default_factory=dict)
-    """Codes of findings that stand in this table and are accepted, each with the reason."""
+    suppress: dict[str, str] = Field(default_factory=dict)
+    """Codes of findings that are suppressed in this table, each with the reason."""
     text: TextPosition | None = Field(default=None, exclude=True, repr=False)
 
     @property
     def form(self) -> str:
-        """How it is declared."""
-        return "sql" if self.sql is not None else "distinct" if self.distinct else "python"
+        """How it is declared: `sql`, `deduplicate` or `python`."""
+        return "sql" if self.sql is not None else "deduplicate" if self.deduplicate else "python"
 
 
 class SinkKeys(Declared):
@@ -220,28 +226,28 @@ class SinkKeys(Declared):
 
     also_called = OF_SINKS
 
-    reads: str = Field(description="The table or source whose rows it takes.")
-    connector: str = Field(description="What kind of sink it is.")
-    mode: Mode = Field(default=Mode.APPEND, description="Which rows of the result a batch hands over.")
+    reads: str = Field(description="The source or table to write.")
+    connector: str = Field(description="The type of sink, such as `files` or `kafka`.")
+    mode: Mode = Field(default=Mode.APPEND, description="Output mode: the rows that each batch emits.")
     trigger: Annotated[TriggerField, WithJsonSchema({"type": "string"})] = Field(
         default=Unpaced(),
         description="When the next batch starts: `every 10 seconds`, `available now`, `once`, "
-        "`continuous 1 second`, `real time 5 minutes`; else at once.",
+        "`continuous 1 second` or `real time 5 minutes`. Default: as soon as the previous batch completes.",
     )
-    accept: Accept = Field(
+    suppress: Suppression = Field(
         default_factory=dict,
-        description="Codes of findings about this query that are all right, each with the reason.",
+        description="Findings to suppress for this query, by code, each with a reason.",
     )
 
 
 class SinkSpec(Named, SinkKeys):
-    """A sink: where the rows of a table go. Running, it is a query with one checkpoint."""
+    """An output of the pipeline. It runs as one streaming query with its own checkpoint."""
 
     where_only = frozenset({"position", "places", "reads_position"})
 
     options: SerializeAsAny[SinkOptions]
     is_quarantine: bool = False
-    """Whether it is the quarantine of what it reads: it takes the rows that are kept from all others."""
+    """Whether it is the quarantine of what it reads: it receives the rows that all other sinks do not."""
     reads_position: Position | None = Field(default=None, exclude=True, repr=False)
 
 
@@ -249,17 +255,19 @@ def _timezone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"`{name}` is not a time zone; write a name such as UTC or Europe/Berlin") from error
+        raise ValueError(
+            f"`{name}` is not a time zone; write a name such as `UTC` or `Europe/Berlin`"
+        ) from error
     return name
 
 
-def _folder(path: object, info: ValidationInfo) -> object:
+def _run_dir(path: object, info: ValidationInfo) -> object:
     if isinstance(path, Path):
         return path
     if not isinstance(path, str):
         raise PydanticKnownError("string_type")
     if not path.strip():
-        raise ValueError("a folder is wanted here; leave the key out for `.headwater` beside the file")
+        raise ValueError("the path is empty; omit the key to use `.headwater` next to the pipeline file")
     return Path(absolute(path, project_root(info)))
 
 
@@ -269,67 +277,71 @@ OneOrMore = (
         {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}], "default": []}
     ),
 )
-"""A text may stand for a list of one."""
+"""A string is a list of one item."""
 
 
 class PipelineSettings(Declared):
-    """The keys at the top of a pipeline file that declare no thing."""
+    """The settings at the top level of a pipeline file."""
 
     also_called = OF_PIPELINES
 
-    name: str = Field(description="The pipeline's name.")
+    name: str = Field(description="The name of the pipeline.")
     timezone: Annotated[str, AfterValidator(_timezone)] = Field(
-        default="UTC", description="The time zone in which times without one are read and shown."
+        default="UTC", description="The time zone of timestamps without one, when read and when shown."
     )
-    folder: Annotated[Path, BeforeValidator(_folder), WithJsonSchema({"type": "string"})] = Field(
+    run_dir: Annotated[Path, BeforeValidator(_run_dir), WithJsonSchema({"type": "string"})] = Field(
         default=".headwater",
         validate_default=True,
-        description="The run folder: checkpoints, facts, logs. Relative to the pipeline file.",
+        description="The run directory, with checkpoints, query metadata and logs. Relative to the pipeline file.",
     )
     spark: dict[str, Annotated[str, BeforeValidator(option_text)]] = Field(
-        default_factory=dict, description="Settings of Spark, word for word."
+        default_factory=dict, description="Spark settings, passed to Spark unchanged."
     )
     watermark_policy: WatermarkPolicy = Field(
-        default=WatermarkPolicy.SLOWEST, description="Which of several watermarks in one query counts."
+        default=WatermarkPolicy.SLOWEST,
+        description="Which watermark a query with several inputs uses: `slowest` (Spark's `min`) or `fastest` "
+        "(Spark's `max`).",
     )
     jars: Annotated[tuple[ProjectPath, ...], *OneOrMore] = Field(
-        default=(), description="Jars of your own, with functions or data sources. Relative to the file."
+        default=(),
+        description="Your own jars, with functions or data sources. Relative to the pipeline file.",
     )
-    accept: Accept = Field(
-        default_factory=dict, description="Codes of findings that are all right, each with the reason."
+    suppress: Suppression = Field(
+        default_factory=dict,
+        description="Findings to suppress in the whole pipeline, by code, each with a reason.",
     )
 
 
 class PipelineSpec(Named, PipelineSettings):
-    """Everything that was declared, from whichever form."""
+    """A complete pipeline, from either form of declaration."""
 
     where_only = frozenset({"position", "places", "declared_in", "in_program"})
 
     root: Path
-    """The project root: the folder of the declaring file. Relative paths start here."""
+    """The project root: the directory of the declaring file. Relative paths start here."""
     functions: tuple[FunctionSpec, ...] = ()
     sources: tuple[SourceSpec, ...] = ()
     tables: tuple[TableSpec, ...] = ()
     sinks: tuple[SinkSpec, ...] = ()
     declared_in: str = Field(default="", exclude=True, repr=False)
     in_program: bool = Field(default=False, exclude=True, repr=False)
-    """Whether a Python program declares or loads it, which can then query its tables in memory."""
+    """Whether a Python program declares or loads it. The program can then query its in-memory tables."""
 
     def content(self) -> dict[str, Any]:
         content = super().content()
-        # The order of declaration carries no meaning.
+        # The order of declaration does not matter.
         for part in ("functions", "sources", "tables", "sinks"):
             things: tuple[Named, ...] = content[part]
             content[part] = {thing.name: thing for thing in things}
         return content
 
     def setting_place(self, key: str, value: str) -> Position | None:
-        """Where a setting of Spark stands; None where the value came from the command line."""
+        """The position of a Spark setting; None if the value came from the command line."""
         return self.at("spark", key) if self.spark.get(key) == value else None
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names that a table or a sink can read: sources and tables share one name space."""
+        """The names that a table or a sink can read: sources and tables share one namespace."""
         return tuple(declared.name for declared in self.readable)
 
     @property
@@ -339,11 +351,11 @@ class PipelineSpec(Named, PipelineSettings):
 
     @property
     def connected(self) -> tuple[SourceSpec | SinkSpec, ...]:
-        """Everything that has a connector."""
+        """All sources and sinks."""
         return (*self.sources, *self.sinks)
 
 
-# A user's function or class as it is named in a pipeline file: `"out.py:write"`, `"out.py:Writer"`.
+# A user's function or class as named in a pipeline file: `"out.py:write"`, `"out.py:Writer"`.
 
 
 def function_ref(written: object, info: ValidationInfo) -> FunctionRef:
@@ -353,7 +365,7 @@ def function_ref(written: object, info: ValidationInfo) -> FunctionRef:
     if callable(written):
         return function_of(written)
     if not isinstance(written, str):
-        raise ValueError('a function is named as "file.py:function"')
+        raise ValueError('expected the name of a function; write "file.py:function"')
     return FunctionRef(*_named_in_file(written, info, "a function", "file.py:function"))
 
 
@@ -365,11 +377,11 @@ def _named_in_file(written: str, info: ValidationInfo, what: str, form: str) -> 
 
 
 def function_of(function: Callable[..., Any]) -> FunctionRef:
-    """The reference to a function that is at hand."""
+    """The reference to a function object."""
     plain = inspect.unwrap(function)
     if not inspect.isfunction(plain):
         name = getattr(function, "__name__", type(function).__name__)
-        raise ValueError(f"`{name}` is not a function with a `def`; write one that calls it")
+        raise ValueError(f"`{name}` is not defined with `def`; write a function that calls it")
     parameters = inspect.signature(plain).parameters.values()
     names = tuple(each.name for each in parameters)
     optional = frozenset(each.name for each in parameters if each.default is not each.empty)
@@ -379,7 +391,7 @@ def function_of(function: Callable[..., Any]) -> FunctionRef:
 
 
 def _definition(function: FunctionType, file: str) -> Position:
-    """The line of the `def`: Python counts from the first decorator."""
+    """The line of the `def`: Python reports the line of the first decorator."""
     first = function.__code__.co_firstlineno
     lines = linecache.getlines(function.__code__.co_filename)[first - 1 :]
     steps = (step for step, line in enumerate(lines) if line.lstrip().startswith(("def ", "async def ")))
@@ -394,27 +406,26 @@ FunctionField = Annotated[
 
 
 class FunctionKeys(Declared):
-    """Keys of a function for SQL."""
+    """Keys of a SQL function."""
 
     also_called = OF_FUNCTIONS
 
     function: FunctionField | None = Field(
         default=None,
         alias="python",
-        description='A UDF or a plain function of yours, as `"file.py:function"`.',
+        description='Your UDF or plain Python function, as `"file.py:function"`.',
     )
     java_class: str | None = Field(
         default=None,
-        alias="class",
-        description="A class in one of the `jars`: a UDF0 … UDF22 or an Aggregator.",
+        description="A class in one of the `jars` that implements UDF0 … UDF22 or extends Aggregator.",
     )
     returns: Annotated[str, AfterValidator(canonical_type)] | None = Field(
-        default=None, description="The type that a plain Python function returns, such as `bigint`."
+        default=None, description="The return type of a plain Python function, such as `bigint`."
     )
 
 
 class FunctionSpec(Named, FunctionKeys):
-    """A function for SQL: a Python function of the project, or a class in a jar."""
+    """A SQL function: a Python function of the project, or a class in a jar."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -426,17 +437,17 @@ def class_ref(written: object, info: ValidationInfo) -> ClassRef:
     if isinstance(written, type):
         return class_of(written)
     if not isinstance(written, str):
-        raise ValueError('a class is named as "file.py:Class"; write its name, or give the class itself')
+        raise ValueError('expected the name of a class; write "file.py:Class", or pass the class')
     return ClassRef(*_named_in_file(written, info, "a class", "file.py:Class"))
 
 
 def class_of(found: type) -> ClassRef:
-    """The reference to a class that is at hand."""
+    """The reference to a class object."""
     try:
         file = os.path.abspath(inspect.getfile(found))
         line = inspect.getsourcelines(found)[1]
     except (OSError, TypeError):
-        # Typed into a shell, where no file holds it.
+        # Defined in an interactive shell, without a file.
         return ClassRef("<input>", found.__qualname__, function=found)
     return ClassRef(file, found.__qualname__, function=found, defined=Position(file, line))
 

@@ -1,4 +1,4 @@
-"""Schemas as users write them (a mapping, a DDL string, a file), in one canonical form."""
+"""Schemas as users write them (a mapping, a DDL string, a file) in one canonical form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headwater.values import nearest
 
 T = TypeVar("T")
 
-# Spark's type names, read without Spark: DDL text to canonical types, with helpful refusals.
+# Parses Spark DDL into canonical types without Spark, with helpful errors.
 
 SIMPLE = {
     "boolean": "boolean", "tinyint": "tinyint", "byte": "tinyint", "smallint": "smallint",
@@ -31,22 +31,22 @@ KNOWN = (*SIMPLE, *WITH_LENGTH, "decimal", "interval", *NESTED)
 _QUOTED_NAME = r"`(?:[^`]|``)+`"
 _TEXT = r"'(?:[^'\\]|\\.|'')*'" + r'|"(?:[^"\\]|\\.|"")*"'
 _TOKEN = re.compile(rf"\s*(?:{_QUOTED_NAME}|{_TEXT}|\w[\w$]*|[<>(),:])", re.DOTALL)
-# Other letters need backticks in Spark's own texts, though people write them without.
+# Spark requires backticks around other letters.
 _WORD = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
 def quoted(name: str) -> str:
-    """The name as SQL takes it: in backticks unless it is a plain word."""
+    """The name as a SQL identifier: in backticks unless it is a plain word."""
     return name if _WORD.match(name) else backticked(name)
 
 
 def backticked(name: str) -> str:
-    """The name in backticks in any case: a plain word may be one of SQL's own."""
+    """The name in backticks, even if it is a plain word, which could be a SQL keyword."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def parse_columns(text: str) -> list[tuple[str, str, bool]]:
-    """`a int, b struct<c: string> not null` as (name, canonical type, nullable); ValueError if it is not."""
+    """`a int, b struct<c: string> not null` as (name, canonical type, nullable); raises ValueError."""
     reader = _Reader(text)
     columns = reader.listed(reader.column)
     reader.end()
@@ -54,7 +54,7 @@ def parse_columns(text: str) -> list[tuple[str, str, bool]]:
 
 
 def canonical_type(text: str) -> str:
-    """The one spelling of a type."""
+    """The canonical spelling of a type."""
     reader = _Reader(text)
     type_ = reader.type()
     reader.end()
@@ -85,7 +85,7 @@ class _Reader:
         return self.tokens[self.at] if self.at < len(self.tokens) else ""
 
     def take(self, *words: str) -> bool:
-        """Step over the words if they come next."""
+        """Skip the words if they are next."""
         if [token.lower() for token in self.tokens[self.at : self.at + len(words)]] != list(words):
             return False
         self.at += len(words)
@@ -94,16 +94,18 @@ class _Reader:
     def word(self, wanted: str) -> str:
         token = self.next
         if not token or token[0] in "<>(),:'\"":
-            raise ValueError(f"`{self.text.strip()}` lacks {wanted}{f' before `{token}`' if token else ''}")
+            raise ValueError(
+                f"`{self.text.strip()}` is missing {wanted}{f' before `{token}`' if token else ''}"
+            )
         self.at += 1
         return token
 
     def want(self, symbol: str) -> None:
         if not self.take(symbol):
-            raise ValueError(f"`{self.text.strip()}` lacks a `{symbol}`")
+            raise ValueError(f"`{self.text.strip()}` is missing a `{symbol}`")
 
     def listed(self, read: Callable[[], T]) -> list[T]:
-        """One or more of the same, with commas between them."""
+        """One or more items, separated by commas."""
         found = [read()]
         while self.take(","):
             found.append(read())
@@ -111,20 +113,20 @@ class _Reader:
 
     def end(self) -> None:
         if self.next:
-            raise ValueError(f"`{self.text.strip()}`: `{self.next}` does not belong here")
+            raise ValueError(f"`{self.text.strip()}` has an unexpected `{self.next}`")
 
     def column(self, *, of_struct: bool = False) -> tuple[str, str, bool]:
         name = self.word("a column name")
         if name.startswith("`"):
             name = name[1:-1].replace("``", "`")
         if not self.take(":") and of_struct and not self.next:
-            raise ValueError(f"`{self.text.strip()}`: the field `{name}` lacks a type")
+            raise ValueError(f"`{self.text.strip()}` is missing the type of field `{name}`")
         type_ = self.type()
         nullable = not self.take("not", "null")
-        # A comment is for people, and says nothing about the rows.
+        # A comment does not affect the rows.
         if self.take("comment"):
             if self.next[:1] not in ("'", '"'):
-                raise ValueError(f"`{self.text.strip()}` lacks a text in quotes after COMMENT")
+                raise ValueError(f"`{self.text.strip()}` is missing a quoted string after COMMENT")
             self.at += 1
         return name, type_, nullable
 
@@ -143,14 +145,14 @@ class _Reader:
         if word in NESTED:
             return self._nested(word)
         hint = nearest(word, KNOWN)
-        meant = f"; did you mean `{hint}`?" if hint else f"; types are {', '.join(sorted(KNOWN))}"
-        raise ValueError(f"`{word}` is not a type of Spark's{meant}")
+        meant = f"; did you mean `{hint}`?" if hint else f"; use one of {', '.join(sorted(KNOWN))}"
+        raise ValueError(f"`{word}` is not a Spark type{meant}")
 
     def _string(self) -> str:
         if not self.take("collate"):
             return "string"
         name = self.word("the name of a collation")
-        # Spark spells its own in capitals; those of languages (`en_USA_CI`) are left as they are.
+        # Spark spells its own collations in capitals; those of languages (`en_USA_CI`) stay unchanged.
         name = name.upper() if name.lower().startswith(("utf8", "unicode")) else name
         return "string" if name == "UTF8_BINARY" else f"string collate {name}"
 
@@ -163,26 +165,28 @@ class _Reader:
             return f"interval {first}"
         last = self.word("a unit").lower()
         if last not in units[units.index(first) + 1 :]:
-            raise ValueError(f"`{self.text.strip()}`: an interval can't go from {first} to {last}")
+            raise ValueError(
+                f"`{self.text.strip()}` is not a valid interval: cannot go from {first} to {last}"
+            )
         return f"interval {first} to {last}"
 
     def _numbers(self, default: tuple[int, ...]) -> list[str]:
         if not self.take("("):
             if default:
                 return [str(number) for number in default]
-            raise ValueError(f"`{self.text.strip()}` lacks a length, such as varchar(10)")
+            raise ValueError(f"`{self.text.strip()}` is missing a length; write for example `varchar(10)`")
         numbers = self.listed(self._number)
         self.want(")")
         if default and len(numbers) == 1:
             numbers.append("0")
         if len(numbers) != (len(default) or 1):
-            raise ValueError(f"`{self.text.strip()}` has too many numbers in its brackets")
+            raise ValueError(f"`{self.text.strip()}` has too many numbers in its parentheses")
         return numbers
 
     def _number(self) -> str:
         word = self.word("a number")
         if not word.isdigit():
-            raise ValueError(f"`{self.text.strip()}`: `{word}` should be a number")
+            raise ValueError(f"`{self.text.strip()}`: expected a number, got `{word}`")
         return str(int(word))
 
     def _nested(self, word: str) -> str:
@@ -205,7 +209,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its canonical Spark type, whether it may be null."""
+    """A column: its name, its canonical Spark type, and whether it is nullable."""
 
     name: str
     type: str
@@ -224,18 +228,18 @@ class Schema:
 
     @classmethod
     def of(cls, declared: object) -> Schema:
-        """A schema from a mapping of names to types or from a DDL string; ValueError otherwise."""
+        """A schema from a mapping of names to types or a DDL string; raises ValueError otherwise."""
         if isinstance(declared, Schema):
             return declared
         if isinstance(declared, str):
             return cls._checked(Column(*column) for column in parse_columns(declared))
         if isinstance(declared, Mapping):
             return cls._checked(_column(name, written) for name, written in declared.items())
-        raise ValueError("a schema is a mapping of columns to types, a DDL string, or the name of a file")
+        raise ValueError("expected a mapping of columns to types, a DDL string or the name of a schema file")
 
     @classmethod
     def of_spark_json(cls, text: str) -> Schema:
-        """A schema from the JSON that Spark writes for a StructType."""
+        """A schema from the JSON representation of a Spark StructType."""
         try:
             fields = json.loads(text)["fields"]
             return cls._checked(
@@ -243,17 +247,17 @@ class Schema:
                 for field in fields
             )
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError("this is not the JSON that Spark writes for a schema") from error
+            raise ValueError("the text is not the JSON representation of a Spark schema") from error
 
     @classmethod
     def _checked(cls, columns: Any) -> Schema:
         columns = tuple(columns)
         if not columns:
-            raise ValueError("a schema needs at least one column")
+            raise ValueError("the schema has no columns; write at least one")
         names = [column.name.lower() for column in columns]
         for index, column in enumerate(columns):
             if names[index] in names[:index]:
-                raise ValueError(f"the column `{column.name}` stands twice in the schema")
+                raise ValueError(f"the schema has two columns named `{column.name}`")
         return cls(columns)
 
     @property
@@ -271,12 +275,12 @@ def _column(name: str, written: object) -> Column:
         return Column(name, _nested(name, written))
     (_, type_, nullable), *more = parse_columns(f"{quoted(name)} {written}")
     if more:
-        raise ValueError(f"the type of `{name}` is `{written}`: one type is wanted here")
+        raise ValueError(f"column `{name}`: expected one type, got `{written}`")
     return Column(name, type_, nullable)
 
 
 def _nested(name: str, written: object) -> str:
-    """A mapping is a struct, a list of one is an array."""
+    """The type of a mapping (a struct) or of a list of one item (an array)."""
     if isinstance(written, str):
         return canonical_type(written)
     if isinstance(written, Mapping) and written:
@@ -285,7 +289,8 @@ def _nested(name: str, written: object) -> str:
     if isinstance(written, list) and len(written) == 1:
         return f"array<{_nested(name, written[0])}>"
     raise ValueError(
-        f"`{name}` has no type; write one such as string, a mapping (struct) or a list of one type (array)"
+        f"column `{name}` has no type; write a type such as `string`, a mapping (struct) or a list of one type "
+        "(array)"
     )
 
 

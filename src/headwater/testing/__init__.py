@@ -1,4 +1,4 @@
-"""Pipelines under test: scripted streams on real Spark, batch by batch, with a clock that stands still."""
+"""Pipelines under test: test streams on real Spark, batch by batch, with a clock that the test controls."""
 
 from headwater.testing.steps import Advance, ChangeTo, Check, Crash, Feed, Restart, Row, Start, Step, Stop
 

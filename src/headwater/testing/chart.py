@@ -1,4 +1,4 @@
-"""A picture of a test as SVG: batches from left to right, event time upwards; and the files of pictures."""
+"""A diagram of a test as SVG: batches from left to right, event time upwards; and the files of diagrams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from math import ceil
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.errors.catalogue.testing import TEST_DRAWING_CONFLICT, TEST_OUTPUT_UNWRITABLE
 from headwater.testing.picture import (
     MICROSECOND,
@@ -30,17 +30,17 @@ from headwater.values.durations import Duration
 
 LETTER = 0.6
 """The width of an average letter, in sizes of the font."""
-# XML has no way to write these characters at all.
+# XML cannot represent these characters.
 _UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def number(value: float) -> str:
-    """To a tenth of a pixel; adding zero takes the sign off a zero."""
+    """To a tenth of a pixel; adding zero removes the sign of a zero."""
     return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")
 
 
 def element(tag: str, content: str = "", /, **attributes: str | float) -> str:
-    """One element; the content is SVG already, and `font_size` means `font-size`, `class_` means `class`."""
+    """One element; the content is already SVG, and `font_size` means `font-size`, `class_` means `class`."""
     texts = {name: value if isinstance(value, str) else number(value) for name, value in attributes.items()}
     written = "".join(
         f" {name.strip('_').replace('_', '-')}={quoteattr(_UNWRITABLE.sub('�', text))}"
@@ -84,7 +84,7 @@ def group(parts: Iterable[str], **attributes: str | float) -> str:
 
 
 def width_of(text: str, size: float) -> float:
-    """About how wide a text is; fonts differ, so rather too much."""
+    """The approximate width of a text; fonts differ, so rather too much."""
     return len(text) * size * LETTER
 
 
@@ -94,16 +94,16 @@ INK, FAINT, GRID, RED = "#1f2937", "#6b7280", "#e5e7eb", "#c81e1e"
 SHADE, MARK, AXIS = "#f3f4f6", "#6d28d9", "#9ca3af"
 WINDOW, WINDOW_FILL = "#475569", "#eef1f5"
 FATES = {
-    RowFate.BEHIND: "behind the watermark (dropped in part, or unclear)",
+    RowFate.BEHIND: "behind the watermark (partly dropped, or unclear)",
     RowFate.DROPPED: "dropped as late",
 }
 TOP, BOTTOM = 96.0, 476.0
-"""The edges of the plot; above it are title and names of batches."""
+"""The edges of the plot; the title and the names of batches are above it."""
 NARROWEST, LEFT, PAD, MARGIN = 420.0, 66.0, 9.0, 16.0
 TAIL = 26.0
-"""How far the lines go on after the last batch."""
+"""How far the lines extend after the last batch."""
 TICK = 32.0
-"""The least distance of two ticks."""
+"""The minimum distance of two ticks."""
 LINE = 18.0
 """The height of a line of counts or of the legend."""
 DOT_WIDTH, LABEL_SIZE, LABEL_GAP, MOST_LABELS = 11.0, 11.0, 13.0, 23
@@ -118,24 +118,24 @@ STEPS = (
     *(DAY * each for each in (1, 2, 7, 28, 91, 364)),
 )
 Sign = tuple[list[str], str]
-"""A line of the legend: its sign, drawn around zero in a 26 pixels wide field, and its words."""
+"""A line of the legend: its symbol, drawn around zero in a 26 pixels wide field, and its text."""
 
 
 def draw(result: TestResult, sink: str | None = None) -> str:
-    """A standalone SVG of one sink's query: of the first that ran a batch unless told."""
+    """A standalone SVG of one sink's query; by default, of the first one that ran a batch."""
     return Chart(Picture.of(result, sink)).svg()
 
 
 @dataclass(frozen=True)
 class Axis:
-    """Where each time stands, the earliest at the bottom; heights count from the picture's upper edge."""
+    """The position of each time, the earliest at the bottom; heights count from the upper edge."""
 
     first: int
     last: int
 
     @property
     def scale(self) -> float:
-        """Pixels for a microsecond."""
+        """Pixels per microsecond."""
         return (BOTTOM - TOP - 2 * MARGIN) / max(self.last - self.first, 1)
 
     def y(self, time: int) -> float:
@@ -144,9 +144,9 @@ class Axis:
         return BOTTOM - MARGIN - (time - self.first) * self.scale
 
     def ticks(self, calendar: Calendar) -> Iterator[tuple[float, str]]:
-        """Heights and names of round times; days are named where they change."""
+        """Heights and labels of round times; days are labeled when they change."""
         step = next((each for each in STEPS if each * self.scale >= TICK), STEPS[-1])
-        # Round is what the zone's clock shows.
+        # Round in the time zone of the pipeline.
         offset = (calendar.local(self.first).utcoffset() or timedelta()) // MICROSECOND
         begin = -(-(self.first + offset) // step) * step - offset
         told = calendar.day
@@ -158,28 +158,28 @@ class Axis:
 
 
 class Chart:
-    """One picture, drawn part by part from left to right."""
+    """One diagram, drawn part by part from left to right."""
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
         times = picture.times
         self.axis = Axis(times[0], times[-1]) if times else None
-        """None where nothing has an event time."""
+        """None if nothing has an event time."""
         names = [name for _, name in self.axis.ticks(picture.calendar)] if self.axis else []
         self.left = max(LEFT, 20 + max((width_of(name, 11) for name in names), default=0.0))
         self.x = self.left
-        """Where the next part begins."""
+        """Where the next part starts."""
         self.middles: list[float] = []
         """Of the batches so far."""
         self.layers: dict[str, list[str]] = defaultdict(list)
-        """What is drawn, by what lies above what."""
+        """What is drawn, by layer."""
         self.lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
         """The newest event time by source, and the watermark without one."""
         for part in picture.parts:
             self.x += self._mark(part) if isinstance(part, Mark) else self._batch(part)
 
     def svg(self) -> str:
-        """The whole file; what comes later lies above."""
+        """The whole file; later elements are above earlier ones."""
         picture, right = self.picture, self.x
         ends = sorted(self._ends(), reverse=True) if self.axis else []
         tail = TAIL + max((width_of(text, LABEL_SIZE) for _, text, _ in ends), default=0.0)
@@ -212,7 +212,7 @@ class Chart:
         )
 
     def _description(self) -> str:
-        """The picture for those who don't see it."""
+        """A description of the diagram for screen readers."""
         picture, batches = self.picture, f"Batches: {len(self.picture.columns)}"
         if not self.axis:
             return f"The batches of sink {picture.sink}, without event time. {batches}."
@@ -240,7 +240,7 @@ class Chart:
         yield haloed(middle, (TOP + BOTTOM) / 2, told, text_anchor="middle", fill=FAINT)
 
     def _times(self, axis: Axis, right: float, ends: Sequence[tuple[int, str, str]]) -> Iterator[str]:
-        """Windows below the lines, rows above all."""
+        """Windows below the lines, rows above everything."""
         ticks = []
         for y, name in axis.ticks(self.picture.calendar):
             ticks.append(line(self.left - 4, y, right, y, stroke=GRID))
@@ -270,7 +270,7 @@ class Chart:
         yield from self.layers["rows"]
 
     def _ends(self) -> Iterator[tuple[int, str, str]]:
-        """What the lines mean, behind their ends: time, text, colour."""
+        """The labels at the ends of the lines: time, text, color."""
         newest, after, short = self.picture.newest, self.picture.watermark_after, self.picture.calendar.short
         for source, time in newest.items():
             name = "newest" if len(newest) == 1 else cut(source, 16)
@@ -281,7 +281,7 @@ class Chart:
     def _ink(self, source: str) -> str:
         return PALETTE[self.picture.sources.index(source) % len(PALETTE)]
 
-    # The parts: each is drawn at `x`, and gives its width.
+    # The parts: each is drawn at `x`, and returns its width.
 
     def _mark(self, mark: Mark) -> float:
         x, y = self.x + 6, TOP + 6
@@ -310,22 +310,22 @@ class Chart:
         weight = "bold" if column.has_data else "normal"
         name = f"batch {column.batch.id}"
         shown.append(label(middle, TOP - 20, name, text_anchor="middle", font_weight=weight))
-        if under := "again" if column.batch.again else "" if column.has_data else "no data":
+        if under := "retry" if column.batch.again else "" if column.has_data else "no data":
             shown.append(label(middle, TOP - 7, under, text_anchor="middle", font_size=10, fill=FAINT))
         return width
 
     def _extend(self, axis: Axis, name: str, begin: float, end: float, time: int | None) -> None:
-        """Let a line go on in a step."""
+        """Continue a line in a step."""
         if time is not None:
             places, y = self.lines[name], axis.y(time)
             places += [*([(begin, places[-1][1])] if places else []), (begin, y), (end, y)]
 
     def _rows(self, axis: Axis, column: Column) -> float:
-        """Dots, and their labels apart from each other; late rows keep theirs if not all can have one."""
+        """Dots and their labels, without overlaps; late rows keep theirs if there is not enough space."""
         places: list[tuple[Dot, float, float]] = []
         for dot in column.dots:
             y, x = axis.y(dot.time), self.x + PAD + DOT_WIDTH / 2
-            # Rows that would cover each other stand side by side.
+            # Rows that would cover each other are drawn side by side.
             near = bool(places) and abs(places[-1][2] - y) < DOT_WIDTH / 2
             places.append((dot, places[-1][1] + DOT_WIDTH if near else x, y))
         begin = max((x for _, x, _ in places), default=self.x + PAD) + DOT_WIDTH / 2
@@ -348,7 +348,7 @@ class Chart:
         return begin + max((width_of(dot.label, LABEL_SIZE) + 10 for dot in column.dots), default=0.0)
 
     def _windows(self, axis: Axis, column: Column, begin: float) -> float:
-        """Windows in lanes, and as many of their values as there is room for, above the lines."""
+        """Windows in lanes, with as many of their values as fit, above the lines."""
         longest = max((width_of(text, BOX_SIZE) for box in column.boxes for text in box.texts), default=0.0)
         width, short = min(longest, WIDEST_TEXT) + BOX_SIZE, self.picture.calendar.short
         look: dict[str, str | float] = {"fill_opacity": "0.85", "stroke": WINDOW, "stroke_opacity": "0.6"}
@@ -376,7 +376,7 @@ class Chart:
     # Below the plot.
 
     def _counts(self) -> Iterator[str]:
-        """A small table below the plot; lines that would hold nothing but zeros are left out."""
+        """A small table below the plot, without lines that contain only zeros."""
         batches = [column.batch for column in self.picture.columns]
         table = [
             ("rows in", [sum(batch.rows_in.values()) for batch in batches], INK),
@@ -404,7 +404,7 @@ class Chart:
         return signs, y
 
     def _signs(self) -> Iterator[Sign]:
-        """An entry of the legend for each sign that the picture holds."""
+        """An entry of the legend for each symbol in the diagram."""
         picture, columns = self.picture, self.picture.columns
         for source in picture.sources:
             if source in picture.result.event_times:
@@ -426,7 +426,7 @@ class Chart:
         if not all(column.has_data for column in columns):
             yield [rect(-8, -6, 16, 12, fill=SHADE, stroke="#d1d5db")], "batch without data"
         if picture.undated:
-            yield [], f"not drawn, having no event time: {picture.undated}"
+            yield [], f"not drawn (no event time): {picture.undated}"
 
 
 def _dot(fate: RowFate, ink: str, x: float = 0.0, y: float = 0.0) -> list[str]:
@@ -441,7 +441,7 @@ def _dot(fate: RowFate, ink: str, x: float = 0.0, y: float = 0.0) -> list[str]:
 
 
 def box_lanes(boxes: Sequence[Box]) -> list[int]:
-    """For each window the first lane that is free at its start."""
+    """For each window, the first lane that is free at its start."""
     free: list[int] = []
     placed = []
     for box in boxes:
@@ -452,7 +452,7 @@ def box_lanes(boxes: Sequence[Box]) -> list[int]:
 
 
 def apart(wanted: Iterable[float], bottom: float) -> list[float]:
-    """The heights wanted, moved down until they stand a gap apart, and up again from the bottom."""
+    """The requested heights, moved down until they are a gap apart, and up again from the bottom."""
     places: list[float] = []
     for place in wanted:
         places.append(max(place, places[-1] + LABEL_GAP) if places else place)
@@ -463,18 +463,18 @@ def apart(wanted: Iterable[float], bottom: float) -> list[float]:
 
 
 class Pictures:
-    """Pictures of tests in files: one named file, or a folder with one for each test."""
+    """Diagrams of tests in files: one file, or a directory with one file per test."""
 
     def __init__(self, path: Path, tests: int) -> None:
-        """UsageProblem where one file is named for several tests."""
+        """UsageError if one file is given for several tests."""
         self.single = path.suffix == ".svg"
         if self.single and tests != 1:
-            raise UsageProblem(TEST_DRAWING_CONFLICT.at(None, path=str(path), count=tests))
+            raise UsageError(TEST_DRAWING_CONFLICT.at(None, path=str(path), count=tests))
         self.path = path
         self.written: list[str] = []
 
     def draw(self, result: TestResult) -> None:
-        """Write the picture of one test; one that never began has none."""
+        """Write the diagram of one test; a test that never started has none."""
         if not result.steps:
             return
         file = self.path if self.single else self._file(result.name)
@@ -482,13 +482,11 @@ class Pictures:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(draw(result), encoding="utf-8")
         except OSError as error:
-            raise UsageProblem(
-                TEST_OUTPUT_UNWRITABLE.at(None, path=str(file), reason=error.strerror)
-            ) from None
+            raise UsageError(TEST_OUTPUT_UNWRITABLE.at(None, path=str(file), reason=error.strerror)) from None
         self.written.append(str(file))
 
     def _file(self, name: str) -> Path:
-        """A file for a test; two tests of one name get two."""
+        """A file for a test; two tests with the same name get two files."""
         base = re.sub(r"\W+", "_", name.lower()).strip("_")[:80] or "test"
         numbered = [base, *(f"{base}_{number}" for number in range(2, len(self.written) + 2))]
         files = (self.path / f"{name}.svg" for name in numbered)

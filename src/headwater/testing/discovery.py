@@ -1,4 +1,4 @@
-"""Test files in folders, and the choice of tests by their names (`-k`)."""
+"""Test files in directories, and the selection of tests by name (`-k`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.errors.catalogue.testing import TEST_PATH_NOT_FOUND, TEST_SELECTION_INVALID
 from headwater.values import nearest
 
@@ -22,10 +22,10 @@ Choice = Callable[[str], bool]
 
 
 def find_tests(paths: Sequence[Path]) -> list[Path]:
-    """Files as they are given, and the test files of folders, each once."""
+    """Files as given, and the test files of directories, each once."""
     missing = [path for path in paths if not path.exists()]
     if missing:
-        raise UsageProblem.of(
+        raise UsageError.of(
             [TEST_PATH_NOT_FOUND.at(None, path=str(path), hint=_hint(path)) for path in missing]
         )
     found: dict[str, Path] = {}
@@ -36,7 +36,7 @@ def find_tests(paths: Sequence[Path]) -> list[Path]:
 
 
 def is_test_file(file: Path) -> bool:
-    """Whether a file has the name of a test file and looks like one inside."""
+    """Whether a file has the name and the content of a test file."""
     if not any(fnmatch(file.name, pattern) for pattern in PATTERNS):
         return False
     try:
@@ -49,7 +49,7 @@ def is_test_file(file: Path) -> bool:
 
 def _below(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
-        # Hidden ones hold no tests of the user's: `.venv`, `.git`, run folders.
+        # Hidden directories contain no tests: `.venv`, `.git`, run directories.
         folders[:] = [name for name in folders if name not in SKIPPED and not name.startswith(".")]
         yield from (file for file in (Path(place, name) for name in names) if is_test_file(file))
 
@@ -57,16 +57,16 @@ def _below(folder: Path) -> Iterator[Path]:
 def _hint(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
-        return f"There is no folder {folder} either; check the path."
+        return f"Check the path: directory {folder} does not exist."
     close = nearest(path.name, (entry.name for entry in folder.iterdir()))
-    return f"Did you mean {folder / close}?" if close else f"See what is there: `ls {folder}`."
+    return f"Did you mean {folder / close}?" if close else f"List the existing files: `ls {folder}`."
 
 
 def chosen(expression: str) -> Choice:
-    """Whether a name fits an expression of words, `and`, `or`, `not` and parentheses.
+    """Whether a name matches an expression of words, `and`, `or`, `not` and parentheses.
 
-    A word fits where it stands anywhere in the name, whatever the case; words without an operator between
-    them are one phrase.
+    A word matches anywhere in the name, regardless of case; words without an operator between them are one
+    phrase.
     """
     return _Selection(expression).choice()
 
@@ -84,7 +84,7 @@ class _Selection:
             raise self._bad("it is empty")
         choice = self._any()
         if self.at < len(self.tokens):
-            raise self._bad(f"`{self.tokens[self.at][0]}` is not expected there")
+            raise self._bad(f"unexpected `{self.tokens[self.at][0]}`")
         return choice
 
     def _any(self) -> Choice:
@@ -116,7 +116,7 @@ class _Selection:
             words.append(self.tokens[self.at][0])
             self.at += 1
         if not words:
-            before = f"before `{self.tokens[self.at][0]}`" if self.at < len(self.tokens) else "at its end"
+            before = f"before `{self.tokens[self.at][0]}`" if self.at < len(self.tokens) else "at the end"
             raise self._bad(f"a word is missing {before}")
         phrase = " ".join(words).lower()
         return lambda name: phrase in " ".join(name.split()).lower()
@@ -126,8 +126,8 @@ class _Selection:
         self.at += there
         return there
 
-    def _bad(self, says: str) -> UsageProblem:
-        return UsageProblem(TEST_SELECTION_INVALID.at(None, expression=self.expression, says=says))
+    def _bad(self, says: str) -> UsageError:
+        return UsageError(TEST_SELECTION_INVALID.at(None, expression=self.expression, says=says))
 
 
 def _tokens(expression: str) -> Iterator[tuple[str, bool]]:

@@ -1,4 +1,4 @@
-"""The keys of a test file: models that say of each value what may stand there, and what to write."""
+"""The keys of a test file: models that define the valid values, with examples."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ _ANY_DAY = LocalDay(date(2026, 1, 1), UTC)
 
 
 def found_words(value: object) -> str:
-    """What stands there, in words for a sentence."""
+    """A value in a message."""
     match value:
         case None:
             return "nothing"
         case list():
             return "a list"
         case Mapping():
-            return "keys with values"
+            return "a mapping"
         case bool():
             return f"`{str(value).lower()}`"
         case _:
-            return f"`{str(value).splitlines()[0]}`" if str(value).strip() else "an empty text"
+            return f"`{str(value).splitlines()[0]}`" if str(value).strip() else "an empty string"
 
 
 def _takes(wanted: str, example: str, fits: Callable[[Any], bool]) -> BeforeValidator:
-    """Take what fits; else say what is wanted, and what to write for KEY."""
+    """Accept valid values; for others, report what is expected, and what to write for KEY."""
 
     def taken(value: object, info: ValidationInfo) -> object:
         if fits(value):
             return value
         written = example.replace("KEY", info.field_name or "")
-        raise ValueError(f"{wanted} is wanted here, and there is {found_words(value)}; write `{written}`")
+        raise ValueError(f"expected {wanted}, got {found_words(value)}; write `{written}`")
 
     return BeforeValidator(taken)
 
@@ -110,7 +110,7 @@ def _is_read(value: object) -> bool:
 
 
 def _time(example: str) -> Callable[[object], str]:
-    """A time as it was written; the pipeline's zone, in which it is meant, is known later."""
+    """A time as written; the pipeline's time zone, which applies to it, is known later."""
 
     def taken(value: object) -> str:
         try:
@@ -123,7 +123,7 @@ def _time(example: str) -> Callable[[object], str]:
 
 
 def _mark(value: object) -> str | None:
-    mark = _time("12:04` or, before there is one, `none")
+    mark = _time("12:04` or, before the first watermark, `none")
     return None if value in (None, "none") else mark(value)
 
 
@@ -131,8 +131,8 @@ def _duration(value: str) -> str:
     try:
         Duration.parse(value)
     except ValueError as error:
-        says = str(error).partition(": ")[0].rstrip(".")
-        raise ValueError(f"{says}; write for instance `advance: 2 hours`") from None
+        says = str(error).partition("; ")[0].rstrip(".")
+        raise ValueError(f"{says}; write `advance: 2 hours`") from None
     return value
 
 
@@ -140,7 +140,7 @@ def _word(value: object, info: ValidationInfo) -> object:
     if value is True:
         return value
     hint = f"write `- {info.field_name}`, or with checks `- {{{info.field_name}: true, expect: …}}`"
-    raise ValueError(f"`true` is all that can stand here; {hint}")
+    raise ValueError(f"expected `true`, got {found_words(value)}; {hint}")
 
 
 def _form(value: object) -> str:
@@ -151,31 +151,31 @@ def _state_form(value: object) -> str:
     return "rows" if isinstance(value, list) else _form(value)
 
 
-_NAMED = "a mapping by name"
-_ROWS = f"a list of rows, or a file of them ({', '.join(ROW_FILES)}),"
+_NAMED = "a mapping of names"
+_ROWS = f"a list of rows, or a file of rows ({', '.join(ROW_FILES)})"
 _SIZE_EXAMPLE = "4` or `[{key: {word: owl}, value: {count: 1}}]"
 RowsKey: TypeAlias = Annotated[Any, _takes(_ROWS, "[{word: owl, n: 1}]` or, for no rows, `[]", _are_rows)]
 Word: TypeAlias = Annotated[bool, BeforeValidator(_word)]
 Mark: TypeAlias = Annotated[str | None, BeforeValidator(_mark)]
 Marks: TypeAlias = Annotated[dict[str, Mark], Tag("named")] | Annotated[Mark, Tag("one")]
-Count: TypeAlias = Annotated[int, _takes("a whole number", "1", _is_count)]
+Count: TypeAlias = Annotated[int, _takes("an integer", "1", _is_count)]
 Counts: TypeAlias = Annotated[dict[str, Count], Tag("named")] | Annotated[Count, Tag("one")]
-StateSize: TypeAlias = Annotated[int, _takes("a whole number", _SIZE_EXAMPLE, _is_count)]
+StateSize: TypeAlias = Annotated[int, _takes("an integer", _SIZE_EXAMPLE, _is_count)]
 StateRows: TypeAlias = Annotated[Any, _takes("a list of rows", "[{key: {…}, value: {…}}]", _of(list))]
 StateParts: TypeAlias = Annotated[dict[str, StateRows], Tag("named")]
 State: TypeAlias = StateParts | Annotated[StateRows, Tag("rows")] | Annotated[StateSize, Tag("one")]
 
 
 class StepKeys(Declared):
-    """One step: an action, and what must be true after it; only what was said counts."""
+    """One step: an action, and what must be true after it; only keys that are set count."""
 
     feed: Annotated[dict[str, RowsKey], _takes(_NAMED, "KEY: {words: [{word: owl}]}", _is_filled)] = {}
-    advance: Annotated[str, BeforeValidator(_duration), _takes("text", "KEY: 2 hours", _of(str))] = ""
+    advance: Annotated[str, BeforeValidator(_duration), _takes("a string", "KEY: 2 hours", _of(str))] = ""
     restart: Word = False
     stop: Word = False
     start: Word = False
     crash: Word = False
-    change_to: Annotated[str, _takes("text", "KEY: version2.yml", _of(str))] = ""
+    change_to: Annotated[str, _takes("a string", "KEY: version2.yml", _of(str))] = ""
     expect: Annotated[
         dict[str, RowsKey], _takes(_NAMED, "KEY: {counts: [{word: owl, n: 1}]}", _of(Mapping))
     ] = {}
@@ -186,10 +186,10 @@ class StepKeys(Declared):
         _takes(_NAMED, "KEY: {counts: 4}", _of(Mapping)),
     ] = {}
     idle: Annotated[tuple[str, ...], _takes("a list of sources", "KEY: [clicks]", _are_sources)] = ()
-    fails: Annotated[str, _takes("text", "KEY: words of the message", _of(str))] = ""
+    fails: Annotated[str, _takes("a string", "KEY: words of the message", _of(str))] = ""
 
 
-_GIVEN = "a list of rows, a file of them, or `real`,"
+_GIVEN = "a list of rows, a file of rows, or `real`"
 Variable: TypeAlias = Annotated[Any, _takes("text", "words", _is_scalar)]
 Given: TypeAlias = Annotated[
     Any, _takes(_GIVEN, "[{word: owl, n: 1}]` or `real", lambda value: value == "real" or _are_rows(value))
@@ -206,7 +206,7 @@ AllSinks: TypeAlias = Annotated[
 
 
 class SettingsKeys(Declared):
-    """How the surroundings of a pipeline are replaced; only what was said counts."""
+    """How the environment of a pipeline is replaced; only keys that are set count."""
 
     day: Annotated[str, _takes("a day", "KEY: 2026-01-31", _is_day)] = ""
     clock: Annotated[str, BeforeValidator(_time("clock: 08:00"))] = ""
@@ -219,7 +219,7 @@ class SettingsKeys(Declared):
 
 
 class TestKeys(SettingsKeys):
-    """One test; written as a list it has steps alone."""
+    """One test; if it is a list, it has only steps."""
 
     __test__ = False
 
@@ -231,7 +231,7 @@ class TestKeys(SettingsKeys):
 class FileKeys(SettingsKeys):
     """The top level of a test file."""
 
-    pipeline: Annotated[str, _takes("text", "KEY: my_pipeline.yml", _of(str))]
+    pipeline: Annotated[str, _takes("a string", "KEY: my_pipeline.yml", _of(str))]
     tests: Annotated[
         Any,
         _takes(
@@ -245,32 +245,32 @@ class FileKeys(SettingsKeys):
 class ReadKeys(Declared):
     """How a real sink is read back."""
 
-    read: Annotated[str, _takes("a function of a Python file", READ_EXAMPLE, _is_read)]
+    read: Annotated[str, _takes("a function in a Python file", READ_EXAMPLE, _is_read)]
 
 
-# Rows that a test keeps in a file of its own: .jsonl, .json or .csv.
+# Rows that a test stores in a separate file: .jsonl, .json or .csv.
 
 _SPACES = " \t\r\n"
-_LINE_HINT = "Write one whole row on each line; if the file holds one list, let its name end in .json."
+_LINE_HINT = "Write one complete row per line. If the file contains one list, rename it to end in .json."
 _LIST_HINT = 'Write one list of rows: [{"word": "owl"}, {"word": "cat"}].'
 
 
 def read_rows(file: Path) -> list[Row]:
-    """The rows of a file with their places; PipelineError says what can't be read, and where."""
+    """The rows of a file with their positions; PipelineError reports what is invalid, and where."""
     reader = _READERS.get(file.suffix.lower())
     if reader is None:
-        ending = f'"{file.suffix}"' if file.suffix else "no known way"
+        ending = f"`{file.suffix}`" if file.suffix else "none"
         raise PipelineError(ROWS_FILE_UNSUPPORTED.at(file=file, ending=ending))
-    return list(reader(Source(str(file), read_text(file, tuple(_READERS), "a file of rows"))))
+    return list(reader(Source(str(file), read_text(file, tuple(_READERS), "a row file"))))
 
 
 class _KeyTwice(Exception):
-    """An object gives the same key twice; its first argument is the key."""
+    """An object has the same key twice; its first argument is the key."""
 
 
 @dataclass(frozen=True)
 class _Json:
-    """A text of JSON: a whole file, or one line of it."""
+    """A JSON text: a whole file, or one line of it."""
 
     source: Source
     text: str
@@ -281,13 +281,13 @@ class _Json:
         return Position(self.source.file, self.line, at + 1) if self.line else self.source.at(at)
 
     def skip(self, at: int) -> int:
-        """The offset of the next character that is no space."""
+        """The offset of the next character that is not a space."""
         while self.text[at : at + 1] and self.text[at] in _SPACES:
             at += 1
         return at
 
     def value(self, at: int) -> tuple[Any, int]:
-        """The value that begins at an offset, and the offset of what follows it."""
+        """The value that starts at an offset, and the offset of what follows it."""
         try:
             value, end = _DECODER.raw_decode(self.text, at)
         except _KeyTwice as twice:
@@ -295,7 +295,7 @@ class _Json:
         except json.JSONDecodeError as error:
             raise self.refused(error.pos, error.msg) from None
         except (ValueError, RecursionError) as error:
-            # Numbers of thousands of digits, lists within lists without end.
+            # Numbers with thousands of digits, deeply nested lists.
             raise self.refused(at, str(error)) from None
         return value, self.skip(end)
 
@@ -320,7 +320,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
 
 
-_KINDS = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+_KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
 
 
 def _json_lines(source: Source) -> Iterator[Row]:
@@ -331,12 +331,12 @@ def _json_lines(source: Source) -> Iterator[Row]:
             continue
         value, end = json_line.value(start)
         if end < len(line):
-            raise json_line.refused(end, "something follows the row")
+            raise json_line.refused(end, "unexpected text after the row")
         yield json_line.row(value, start)
 
 
 def _json_list(source: Source) -> Iterator[Row]:
-    """The list is read row by row, since each row has a place of its own."""
+    """Read the list row by row, so that each row has its own position."""
     whole = _Json(source, source.text, _LIST_HINT)
     at = whole.skip(0)
     if not whole.text.startswith("[", at):
@@ -353,7 +353,7 @@ def _json_list(source: Source) -> Iterator[Row]:
     if not whole.text.startswith("]", at):
         raise whole.refused(at, "a comma or a closing bracket is missing")
     if (end := whole.skip(at + 1)) < len(whole.text):
-        raise whole.refused(end, "something follows the list")
+        raise whole.refused(end, "unexpected text after the list")
 
 
 def _csv(source: Source) -> Iterator[Row]:
@@ -364,7 +364,7 @@ def _csv(source: Source) -> Iterator[Row]:
         raise PipelineError(ROWS_HEADER_MISSING.at(place, file=source.file))
     for index, name in enumerate(names):
         if not name or name in names[:index]:
-            reason = f'names "{name}" twice' if name else f"has no name for column {index + 1}"
+            reason = f'has the column "{name}" twice' if name else f"has no name for column {index + 1}"
             raise PipelineError(ROWS_HEADER_INVALID.at(place, file=source.file, reason=reason))
     for place, cells in records:
         if len(cells) != len(names):
@@ -375,7 +375,7 @@ def _csv(source: Source) -> Iterator[Row]:
 
 
 def _records(source: Source) -> Iterator[tuple[Position, list[str]]]:
-    """The cells of every record that is not empty, and the line on which it begins."""
+    """The cells of every record that is not empty, and the line on which it starts."""
     reader = csv.reader(io.StringIO(source.text, newline=""), strict=True)
     while True:
         place = Position(source.file, reader.line_num + 1)

@@ -1,4 +1,4 @@
-"""What a picture of a test shows: batches in order, rows, windows, watermarks and what happened between."""
+"""The contents of a diagram of a test: batches in order, rows, windows, watermarks and events in between."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LONGEST_LABEL, LONGEST_VALUE = 18, 14
 MANY_WINDOWS = 1_000
 MOST_BOXES = 6
 Span = tuple[int, int]
-"""The start and the end of a window, in microseconds since 1970 as all times of a picture."""
+"""The start and the end of a window, in microseconds since 1970, like all times of a diagram."""
 
 
 @dataclass(frozen=True)
 class Calendar:
-    """The zone in which times are shown, and the day that needs no saying."""
+    """The time zone in which times are shown, and the day that is omitted."""
 
     zone: tzinfo
     zone_name: str
@@ -32,7 +32,7 @@ class Calendar:
 
     @classmethod
     def of(cls, result: TestResult) -> Calendar:
-        """Zones that only Spark knows, such as `GMT+3`, are shown in UTC."""
+        """Time zones that only Spark knows, such as `GMT+3`, are shown in UTC."""
         day = date.fromisoformat(result.day)
         try:
             return cls(ZoneInfo(result.zone), result.zone, day)
@@ -40,24 +40,24 @@ class Calendar:
             return cls(UTC, "UTC", day)
 
     def micros(self, time: datetime) -> int:
-        """A time as a number; one without a zone is meant in the zone of the picture."""
+        """A time as a number; one without a zone is in the time zone of the diagram."""
         return ((time if time.tzinfo else time.replace(tzinfo=self.zone)) - EPOCH) // MICROSECOND
 
     def local(self, micros: int) -> datetime:
         return (EPOCH + micros * MICROSECOND).astimezone(self.zone)
 
     def short(self, micros: int) -> str:
-        """`12:07`, with the day only where it is another one."""
+        """`12:07`, with the day only if it is a different one."""
         local = self.local(micros)
         return clock(local) if local.date() == self.day else f"{self.dated(local)} {clock(local)}"
 
     def dated(self, day: date) -> str:
-        """`2 Jan`, with the year only where it is another one."""
+        """`2 Jan`, with the year only if it is a different one."""
         written = f"{day.day} {day:%b}"
         return written if day.year == self.day.year else f"{written} {day.year}"
 
     def text(self, value: Any) -> str:
-        """A value in a few letters."""
+        """A value in a few characters."""
         match value:
             case None:
                 return "null"
@@ -79,7 +79,7 @@ class Calendar:
 
 
 def clock(local: datetime) -> str:
-    """Hours and minutes, and as much more as there is."""
+    """Hours and minutes, and more if there is more."""
     if local.microsecond:
         return local.strftime("%H:%M:%S.%f").rstrip("0")
     return local.strftime("%H:%M:%S" if local.second else "%H:%M")
@@ -89,15 +89,15 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
-# Which rows a batch dropped as late, told from what Spark counts and from the windows that came out.
+# Which rows a batch dropped as late, inferred from Spark's counts and from the emitted windows.
 
 
 class RowFate(Enum):
-    """What became of a row."""
+    """What happened to a row."""
 
     KEPT = "kept"
     BEHIND = "behind"
-    """Behind the watermark: dropped in part, or it can't be told whether it was dropped."""
+    """Behind the watermark: partly dropped, or it is unknown whether it was dropped."""
     DROPPED = "dropped"
 
 
@@ -106,7 +106,7 @@ WindowEnds = Callable[[int], Sequence[int]]
 
 
 def window_ends(seen: set[Span]) -> WindowEnds | None:
-    """The length and the slide that explain the windows seen; windows of several lengths are sessions."""
+    """The length and the slide that explain the observed windows; windows of several lengths are sessions."""
     if not seen:
         return None
     origin, shortest = min(seen)[0], min(end - start for start, end in seen)
@@ -119,17 +119,17 @@ def window_ends(seen: set[Span]) -> WindowEnds | None:
 
 
 def fates(times: Sequence[int], late: int, watermark: int | None, ends: WindowEnds | None) -> list[RowFate]:
-    """What became of the rows of a batch.
+    """What happened to the rows of a batch.
 
-    The watermark is the one of the batch before: Spark drops late rows by it, and by the batch's own one it
-    only clears state. A row is called dropped only where that explains the number that Spark counted.
+    The watermark is that of the previous batch: Spark drops late rows by it, and uses the batch's own one
+    only to clear state. A row counts as dropped only if that explains Spark's count.
     """
     if watermark is None or not late:
         return [RowFate.KEPT] * len(times)
     windows = [ends(time) for time in times] if ends else []
     closed = [[end for end in each if end <= watermark] for each in windows]
     each_closed = [end for each in closed for end in each]
-    # Spark counts late rows once per window, and rows of one key and window as one at the least.
+    # Spark counts late rows once per window, and at least one for all rows of one key and window.
     if len(set(each_closed)) <= late <= len(each_closed):
         return [
             RowFate.KEPT if not shut else RowFate.DROPPED if len(shut) == len(every) else RowFate.BEHIND
@@ -171,7 +171,7 @@ class Column:
     hidden: int
     """Windows beyond those that are shown."""
     newest: Mapping[str, int]
-    """The newest event time seen so far, by source."""
+    """The newest event time so far, by source."""
 
     @property
     def has_data(self) -> bool:
@@ -187,20 +187,20 @@ class Mark:
 
 @dataclass
 class Picture:
-    """The steps of a test as one sink's query saw them, taken one after the other."""
+    """The steps of a test as one sink's query saw them, one after another."""
 
     result: TestResult
     sink: str
-    """Empty where no query ran a batch."""
+    """Empty if no query ran a batch."""
     calendar: Calendar
     parts: list[Column | Mark] = field(default_factory=list)
     undated: int = 0
-    """Rows of sources with event time that have none."""
+    """Rows without event time, of sources that have one."""
     newest: dict[str, int] = field(default_factory=dict)
     _waiting: dict[str, list[Values]] = field(default_factory=lambda: defaultdict(list))
     """Rows that no batch has read yet, by source."""
     _read: dict[int, list[tuple[str, Values]]] = field(default_factory=dict)
-    """The rows of each batch with their sources, for when it runs again."""
+    """The rows of each batch with their sources, in case it is retried."""
 
     def __post_init__(self) -> None:
         batches = [batch for step in self.result.steps for batch in self._of(step)]
@@ -213,7 +213,7 @@ class Picture:
 
     @classmethod
     def of(cls, result: TestResult, sink: str | None) -> Picture:
-        """The picture of one sink's query; of the first that ran a batch unless told."""
+        """The diagram of one sink's query; by default, of the first one that ran a batch."""
         ran = (name for step in result.steps for name, batches in step.batches.items() if batches)
         return cls(result, sink if sink is not None else next(ran, ""), Calendar.of(result))
 
@@ -229,7 +229,7 @@ class Picture:
 
     @property
     def times(self) -> list[int]:
-        """Every time that needs a place on the axis; none where no row and no window has one."""
+        """Every time that needs a position on the axis; none if no row and no window has one."""
         found = {dot.time for column in self.columns for dot in column.dots}
         found |= {edge for column in self.columns for box in column.boxes for edge in (box.start, box.end)}
         marks = {self.watermark_after, *(column.watermark for column in self.columns)} if found else set()
@@ -256,7 +256,7 @@ class Picture:
 
     def _column(self, batch: Batch) -> Column:
         if batch.id not in self._read:
-            # A batch reads all that waits in the sources that it read from at all.
+            # A batch reads everything that is pending in each source it reads from.
             names = [name for name, count in batch.rows_in.items() if count]
             self._read[batch.id] = [(name, row) for name in names for row in self._waiting.pop(name, [])]
         dated = []
@@ -297,7 +297,7 @@ class Picture:
         return [Box(*span, tuple(sorted(texts[span]))) for span in sorted(texts)]
 
     def _span(self, row: Values) -> tuple[Span | None, tuple[str, ...]]:
-        """The window of a row and the columns that tell it: a struct with start and end, or two columns."""
+        """The window of a row and its columns: a struct with start and end, or two columns."""
         for name, value in row.items():
             columns: tuple[str, ...] = (name,)
             if isinstance(value, Mapping):

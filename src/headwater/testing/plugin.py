@@ -1,6 +1,6 @@
-"""The pytest plugin: test files of pipelines are collected as tests, all played on one Spark.
+"""The pytest plugin: collects test files of pipelines and runs them all on one Spark session.
 
-It is loaded in every pytest run of the environment, so that it imports next to nothing at first.
+Pytest loads it in every run of the environment, so it imports almost nothing at first.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from headwater.testing.discovery import is_test_file
 if TYPE_CHECKING:
     from headwater.errors import HeadwaterError
     from headwater.testing.results import TestResult
-    from headwater.testing.scripted import Scripted
     from headwater.testing.steps import Test
+    from headwater.testing.stream_test import StreamTest
     from headwater.testing.test_runner import TestRunner
 
 RUNNER = pytest.StashKey["TestRunner"]()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Take test files of pipelines as they lie in the folders that pytest looks through."""
+    """Collect test files of pipelines in the directories that pytest searches."""
     return TestFile.from_parent(parent, path=file_path) if is_test_file(file_path) else None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End Spark with the session."""
+    """Stop Spark with the session."""
     runner = config.stash.get(RUNNER, None)
     if runner is not None:
         del config.stash[RUNNER]
@@ -46,7 +46,7 @@ def runner_of(config: pytest.Config) -> TestRunner:
 
 
 class NotPassed(Exception):
-    """A test that failed or was refused; its text is the report."""
+    """A test that failed or had an error; its text is the report."""
 
 
 class TestFile(pytest.File):
@@ -61,7 +61,7 @@ class TestFile(pytest.File):
         try:
             tests = load_tests(self.path)
         except HeadwaterError as error:
-            # An error of collection would keep all other tests from running.
+            # A collection error would keep all other tests from running.
             yield RefusedFile.from_parent(self, name=self.path.name, error=error)
         else:
             for test in tests:
@@ -69,7 +69,7 @@ class TestFile(pytest.File):
 
 
 class _Item(pytest.Item):
-    """What both kinds of items tell in the same way."""
+    """What both kinds of items report in the same way."""
 
     line = 1
 
@@ -79,12 +79,12 @@ class _Item(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        # Pytest would put `::` for every dot of a heading that is the name alone.
+        # Pytest would replace every dot of a heading that is only the name with `::`.
         return self.path, self.line - 1, f"{self.name} ({self.path.name})"
 
 
 class RefusedFile(_Item):
-    """A test file that can't be read: it fails with everything that is wrong with it."""
+    """An invalid test file: it fails with all its problems."""
 
     def __init__(self, *, error: HeadwaterError, **rest: Any) -> None:
         super().__init__(**rest)
@@ -118,10 +118,10 @@ class ScriptedTest(_Item):
 
 
 @pytest.fixture
-def scripted(request: pytest.FixtureRequest) -> Iterator[Scripted]:
-    """Scripted streams for a function from DataFrames to a DataFrame, or for a pipeline file."""
-    from headwater.testing.scripted import Scripted
+def stream_test(request: pytest.FixtureRequest) -> Iterator[StreamTest]:
+    """Test streams for a function from DataFrames to a DataFrame, or for a pipeline file."""
+    from headwater.testing.stream_test import StreamTest
 
-    runs = Scripted(runner_of(request.config))
+    runs = StreamTest(runner_of(request.config))
     yield runs
     runs.close()

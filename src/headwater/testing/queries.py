@@ -1,4 +1,4 @@
-"""The queries of one test, moved on step by step, and everything they did."""
+"""The queries of one test, advanced step by step, and everything they did."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headwater.errors.catalogue.testing import (
     TEST_ROWS_MISSING,
 )
 from headwater.run_directory import RunDirectory
-from headwater.testing.query import ScriptedQuery, ScriptedStream, Stuck, TestQueryFailed, frame_of
+from headwater.testing.query import QueryUnderTest, ScriptedStream, Stuck, TestQueryFailed, frame_of
 from headwater.testing.results import Failure, Values
 from headwater.testing.steps import Row, Rows
 from headwater.testing.subjects import ReadBack, ReadFunction, Subject
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-# What a test can't mean: names that the pipeline does not have, rows that don't fit.
+# Invalid tests: names that the pipeline does not have, rows that do not match.
 
 
 def refuse_sinks(subject: Subject, named: Mapping[str, Place | None]) -> None:
-    """Each name has to be a sink; it is told at the place where the test names it."""
-    _refuse_unknown("sink", named, subject.modes, "Its sinks are")
+    """Each name must be a sink; a problem is reported where the test uses the name."""
+    _refuse_unknown("sink", named, subject.modes, "Sinks")
 
 
 def refuse_streams(subject: Subject, named: Collection[str]) -> None:
-    """Each name has to be a streaming source."""
+    """Each name must be a streaming source."""
     others = {name: TEST_FEED_STATIC.at(None, name=name) for name in subject.statics}
-    _refuse_unknown("source", dict.fromkeys(named), subject.streams, "Its streams are", others)
+    _refuse_unknown("source", dict.fromkeys(named), subject.streams, "Streaming sources", others)
 
 
 def refuse_given(subject: Subject, named: Collection[str]) -> None:
-    """Each name has to be a static source."""
+    """Each name must be a static source."""
     others = {name: TEST_GIVEN_STREAM.at(None, name=name) for name in subject.streams}
-    known, listed = subject.statics, "Its static sources are"
+    known, listed = subject.statics, "Static sources"
     _refuse_unknown("static source", dict.fromkeys(named), known, listed, others, "`given:`")
 
 
@@ -64,26 +64,26 @@ def _refuse_unknown(
     others: Mapping[str, Problem] | None = None,
     where: str = "The test",
 ) -> None:
-    """Names that are not known; `others` are known as something else."""
+    """Unknown names; `others` are known as something else."""
     names = ", ".join(f"`{each}`" for each in known) or "none"
 
     def unknown(name: str) -> Problem:
-        hint = did_you_mean(name, known, f"{listed}: {names}.")
+        hint = did_you_mean(name, known, f"{listed} of the pipeline: {names}.")
         return TEST_NAME_NOT_FOUND.at(named[name], where=where, name=name, kind=kind, hint=hint)
 
     _refuse((others or {}).get(name) or unknown(name) for name in named if name not in known)
 
 
 def refuse_columns(sink: str, columns: Sequence[str]) -> None:
-    """Rows are compared by the names of their columns."""
+    """Rows are compared by column name."""
     twice = dict.fromkeys(name for name in columns if columns.count(name) > 1)
     _refuse(TEST_COLUMN_DUPLICATE.at(None, name=sink, column=column) for column in twice)
 
 
 def bad_row(name: str, bad: BadRow, place: Place | None, schema: StructType) -> Problem:
-    """A row that does not fit its columns."""
+    """A row that does not match its columns."""
     columns = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in schema.fields)
-    column = f" in `{bad.column}`" if bad.column else ""
+    column = f", column `{bad.column}`" if bad.column else ""
     return TEST_ROW_MISMATCH.at(place, name=name, column=column, says=bad.says, columns=columns)
 
 
@@ -99,21 +99,21 @@ DEFAULT_LIMIT = 120.0
 
 @dataclass(frozen=True)
 class Environment:
-    """What a test puts in place of the world around the pipeline."""
+    """What a test replaces around the pipeline."""
 
     local_day: LocalDay
     folder: Path
-    """A folder of the test's own: checkpoints, and what real sinks write."""
+    """A separate directory for the test: checkpoints, and the output of real sinks."""
     given: Mapping[str, Rows | str] = field(default_factory=dict)
     real: Mapping[str, ReadFunction | None] = field(default_factory=dict)
-    """The sinks that are kept as declared, and how each is read back where that has to be said."""
+    """The sinks that stay as declared, and how each is read back if that must be configured."""
     no_data_batches: bool | None = None
-    """Whether Spark may make them; None leaves that to the pipeline's own settings."""
+    """Whether Spark may run batches without data; None leaves this to the pipeline's own settings."""
     limit: float = DEFAULT_LIMIT
     """Seconds that a batch may take."""
 
     def sink_folder(self, sink: str) -> Path:
-        """Where a sink that is kept as declared writes."""
+        """Where a sink that stays as declared writes."""
         return self.folder / "sinks" / sink
 
 
@@ -126,7 +126,7 @@ class Broken:
 
 
 @dataclass
-class ScriptedQueries:
+class QueriesUnderTest:
     """The queries of one test, from their first start to the end."""
 
     subject: Subject
@@ -135,11 +135,11 @@ class ScriptedQueries:
     clock: int
     """Processing time, in milliseconds since 1970."""
     broken: list[Broken] = field(default_factory=list)
-    """Queries that failed since it was last looked at."""
+    """Queries that failed since this was last read."""
     refused: bool = False
-    """The last step was refused, as it was expected to be."""
+    """The last step was rejected, as expected."""
     _feeds: list[Mapping[str, list[Row]]] = field(default_factory=list)
-    """All that was fed, by column: another version of the pipeline may have other columns."""
+    """All rows that were fed, by column: another version of the pipeline may have different columns."""
     _checked: bool = False
 
     def __post_init__(self) -> None:
@@ -147,12 +147,12 @@ class ScriptedQueries:
         refuse_given(self.subject, self.environment.given)
         checkpoints, limit = RunDirectory(self.environment.folder).checkpoint, self.environment.limit
         self.queries = {
-            sink: ScriptedQuery(sink, checkpoints(sink), limit, captured=sink not in self.environment.real)
+            sink: QueryUnderTest(sink, checkpoints(sink), limit, captured=sink not in self.environment.real)
             for sink in self.sinks
         }
 
     @property
-    def running(self) -> list[ScriptedQuery]:
+    def running(self) -> list[QueryUnderTest]:
         return [query for query in self.queries.values() if query.running]
 
     @property
@@ -160,7 +160,7 @@ class ScriptedQueries:
         return datetime.fromtimestamp(self.clock / 1_000, UTC)
 
     def start(self) -> None:
-        """Start every query that does not run; an unfinished batch runs again at once."""
+        """Start every query that is not running; an unfinished batch is retried immediately."""
         if len(self.running) == len(self.queries) and self._checked:
             raise PipelineError(TEST_ALREADY_RUNNING.at(None))
         for query in self.queries.values():
@@ -175,7 +175,7 @@ class ScriptedQueries:
             query.stop()
 
     def feed(self, rows: Mapping[str, Rows], *, settle: bool = True) -> dict[str, tuple[Values, ...]]:
-        """One data batch; without `settle` the no-data batches are still to come."""
+        """One data batch; without `settle`, the no-data batches are still to come."""
         refuse_streams(self.subject, rows)
         schemas = {name: self.subject.schema(name) for name in rows}
         read = {name: self.read(name, given, schemas[name]) for name, given in rows.items()}
@@ -195,7 +195,7 @@ class ScriptedQueries:
         return {name: tuple(given) for name, given in read.items()}
 
     def advance(self, by: Duration) -> None:
-        """Move processing time; running queries get a trigger."""
+        """Advance processing time; running queries get a trigger."""
         self.clock += by.milliseconds
         for query in self.running:
             query.clock.milliseconds = self.clock
@@ -203,9 +203,9 @@ class ScriptedQueries:
         self._settle()
 
     def crash(self, sinks: Collection[str] | None = None) -> None:
-        """Stop, take the commit of the last batch away, and start: Spark runs that batch again.
+        """Stop, delete the commit of the last batch, and start: Spark retries that batch.
 
-        With `sinks`, only these have something to lose: the others were between two batches.
+        With `sinks`, only these lose their last commit: the others were between two batches.
         """
         if not self.running:
             raise PipelineError(TEST_NOT_RUNNING.at(None, step="crash"))
@@ -214,7 +214,7 @@ class ScriptedQueries:
         self.start()
 
     def change_to(self, subject: Subject) -> None:
-        """Go on with another version of the pipeline, on the same checkpoints."""
+        """Continue with another version of the pipeline, on the same checkpoints."""
         self.stop()
         self.subject = subject
         refuse_sinks(subject, dict.fromkeys(self.sinks))
@@ -222,29 +222,29 @@ class ScriptedQueries:
         self.start()
 
     def close(self) -> None:
-        """Stop everything and remove the test's folder."""
+        """Stop everything and delete the test's directory."""
         self.stop()
         shutil.rmtree(self.environment.folder, ignore_errors=True)
 
     def read_back(self, sink: str) -> ReadBack:
-        """What a real sink holds now."""
+        """The current contents of a real sink."""
         folder, how = self.environment.sink_folder(sink), self.environment.real[sink]
         return self.subject.read_back(sink, self.queries[sink].frame, folder, how)
 
     def take_broken(self) -> list[Broken]:
-        """The queries that failed since this was last asked."""
+        """The queries that failed since this was last called."""
         broken, self.broken = self.broken, []
         return broken
 
     def take_replays(self) -> list[Failure]:
-        """Batches that gave other rows when they ran again, since this was last asked."""
+        """Batches that returned different rows when they were retried, since this was last called."""
         replays = [failure for query in self.queries.values() for failure in query.replays]
         for query in self.queries.values():
             query.replays.clear()
         return replays
 
     def read(self, name: str, rows: Rows, schema: StructType) -> list[Values]:
-        """Rows as they were written, in plain values; PipelineError names the first bad one of each kind."""
+        """Rows as written, in plain values; PipelineError reports the first invalid one of each kind."""
         read: list[Values] = []
         problems = []
         for row in rows:
@@ -257,8 +257,8 @@ class ScriptedQueries:
             raise PipelineError.of(problems)
         return read
 
-    def _start(self, query: ScriptedQuery) -> None:
-        """Build the query anew, as every start does, and give its streams all that came before."""
+    def _start(self, query: QueryUnderTest) -> None:
+        """Build the query again, as every start does, and give its streams all earlier rows."""
         sink, subject = query.name, self.subject
         needed = subject.read_by(sink)
         streams = {
@@ -299,15 +299,15 @@ class ScriptedQueries:
         for query in self.running:
             self._move(query, query.settle)
 
-    def _move(self, query: ScriptedQuery, move: Callable[[], object]) -> None:
-        """Move a query on; a failure is taken note of."""
+    def _move(self, query: QueryUnderTest, move: Callable[[], object]) -> None:
+        """Advance a query; a failure is recorded."""
         try:
             move()
         except Stuck as stuck:
             raise PipelineError(TEST_BATCH_TIMEOUT.at(None, name=query.name, limit=str(stuck))) from None
         except TestQueryFailed as failed:
             error = failed.__cause__
-            assert isinstance(error, Exception), "a query that ended by itself has failed"
+            assert isinstance(error, Exception), "a query that terminated on its own has failed"
             self.broken.append(Broken(query.name, self.subject.problem(query.name, error)))
 
 
@@ -323,7 +323,7 @@ def _by_column(rows: Rows, schema: StructType) -> list[Row]:
 
 
 def _of_columns(rows: Sequence[Row], schema: StructType) -> list[Row]:
-    """What of each row a stream with these columns brings; what was fed before is no mistake of now."""
+    """The part of each row that a stream with these columns delivers; rows that were fed before are valid."""
     known = {name.lower() for name in schema.names}
     return [
         replace(

@@ -1,4 +1,4 @@
-"""The scripted query of a sink: started with our clock, moved trigger by trigger, looked at between two."""
+"""The query of a sink over test streams: started with a test clock, advanced trigger by trigger."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headwater.checkpoint import Checkpoint, LocalStore
 from headwater.checkpoint.editors import take_back_commit
 from headwater.engine.builder import SPARK_ERRORS
 from headwater.engine.query import RunningQuery
-from headwater.errors import EnvironmentProblem, PipelineError
+from headwater.errors import PipelineError, SetupError
 from headwater.errors.catalogue.testing import (
     TEST_SPARK_UNSUPPORTED,
     TEST_STATE_AMBIGUOUS,
@@ -39,16 +39,16 @@ from headwater.testing.results import Batch, Failure
 from headwater.testing.values import plain
 from headwater.values import scrub
 
-# A stream whose rows are put in by hand, on Spark's own MemoryStream.
+# A stream whose rows are added by the test, on Spark's own MemoryStream.
 
 Rows = Sequence[Mapping[str, Any]]
 
 
 class ScriptedStream:
-    """One streaming source of one query: what is added at once reaches the query in one batch.
+    """One streaming source of one query: rows that are added together reach the query in one batch.
 
-    The offset that Spark stores is the number of additions, so a stream that is made anew for a restart and
-    gets the same additions again goes on where the old one was.
+    The offset that Spark stores is the number of additions. A stream that is recreated for a restart and gets
+    the same additions again therefore resumes where the old one was.
     """
 
     def __init__(self, spark: SparkSession, schema: StructType) -> None:
@@ -58,21 +58,21 @@ class ScriptedStream:
         self.frame = self._stream.frame
 
     def add(self, rows: Rows) -> None:
-        """Rows for the next batch; none at all leave no trace."""
+        """Rows for the next batch; an empty addition has no effect."""
         if rows:
             self._stream.add(frame_of(self._spark, rows, self.schema))
 
 
 def frame_of(spark: SparkSession, rows: Rows, schema: StructType) -> DataFrame:
-    """A finished DataFrame of rows in the form of `testing.values`, which stand in its plan."""
+    """A static DataFrame of rows in the form of `testing.values`, which are part of its plan."""
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema(schema))
-    # Spark makes the session of a new DataFrame the active one; the user's own has to stay that.
+    # Spark makes the session of a new DataFrame the active one; the user's own must stay active.
     with active(spark):
         return spark.createDataFrame(table, schema)
 
 
 def rows_of(frame: DataFrame) -> tuple[dict[str, Any], ...]:
-    """The rows of a finished DataFrame, in the form of `testing.values`."""
+    """The rows of a static DataFrame, in the form of `testing.values`."""
     fields = frame.schema.fields
     return tuple(
         {field.name: plain(row[field.name], field.dataType) for field in fields}
@@ -80,7 +80,7 @@ def rows_of(frame: DataFrame) -> tuple[dict[str, Any], ...]:
     )
 
 
-# The rows that a query keeps between batches, read from its checkpoint by Spark.
+# The state rows of a query between batches, read from its checkpoint by Spark.
 
 _SIDES = ("left", "right")
 _JOIN = "symmetricHashJoin"
@@ -97,7 +97,7 @@ def state_rows(
     """
     words = str(part).split() if part is not None else []
     _refuse_ambiguous(sink, words, operators)
-    # Spark loads what it needs for reading state when somebody first asks for its queries.
+    # Spark loads what it needs for reading state when its queries are first requested.
     _ = spark.streams.active
     reader = spark.read.format("statestore")
     for word in words:
@@ -107,13 +107,13 @@ def state_rows(
         with active(spark):
             return reader.load(str(checkpoint)).drop("partition_id").localCheckpoint()
     except SPARK_ERRORS as error:
-        # What follows are options of Spark's reader, which no test sets.
+        # The rest are options of Spark's reader, which no test sets.
         says = _OPTIONS.split(scrub(sentence_of(error)))[0].rstrip(". ")
         raise PipelineError(TEST_STATE_UNREADABLE.at(None, name=sink, says=says)) from error
 
 
 def _refuse_ambiguous(sink: str, words: Sequence[str], operators: Sequence[str]) -> None:
-    """Where a query keeps several kinds of state, a part has to be named, and one that is there."""
+    """If a query has several kinds of state, a part must be named, and must exist."""
     numbers = [int(word) for word in words if word.isdigit()]
     number = numbers[0] if numbers else 0
     sided = any(word in _SIDES for word in words)
@@ -130,7 +130,7 @@ def _refuse_ambiguous(sink: str, words: Sequence[str], operators: Sequence[str])
     raise PipelineError(TEST_STATE_AMBIGUOUS.at(None, name=sink, parts=listed, first=first))
 
 
-# What the analyzed plan of a scripted query tells: its event times, and whether it looks at the clock.
+# What the analyzed plan of a query shows: its event times, and whether it depends on the clock.
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def event_times(frame: DataFrame, inputs: QueryInputs) -> tuple[EventTime, ...]:
 
 
 def looks_at_the_clock(frame: DataFrame) -> bool:
-    """Whether state times out by processing time: Spark then makes a batch at every trigger."""
+    """Whether state times out by processing time: Spark then runs a batch at every trigger."""
     plan = PlanReader.of(frame)
     timings = [node.timeout() for node in plan.of_kind("FlatMapGroupsInPandasWithState")]
     timings += [node.timeMode() for node in plan.of_kind("TransformWithStateInPySpark")]
@@ -164,39 +164,39 @@ def looks_at_the_clock(frame: DataFrame) -> bool:
 
 
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
-# Far more than a moved watermark brings; a query that goes beyond never settles.
+# Far more than an advanced watermark causes; a query that exceeds this never settles.
 _MOST_TRIGGERS = 100
 
 
 class Stuck(Exception):
-    """A query does not come to rest; the text says after what."""
+    """A query does not settle; the text names the limit."""
 
 
 class TestQueryFailed(Exception):
-    """A query has ended; its cause is the error with which it did."""
+    """A query has terminated; its cause is the error."""
 
 
 @dataclass
-class ScriptedQuery:
-    """The query of one sink over scripted streams, through all its starts, and every batch that ran."""
+class QueryUnderTest:
+    """The query of one sink over test streams, through all its starts, and every batch that ran."""
 
     name: str
     checkpoint: Path
     limit: float
     """Seconds that a batch may take."""
     captured: bool
-    """Whether its rows are known; a real sink has taken them."""
+    """Whether its rows are known; those of a real sink are not."""
     batches: list[Batch] = field(default_factory=list)
-    """One that ran again stands there twice."""
+    """A retried batch appears twice."""
     waiting: dict[str, int] = field(default_factory=dict)
     """Rows that no batch has read yet, by source."""
     event_times: tuple[EventTime, ...] = ()
     operators: tuple[str, ...] = ()
-    """What keeps state in the last batch, in Spark's order and words."""
+    """The stateful operators of the last batch, in Spark's order and terms."""
     replays: list[Failure] = field(default_factory=list)
-    """Batches that gave other rows when they ran again, since this was last asked."""
+    """Batches that returned different rows when they were retried, since this was last read."""
     failed: bool = False
-    """It has failed and was not started again."""
+    """It has failed and was not restarted."""
     running: RunningQuery | None = None
     frame: DataFrame = field(init=False)
     streams: Mapping[str, ScriptedStream] = field(init=False)
@@ -205,8 +205,8 @@ class ScriptedQuery:
     _timed: bool = False
     _started_at: int = 0
     """How many batches had run before the last start."""
-    _brought: dict[str, int] = field(default_factory=dict)
-    """The last batch to which each source brought rows, since the start."""
+    _delivered: dict[str, int] = field(default_factory=dict)
+    """The last batch in which each source delivered rows, since the start."""
     _committed: int | None = None
 
     def start(
@@ -218,11 +218,11 @@ class ScriptedQuery:
         milliseconds: int,
         no_data_batches: bool | None,
     ) -> None:
-        """Start it; Spark then makes a trigger by itself, in which an unfinished batch runs again."""
+        """Start it; Spark then triggers automatically, and retries an unfinished batch."""
         self.frame, self.streams, self._sink = frame, streams, sink
         self.clock = StepClock(milliseconds)
         self.failed, self._timed = False, looks_at_the_clock(frame)
-        self._started_at, self._brought = len(self.batches), {}
+        self._started_at, self._delivered = len(self.batches), {}
         inputs = PlanReader.of(frame).inputs({name: stream.frame for name, stream in streams.items()})
         self.event_times = event_times(frame, inputs)
         self._committed = _last_commit(self.checkpoint)
@@ -236,10 +236,10 @@ class ScriptedQuery:
         return self.look()
 
     def settle(self) -> None:
-        """Triggers until no further batch is due.
+        """Trigger until no further batch is due.
 
-        State that times out by processing time makes a batch due at every trigger; there only a watermark
-        that has moved brings another.
+        If state times out by processing time, a batch is due at every trigger; then only an advanced
+        watermark requires another one.
         """
         for _ in range(_MOST_TRIGGERS):
             last = self.batches[-1] if len(self.batches) > self._started_at else None
@@ -251,21 +251,21 @@ class ScriptedQuery:
 
     @property
     def next_watermark(self) -> datetime | None:
-        """The watermark that the next batch will use; None before the first event time was seen."""
+        """The watermark that the next batch will use; None before the first event time."""
         commit = Checkpoint(LocalStore(self.checkpoint)).last_commit if self.event_times else None
         return moment(commit.next_watermark_ms) if commit else None
 
     def idle(self) -> tuple[str, ...]:
-        """The sources for which the watermark of the running query waits."""
+        """The idle sources that block the watermark of the running query."""
         if not self.running:
             return ()
         marks, watermark = self.running.marks() or ((), None)
-        return idle_sources(self._brought, marks, watermark)
+        return idle_sources(self._delivered, marks, watermark)
 
     def stop(self, *, crash: bool = False) -> None:
-        """End between two batches, without interrupting anything.
+        """Stop between two batches, without interrupting anything.
 
-        With `crash` the last batch is left as a crash between the sink's write and the commit would.
+        With `crash`, the last batch is left as after a crash between the sink's write and the commit.
         """
         if self.running:
             self.running.begin_no_further_batch()
@@ -279,7 +279,7 @@ class ScriptedQuery:
     def look(self) -> bool:
         """Wait until it waits for its next trigger: whether a batch has run."""
         running = self.running
-        assert running is not None, "only a running query is looked at"
+        assert running is not None, "only a running query is inspected"
         try:
             waits = self.clock.await_waiting(lambda: running.is_active, self.limit)
         except TimeoutError:
@@ -287,7 +287,7 @@ class ScriptedQuery:
         if not waits:
             self.failed, self.running = True, None
             raise TestQueryFailed from running.failure()
-        # Spark's progress also tells of triggers that ran no batch; a commit is there only after a batch.
+        # Spark's progress also includes triggers without a batch; a commit exists only after a batch.
         committed = _last_commit(self.checkpoint)
         if committed == self._committed:
             return False
@@ -297,7 +297,7 @@ class ScriptedQuery:
         return True
 
     def _take(self, progress: Mapping[str, Any]) -> None:
-        """Take note of a batch by Spark's progress."""
+        """Record a batch from Spark's progress."""
         number, operators = progress["batchId"], progress["stateOperators"]
         self.operators = tuple(operator["operatorName"] for operator in operators)
         written = progress.get("eventTime", {}).get("watermark", "1970-01-01T00:00:00Z")
@@ -306,7 +306,7 @@ class ScriptedQuery:
         rows_in: Mapping[str, int] = before.rows_in if before else {}
         if not before and progress["numInputRows"]:
             rows_in, self.waiting = self.waiting, {}
-        self._brought |= dict.fromkeys(rows_in, number)
+        self._delivered |= dict.fromkeys(rows_in, number)
         schema, rows = self.frame.schema, None
         if self.captured:
             rows = latest_rows(self.frame.sparkSession, self._sink.table, number, schema)
@@ -321,11 +321,11 @@ class ScriptedQuery:
             captured=self.captured,
         )
         self.batches.append(batch)
-        # A batch that runs again must give the same rows; a sink that drops repeats relies on it.
+        # A retried batch must return the same rows; a sink that removes duplicates depends on it.
         if before and (diff := compare(before.rows, batch.rows, schema)):
             says = (
-                f"batch {number} gave other rows when it ran again after the crash, expected are those "
-                "of the first time: a random value, uuid() or the wall clock does that"
+                f"batch {number} returned different rows when it was retried after the crash (expected: the "
+                "rows of the first attempt). Possible causes: random values, uuid() or the wall clock"
             )
             self.replays.append(Failure("replay", says, self.name, diff))
 
@@ -354,6 +354,6 @@ def _start(
         handle = start_with_clock(frame, name, checkpoint, sink, mode, clock)
     except Py4JError as error:
         if "startQuery" in str(error) and "does not exist" in str(error):
-            raise EnvironmentProblem(TEST_SPARK_UNSUPPORTED.at(None, version=spark.version)) from error
+            raise SetupError(TEST_SPARK_UNSUPPORTED.at(None, version=spark.version)) from error
         raise
     return RunningQuery(name, handle, spark, str(handle.id))

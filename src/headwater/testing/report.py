@@ -1,4 +1,4 @@
-"""Rows compared exactly, and a result in lines of text: what failed, in which batches, at which watermark."""
+"""Exact comparison of rows, and a result as text: what failed, in which batches, at which watermark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headwater.values import Duration
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-# Two multisets of rows compared, exactly.
+# Comparison of two multisets of rows.
 
 _MOST_PAIRS = 200 * 200
 
@@ -29,13 +29,13 @@ _Row = tuple[Hashable, Values]
 
 
 def compare(expected: Sequence[Values], got: Sequence[Values], schema: StructType) -> RowDiff | None:
-    """What is different, or None; the order of neither side matters, every repetition does."""
+    """The differences, or None; order does not matter, every duplicate does."""
     wanted = [(canonical(row, schema), row) for row in expected]
     found = [(canonical(row, schema), row) for row in got]
     missing, unexpected = list(_beyond(wanted, found)), list(_beyond(found, wanted))
     if not missing and not unexpected:
         return None
-    # Spark promises no order of rows, and the same difference should always look the same.
+    # Spark guarantees no order of rows, and the same difference should always look the same.
     unexpected.sort(key=lambda row: _order(row[0]))
     pairs = _pairs(missing, unexpected)
     return RowDiff(
@@ -48,7 +48,7 @@ def compare(expected: Sequence[Values], got: Sequence[Values], schema: StructTyp
 
 
 def _beyond(rows: list[_Row], others: list[_Row]) -> Iterator[_Row]:
-    """The rows that the others do not hold, or do not hold as often."""
+    """The rows that the others do not contain, or contain less often."""
     spare = Counter(key for key, _ in others)
     for key, row in rows:
         if spare[key] > 0:
@@ -62,7 +62,7 @@ def _without(rows: list[_Row], taken: set[int]) -> tuple[Values, ...]:
 
 
 def _pairs(missing: list[_Row], unexpected: list[_Row]) -> list[tuple[int, int]]:
-    """The rows that most likely stand for each other, by their places; the closest are paired first."""
+    """The rows that most likely correspond to each other, by position; the closest are paired first."""
     if len(missing) * len(unexpected) > _MOST_PAIRS:
         return []
     near = sorted(
@@ -81,7 +81,7 @@ def _pairs(missing: list[_Row], unexpected: list[_Row]) -> list[tuple[int, int]]
 
 
 def _agreeing(wanted: Any, found: Any) -> int:
-    """How many columns hold the same; none do if only nulls are the same."""
+    """How many columns are equal; none are if only nulls are equal."""
     same = [pair[1] for pair, other in zip(wanted, found, strict=True) if pair == other]
     return len(same) if any(value is not None for value in same) else 0
 
@@ -99,7 +99,7 @@ def _order(value: Any) -> tuple[Any, ...]:
     return (1, value)
 
 
-# Values, rows and differences as a person would write them in a test.
+# Values, rows and differences in the notation of a test.
 
 MOST_LINES = 20
 _NUMBER_WORDS = {"nan", "infinity", "-infinity", "+infinity"}
@@ -109,7 +109,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def show(value: Any, local: LocalDay) -> str:
-    """The value as one would write it: `12:07` on the default day in the zone, `null`, `{a: 1}`."""
+    """The value in the notation of a test: `12:07` on the default day in the time zone, `null`, `{a: 1}`."""
     match value:
         case None:
             return "null"
@@ -139,7 +139,7 @@ def show(value: Any, local: LocalDay) -> str:
 
 
 def _text(text: str) -> str:
-    """The text, in quotes where it would be taken for something else."""
+    """The text, in quotes if it would be ambiguous without."""
     mistaken = (
         text != text.strip()
         or not isinstance(resolve(text), str)
@@ -163,7 +163,7 @@ def _time(value: datetime, local: LocalDay) -> str:
     clock = moment.strftime("%H:%M:%S" if moment.second or moment.microsecond else "%H:%M")
     clock += f"{moment:.%f}".rstrip("0") if moment.microsecond else ""
     shown = clock if moment.date() == local.day else f"{moment.date()} {clock}"
-    # Where clocks were put back, they show a time a second time.
+    # When clocks are set back, they show a time twice.
     twice = moment.replace(fold=0).utcoffset() != moment.replace(fold=1).utcoffset()
     return shown + (moment.strftime("%z") if twice else "")
 
@@ -190,7 +190,7 @@ def describe(diff: RowDiff, local: LocalDay) -> list[str]:
     same = f"{diff.same or 'no'} {'row' if diff.same == 1 else 'rows'} as expected"
     lines = ["  " + ", ".join([same, *(f"{len(rows)} {kind}" for kind, (_, rows) in kinds.items() if rows)])]
     for kind, (sign, rows) in kinds.items():
-        # One line for each row that is different; equal ones are counted.
+        # One line per different row; equal ones are counted.
         times = list(Counter(rows).items())
         for text, count in times[:MOST_LINES]:
             lines.append(f"  {sign} {kind:10}  {text}" + (f"   ({count} times)" if count > 1 else ""))
@@ -201,11 +201,11 @@ def describe(diff: RowDiff, local: LocalDay) -> list[str]:
 
 # A test's result.
 
-WORDS = {"passed": "ok", "failed": "FAIL", "refused": "REFUSED"}
+WORDS = {"passed": "ok", "failed": "FAIL", "error": "ERROR"}
 
 
 def report(result: TestResult, verbose: bool = False) -> list[str]:
-    """The lines of one test; the first one tells its outcome, name and time."""
+    """The lines of one test; the first one has its outcome, name and time."""
     return [headline(result), *details(result, verbose)]
 
 
@@ -215,13 +215,13 @@ def headline(result: TestResult) -> str:
 
 
 def first_line(result: TestResult) -> str:
-    """The first thing that is wrong, for summaries of one line."""
-    sentences = [failure.sentence for step in result.steps for failure in step.failures]
-    return next(iter([*sentences, *(f"{each.code}: {each.sentence}" for each in result.problems)]), "passed")
+    """The first problem, for summaries of one line."""
+    sentences = [failure.message for step in result.steps for failure in step.failures]
+    return next(iter([*sentences, *(f"{each.code}: {each.message}" for each in result.problems)]), "passed")
 
 
 def details(result: TestResult, verbose: bool = False) -> list[str]:
-    """Every failed step (with `verbose` every step), the problems, and the sources that are waited for."""
+    """Every failed step (with `verbose`, every step), the problems, and the idle sources."""
     steps = _StepReport(result)
     lines = [
         line
@@ -236,30 +236,30 @@ def details(result: TestResult, verbose: bool = False) -> list[str]:
 
 def problem_lines(problem: Problem, verbose: bool = False) -> list[str]:
     """A problem as every command prints it, indented below the test."""
-    place = f"{problem.where}: " if problem.place else ""
-    lines = [f"{place}error {problem.code}", f"  {problem.sentence}", f"  {problem.remedy}"]
+    place = f"{problem.location}: " if problem.place else ""
+    lines = [f"{place}error {problem.code}", f"  {problem.message}", f"  {problem.hint}"]
     if verbose and problem.detail:
         lines += problem.detail.splitlines()
     return [f"  {line}" for line in lines]
 
 
 class _StepReport:
-    """The steps of one result in lines, with times as the pipeline's zone shows them."""
+    """The steps of one result in lines, with times in the pipeline's time zone."""
 
     def __init__(self, result: TestResult) -> None:
         self.result = result
 
     @cached_property
     def local(self) -> LocalDay:
-        """Needed, and sure to be a day, only where a step ran."""
+        """Needed, and guaranteed to have a day, only if a step ran."""
         return self.result.local_day
 
     def step(self, index: int, verbose: bool) -> Iterator[str]:
         step = self.result.steps[index]
-        # A step that only checks looks at the batches of the last one in which something happened.
+        # A step that only checks covers the batches of the last step that did something.
         acted = (each for each in reversed(self.result.steps[: index + 1]) if each.acted)
         source = next(acted, step)
-        none = "no batch ran, the queries are stopped" if source.stopped else "no batch ran"
+        none = "no batch ran (queries stopped)" if source.stopped else "no batch ran"
         told = self._told(source, step.failures) or {"": none}
         head = f"step {step.number}, {step.text}"
         if verbose or len(told) > 1:
@@ -276,21 +276,21 @@ class _StepReport:
             if place and place != told_place:
                 yield f"  {place}"
             told_place = place
-            yield f"    {failure.sentence}"
+            yield f"    {failure.message}"
             if failure.diff is not None:
                 yield from (f"    {line}" for line in describe(failure.diff, self.local))
 
     def idle(self) -> Iterator[str]:
-        """The sources for which a watermark waited when the test ended."""
+        """The idle sources that blocked a watermark when the test ended."""
         last = next((step for step in reversed(self.result.steps) if step.batches or step.idle), None)
         for sink, sources in (last.idle if last else {}).items():
             if last and sources:
                 mark = self._time(last.watermarks.get(sink))
-                them = "it" if len(sources) == 1 else "them"
-                yield f"  idle: {', '.join(sources)} – the watermark of {sink} waits for {them} ({mark})"
+                blocks = "blocks" if len(sources) == 1 else "block"
+                yield f"  idle: {', '.join(sources)} ({blocks} the watermark of {sink}: {mark})"
 
     def _told(self, step: StepTrace, failures: Sequence[Failure]) -> dict[str, str]:
-        """The batches and watermarks of the sinks that a failure is about, or of all."""
+        """The batches and watermarks of the sinks that a failure concerns, or of all."""
         named = {failure.sink for failure in failures if failure.sink} & step.batches.keys()
         every = all(failure.sink for failure in failures)
         sinks = [sink for sink in step.batches if not (named and every) or sink in named]
@@ -310,18 +310,18 @@ class _StepReport:
         return f"{text} · watermark {self._time(before)} → {self._time(after)}"
 
     def _batches(self, step: StepTrace) -> Iterator[str]:
-        """Every batch of a step, and where each query then stands."""
+        """Every batch of a step, and the status of each query after it."""
         for sink, batches in step.batches.items():
             yield from (f"    {sink}: {self._batch(batch)}" for batch in batches)
             waits = step.idle.get(sink, ())
             after = step.watermarks.get(sink)
             ends = [f"watermark {self._time(after)}"] if after else []
-            ends += [f"waits for {', '.join(waits)}"] if waits else []
+            ends += [f"idle: {', '.join(waits)}"] if waits else []
             if ends:
                 yield f"    {sink}: then {', '.join(ends)}"
 
     def _batch(self, batch: Batch) -> str:
-        again = " again" if batch.again else ""
+        again = " (retry)" if batch.again else ""
         mark = f"watermark {self._time(batch.watermark)}"
         out = f"{len(batch.rows)} out" if batch.captured else "out to the real sink"
         counts = f"{out}, {batch.late} late, {batch.state} in state"

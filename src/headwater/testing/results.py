@@ -1,4 +1,4 @@
-"""What a test gave: every step with its batches, and each thing that was not as expected."""
+"""The result of a test: every step with its batches, and every difference from the expectations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headwater.errors import Place, Problem, shown_file
 from headwater.testing.values import LocalDay
 
 Values = Mapping[str, Any]
-"""A row by column: plain Python values; timestamps with their zone, structs as mappings."""
+"""A row by column: plain Python values; timestamps with their time zone, structs as mappings."""
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,21 @@ class Batch:
     watermark: datetime | None
     """The watermark that it used."""
     rows_in: Mapping[str, int]
-    """How many rows each source brought, by the name of the source; without the silent ones."""
+    """How many rows each source delivered, by source name; without idle ones."""
     rows: tuple[Values, ...]
-    """What it handed to the sink; empty for a real sink."""
+    """The rows that it sent to the sink; empty for a real sink."""
     late: int
     """Rows that operators dropped as late, as Spark counts them."""
     state: int
-    """Rows of state that the query keeps after it."""
+    """State rows of the query after it."""
     again: bool = False
-    """It ran a second time, after a crash."""
+    """It was retried after a crash."""
     captured: bool = True
-    """Whether its rows are known; a real sink has taken them."""
+    """Whether its rows are known; those of a real sink are not."""
 
 
 class Change(NamedTuple):
-    """An expected row and the row that stands in its place: some values are the same."""
+    """An expected row and the row that was found instead: some values are equal."""
 
     expected: Values
     got: Values
@@ -47,13 +47,13 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class RowDiff:
-    """Two multisets of rows that are not the same."""
+    """Two multisets of rows that differ."""
 
     columns: tuple[str, ...]
     missing: tuple[Values, ...]
-    """Expected, and not there; a row stands here as often as it is missing."""
+    """Expected, but missing; a row appears as often as it is missing."""
     unexpected: tuple[Values, ...]
-    """There, and not expected."""
+    """Found, but not expected."""
     changed: tuple[Change, ...]
     same: int
     """How many rows are as expected."""
@@ -61,11 +61,11 @@ class RowDiff:
 
 @dataclass(frozen=True)
 class Failure:
-    """One thing that was not as expected."""
+    """One difference from the expectations."""
 
     kind: str
     """rows, watermark, late, state, idle, replay, fails; query: one that failed unexpectedly."""
-    sentence: str
+    message: str
     sink: str | None = None
     diff: RowDiff | None = None
     place: Place | None = None
@@ -81,24 +81,24 @@ class StepTrace:
     clock: datetime
     """Processing time at the end of the step."""
     fed: Mapping[str, tuple[Values, ...]] = field(default_factory=dict)
-    """The rows fed, by the name of the source."""
+    """The rows fed, by source name."""
     batches: Mapping[str, tuple[Batch, ...]] = field(default_factory=dict)
-    """The batches of the step, by the name of the sink."""
+    """The batches of the step, by sink name."""
     watermarks: Mapping[str, datetime | None] = field(default_factory=dict)
-    """The watermark that the next batch will use, by the name of the sink."""
+    """The watermark that the next batch will use, by sink name."""
     idle: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The sources for which a query's watermark waits, by the name of the sink."""
+    """The idle sources that block a query's watermark, by sink name."""
     failures: tuple[Failure, ...] = ()
     place: Place | None = None
     acted: bool = True
-    """Something happened in it; else it only checks, and looks back at the last step that did."""
+    """Something happened in it; otherwise it only checks, and covers the last step that did something."""
     stopped: bool = False
-    """No query runs at its end."""
+    """No query is running at its end."""
 
 
 @dataclass(frozen=True)
 class TestResult:
-    """How one test ended: passed, failed (an expectation), or refused (it could not be run)."""
+    """The outcome of one test: passed, failed (an expectation), or error (it could not run)."""
 
     __test__ = False
 
@@ -109,9 +109,9 @@ class TestResult:
     zone: str = "UTC"
     """The pipeline's time zone, in which times are shown."""
     day: str = "2026-01-01"
-    """The day whose times are shown without it."""
+    """The day that is omitted when times are shown."""
     problems: tuple[Problem, ...] = ()
-    """Why it could not be run to its end."""
+    """Why it could not run to its end."""
     event_times: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     """The event-time column and the delay in milliseconds of each source that has one."""
     place: Place | None = None
@@ -123,7 +123,7 @@ class TestResult:
     @property
     def outcome(self) -> str:
         if self.problems:
-            return "refused"
+            return "error"
         return "failed" if any(step.failures for step in self.steps) else "passed"
 
     @property
@@ -163,7 +163,7 @@ def _place(place: Place | None, file: str | None = None) -> dict[str, Any]:
 
 
 def value_json(value: Any) -> Any:
-    """Steps and what is in them; a value of a row in the nearest form that JSON has."""
+    """Steps and their contents; a value of a row in its closest JSON form."""
     match value:
         case StepTrace() | Batch() | Failure() | RowDiff():
             told = {
@@ -176,7 +176,7 @@ def value_json(value: Any) -> Any:
         case None | bool() | int() | str():
             return value
         case float():
-            # JSON has no words for these.
+            # JSON has no representation for these.
             return value if math.isfinite(value) else str(value)
         case datetime() | date() | time():
             return value.isoformat()
@@ -192,7 +192,7 @@ def value_json(value: Any) -> Any:
             return str(value)
 
 
-# What a run of several tests tells while it goes on, and what it gave in the end.
+# The events of a run of several tests, and its result.
 
 
 @dataclass(frozen=True)
@@ -200,19 +200,19 @@ class TestEvent:
     """Something happened in a run of tests."""
 
     __test__ = False
-    """Pytest takes classes of this name for tests."""
+    """Pytest treats classes of this name as tests."""
 
 
 @dataclass(frozen=True)
 class TestsChosen(TestEvent):
-    """It is known how many tests there are."""
+    """The number of tests is known."""
 
     total: int
 
 
 @dataclass(frozen=True)
 class TestBegun(TestEvent):
-    """A test begins."""
+    """A test starts."""
 
     name: str
     file: Path
@@ -221,56 +221,57 @@ class TestBegun(TestEvent):
 
 @dataclass(frozen=True)
 class StepPlayed(TestEvent):
-    """A step of the test is over."""
+    """A step of the test has finished."""
 
     step: StepTrace
 
 
 @dataclass(frozen=True)
 class TestPlayed(TestEvent):
-    """A test is over."""
+    """A test has finished."""
 
     result: TestResult
 
 
 @dataclass(frozen=True)
 class TestNote(TestEvent):
-    """Something the user should know, in a sentence: Spark starts."""
+    """A notice to the user, such as that Spark starts."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class TestsResult:
-    """How all tests of a run ended."""
+    """The outcomes of all tests of a run."""
 
     __test__ = False
 
     results: tuple[TestResult, ...]
     seconds: float
     pictures: tuple[str, ...] = ()
-    """The files that were drawn."""
+    """The files of the diagrams."""
 
     def count(self, outcome: str) -> int:
-        """How many tests ended in this way."""
+        """How many tests have this outcome."""
         return sum(result.outcome == outcome for result in self.results)
 
     @property
     def exit_code(self) -> int:
-        """A refused test tells nothing of the pipeline, so it weighs more than a failed one."""
-        return 3 if self.count("refused") else 1 if self.count("failed") else 0
+        """An error says nothing about the pipeline, so it takes precedence over a failure."""
+        return 3 if self.count("error") else 1 if self.count("failed") else 0
 
     @property
     def summary(self) -> str:
-        counts = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in ("passed", "failed", "refused"))
-        return f"{counts} in {self.seconds:.1f} s"
+        errors = self.count("error")
+        counts = f"{self.count('passed')} passed, {self.count('failed')} failed, {errors} "
+        return f"{counts}{'error' if errors == 1 else 'errors'} in {self.seconds:.1f} s"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "ok": self.exit_code == 0,
             "passed": self.count("passed"),
             "failed": self.count("failed"),
-            "refused": self.count("refused"),
+            "error": self.count("error"),
             "seconds": round(self.seconds, 3),
             "tests": [result_json(result) for result in self.results],
             "pictures": list(self.pictures),

@@ -1,4 +1,4 @@
-"""The steps of a test on a script: each does something, and is checked."""
+"""The steps of a test: each one acts on the queries, and is checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwater.errors.catalogue.testing import (
     TEST_TIME_INVALID,
 )
 from headwater.spec import Mode
-from headwater.testing.queries import Broken, ScriptedQueries, refuse_streams
+from headwater.testing.queries import Broken, QueriesUnderTest, refuse_streams
 from headwater.testing.query import rows_of, state_rows
 from headwater.testing.report import compare, show
 from headwater.testing.results import Batch, Failure, StepTrace, TestResult, Values
@@ -37,24 +37,24 @@ from headwater.testing.steps import (
 )
 from headwater.testing.subjects import Subject
 from headwater.testing.values import BadRow, read_time
-from headwater.values import Duration
+from headwater.values import Duration, count_of
 
 Batches = Mapping[str, tuple[Batch, ...]]
-"""By the name of the sink."""
+"""By sink name."""
 
-# What a step expects against what happened.
+# Comparison of a step's expectations with what happened.
 
 
 @dataclass(frozen=True)
 class Checker:
     """The checks of one step, over the batches that it covers."""
 
-    script: ScriptedQueries
+    script: QueriesUnderTest
     step: Step
     batches: Batches
 
     def failures(self) -> Iterator[Failure]:
-        """Everything that is not as expected; PipelineError where nothing can be said."""
+        """Every difference from the expectations; PipelineError if the step cannot be checked."""
         if self.step.fails is None:
             failed = [query.name for query in self.script.queries.values() if query.failed]
             dead = [sink for sink in (*self.step.expect, *self.step.state) if sink in failed]
@@ -76,7 +76,7 @@ class Checker:
             got, schema = output_rows(self.script, sink, self.batches), self.script.queries[sink].frame.schema
         diff = compare(self.script.read(sink, rows, schema), got, schema)
         if diff:
-            yield Failure("rows", f"the rows of {sink} are not as expected", sink, diff)
+            yield Failure("rows", f"the rows of {sink} do not match the expected rows", sink, diff)
 
     def _watermarks(self) -> Iterator[Failure]:
         found = {sink: query.next_watermark for sink, query in self.script.queries.items()}
@@ -87,12 +87,12 @@ class Checker:
                 yield Failure("watermark", says, sink)
 
     def _late(self) -> Iterator[Failure]:
-        # A batch that ran again is one batch.
+        # A retried batch is one batch.
         once = {sink: {batch.id: batch.late for batch in ran} for sink, ran in self.batches.items()}
         dropped = {sink: sum(once.get(sink, {}).values()) for sink in self.script.sinks}
         for sink, wanted in self._by_sink("late", self.step.late, dropped):
             if dropped[sink] != wanted:
-                says = f"{dropped[sink]} rows of {sink} were dropped as late, expected {wanted}"
+                says = f"{sink} dropped {count_of(dropped[sink], 'late row')}, expected {wanted}"
                 yield Failure("late", says, sink)
 
     def _state(self, sink: str, wanted: Any) -> Iterator[Failure]:
@@ -100,7 +100,8 @@ class Checker:
         if isinstance(wanted, int):
             kept = query.batches[-1].state if query.batches else 0
             if kept != wanted:
-                yield Failure("state", f"the state of {sink} holds {kept} rows, expected {wanted}", sink)
+                says = f"the state of {sink} has {count_of(kept, 'row')}, expected {wanted}"
+                yield Failure("state", says, sink)
             return
         parts = wanted if isinstance(wanted, Mapping) else {None: wanted}
         for part, rows in parts.items():
@@ -112,7 +113,7 @@ class Checker:
             frame = state_rows(self.script.subject.spark, sink, query.checkpoint, part, query.operators)
             diff = compare(self.script.read(sink, rows, frame.schema), rows_of(frame), frame.schema)
             if diff:
-                yield Failure("state", f"the state of {named} is not as expected", sink, diff)
+                yield Failure("state", f"the state of {named} does not match the expected rows", sink, diff)
 
     def _idle(self) -> Iterator[Failure]:
         if isinstance(self.step.idle, Unset):
@@ -120,11 +121,11 @@ class Checker:
         refuse_streams(self.script.subject, self.step.idle)
         got = sorted({name for query in self.script.queries.values() for name in query.idle()})
         if got != sorted(self.step.idle):
-            says = f"the watermark waits for {', '.join(got) or 'nobody'}"
-            yield Failure("idle", f"{says}, expected {', '.join(sorted(self.step.idle)) or 'nobody'}")
+            says = f"idle inputs: {', '.join(got) or 'none'}"
+            yield Failure("idle", f"{says}, expected {', '.join(sorted(self.step.idle)) or 'none'}")
 
     def _by_sink(self, check: str, written: Any, found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Values by the name of the sink, or one for all queries with event time, where they don't differ."""
+        """Values by sink name, or one for all queries with event time, if they do not differ."""
         if isinstance(written, Unset):
             return
         if isinstance(written, Mapping):
@@ -152,13 +153,13 @@ class Checker:
 
 
 def output_rows(
-    script: ScriptedQueries, sink: str, batches: Mapping[str, Sequence[Batch]]
+    script: QueriesUnderTest, sink: str, batches: Mapping[str, Sequence[Batch]]
 ) -> Sequence[Values]:
-    """The rows of some batches; in complete mode the whole table after the last of them."""
+    """The rows of some batches; in complete mode, the whole table after the last of them."""
     if script.subject.modes[sink] is Mode.COMPLETE:
         whole = batches.get(sink) or script.queries[sink].batches
         return whole[-1].rows if whole else ()
-    # A batch that ran again is one batch.
+    # A retried batch is one batch.
     last = {batch.id: batch for batch in batches.get(sink, ())}
     return [row for batch in last.values() for row in batch.rows]
 
@@ -166,22 +167,22 @@ def output_rows(
 Fed = dict[str, tuple[Values, ...]]
 _CONDITION = re.compile(r"\[([A-Z][A-Z_.]+)\]")
 QUERY = "query"
-"""The kind of failure after which nothing can go on."""
+"""The kind of failure after which the test cannot continue."""
 
 
 @dataclass
 class StepRunner:
-    """A script that is moved on by steps; `traces` tells what each brought."""
+    """Queries that are advanced by steps; `traces` records the result of each."""
 
-    script: ScriptedQueries
+    script: QueriesUnderTest
     load: Callable[[Path], Subject]
     """Another version of the pipeline, for a ChangeTo step."""
     on_step: Callable[[StepTrace], None] = lambda trace: None
     traces: list[StepTrace] = field(default_factory=list)
     problems: tuple[Problem, ...] = ()
-    """Why the test can't go on."""
+    """Why the test cannot continue."""
     _covered: dict[str, int] = field(default_factory=dict)
-    """How many batches each query had run before the last step in which something happened."""
+    """How many batches each query had run before the last step that did something."""
 
     def start(self) -> None:
         """Start the queries."""
@@ -192,7 +193,7 @@ class StepRunner:
         self.problems += tuple(broken.problem for broken in self.script.take_broken())
 
     def play(self, steps: Sequence[Step]) -> None:
-        """Every step in order, up to the first that can't be run or whose query fails unexpectedly."""
+        """Every step in order, up to the first that cannot run or whose query fails unexpectedly."""
         rest = list(steps)
         while rest and not self.over:
             step = rest.pop(0)
@@ -203,7 +204,7 @@ class StepRunner:
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing left that could go on."""
+        """Whether nothing is left that could continue."""
         last = self.traces[-1].failures if self.traces else ()
         return bool(self.problems) or any(failure.kind == QUERY for failure in last)
 
@@ -214,7 +215,7 @@ class StepRunner:
         self._judge(step, self._act(step, lambda: self._do(step)))
 
     def result(self, result: TestResult) -> TestResult:
-        """What the steps gave, filled in."""
+        """The result of the steps."""
         times = {
             name: (each.column, each.delay_ms)
             for query in self.script.queries.values()
@@ -231,7 +232,7 @@ class StepRunner:
         )
 
     def _crashed_feed(self, feed: Feed, crash: Step) -> None:
-        """A crash right after a feed hits the data batch; no-data batches and all checks come after it."""
+        """A crash right after a feed affects the data batch; no-data batches and all checks come after it."""
         self._cover()
         fed = self._act(feed, lambda: self.script.feed(feed.rows, settle=False))
         ran = self.batches()
@@ -246,7 +247,7 @@ class StepRunner:
         failed = self._broken(crash)
         replays = self.script.take_replays()
         text = f"{feed.text}, checked after the crash"
-        # Where the batch that ran again has failed, that is what there is to tell.
+        # If the retried batch has failed, that is what to report.
         self._trace(feed, fed, [] if failed else self._failures(feed), ran, text=text)
         if failed:
             self._trace(crash, {}, failed, {})
@@ -255,12 +256,12 @@ class StepRunner:
             self._trace(crash, {}, [*replays, *self._checked(crash, after)], after)
 
     def _judge(self, step: Step, fed: Fed) -> None:
-        """Check a step that was done, and take note of it."""
+        """Check a step that was executed, and record it."""
         if not self.problems:
             self._trace(step, fed, self._failures(step))
 
     def _act(self, step: Step, act: Callable[[], Fed | None]) -> Fed:
-        """Do what the step says; what refuses it ends the test, unless the step expects that."""
+        """Execute the step; an error ends the test, unless the step expects it."""
         try:
             return act() or {}
         except PipelineError as error:
@@ -279,7 +280,7 @@ class StepRunner:
                 try:
                     by = Duration.parse(step.by)
                 except ValueError as error:
-                    told = {"written": step.by, "says": str(error).rstrip(".")}
+                    told = {"written": step.by, "says": str(error).partition("; ")[0]}
                     raise PipelineError(TEST_DURATION_INVALID.at(step.place, **told)) from None
                 self.script.advance(by)
             case Stop():
@@ -298,14 +299,14 @@ class StepRunner:
         return None
 
     def _failures(self, step: Step) -> list[Failure]:
-        """What is against the step: what broke, and its checks."""
+        """The failures of the step: of its queries, and of its checks."""
         failed = self._broken(step)
         if any(failure.kind == QUERY for failure in failed):
             return failed
         return [*failed, *self._checked(step, self.batches())]
 
     def _broken(self, step: Step) -> list[Failure]:
-        """Queries that failed and should not, or did not though one should."""
+        """Queries that failed unexpectedly, or that did not fail although expected."""
         broken = self.script.take_broken()
         refused, self.script.refused = self.script.refused, False
         wanted = [each for each in broken if step.fails is not None and _is(each.problem, step.fails)]
@@ -325,7 +326,7 @@ class StepRunner:
         self._covered = {sink: len(query.batches) for sink, query in self.script.queries.items()}
 
     def batches(self) -> Batches:
-        """The batches since the last step in which something happened."""
+        """The batches since the last step that did something."""
         queries = self.script.queries.items()
         ran = {sink: tuple(query.batches[self._covered.get(sink, 0) :]) for sink, query in queries}
         return {sink: batches for sink, batches in ran.items() if batches}
@@ -359,18 +360,18 @@ class StepRunner:
 
 
 def _failed(broken: Broken, wanted: str | None) -> Failure:
-    """A query that failed; with Spark's own word for it, which `fails` could name."""
+    """A query that failed, with Spark's error condition, which `fails` could name."""
     problem = broken.problem
     said = _CONDITION.search(problem.detail)
-    says = str(replace(problem, place=None)) + (f" Spark's word for it: {said[1]}." if said else "")
+    says = str(replace(problem, place=None)) + (f" Spark error condition: {said[1]}." if said else "")
     if wanted is not None:
         says += f" Expected to fail with: {wanted}"
     return Failure(QUERY, says, broken.sink, place=problem.place)
 
 
 def _is(problem: Problem, wanted: str) -> bool:
-    """Whether a problem is the one that a step expects, by its code or by words of it."""
-    return problem.code == wanted or wanted.lower() in f"{problem.sentence} {problem.detail}".lower()
+    """Whether a problem is the one that a step expects, by its code or by a part of its text."""
+    return problem.code == wanted or wanted.lower() in f"{problem.message} {problem.detail}".lower()
 
 
 def _placed(problem: Problem, step: Step) -> Problem:

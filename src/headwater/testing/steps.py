@@ -12,12 +12,12 @@ from headwater.errors import Place
 from headwater.values import Position
 
 Values = Mapping[str, Any] | Sequence[Any]
-"""A row as it was written: values by column, or all of them in the order of the columns."""
+"""A row as written: values by column, or all of them in column order."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row as it was written, and where."""
+    """A row as written, and where."""
 
     values: Values
     place: Place | None = None
@@ -25,12 +25,12 @@ class Row:
 
 Rows = Sequence[Row | Values]
 Watermark = Any
-"""A time as it was written (`12:04`, a datetime), or the words `none` and null for no watermark yet."""
+"""A time as written (`12:04`, a datetime), or `none` and null for no watermark yet."""
 
 
 @dataclass(frozen=True)
 class Unset:
-    """Nothing is expected; a word of its own, since None is an answer to some questions."""
+    """Nothing is expected; a separate value, because None is a valid expectation."""
 
 
 UNSAID = Unset()
@@ -38,20 +38,20 @@ UNSAID = Unset()
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of a test; its checks cover all batches that the step brought."""
+    """One step of a test; its checks cover all batches of the step."""
 
     expect: Mapping[str, Rows] = field(default_factory=dict)
-    """Exactly these rows of a sink: new, changed or all, by its mode; all that it holds if it is real."""
+    """The exact rows of a sink: new, changed or all, depending on its mode; all rows of a real sink."""
     watermark: Watermark | Mapping[str, Watermark] | Unset = UNSAID
-    """The watermark that the next batch will use, of every query or by the name of the sink."""
+    """The watermark that the next batch will use, of every query or by sink name."""
     late: int | Mapping[str, int] | Unset = UNSAID
-    """How many rows the operators dropped as late, over all queries or by the name of the sink."""
+    """How many rows the operators dropped as late, over all queries or by sink name."""
     state: Mapping[str, Any] = field(default_factory=dict)
-    """By the name of the sink: the number of rows kept, or the rows themselves."""
+    """By sink name: the number of state rows, or the rows themselves."""
     idle: Sequence[str] | Unset = UNSAID
-    """The sources for which the watermark waits."""
+    """The idle sources that block the watermark."""
     fails: str | None = None
-    """The code or a part of the sentence with which the query must fail in this step."""
+    """The code or a part of the message with which the query must fail in this step."""
     place: Place | None = None
 
     word: ClassVar[str] = "check"
@@ -64,12 +64,12 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Check(Step):
-    """Nothing happens; the checks look at the batches of the last step in which something did."""
+    """No action; the checks cover the batches of the last step that did something."""
 
 
 @dataclass(frozen=True)
 class Feed(Step):
-    """One data batch: these rows reach these sources at once."""
+    """One data batch: these rows reach these sources in the same batch."""
 
     rows: Mapping[str, Rows]
 
@@ -80,7 +80,7 @@ class Feed(Step):
 
 @dataclass(frozen=True)
 class Advance(Step):
-    """Processing time moves on, and timers that are due fire."""
+    """Processing time advances, and timers that are due fire."""
 
     by: str
 
@@ -98,24 +98,24 @@ class Stop(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Start(Step):
-    """The stopped queries go on from their checkpoints."""
+    """The stopped queries resume from their checkpoints."""
 
     word = "start"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restart(Step):
-    """Stop, and start again."""
+    """Stop and start again."""
 
     word = "restart"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crash(Step):
-    """The run dies after a batch was written to the sink and before it was committed; then it starts again.
+    """The run dies after a batch was written to the sink and before it was committed; then it restarts.
 
-    Right after a Feed it hits the data batch of that step, whose no-data batches come after the crash;
-    elsewhere the last batch that ran.
+    Right after a Feed, it affects the data batch of that step, whose no-data batches come after the crash;
+    otherwise, the last batch that ran.
     """
 
     word = "crash"
@@ -123,7 +123,7 @@ class Crash(Step):
 
 @dataclass(frozen=True)
 class ChangeTo(Step):
-    """The queries stop and go on, on their checkpoints, with another version of the pipeline."""
+    """The queries stop and resume from their checkpoints with another version of the pipeline."""
 
     pipeline: Path
 
@@ -134,7 +134,7 @@ class ChangeTo(Step):
 
 @dataclass(frozen=True)
 class ReadStep:
-    """How a real sink that Headwater can't read back by itself is read: a function of the user's."""
+    """How a real sink that Headwater cannot read back is read: a function of the user."""
 
     function: str
     """`"file.py:function"`, called with the Spark session; it returns a DataFrame."""
@@ -143,10 +143,10 @@ class ReadStep:
 
 @dataclass(frozen=True)
 class Test:
-    """A test: a pipeline, how its surroundings are replaced, and the steps."""
+    """A test: a pipeline, how its environment is replaced, and the steps."""
 
     __test__ = False
-    """Pytest takes classes of this name for tests."""
+    """Pytest treats classes of this name as tests."""
 
     name: str
     pipeline: Path
@@ -154,26 +154,26 @@ class Test:
     given: Mapping[str, Rows | str] = field(default_factory=dict)
     """The rows of static sources, or the word `real`."""
     real: Mapping[str, ReadStep | None] = field(default_factory=dict)
-    """The sinks that are kept as declared, and how each is read back where that has to be said."""
+    """The sinks that stay as declared, and how each is read back if that must be configured."""
     all_real: bool = False
-    """Every sink is kept as declared (`sinks: real`)."""
+    """Every sink stays as declared (`sinks: real`)."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables of the environment for the pipeline file."""
+    """Environment variables for the pipeline file."""
     day: str | None = None
-    """The day of times that are written without one; else 2026-01-01."""
+    """The day of times that are written without one; default: 2026-01-01."""
     clock: str | None = None
-    """Processing time at the beginning; else midnight of the day."""
+    """Processing time at the beginning; default: midnight of the day."""
     no_data_batches: bool | None = None
-    """Whether Spark may make batches without data; None leaves that to the pipeline's own settings."""
+    """Whether Spark may run batches without data; None leaves this to the pipeline's own settings."""
     file: Path | None = None
     place: Place | None = None
 
 
-# The same test once more under harder conditions: rows in another order, a crash after every feed.
+# Variants of a test under harder conditions: rows in a different order, a crash after every feed.
 
 
 def shuffled(test: Test, number: int) -> Test:
-    """The test with the rows of every feed in another order; the same number gives the same order."""
+    """The test with the rows of every feed in a different order; the same number gives the same order."""
     random = Random(number)
     steps = [
         replace(step, rows={name: _another_order(fed, random) for name, fed in step.rows.items()})
@@ -186,14 +186,14 @@ def shuffled(test: Test, number: int) -> Test:
 
 def _another_order(rows: Rows, random: Random) -> Rows:
     order = list(range(len(rows)))
-    # Of two rows every second draw would be the order that is tested already.
+    # With two rows, every second shuffle would be the original order.
     while len(order) > 1 and order == sorted(order):
         random.shuffle(order)
     return [rows[index] for index in order]
 
 
 def crashed(test: Test) -> Test:
-    """The test with a crash right after every feed; what the test expects of a feed stays with it."""
+    """The test with a crash right after every feed; the expectations of a feed stay with it."""
     return replace(test, name=f"{test.name} [crashed]", steps=list(_with_crashes(test)))
 
 
@@ -203,6 +203,6 @@ def _with_crashes(test: Test) -> Iterator[Step]:
     for step, after in zip(test.steps, following, strict=True):
         running = isinstance(step, Start | Restart | ChangeTo) or (running and not isinstance(step, Stop))
         yield step
-        # A stopped query has nothing to crash, and a failed one is down already.
+        # A stopped query cannot crash, and a failed one is not running.
         if isinstance(step, Feed) and running and step.fails is None and not isinstance(after, Crash):
             yield Crash(place=step.place)

@@ -38,10 +38,10 @@ from headwater.values import scrub
 from headwater.values.user_frames import user_line
 
 QUICK = {PARTITIONS: "1", "spark.sql.streaming.pollingDelay": "1ms", STOP_TIMEOUT: f"{INTERRUPT_SECONDS}s"}
-"""What makes tests quick and changes no row: one state partition, no waiting for files or for dead ends."""
+"""Makes tests fast without changing any row: one state partition, no waiting for files or interrupts."""
 
 ReadFunction = Callable[[SparkSession], DataFrame]
-"""A function of the user's that reads a real sink back."""
+"""A user's function that reads back a real sink."""
 ReadBack = tuple[tuple[Mapping[str, Any], ...], StructType]
 """The rows of a real sink, and their columns."""
 
@@ -55,12 +55,12 @@ class Subject(Protocol):
     def zone(self) -> str: ...
 
     def alone(self) -> AbstractContextManager[None]:
-        """Its session is the active one meanwhile, and the user's own again after it."""
+        """Its session is the active one inside this block, and the user's own again after it."""
         return active(self.spark)
 
     @property
     def modes(self) -> Mapping[str, Mode]:
-        """The mode of each sink, by its name."""
+        """The mode of each sink, by name."""
 
     @property
     def streams(self) -> Collection[str]:
@@ -75,16 +75,16 @@ class Subject(Protocol):
     def schema(self, source: str) -> StructType: ...
 
     def build(self, sink: str, rows: Mapping[str, DataFrame], *, check: bool) -> DataFrame:
-        """The DataFrame of a sink over these rows; with `check`, PipelineError says what is against it."""
+        """The DataFrame of a sink over these rows; with `check`, PipelineError reports its problems."""
 
     def table(self, sink: str, frame: DataFrame, real: Path | None, checkpoint: Path) -> Target:
-        """Where its rows go: captured, or with a folder into the sink as declared, moved to that folder."""
+        """Where its rows go: captured, or, with a directory, into the declared sink, moved there."""
 
     def captured(self, sink: str) -> bool:
-        """Whether a sink is captured in any case, since its rows live in this process alone."""
+        """Whether a sink is always captured, because its rows exist only in this process."""
 
     def read_back(self, sink: str, frame: DataFrame, folder: Path, read: ReadFunction | None) -> ReadBack:
-        """What a real sink holds now; PipelineError where that can't be read."""
+        """The current contents of a real sink; PipelineError if they cannot be read."""
 
     def refusal(self, sink: str, error: Exception) -> Problem:
         """Why a query could not be started."""
@@ -94,7 +94,7 @@ class Subject(Protocol):
 
 
 def schema_of(spark: SparkSession, ddl: str) -> StructType:
-    """The schema of a DDL string, read by Spark."""
+    """The schema of a DDL string, parsed by Spark."""
     with active(spark):
         return without_lengths(spark, StructType.fromDDL(ddl))
 
@@ -120,7 +120,7 @@ class FunctionSubject(Subject):
         static: Mapping[str, Any],
         mode: Mode,
     ) -> FunctionSubject:
-        """In a copy of the session that is active, so that its settings, views and functions are there."""
+        """In a copy of the active session, with its settings, views and functions."""
         _refuse_parameters(function, {**streams, **static})
         before = _active_session()
         with active_kept(before):
@@ -175,7 +175,7 @@ class FunctionSubject(Subject):
         if check and frame.isStreaming:
             facts = plain_facts(frame, WriterSettings("memory", self.mode.value), self.name)
             found = check_query(Query(facts))
-            problems = [each.problem for each in found if each.is_error and not each.acceptable]
+            problems = [each.problem for each in found if each.is_error and not each.suppressible]
             if problems:
                 raise PipelineError.of(problems)
         return frame
@@ -196,26 +196,26 @@ class FunctionSubject(Subject):
         return failure_problem(error, self._as_sink(), (), Path.cwd(), Path("spark.log"))
 
     def _as_sink(self) -> SinkSpec:
-        # Its rows live in this process, as those of one connector do.
+        # Its rows exist only in this process, as those of one connector do.
         known = all_connectors().items()
         own = next(name for name, each in known if each.built_in and each.sink and each.sink.in_process)
         return SinkSpec(name=self.name, reads=self.name, connector=own, options=SinkOptions(), mode=self.mode)
 
 
 def _refuse_parameters(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """What is given has to be what the function takes."""
+    """The given streams and rows must match the parameters of the function."""
     try:
         inspect.signature(function).bind(**given)
     except TypeError as error:
         takes = ", ".join(inspect.signature(function).parameters) or "nothing"
         name = getattr(function, "__name__", "the function")
         raise TypeError(
-            f"{name} takes {takes}; streams and static have {', '.join(given) or 'nothing'}: {error}"
+            f"{name} takes {takes}; streams and static provide {', '.join(given) or 'nothing'}: {error}"
         ) from None
 
 
 def in_utc() -> None:
-    """The zone of a session that was started for functions alone."""
+    """The time zone of a session that was started only for functions."""
     _active_session().conf.set(TIMEZONE, "UTC")
 
 
@@ -224,7 +224,7 @@ def _active_session() -> SparkSession:
 
 
 def made_of(spark: SparkSession, rows: Any) -> DataFrame:
-    """A static DataFrame; Spark would make its session the active one for good."""
+    """A static DataFrame; Spark would keep its session active."""
     with active(spark):
         return spark.createDataFrame(rows)
 
@@ -234,7 +234,7 @@ def made_of(spark: SparkSession, rows: Any) -> DataFrame:
 
 @dataclass
 class PipelineSubject(Subject):
-    """A declared pipeline in a session of its own."""
+    """A declared pipeline in a separate session."""
 
     session: PipelineSession
     spec: PipelineSpec
@@ -255,7 +255,7 @@ class PipelineSubject(Subject):
 
     @property
     def stopped(self) -> bool:
-        """Whether its Spark has ended."""
+        """Whether its Spark has stopped."""
         return has_stopped(self.spark.sparkContext)
 
     @property
@@ -279,7 +279,7 @@ class PipelineSubject(Subject):
         return [source.name for source in self.spec.sources if source.name.lower() in needed]
 
     def schema(self, source: str) -> StructType:
-        """The columns of a source: from its declaration where that says them all, else as Spark reads it."""
+        """The columns of a source: from its declaration if it is complete, else as Spark reads it."""
         if source not in self._schemas:
             known = source_columns(next(each for each in self.spec.sources if each.name == source))
             self._schemas[source] = (
@@ -300,7 +300,7 @@ class PipelineSubject(Subject):
         return frame
 
     def _problems(self, builder: Builder, sink: SinkSpec, frame: DataFrame) -> Iterator[Problem]:
-        """What keeps a query from starting: by what is declared, by Spark and by the rules over its facts."""
+        """What keeps a query from starting: its declaration, Spark, or the rules over its facts."""
         refusal, found = objections(builder, sink, frame)
         yield from found
         if frame.isStreaming:
@@ -342,13 +342,15 @@ class PipelineSubject(Subject):
                 elif isinstance(side, ReadsBack):
                     found = side.read_back(self.spark, self._moved(declared, folder).options, frame.schema)
                 if not isinstance(found, DataFrame):
-                    raise PipelineError(_read_failed(sink, f"it returned {type(found).__name__}"))
+                    raise PipelineError(
+                        _read_failed(sink, f"it returned {type(found).__name__}, expected a DataFrame")
+                    )
                 return rows_of(found), found.schema
         except PipelineError:
             raise
         except SPARK_ERRORS as error:
             raise PipelineError(_read_failed(sink, sentence_of(error))) from error
-        except Exception as error:  # the user's own code: whatever it raises is told
+        except Exception as error:  # the user's own code: whatever it raises is reported
             place = user_line(error.__traceback__, self.spec.root)
             says = f"{type(error).__name__}: {error}".rstrip(". ")
             raise PipelineError(replace(_read_failed(sink, says), place=place)) from error
@@ -363,12 +365,12 @@ class PipelineSubject(Subject):
         return next(sink for sink in self.spec.sinks if sink.name == name)
 
     def _reads(self, sink: str) -> str:
-        """The table of a sink as it was declared; upper and lower case don't matter to SQL."""
+        """The table of a sink as declared; like SQL, this ignores case."""
         wanted = self._sink(sink).reads.lower()
         return next((name for name in self.spec.names if name.lower() == wanted), self._sink(sink).reads)
 
     def _moved(self, sink: SinkSpec, folder: Path) -> SinkSpec:
-        """The sink with every place that it writes below a folder of the test: nothing real is touched."""
+        """The sink with every path moved below a directory of the test, so that no real data is touched."""
         places = sink_side(sink.connector).places(sink.options)
         moved = {
             key: str(folder / key)

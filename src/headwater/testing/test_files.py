@@ -1,4 +1,4 @@
-"""Tests from a test file: YAML beside the pipeline, read with positions into `Test`s."""
+"""Tests from a test file: YAML with positions, read into `Test`s."""
 
 from __future__ import annotations
 
@@ -73,19 +73,19 @@ _EXAMPLES = {
 
 
 def load_tests(file: Path) -> tuple[Test, ...]:
-    """The tests of a file; PipelineError carries everything that is wrong with it."""
+    """The tests of a file; PipelineError carries all its problems."""
     try:
         tree = read_tree(file)
     except PipelineError as error:
         raise PipelineError.of([_retold(problem, file) for problem in error.problems]) from None
-    # A misspelt key is told as such.
+    # A misspelled key is reported as such.
     if not any(nearest(pair.key, ("pipeline", "tests")) for pair in tree.pairs):
         raise PipelineError(TEST_FILE_INVALID.at(tree.position, file=str(file)))
     return _FileReader(file, tree).tests()
 
 
 def _retold(problem: Problem, file: Path) -> Problem:
-    """What is wrong with the file as YAML, where the remedy for a pipeline file would mislead."""
+    """A YAML problem of the file, if the hint for a pipeline file would be misleading."""
     if problem.entry is YAML_NOT_MAPPING:
         return TEST_FILE_INVALID.at(problem.place or Position(str(file), 1), file=str(file))
     limit = problem.params.get("limit", "")
@@ -95,7 +95,7 @@ def _retold(problem: Problem, file: Path) -> Problem:
 
 
 class _FileReader:
-    """Goes through one file and collects problems."""
+    """Reads one file and collects problems."""
 
     def __init__(self, file: Path, tree: MappingNode) -> None:
         self.file = file
@@ -125,7 +125,7 @@ class _FileReader:
         return keys
 
     def _place(self, route: Route) -> Position:
-        """Where a value stands; an empty one stands nowhere, so its key has to do."""
+        """The position of a value; an empty one has none, so its key is used."""
         node = self.tree.find(route)
         nothing = isinstance(node, ScalarNode) and node.resolved is None
         return self.tree.of_key(route) if nothing else node.position
@@ -134,11 +134,11 @@ class _FileReader:
         self.problems.append(TEST_EMPTY.at(self._place(route), key=key, example=example))
 
     def _settings(self, keys: SettingsKeys, route: Route) -> dict[str, Any]:
-        """What was said of the surroundings, as a Test has it."""
+        """The settings of the environment, as a Test has them."""
         said: dict[str, Any] = {name: getattr(keys, name) for name in SettingsKeys.model_fields}
         said = {name: value for name, value in said.items() if name in keys.model_fields_set}
         if "env" in said:
-            # The environment knows no numbers: what was written counts.
+            # Environment variables are strings: use the original text.
             texts = {name: self.tree.find((*route, "env", name)) for name in said["env"]}
             said["env"] = {name: node.text for name, node in texts.items() if isinstance(node, ScalarNode)}
         if "given" in said:
@@ -156,7 +156,7 @@ class _FileReader:
         return said
 
     def _read(self, route: Route, written: Any) -> ReadStep | None:
-        """How a real sink is read back, where that has to be said."""
+        """How a real sink is read back, if that must be configured."""
         if written == "real":
             return None
         keys = self._keys(ReadKeys, written, route, f"`sinks` of `{route[-1]}`")
@@ -193,7 +193,7 @@ class _FileReader:
         )
 
     def _step(self, route: Route, written: Any) -> Step | None:
-        """One step; None where it is wrong."""
+        """One step; None if it is invalid."""
         place = self.tree.find(route).position
         if written is None or written == {}:
             self.problems.append(TEST_STEP_EMPTY.at(place, known=", ".join((*ACTIONS, *CHECKS))))
@@ -235,20 +235,20 @@ class _FileReader:
         return {name: self._rows((*route, name), each, f"{where} `{name}`") for name, each in rows.items()}
 
     def _state(self, route: Route, kept: Any) -> Any:
-        """The number of rows of state, the rows, or rows by operator, side of a join or state variable."""
+        """The number of state rows, the rows, or rows by operator, side of a join or state variable."""
         if isinstance(kept, int):
             return kept
         if isinstance(kept, Mapping):
             return {name: self._state((*route, name), rows) for name, rows in kept.items()}
         rows = self._rows(route, kept, f"`state` of `{route[-1]}`")
         if any(isinstance(row, Row) and isinstance(row.values, list) for row in rows):
-            says, hint = "a row of state has names", "Write `{key: {…}, value: {…}}` for it."
+            says, hint = "a row of state must have column names", "Write `{key: {…}, value: {…}}` for it."
             at = self._place(route)
             self.problems.append(VALUE_INVALID.at(at, what=f"`{route[-1]}`", says=says, hint=hint))
         return rows
 
     def _rows(self, route: Route, written: Any, where: str) -> Rows:
-        """A list of rows by column or in the order of the columns, or the rows of a file beside the test."""
+        """A list of rows by column or in column order, or the rows of a file next to the test."""
         if isinstance(written, str):
             path = self._path(written)
             if path.is_file():
@@ -265,11 +265,11 @@ class _FileReader:
         return rows
 
     def _path(self, written: str) -> Path:
-        """A path from the folder of the test file."""
+        """A path relative to the directory of the test file."""
         return Path(os.path.abspath(self.file.parent / written))
 
     def _pipeline(self, route: Route, written: str) -> Path:
-        """A pipeline file; `pipeline.py:name` picks one of several in a Python file."""
+        """A pipeline file; `pipeline.py:name` selects one of several in a Python file."""
         stem, colon, name = written.partition(".py:")
         path = self._path(f"{stem}.py" if colon else written)
         if not path.is_file():
@@ -278,7 +278,7 @@ class _FileReader:
         return Path(f"{path}:{name}") if colon else path
 
     def _collected(self, read: Callable[[], T]) -> T | None:
-        """What a reader of another file gives; what is wrong there is told together with the rest."""
+        """The result of a reader of another file; its problems are reported together with the others."""
         try:
             return read()
         except PipelineError as error:
@@ -286,20 +286,20 @@ class _FileReader:
             return None
 
     def _hint(self, path: Path, suffixes: tuple[str, ...]) -> str:
-        """What a path that leads nowhere may stand for, written as the test file would have it."""
-        beside = "Paths are read from the folder of the test file."
+        """What a path that does not exist may mean, relative to the test file."""
+        beside = "Paths are relative to the directory of the test file."
         if not path.parent.is_dir():
-            return f"{beside} There is no folder {path.parent} either."
+            return f"{beside} Directory {path.parent} does not exist."
         close = nearest(path.name, [each.name for each in path.parent.iterdir() if each.suffix in suffixes])
         if close is None:
-            return f"{beside} See what is there: `ls {path.parent}`."
+            return f"{beside} List the existing files: `ls {path.parent}`."
         written = os.path.relpath(path.parent / close, os.path.abspath(self.file.parent))
         return f"{beside} Did you mean `{Path(written).as_posix()}`?"
 
 
 def _word_hint(word: str) -> str:
-    """What to write in the place of a word that is no step."""
+    """What to write instead of an unknown step."""
     if word in (*_EXAMPLES, *CHECKS):
-        return f"It needs a value: write `- {_EXAMPLES.get(word, f'{word}: …')}`."
-    every = f"A step is one of the words {', '.join(WORDS)}, or keys with values: `{_EXAMPLES['feed']}`."
+        return f"Give it a value: write `- {_EXAMPLES.get(word, f'{word}: …')}`."
+    every = f"Use one of {', '.join(WORDS)}, or a mapping: `{_EXAMPLES['feed']}`."
     return did_you_mean(word, (*ACTIONS, *CHECKS), every)

@@ -1,4 +1,4 @@
-"""Tests of pipelines, played one after another in one JVM."""
+"""Runs tests of pipelines one after another in one JVM."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from headwater.events import Event, Notice
 from headwater.run_directory import RunDirectory
 from headwater.spark.private import has_context
 from headwater.spec import Mode, PipelineSpec
-from headwater.testing.queries import DEFAULT_LIMIT, Environment, ScriptedQueries, refuse_sinks
+from headwater.testing.queries import DEFAULT_LIMIT, Environment, QueriesUnderTest, refuse_sinks
 from headwater.testing.results import StepTrace, TestResult
 from headwater.testing.step_runner import StepRunner
 from headwater.testing.steps import ReadStep, Test
@@ -34,14 +34,14 @@ from headwater.testing.values import BadRow, LocalDay, read_date, read_time
 from headwater.values import scrub
 
 T = TypeVar("T")
-FOLDER = "HEADWATER_TEST_FOLDER"
-"""The variable that names the test's own folder to the pipeline and to its functions."""
+FOLDER = "HEADWATER_TEST_DIR"
+"""The variable with the path of the test's own directory, for the pipeline and its functions."""
 DEFAULT_DAY = "2026-01-01"
 
 
 @dataclass
 class TestRunner:
-    """Plays tests; Spark starts with the first one, and every pipeline has a session of its own."""
+    """Runs tests; Spark starts with the first one, and every pipeline has a separate session."""
 
     __test__ = False
 
@@ -50,21 +50,21 @@ class TestRunner:
     limit: float = DEFAULT_LIMIT
     _root: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="headwater-test-")))
     _subjects: dict[str, tuple[object, PipelineSubject]] = field(default_factory=dict)
-    """Pipelines that were analyzed already, each with what tells it from another version of it."""
+    """Pipelines that were already analyzed, each with what distinguishes its versions."""
     _own: PipelineSession | None = None
-    """The session for functions, where the process had none."""
+    """The session for functions, if the process had none."""
     _numbers: Iterator[int] = field(default_factory=count)
     _outside: Mapping[str, str | None] = field(default_factory=dict)
-    """The variables of the test that is played, as they are outside of it."""
+    """The variables of the current test, as they are outside of it."""
     _needed: bool = False
-    """A test did not pass, so that somebody may want to read the log."""
+    """A test did not pass, so the log may be needed."""
 
     @property
     def logs(self) -> Path:
         return RunDirectory(self._root).logs
 
     def play(self, test: Test, on_step: Callable[[StepTrace], None] = lambda trace: None) -> TestResult:
-        """One test from start to end; what keeps it from running stands in the result."""
+        """One test from start to end; if it cannot run, the result says why."""
         began = time.monotonic()
         result = TestResult(test.name, test.file, (), 0.0, day=test.day or DEFAULT_DAY, place=test.place)
         with self.isolated(test.env):
@@ -72,7 +72,7 @@ class TestRunner:
                 result = self._played(test, result, on_step)
             except HeadwaterError as error:
                 result = replace(result, problems=error.problems)
-            except Exception as error:  # noqa: BLE001 - one broken test must not take the others with it
+            except Exception as error:  # noqa: BLE001 - one broken test must not stop the others
                 text = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
                 problem = replace(INTERNAL_ERROR.at(None, error=text), detail=scrub(traceback.format_exc()))
                 result = replace(result, problems=(problem,))
@@ -81,13 +81,13 @@ class TestRunner:
         return replace(result, problems=problems, seconds=time.monotonic() - began)
 
     def close(self) -> None:
-        """End Spark, if it was started here, and remove what the tests left."""
+        """Stop Spark, if it was started here, and remove what the tests left."""
         for session in (self._own, *(subject.session for _, subject in self._subjects.values())):
             if session:
                 session.jvm.stop()
         self._subjects.clear()
         for folder in self._root.iterdir():
-            # A message may have named the log.
+            # A message may have mentioned the log.
             if folder != self.logs or not self._needed:
                 shutil.rmtree(folder, ignore_errors=True)
         if not self._needed:
@@ -106,7 +106,7 @@ class TestRunner:
 
     def _notice(self, event: Event) -> None:
         if isinstance(event, Notice):
-            self.say(event.text)
+            self.say(event.message)
 
     def script(
         self,
@@ -114,20 +114,20 @@ class TestRunner:
         subject: Subject,
         real: Mapping[str, ReadFunction | None],
         sinks: Sequence[str],
-    ) -> ScriptedQueries:
-        """The queries of a test, in a folder of its own; the first step starts them."""
+    ) -> QueriesUnderTest:
+        """The queries of a test, in a separate directory; the first step starts them."""
         local = LocalDay(_read(read_date, test.day or DEFAULT_DAY, test), ZoneInfo(subject.zone))
         start = _read(lambda written: read_time(written, local), test.clock or "00:00", test)
         environment = Environment(
             local, self.new_folder(), test.given, real, test.no_data_batches, self.limit
         )
-        return ScriptedQueries(subject, sinks, environment, int(start.timestamp() * 1_000))
+        return QueriesUnderTest(subject, sinks, environment, int(start.timestamp() * 1_000))
 
     def subject(self, pipeline: Path, env: Mapping[str, str]) -> PipelineSubject:
-        """The pipeline of a file; analyzed again only if it says something else than before."""
+        """The pipeline of a file; analyzed again only if it has changed."""
         file = os.path.abspath(pipeline)
         spec = load(pipeline, reads=False)
-        # A Python file makes other functions each time that it is loaded.
+        # A Python file creates new functions each time it is loaded.
         python = pipeline.suffix.startswith(".py")
         key = os.stat(file.rpartition(":")[0] or file).st_mtime_ns if python else spec
         known, analyzed = self._subjects.get(file, (None, None))
@@ -136,8 +136,8 @@ class TestRunner:
         # What starts now lives longer than the test: Spark's Python workers keep the variables they get.
         with _variables({name: self._outside.get(name) for name in env}):
             session = self._session(spec)
-        # Nothing of a test belongs into the run folder of the pipeline.
-        own = spec.model_copy(update={"folder": self.new_folder()})
+        # Nothing of a test belongs in the run directory of the pipeline.
+        own = spec.model_copy(update={"run_dir": self.new_folder()})
         subject = PipelineSubject(session, own, RunDirectory(self._root).spark_log)
         self._subjects[file] = key, subject
         return subject
@@ -145,9 +145,9 @@ class TestRunner:
     def function(
         self, function: Callable[..., Any], streams: Mapping[str, Any], static: Mapping[str, Any], mode: str
     ) -> FunctionSubject:
-        """A function of the user's, in a copy of the session that is active; Spark is started if need be."""
+        """A user's function, in a copy of the active session; Spark is started if necessary."""
         if not has_context():
-            spec = PipelineSpec(name="scripted", root=self._root, folder=self.new_folder())
+            spec = PipelineSpec(name="scripted", root=self._root, run_dir=self.new_folder())
             self._own = self._session(spec)
             in_utc()
         return FunctionSubject.of(function, streams, static, Mode(mode))
@@ -156,14 +156,14 @@ class TestRunner:
         return open_session(spec, conf=self.conf, logs=self.logs, stdout=lambda line: None, emit=self._notice)
 
     def new_folder(self) -> Path:
-        """A folder of its own for one test."""
+        """A separate directory for one test."""
         folder = self._root / str(next(self._numbers))
         folder.mkdir()
         return folder
 
     @contextmanager
     def isolated(self, env: Mapping[str, str]) -> Iterator[None]:
-        """The variables of a test, and an empty folder under the same name for each."""
+        """The variables of a test, and an empty directory under the same name for each."""
         own = self._root / "folder"
         shutil.rmtree(own, ignore_errors=True)
         own.mkdir(exist_ok=True)
@@ -174,7 +174,7 @@ class TestRunner:
 
 @contextmanager
 def _variables(wanted: Mapping[str, str | None]) -> Iterator[Mapping[str, str | None]]:
-    """Variables of the environment for a while, and what they were before; None takes one away."""
+    """Environment variables for a while, and their values before; None removes one."""
     before = {name: os.environ.get(name) for name in wanted}
     _set(wanted)
     try:
@@ -222,7 +222,7 @@ def _sinks(test: Test, subject: Subject) -> Sequence[str]:
 
 
 def _read(reader: Callable[[str], T], written: str, test: Test) -> T:
-    """A day or a time that the test names."""
+    """A day or a time that the test contains."""
     try:
         return reader(written)
     except BadRow as bad:

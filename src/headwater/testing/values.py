@@ -1,7 +1,7 @@
-"""Rows of a test as plain Python values: read as a person wrote them, or as Spark gave them.
+"""Rows of a test as plain Python values: read as a person wrote them, or as Spark returned them.
 
-The form is the same on both ways: timestamps in UTC, structs and maps as dicts, arrays as lists. PySpark is
-not loaded: types are told apart by their names.
+The form is the same in both directions: timestamps in UTC, structs and maps as dicts, arrays as lists.
+PySpark is not loaded: types are distinguished by their names.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ _LONGEST_SHOWN = 60
 
 @dataclass(frozen=True)
 class LocalDay:
-    """The day and the zone of times that are written without them."""
+    """The day and the time zone of times that are written without them."""
 
     day: date
     zone: tzinfo
 
 
 class BadRow(Exception):
-    """A value that does not fit its column."""
+    """A value that does not match its column."""
 
     def __init__(self, says: str, column: str = "") -> None:
         super().__init__(f"{column}: {says}" if column else says)
         self.says = says
-        """What is wrong and what is wanted: a sentence without its full stop."""
+        """The problem and what is expected: a sentence without its period."""
         self.column = column
-        """`address.city`, `tags[0]`; empty where the row as a whole is meant."""
+        """`address.city`, `tags[0]`; empty for the row as a whole."""
 
 
 class Cell(str):
-    """A text of which only its column tells the kind: a cell of a csv file, a key of a mapping in YAML."""
+    """A text whose type only its column determines: a cell of a CSV file, a key of a mapping in YAML."""
 
 
 def written(value: Any) -> str:
-    """A value as one would write it in a test, short enough for a sentence."""
+    """A value in the notation of a test, short enough for a message."""
     text = json.dumps(value, default=str, ensure_ascii=False, skipkeys=True)
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…"
 
@@ -64,7 +64,7 @@ _TIMES = "such as 12:07, 12:07:30.5, 2026-01-01 12:07 or 2026-01-01T12:07:00Z"
 
 
 def read_time(value: Any, local: LocalDay) -> datetime:
-    """A moment, in UTC; what has no zone or no day is meant in this zone and on this day."""
+    """A moment, in UTC; without a time zone or a day, it is in this zone and on this day."""
     found = _time(value, local)
     try:
         if found.tzinfo is not None:
@@ -74,17 +74,17 @@ def read_time(value: Any, local: LocalDay) -> datetime:
     except OverflowError:
         raise BadRow(f"{written(value)} is before the year 1 or after 9999 in UTC") from None
     if back != found:
-        forward = f"does not exist in {local.zone}: clocks go forward there; add Z or an offset"
+        forward = f"does not exist in {local.zone}, where clocks are set forward; add Z or an offset"
         raise BadRow(f"{written(value)} {forward}")
     return moment
 
 
 def _local_time(value: Any, type: Any, local: LocalDay) -> datetime:
-    """A time that stays without a zone."""
+    """A time that stays without a time zone."""
     found = _time(value, local)
     if found.tzinfo is not None:
-        raise BadRow(f"{written(value)} has a zone, and this is a time without one, such as 2026-01-01 12:07")
-    # Which of two equal times is meant is a question of zones only.
+        raise BadRow(f"expected a time without a time zone, such as 2026-01-01 12:07, got {written(value)}")
+    # Which of two equal times is meant depends on time zones only.
     return found.replace(fold=0)
 
 
@@ -94,12 +94,12 @@ def read_date(value: Any) -> date:
         return value
     found = _day(value.strip()) if isinstance(value, str) else None
     if found is None:
-        raise BadRow(f"{written(value)} is not a day, such as 2026-01-01")
+        raise BadRow(f"expected a day such as 2026-01-01, got {written(value)}")
     return found
 
 
 def _time(value: Any, local: LocalDay) -> datetime:
-    """The written time, with its zone if it has one."""
+    """The written time, with its time zone if it has one."""
     match value:
         case datetime():
             return value
@@ -109,7 +109,7 @@ def _time(value: Any, local: LocalDay) -> datetime:
             return datetime.combine(local.day, value)
     found = _parsed_time(value.strip(), local.day) if isinstance(value, str) else None
     if found is None:
-        raise BadRow(f"{written(value)} is not a time, {_TIMES}")
+        raise BadRow(f"expected a time {_TIMES}, got {written(value)}")
     return found
 
 
@@ -139,7 +139,7 @@ def _day(text: str) -> date | None:
 # Single values of a row, read for the type of their column.
 
 Reader = Callable[[Any, Any, LocalDay], Any]
-"""Of a value as it was written, Spark's type of its column, and the day that is meant."""
+"""Arguments: a value as written, Spark's type of its column, and the default day."""
 
 _BYTES = {"byte": 1, "short": 2, "integer": 4, "long": 8}
 _TRUTHS = {"true": True, "false": False}
@@ -152,17 +152,17 @@ _MICROSECOND = timedelta(microseconds=1)
 def _boolean(value: Any, type: Any, local: LocalDay) -> bool:
     found = _TRUTHS.get(value.strip().lower()) if isinstance(value, Cell) else value
     if not isinstance(found, bool):
-        raise BadRow(f"{written(value)} is not true or false{_unquoted(value, _TRUTHS)}")
+        raise BadRow(f"expected a boolean, got {written(value)}{_unquoted(value, _TRUTHS)}")
     return found
 
 
 def _whole(value: Any, type: Any, local: LocalDay) -> int:
     found = int(value) if isinstance(value, Cell) and _WHOLE.fullmatch(value.strip()) else value
     if isinstance(found, bool) or not isinstance(found, int):
-        raise BadRow(f"{written(value)} is not a whole number, such as 3{_unquoted(value, _WHOLE)}")
+        raise BadRow(f"expected an integer such as 3, got {written(value)}{_unquoted(value, _WHOLE)}")
     limit = 2 ** (8 * _BYTES[type.typeName()] - 1)
     if not -limit <= found < limit:
-        raise BadRow(f"{written(value)} does not fit {type.simpleString()}, {-limit} to {limit - 1}")
+        raise BadRow(f"{written(value)} is out of range for {type.simpleString()}: {-limit} to {limit - 1}")
     return int(found)
 
 
@@ -171,7 +171,7 @@ def _float(value: Any, type: Any, local: LocalDay) -> float:
     try:
         narrow: float = struct.unpack("<f", struct.pack("<f", found))[0]
     except OverflowError:
-        raise BadRow(f"{written(value)} is too large for float; the largest is about 3.4e38") from None
+        raise BadRow(f"{written(value)} is too large for float; the maximum is about 3.4e38") from None
     return narrow
 
 
@@ -182,7 +182,7 @@ def _double(value: Any, type: Any, local: LocalDay) -> float:
         number = isinstance(value, Cell) and _NUMBER.fullmatch(word)
         found = float(word) if number else _WORDS.get(word)
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise BadRow(f"{written(value)} is not a number, such as 1.5 or NaN{_unquoted(value, _NUMBER)}")
+        raise BadRow(f"expected a number such as 1.5 or NaN, got {written(value)}{_unquoted(value, _NUMBER)}")
     try:
         return float(found)
     except OverflowError:
@@ -196,23 +196,23 @@ def _decimal(value: Any, type: Any, local: LocalDay) -> Decimal:
             # The shortest text of a float is what was written; its exact binary value is not.
             number = Decimal(repr(float(value)) if isinstance(value, float) else value)
     if not number.is_finite():
-        raise BadRow(f"{written(value)} is not a decimal number, such as 12.50")
+        raise BadRow(f"expected a decimal number such as 12.50, got {written(value)}")
     exactly = Context(prec=type.precision, traps=[InvalidOperation, Inexact])
     try:
         return number.quantize(Decimal(1).scaleb(-type.scale), context=exactly)
     except (InvalidOperation, Inexact):
         before = type.precision - type.scale
         raise BadRow(
-            f"{written(value)} does not fit {type.simpleString()}: "
-            f"{before} digits before the point and {type.scale} after it"
+            f"{written(value)} is out of range for {type.simpleString()}: "
+            f"{before} digits before the decimal point and {type.scale} after it"
         ) from None
 
 
 def _text(value: Any, type: Any, local: LocalDay) -> str:
     if isinstance(value, bool | int | float):
-        raise BadRow(f'{written(value)} is not text: quote it, as in "{written(value)}"')
+        raise BadRow(f'expected a string, got {written(value)}: quote it, as in "{written(value)}"')
     if not isinstance(value, str):
-        raise BadRow(f'{written(value)} is not text, such as "owl"')
+        raise BadRow(f'expected a string such as "owl", got {written(value)}')
     _encoded(value)
     return str(value)
 
@@ -221,7 +221,7 @@ def _binary(value: Any, type: Any, local: LocalDay) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     if not isinstance(value, str):
-        raise BadRow(f'{written(value)} is not bytes: write text, such as "owl", or bytes in Python')
+        raise BadRow(f'expected a string such as "owl", or bytes in Python, got {written(value)}')
     return _encoded(value)
 
 
@@ -230,25 +230,25 @@ def _encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         half = f"U+{ord(text[error.start]):04X}"
-        raise BadRow(f"the text holds {half}, one half of a character, which is no text") from None
+        raise BadRow(f"invalid string: it contains {half}, one half of a surrogate pair") from None
 
 
 def _interval(value: Any, type: Any, local: LocalDay) -> timedelta:
     found = value
     if isinstance(value, str):
-        # A duration may stand after a minus.
+        # A duration may have a minus sign.
         sign = -1 if value.lstrip().startswith("-") else 1
         with suppress(ValueError):
             found = sign * timedelta(milliseconds=Duration.parse(value.lstrip(" -")).milliseconds)
     if not isinstance(found, timedelta):
-        raise BadRow(f'{written(value)} is not a length of time, such as "10 minutes" or "1 hour 30 minutes"')
+        raise BadRow(f'expected a duration such as "10 minutes" or "1 hour 30 minutes", got {written(value)}')
     if not -(2**63) <= found // _MICROSECOND < 2**63:
-        raise BadRow(f"{written(value)} is longer than Spark can hold")
+        raise BadRow(f"{written(value)} is too long for Spark")
     return found
 
 
 def _unquoted(value: Any, known: re.Pattern[str] | Mapping[str, Any]) -> str:
-    """A hint where something was quoted that means what is wanted without its quotes."""
+    """A hint if a quoted value would be valid without its quotes."""
     if not isinstance(value, str) or isinstance(value, Cell):
         return ""
     fits = known.fullmatch(value) if isinstance(known, re.Pattern) else value in known
@@ -273,7 +273,7 @@ _MOST_NAMES = 12
 
 
 class NotANumber(Enum):
-    """Stands for NaN where values are compared, since NaN does not equal itself."""
+    """Represents NaN when values are compared, because NaN does not equal itself."""
 
     NAN = "NaN"
 
@@ -281,18 +281,18 @@ class NotANumber(Enum):
 def read_row(
     values: Mapping[str, Any] | Sequence[Any], schema: StructType, local: LocalDay
 ) -> dict[str, Any]:
-    """The row with exactly the columns of the schema; BadRow says what does not fit."""
+    """The row with exactly the columns of the schema; BadRow reports what does not match."""
     return _read_struct(values, schema, local, "")
 
 
 def plain(value: Any, type: DataType) -> Any:
-    """A value as pyarrow gives it, in the form that `read_row` makes."""
+    """A value from pyarrow, in the form that `read_row` returns."""
     made = _PLAIN.get(type.typeName())
     return made(value, type) if made and value is not None else value
 
 
 def canonical(value: Any, type: DataType) -> Hashable:
-    """A value in either form, such that equal values are equal and can be counted."""
+    """A value in either form, such that equal values are equal and hashable."""
     made = _CANONICAL.get(type.typeName(), _hashable)
     return made(value, type) if value is not None else None
 
@@ -300,15 +300,15 @@ def canonical(value: Any, type: DataType) -> Hashable:
 def _read(value: Any, type: Any, nullable: bool, local: LocalDay, path: str) -> Any:
     if value is None:
         if not nullable:
-            raise BadRow("it has no value, and it can't be null", path)
+            raise BadRow("the value is missing, but the column cannot be null", path)
         return None
     if nested := _NESTED.get(type.typeName()):
         if isinstance(value, Cell):
-            raise BadRow(f"{type.simpleString()} does not fit one cell; use a .jsonl file", path)
+            raise BadRow(f"{type.simpleString()} cannot be written in one cell; use a .jsonl file", path)
         return nested(value, type, local, path)
     reader = _READERS.get(type.typeName())
     if reader is None:
-        raise BadRow(f"values of type {type.simpleString()} can't be written in a test", path)
+        raise BadRow(f"tests do not support values of type {type.simpleString()}", path)
     try:
         return reader(value, type, local)
     except BadRow as bad:
@@ -326,14 +326,14 @@ def _read_struct(values: Any, type: Any, local: LocalDay, path: str) -> dict[str
 
 
 def _by_column(values: Any, names: list[str], path: str) -> dict[str, Any]:
-    """The values by the names of the schema, however they were written."""
+    """The values by the names of the schema, in whichever form they were written."""
     if isinstance(values, Mapping):
         return _matched(values.items(), names, path)
     if not isinstance(values, list | tuple):
         wanted = "{" + ", ".join(f"{name}: …" for name in names) + "}"
-        raise BadRow(f"{written(values)} is not a row: write {wanted}, or a list of these values", path)
+        raise BadRow(f"expected {wanted}, or a list of these values, got {written(values)}", path)
     if fields := getattr(values, "__fields__", None):
-        # A Row of PySpark knows the names of its values.
+        # A PySpark Row has the names of its values.
         return _matched(zip(fields, values, strict=True), names, path)
     if len(values) != len(names):
         raise BadRow(f"the list has {_some(len(values), 'value')} for {_columns(names, path)}", path)
@@ -345,21 +345,21 @@ def _matched(pairs: Iterable[tuple[Any, Any]], names: list[str], path: str) -> d
     for key, value in pairs:
         name = _name(str(key), names, path)
         if name in found:
-            raise BadRow(f'"{name}" is given twice', path)
+            raise BadRow(f'"{name}" appears twice', path)
         found[name] = value
     return found
 
 
 def _name(key: str, names: list[str], path: str) -> str:
-    """The column that a key means: as in Spark, case matters only where columns differ by nothing else."""
+    """The column that a key means: as in Spark, case matters only if columns differ by nothing else."""
     alike = [name for name in names if name == key] or [name for name in names if name.lower() == key.lower()]
     if len(set(alike)) == 1:
         return alike[0]
     if alike:
-        raise BadRow(f'"{key}" may mean {" or ".join(alike)}: write it in the same case', path)
+        raise BadRow(f'"{key}" is ambiguous: {" or ".join(alike)}; use the same case', path)
     close = nearest(key, names)
-    hint = f'the nearest is "{close}"' if close else f"it has {_columns(names, path)}"
-    raise BadRow(f'there is no {_kind(path)} "{key}": {hint}', path)
+    hint = f'the closest is "{close}"' if close else f"expected one of {_columns(names, path)}"
+    raise BadRow(f'unknown {_kind(path)} "{key}": {hint}', path)
 
 
 def _columns(names: list[str], path: str) -> str:
@@ -377,7 +377,7 @@ def _some(number: int, noun: str) -> str:
 
 def _read_array(values: Any, type: Any, local: LocalDay, path: str) -> list[Any]:
     if not isinstance(values, list | tuple):
-        raise BadRow(f"{written(values)} is not a list, such as [1, 2]", path)
+        raise BadRow(f"expected a list such as [1, 2], got {written(values)}", path)
     return [
         _read(value, type.elementType, type.containsNull, local, f"{path}[{index}]")
         for index, value in enumerate(values)
@@ -386,16 +386,16 @@ def _read_array(values: Any, type: Any, local: LocalDay, path: str) -> list[Any]
 
 def _read_map(values: Any, type: Any, local: LocalDay, path: str) -> dict[Any, Any]:
     if not isinstance(values, Mapping):
-        raise BadRow(f"{written(values)} is not a mapping, such as {{a: 1, b: 2}}", path)
+        raise BadRow(f"expected a mapping such as {{a: 1, b: 2}}, got {written(values)}", path)
     if type.keyType.typeName() in _NESTED:
-        raise BadRow(f"values of type {type.simpleString()} can't be written in a test", path)
+        raise BadRow(f"tests do not support values of type {type.simpleString()}", path)
     found: dict[Any, Any] = {}
     for written_key, value in values.items():
-        # YAML and JSON keep every key as a text, whatever it means.
+        # YAML and JSON store every key as a string, whatever its type.
         loose = Cell(written_key) if isinstance(written_key, str) else written_key
         key = _read(loose, type.keyType, False, local, f"{path}[{written_key}]")
         if key in found:
-            raise BadRow(f"the key {written(written_key)} is given twice", path)
+            raise BadRow(f"duplicate key {written(written_key)}", path)
         found[key] = _read(value, type.valueType, type.valueContainsNull, local, f"{path}[{written_key}]")
     return found
 
@@ -413,7 +413,7 @@ def _in_utc(value: datetime, type: Any) -> datetime:
 
 def _plain_map(value: Any, type: Any) -> Any:
     pairs = [(plain(key, type.keyType), plain(item, type.valueType)) for key, item in _pairs(value)]
-    # Structs, arrays and maps can't be keys of a dict.
+    # Structs, arrays and maps cannot be keys of a dict.
     return pairs if type.keyType.typeName() in _NESTED else dict(pairs)
 
 
@@ -437,7 +437,7 @@ def _canonical_map(value: Any, type: Any) -> Hashable:
 
 
 def _hashable(value: Any, type: Any) -> Hashable:
-    """Of types that Arrow shows by their parts, such as variant."""
+    """For types that Arrow shows by their parts, such as variant."""
     if isinstance(value, Mapping):
         return tuple((name, _hashable(item, type)) for name, item in value.items())
     return tuple(_hashable(item, type) for item in value) if isinstance(value, list) else value

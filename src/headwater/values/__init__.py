@@ -1,4 +1,4 @@
-"""Small types parsed once at the edge: durations, triggers, secrets, positions."""
+"""Small types, parsed once at the edge: durations, triggers, secrets, positions, words for messages."""
 
 from headwater.values.durations import Duration
 from headwater.values.secrets import Secret, scrub, scrub_within, secret
@@ -10,7 +10,7 @@ from headwater.values.triggers import (
     EveryBatch,
     Never,
     Once,
-    Otherwise,
+    OnViolation,
     RealTime,
     Refresh,
     RefreshField,
@@ -21,7 +21,7 @@ from headwater.values.triggers import (
     parse_trigger,
 )
 from headwater.values.user_frames import Position, TextPosition
-from headwater.values.words import capitalized, did_you_mean, nearest, quoted
+from headwater.values.words import capitalized, count_of, did_you_mean, nearest, quoted
 
 __all__ = [
     "AvailableNow",
@@ -31,8 +31,8 @@ __all__ = [
     "Every",
     "EveryBatch",
     "Never",
+    "OnViolation",
     "Once",
-    "Otherwise",
     "Position",
     "RealTime",
     "Refresh",
@@ -43,6 +43,7 @@ __all__ = [
     "TriggerField",
     "Unpaced",
     "capitalized",
+    "count_of",
     "did_you_mean",
     "nearest",
     "parse_refresh",

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `10 minutes`, `60s`, `1 hour 30 minutes`."""
+"""Durations as users write them: `10 minutes`, `60s`, `1 hour 30 minutes`."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ _UNITS = {
     word: length for name, length, short in _WRITTEN_UNITS for word in (name, f"{name}s", *short.split())
 } | dict.fromkeys(("w", "week", "weeks"), 604_800_000)
 _PART = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµ]+)\s*")
-_ACCEPTED = 'write numbers with units, such as "10 minutes", "60s", "500 ms" or "1 hour 30 minutes"'
+_ACCEPTED = "write a number and a unit, such as `10 minutes`, `60s`, `500 ms` or `1 hour 30 minutes`"
 # Spark counts microseconds in 64 bits.
 _LONGEST = 2**63 // 1_000
 
 
 @dataclass(frozen=True, order=True)
 class Duration:
-    """A length of time, to the millisecond; equal lengths are equal however they were written."""
+    """A duration in milliseconds; equal durations are equal in any spelling."""
 
     milliseconds: int
 
     def __post_init__(self) -> None:
         if self.milliseconds < 0:
-            raise ValueError("A duration can't be negative.")
+            raise ValueError("A duration cannot be negative.")
         if self.milliseconds > _LONGEST:
-            raise ValueError("This duration is longer than Spark can hold.")
+            raise ValueError("This duration exceeds the maximum of Spark.")
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Read a written duration; ValueError says what is accepted."""
+        """Parse a duration; raises ValueError with the accepted forms."""
         stripped = text.strip()
         if not stripped:
-            raise ValueError(f"A duration is empty: {_ACCEPTED}.")
+            raise ValueError(f"the duration is empty; {_ACCEPTED}.")
         if stripped.startswith("-"):
-            raise ValueError(f'"{text}" is negative, and a duration can\'t be: {_ACCEPTED}.')
+            raise ValueError(f"`{text}` is negative; {_ACCEPTED}.")
         if re.fullmatch(r"[0-9.]+", stripped):
-            raise ValueError(f'"{text}" has no unit: {_ACCEPTED}.')
+            raise ValueError(f"`{text}` has no unit; {_ACCEPTED}.")
         total, end = Decimal(0), 0
         while end < len(text):
             part = _PART.match(text, end)
             if part is None:
-                raise ValueError(f'"{text}" is not a duration: {_ACCEPTED}.')
+                raise ValueError(f"`{text}` is not a duration; {_ACCEPTED}.")
             total += Decimal(part[1]) * _unit(part[2], text)
             end = part.end()
         if total > _LONGEST:
-            raise ValueError(f'"{text}" is longer than Spark can hold.')
+            raise ValueError(f"`{text}` exceeds the maximum of Spark.")
         if total != int(total):
-            raise ValueError(f'"{text}" is finer than a millisecond, the shortest that Spark can wait for.')
+            raise ValueError(f"`{text}` is not a multiple of 1 ms, the shortest duration of Spark.")
         return cls(int(total))
 
     @property
@@ -68,7 +68,7 @@ class Duration:
         return self.milliseconds / 1_000
 
     def __str__(self) -> str:
-        """The one written form, which Spark reads as an interval."""
+        """The canonical form, which Spark parses as an interval."""
         rest, parts = self.milliseconds, []
         for name, length, _ in _WRITTEN_UNITS:
             number, rest = divmod(rest, length)
@@ -82,7 +82,7 @@ class Duration:
             return value
         if isinstance(value, str):
             return cls.parse(value)
-        raise ValueError(f"a duration needs a unit: {_ACCEPTED}.")
+        raise ValueError(f"a duration needs a unit; {_ACCEPTED}.")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -101,5 +101,5 @@ def _unit(word: str, text: str) -> int:
     if word.lower() in _UNITS:
         return _UNITS[word.lower()]
     close = nearest(word, _UNITS) if len(word) > 2 else None
-    hint = f'did you mean "{close}"?' if close else f"{_ACCEPTED}."
-    raise ValueError(f'"{word}" in "{text}" is not a unit of time: {hint}')
+    hint = f"did you mean `{close}`?" if close else f"{_ACCEPTED}."
+    raise ValueError(f"`{word}` in `{text}` is not a unit of time; {hint}")

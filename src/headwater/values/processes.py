@@ -1,4 +1,4 @@
-"""Naming a process so that another process with the same number is never taken for it."""
+"""Identifies a process so that another process with the same ID is not mistaken for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _DEAD_STATES = ("Z", "X", "x")
 
 
 def process_start_time(pid: int) -> str | None:
-    """When a process began, as text that only ever compares equal for that process; None when it is dead.
+    """The start time of a process, as text that is unique to that process; None if it is dead.
 
-    A zombie counts as dead: it holds no file and writes nothing.
+    A zombie counts as dead: it has no open files and writes nothing.
     """
     if pid <= 0:
         return None
@@ -23,18 +23,18 @@ def process_start_time(pid: int) -> str | None:
 
 
 def is_alive(pid: int, start_time: str) -> bool:
-    """Whether the process that had this number and this start still runs."""
+    """Whether the process with this ID and start time is still running."""
     now = process_start_time(pid)
     return now == start_time if now is not None else _is_hidden(pid)
 
 
 def _from_proc(pid: int) -> str | None:
     try:
-        # Both a finished process (ENOENT) and one that ends while it is read (ESRCH) raise OSError.
+        # A dead process (ENOENT) and one that exits during the read (ESRCH) both raise OSError.
         stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # The command's name stands in brackets and may hold anything, so fields are counted after the last one.
+    # The name of the command is in parentheses and can contain anything, so count fields after the last one.
     fields = stat.rpartition(")")[2].split()
     if fields[0] in _DEAD_STATES:
         return None
@@ -42,7 +42,7 @@ def _from_proc(pid: int) -> str | None:
 
 
 def _boot() -> str:
-    # Ticks count from the machine's start: without it, a process of the next boot could have the same ones.
+    # Ticks start at boot: without the boot ID, a process after a reboot could have the same start time.
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -50,7 +50,7 @@ def _boot() -> str:
 
 
 def _from_ps(pid: int) -> str | None:
-    # `lstart` is local time in the user's language: both are pinned, so that the text stays comparable.
+    # `lstart` depends on locale and time zone: both are pinned, so that the text is comparable.
     asked = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)],
         env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
@@ -66,8 +66,8 @@ def _from_ps(pid: int) -> str | None:
 
 
 def _is_hidden(pid: int) -> bool:
-    # Some machines hide other users' processes. One that exists but can't be read may be the one that is
-    # asked for, and taking it for dead would let two writers in.
+    # Some machines hide the processes of other users. A process that exists but cannot be read may be the
+    # right one, and treating it as dead would allow two writers.
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -77,12 +77,12 @@ def _is_hidden(pid: int) -> bool:
     return False
 
 
-# Where this user's caches lie.
+# The cache directory of this user.
 
 
 def user_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """Headwater's folder below the user's caches."""
+    """Headwater's directory in the user's cache directory."""
     named = environ.get("XDG_CACHE_HOME", "")
-    # The standard says that a relative path there is to be ignored.
+    # The XDG standard says to ignore a relative path here.
     base = Path(named) if os.path.isabs(named) else Path(environ.get("HOME") or Path.home()) / ".cache"
     return base / "headwater"

@@ -1,4 +1,4 @@
-"""Secrets: known by name until the moment of use, and never printed."""
+"""Secrets: known by name until they are used, and never printed."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _REFERENCE = re.compile(r"(\$\$\{)|\$\{secret:([^}]*)\}")
 
 @dataclass(frozen=True)
 class SecretName:
-    """The part of a text that stands for one secret."""
+    """The part of a text that refers to one secret."""
 
     name: str
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Secret:
-    """A text with one or more `${secret:NAME}` in it; it holds names, never values.
+    """A string with one or more `${secret:NAME}`; it contains names, never values.
 
-    A value is looked up only by `reveal`. Printing, formatting and serializing give `***`.
+    Only `reveal` looks up a value. Printing, formatting and serializing return `***`.
     """
 
     parts: tuple[str | SecretName, ...]
@@ -42,34 +42,34 @@ class Secret:
     def __init__(self, text: str) -> None:
         object.__setattr__(self, "parts", _joined(_split(text)))
         if not self.names:
-            raise ValueError("A secret is written ${secret:NAME}, and this text has none.")
+            raise ValueError("expected a secret; write ${secret:NAME}")
 
     @classmethod
     def of(cls, parts: Iterable[str | SecretName]) -> Secret:
-        """A secret from parts already told apart, so that plain text in them is never read again."""
+        """A secret from parsed parts, so that plain text in them is not parsed again."""
         made = cls.__new__(cls)
         object.__setattr__(made, "parts", _joined(parts))
         return made
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names in it, each once, in order."""
+        """The names of its secrets, without duplicates, in order."""
         return tuple(dict.fromkeys(part.name for part in self.parts if isinstance(part, SecretName)))
 
     @property
     def template(self) -> str:
-        """The text as it is written in a pipeline file."""
+        """The text as written in a pipeline file."""
         return "".join(
             part.replace("${", "$${") if isinstance(part, str) else f"${{secret:{part.name}}}"
             for part in self.parts
         )
 
     def missing(self, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-        """The names that neither the environment nor a readable file gives a value to."""
+        """The names without a value in the environment or in a readable file."""
         return tuple(name for name in self.names if not _is_available(name, environ))
 
     def reveal(self, environ: Mapping[str, str] = os.environ) -> str:
-        """The text with the values in it, which `scrub` removes from now on."""
+        """The text with the values, which `scrub` masks from now on."""
         values = {name: _look_up(name, environ) for name in self.names}
         text = "".join(part if isinstance(part, str) else values[part.name] for part in self.parts)
         _REVEALED.add(*values.values(), text)
@@ -84,7 +84,7 @@ class Secret:
         return MASK
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        raise TypeError("A secret can't be pickled: reveal it where it is used.")
+        raise TypeError("A secret cannot be pickled. Call `reveal` where you use it.")
 
     def __copy__(self) -> Secret:
         return self
@@ -104,22 +104,22 @@ class Secret:
 
 
 def secret(name: str) -> Secret:
-    """The secret of that name, for declarations in Python."""
+    """The secret with this name, for declarations in Python."""
     return Secret(f"${{secret:{name}}}")
 
 
 def hide(*values: str) -> None:
-    """Let `scrub` remove these values from now on; those of up to three letters take too much along."""
+    """Mask these values in `scrub` from now on, except values of up to three characters."""
     _REVEALED.add(*(value for value in values if len(value) > 3))
 
 
 def scrub(text: str) -> str:
-    """The text with every value that this process has revealed replaced by `***`."""
+    """The text with all revealed values replaced by `***`."""
     return _REVEALED.scrub(text)
 
 
 def scrub_within(value: object) -> object:
-    """A value on its way to JSON, with every text in it scrubbed; numbers stay numbers, whatever they are."""
+    """A value for JSON with all its strings scrubbed; numbers are unchanged."""
     if isinstance(value, str):
         return scrub(value)
     if isinstance(value, Mapping):
@@ -130,19 +130,19 @@ def scrub_within(value: object) -> object:
 
 
 class Revealed:
-    """The values that a process has revealed, in every form in which they may turn up in a text."""
+    """The values that this process has revealed, in all forms in which they can appear in a text."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._forms: frozenset[str] = frozenset()
 
     def add(self, *values: str) -> None:
-        """Remember values; an empty one hides nothing and is left out."""
+        """Store values; empty ones are skipped."""
         with self._lock:
             self._forms |= {form for value in values for form in _forms(value) if form}
 
     def scrub(self, text: str) -> str:
-        """Mask all values in the text; where values overlap, their union is masked."""
+        """Mask all values in the text, including overlapping ones."""
         spans = sorted(span for form in self._forms for span in _spans(form, text))
         pieces, end = [], 0
         for start, stop in spans:
@@ -157,7 +157,7 @@ _REVEALED = Revealed()
 
 def _forms(value: str) -> set[str]:
     escaped = {json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
-    # A value from the environment may hold bytes that are no text; they can't be in an URL.
+    # A value from the environment can contain invalid bytes, which cannot be in a URL.
     quoted = {form(value, safe=safe, errors="replace") for form in (quote, quote_plus) for safe in ("", "/")}
     return {value, *escaped, *quoted}
 
@@ -178,13 +178,13 @@ def _split(text: str) -> Iterable[str | SecretName]:
         elif NAME.fullmatch(match[2]):
             yield SecretName(match[2])
         else:
-            raise ValueError(f'"{match[0]}" does not name a secret: write ${{secret:NAME}}.')
+            raise ValueError(f"`{match[0]}` is not a secret; write ${{secret:NAME}}.")
         end = match.end()
     yield text[end:]
 
 
 def _joined(parts: Iterable[str | SecretName]) -> tuple[str | SecretName, ...]:
-    """Neighboring texts as one, so that equal secrets have equal parts."""
+    """Join adjacent texts, so that equal secrets have equal parts."""
     joined: list[str | SecretName] = []
     for part in parts:
         if isinstance(part, str) and joined and isinstance(joined[-1], str):
@@ -203,7 +203,7 @@ def _look_up(name: str, environ: Mapping[str, str]) -> str:
     try:
         return Path(file).read_bytes().decode("utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not valid UTF-8"
         raise PipelineError(SECRET_FILE_UNREADABLE.at(name=name, file=file, reason=reason)) from None
 
 
@@ -215,11 +215,11 @@ def _is_available(name: str, environ: Mapping[str, str]) -> bool:
         return False
 
 
-# Options that hold a secret in clear: told by their names or by the form of their values, and masked.
+# Options with a plain-text secret: detected by their names or the form of their values, and masked.
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-# Of the words of a name the last ones say what it holds: `password.file` is a path. Only the names of
-# Azure's settings go on with that of an account.
+# The last words of a name say what the value is: `password.file` is a path. Only the names of Azure settings
+# continue with the name of an account.
 _NAMES = re.compile(
     r"\b(passwords?|passwd|passphrase|pwd|pass|secret|token|credentials?|authorization|sas|jaas config"
     r"|auth user info|(api|access|account|secret|private|shared|keystore|key store) ?key)$"
@@ -237,22 +237,22 @@ _IN_TEXT = re.compile(
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a value is most likely a secret, by the name of its option."""
+    """Whether a value is most likely a secret, based on the name of its option."""
     words = " ".join(_WORDS.findall(name)).lower()
     return bool(_NAMES.search(words)) and not _says_nothing(value)
 
 
 def masked(name: str, value: str) -> str:
-    """The value of an option as it may be shown; it differs where the value is a secret, or has one in it."""
+    """The value of an option for display: masked if it is or contains a secret."""
     if looks_secret(name, value):
         return MASK
     return _IN_TEXT.sub(_without_secret, _IN_ADDRESS.sub(MASK, value))
 
 
 def secrets_in(name: str, value: str) -> tuple[str, ...]:
-    """The texts in an option's value that must not be shown anywhere.
+    """The parts of an option's value that must never be shown.
 
-    A number or a few letters are left out: they stand in many texts that have nothing to do with it.
+    Numbers and very short values are excluded: they appear in too many unrelated texts.
     """
     inner = (match[2].strip("\"'") for match in _IN_TEXT.finditer(value))
     found = {*([value] if looks_secret(name, value) else []), *_IN_ADDRESS.findall(value), *inner}

@@ -1,4 +1,4 @@
-"""When a query starts its next batch, when a static source looks again, and what becomes of bad rows."""
+"""Triggers of queries, refresh intervals of static sources, and actions for bad rows and violations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from headwater.values.words import nearest
 
 _TRIGGERS = ("every 10 seconds", "available now", "once", "continuous 1 second", "real time 5 minutes")
 _ACCEPTED = (
-    'write "every 10 seconds", "available now", "once", "continuous 1 second" or "real time 5 minutes"'
+    "write `every 10 seconds`, `available now`, `once`, `continuous 1 second` or `real time 5 minutes`"
 )
 
 
 @dataclass(frozen=True)
 class _Word:
-    """What is written as one word or two."""
+    """A value that is written as words only."""
 
     word: ClassVar[str]
 
@@ -31,7 +31,7 @@ class _Word:
 
 @dataclass(frozen=True)
 class _Paced(_Word):
-    """What is written as a word and an interval."""
+    """A value that is written as words and an interval."""
 
     interval: Duration
 
@@ -40,37 +40,37 @@ class _Paced(_Word):
 
 
 class Every(_Paced):
-    """A batch at a fixed pace, aligned to the interval."""
+    """Starts a batch at a fixed interval."""
 
     word = "every"
 
 
 class Once(_Word):
-    """One batch over everything that is there, then the end."""
+    """Processes all available data in one batch, then stops."""
 
     word = "once"
 
 
 class AvailableNow(_Word):
-    """As many batches as what is there now needs, then the end."""
+    """Processes all available data in as many batches as needed, then stops."""
 
     word = "available now"
 
 
 class Unpaced(_Word):
-    """No trigger was given: the next batch starts as soon as the last one ends."""
+    """The default: the next batch starts as soon as the previous one completes."""
 
-    word = "unpaced"
+    word = "default"
 
 
 class Continuous(_Paced):
-    """No batches: rows go through one by one, and what was read is noted at this interval."""
+    """Processes rows continuously, without batches, and checkpoints progress at this interval."""
 
     word = "continuous"
 
 
 class RealTime(_Paced):
-    """Batches as long as the interval, out of which each row comes at once."""
+    """Runs long batches of this interval, and emits each row immediately."""
 
     word = "real time"
 
@@ -81,7 +81,7 @@ _PACED = {kind.word: kind for kind in (Every, Continuous, RealTime)}
 
 
 def parse_trigger(text: str) -> Trigger:
-    """Read a written trigger; ValueError says what is accepted."""
+    """Parse a trigger; raises ValueError with the accepted forms."""
     words = " ".join(text.lower().split())
     if words == Once.word:
         return Once()
@@ -90,14 +90,14 @@ def parse_trigger(text: str) -> Trigger:
     for name, kind in _PACED.items():
         if words == name:
             usual = next(each for each in _TRIGGERS if each.startswith(name))
-            raise ValueError(f'"{name}" needs an interval: write "{usual}".')
+            raise ValueError(f"`{name}` needs an interval; write `{usual}`.")
         if words.startswith(f"{name} "):
             return kind(Duration.parse(words.removeprefix(name).strip()))
-    raise ValueError(f'"{text}" is not a trigger: {_hint(text, _likely_trigger, _ACCEPTED)}')
+    raise ValueError(f"`{text}` is not a trigger; {_hint(text, _likely_trigger, _ACCEPTED)}")
 
 
 def _likely_trigger(text: str) -> str | None:
-    # The interval begins at the first figure.
+    # The interval starts at the first digit.
     name = "".join(takewhile(lambda letter: not letter.isdigit(), text)).strip()
     paced = nearest(name, _PACED) if name != text else None
     return f"{paced} {text[len(name) :].strip()}" if paced else nearest(text, ["once", "available now"])
@@ -108,7 +108,7 @@ def _hint(text: str, likely: Callable[[str], str | None], accepted: str) -> str:
         meant: str | None = f"every {Duration.parse(text)}"
     except ValueError:
         meant = likely(text.strip().replace("_", " ").replace("-", " "))
-    return f'did you mean "{meant}"?' if meant else f"{accepted}."
+    return f"did you mean `{meant}`?" if meant else f"{accepted}."
 
 
 def _trigger(value: object) -> Trigger:
@@ -116,7 +116,7 @@ def _trigger(value: object) -> Trigger:
         return parse_trigger(value)
     if isinstance(value, Trigger):
         return value
-    raise ValueError(f"a trigger is text: {_ACCEPTED}.")
+    raise ValueError(f"expected a string; {_ACCEPTED}.")
 
 
 TriggerField = Annotated[
@@ -127,19 +127,19 @@ TriggerField = Annotated[
 ]
 
 
-# When a static source looks for changed files.
+# When a static source checks for changed files.
 
-_ACCEPTED_REFRESH = 'write "never", "every batch" or "every 10 minutes"'
+_ACCEPTED_REFRESH = "write `never`, `every batch` or `every 10 minutes`"
 
 
 class Never(_Word):
-    """The files that are there when the run starts count for the whole run."""
+    """The run uses the files that exist at its start."""
 
     word = "never"
 
 
 class EveryBatch(_Word):
-    """Each batch looks anew."""
+    """Each batch checks for changed files."""
 
     word = "every batch"
 
@@ -148,7 +148,7 @@ Refresh: TypeAlias = Never | EveryBatch | Every
 
 
 def parse_refresh(text: str) -> Refresh:
-    """Read a written refresh; ValueError says what is accepted."""
+    """Parse a refresh interval; raises ValueError with the accepted forms."""
     words = " ".join(text.lower().split())
     if words == Never.word:
         return Never()
@@ -157,10 +157,10 @@ def parse_refresh(text: str) -> Refresh:
     if words.startswith("every "):
         interval = Duration.parse(words.removeprefix("every "))
         if not interval.milliseconds:
-            raise ValueError(f'"{text}" is no interval: write "every batch".')
+            raise ValueError(f"`{text}` is not a valid interval; write `every batch`.")
         return Every(interval)
     hint = _hint(text, lambda plain: nearest(plain, ["never", "every batch"]), _ACCEPTED_REFRESH)
-    raise ValueError(f'"{text}" says no time to refresh: {hint}')
+    raise ValueError(f"`{text}` is not a refresh interval; {hint}")
 
 
 def _refresh(value: object) -> Refresh:
@@ -168,7 +168,7 @@ def _refresh(value: object) -> Refresh:
         return parse_refresh(value)
     if isinstance(value, Refresh):
         return value
-    raise ValueError(f"a refresh is text: {_ACCEPTED_REFRESH}.")
+    raise ValueError(f"expected a string; {_ACCEPTED_REFRESH}.")
 
 
 RefreshField = Annotated[
@@ -179,11 +179,11 @@ RefreshField = Annotated[
 ]
 
 
-# What becomes of rows that can't be read, and of rows that fail an expectation.
+# What happens to bad rows, and to rows that violate an expectation.
 
 
 class BadRows(StrEnum):
-    """What a source does with a row that can't be read."""
+    """What a source does with a bad row."""
 
     FAIL = "fail"
     DROP = "drop"
@@ -191,8 +191,8 @@ class BadRows(StrEnum):
     QUARANTINE = "quarantine"
 
 
-class Otherwise(StrEnum):
-    """What a table does with a row that fails an expectation."""
+class OnViolation(StrEnum):
+    """What a table does with a row that violates an expectation."""
 
     WARN = "warn"
     DROP = "drop"

@@ -85,7 +85,7 @@ SOURCES = {
 }
 
 CLOCKS = {
-    "ticks": hw.rate(rows_per_second=20, partitions=1),
-    "counted": hw.rate_per_batch(rows_per_batch=3, partitions=1),
+    "ticks": hw.rate(rows_per_second=20, num_partitions=1),
+    "counted": hw.rate_per_batch(rows_per_batch=3, num_partitions=1),
 }
 """Streams of a clock: they have no batch form, and no end."""

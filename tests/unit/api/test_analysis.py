@@ -8,7 +8,7 @@ import pytest
 
 from headwater.api import analysis
 from headwater.engine.pipeline_file import load
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 from headwater.errors.catalogue.environment import SPARK_START_FAILED
 
 
@@ -20,7 +20,7 @@ def test_spark_leaves_no_warehouse_where_there_was_none(
 
     def open_session(*_: object, **__: object) -> None:
         (tmp_path / "spark-warehouse").mkdir(exist_ok=True)
-        raise EnvironmentProblem(SPARK_START_FAILED.at(master="local", reason="a test", log="none"))
+        raise SetupError(SPARK_START_FAILED.at(master="local", reason="a test", log="none"))
 
     file = tmp_path / "p.yml"
     file.write_text("name: p\nsources: {s: {connector: rate}}\nsinks: {s: {reads: s, connector: noop}}\n")
@@ -28,6 +28,6 @@ def test_spark_leaves_no_warehouse_where_there_was_none(
     monkeypatch.setattr(analysis, "open_session", open_session)
     if existed:
         (tmp_path / "spark-warehouse").mkdir()
-    with pytest.raises(EnvironmentProblem):
+    with pytest.raises(SetupError):
         analysis.check_with_spark(load(file), None, None, lambda text: None)
     assert (tmp_path / "spark-warehouse").exists() is existed

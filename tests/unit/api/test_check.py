@@ -12,7 +12,7 @@ from headwater.api import analysis
 from headwater.api.check import check
 from headwater.api.pipeline import Pipeline
 from headwater.engine.pipeline_file import load
-from headwater.errors import EnvironmentProblem, PipelineError
+from headwater.errors import PipelineError, SetupError
 from headwater.errors.catalogue.environment import PLATFORM_UNSUPPORTED
 
 BROKEN = """
@@ -62,7 +62,7 @@ def test_a_wrong_form_hides_neither_graph_nor_rules(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PipelineError) as error:
         load("pipeline.yml")
-    assert [problem.where for problem in error.value.problems] == [
+    assert [problem.location for problem in error.value.problems] == [
         "out.py:2:1",
         "pipeline.yml:4:12",
         "pipeline.yml:6:22",
@@ -75,7 +75,7 @@ def test_without_spark_a_full_check_says_what_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_spark(*_: object) -> None:
-        raise EnvironmentProblem(PLATFORM_UNSUPPORTED.at(None, platform="x"))
+        raise SetupError(PLATFORM_UNSUPPORTED.at(None, platform="x"))
 
     monkeypatch.setattr(analysis, "check_with_spark", no_spark)
     findings = check(pipeline(tmp_path, BROKEN)).findings
@@ -87,7 +87,7 @@ def test_without_spark_a_full_check_says_what_is_known(
         "HW-SECRET-NOT-SET",
     ]
     right = "name: p\nsources: {a: {connector: rate}}\nsinks: {out: {reads: a, connector: noop}}\n"
-    with pytest.raises(EnvironmentProblem):
+    with pytest.raises(SetupError):
         check(pipeline(tmp_path, right))
 
 
@@ -139,7 +139,7 @@ def test_misspelt_sql_is_an_error_at_its_word(tmp_path: Path) -> None:
     findings = check(pipeline(tmp_path, MISSPELT), offline=True).findings
     problems = [finding.problem for finding in findings if finding.is_error]
     places = [problem.place for problem in problems]
-    assert [(problem.code, problem.remedy) for problem in problems] == [
+    assert [(problem.code, problem.hint) for problem in problems] == [
         ("HW-SQL-SYNTAX", "Did you mean `SELECT`?"),
         ("HW-SQL-SYNTAX", "Did you mean `WHERE`?"),
     ]

@@ -14,7 +14,7 @@ from headwater.api.check import check
 from headwater.api.plain import QueryChecked
 from headwater.checks import Finding, Severity
 from headwater.checks.outline import Outline
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.errors.catalogue.programs import CHECKPOINT_TEMPORARY, SCRIPT_EXIT, SINK_PATH_MISSING
 from headwater.plan import Refusal
 from headwater.programs import script
@@ -38,7 +38,7 @@ def test_a_result_reads_well_and_shows_no_secret() -> None:
     result = checked(found, doubt)
     text = repr(result)
     assert text.splitlines()[:2] == [
-        "<totals>: check found 1 error(s).",
+        "<totals>: check failed: 1 error, 1 warning.",
         "/jobs/job.py:7:1: error HW-SINK-PATH-MISSING",
     ]
     assert "GROUP BY a" in text
@@ -55,7 +55,7 @@ def test_a_result_reads_well_and_shows_no_secret() -> None:
 def test_a_result_without_an_error() -> None:
     result = checked(Finding(CHECKPOINT_TEMPORARY.at(PLACE, name="q"), Severity.WARNING))
     assert result.ok
-    assert repr(result).startswith("<totals>: check passed, 1 finding(s).")
+    assert repr(result).startswith("<totals>: check passed: 1 warning.")
     assert QueryChecked("q", (), None).to_json() == {"name": "q", "ok": True, "findings": []}
 
 
@@ -63,7 +63,7 @@ def test_a_result_without_an_error() -> None:
     ("given", "code"), [({"mode": "all"}, "HW-MODE-INVALID"), ({"trigger": "often"}, "HW-TRIGGER-INVALID")]
 )
 def test_calls_that_make_no_sense(given: dict[str, Any], code: str) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         hw.check(None, **given)
     (problem,) = error.value.problems
     assert problem.code == code
@@ -72,29 +72,31 @@ def test_calls_that_make_no_sense(given: dict[str, Any], code: str) -> None:
 
 
 def test_a_result_shows_what_is_accepted() -> None:
-    doubt = Finding(CHECKPOINT_TEMPORARY.at(PLACE, name="q"), Severity.WARNING, accepted="<a> demonstration")
+    doubt = Finding(
+        CHECKPOINT_TEMPORARY.at(PLACE, name="q"), Severity.WARNING, suppressed="<a> demonstration"
+    )
     result = checked(doubt)
     assert repr(result).splitlines()[:2] == [
-        "<totals>: check passed, 0 finding(s), 1 accepted.",
-        "/jobs/job.py:7:1: accepted warning HW-CHECKPOINT-TEMPORARY",
+        "<totals>: check passed: no findings, 1 suppressed.",
+        "/jobs/job.py:7:1: suppressed warning HW-CHECKPOINT-TEMPORARY",
     ]
-    assert "  Accepted: <a> demonstration" in repr(result).splitlines()
-    assert "accepted warning</b>" in result._repr_html_()
-    assert "Accepted: &lt;a&gt; demonstration" in result._repr_html_()
+    assert "  Suppressed: <a> demonstration" in repr(result).splitlines()
+    assert "suppressed warning</b>" in result._repr_html_()
+    assert "Suppressed: &lt;a&gt; demonstration" in result._repr_html_()
 
 
 @pytest.mark.parametrize("reason", ["", "  ", None])
 def test_a_reason_is_wanted(reason: Any, job: Path) -> None:
-    with pytest.raises(UsageProblem) as error:
-        hw.check(None, accept={"HW-DECLARATION-UNUSED": reason})
+    with pytest.raises(UsageError) as error:
+        hw.check(None, suppress={"HW-DECLARATION-UNUSED": reason})
     (problem,) = error.value.problems
     assert problem.params == {
         "code": "HW-DECLARATION-UNUSED",
-        "form": "`accept={'HW-DECLARATION-UNUSED': …}`",
+        "form": "`suppress={'HW-DECLARATION-UNUSED': …}`",
     }
     assert (problem.code, problem.place and problem.place.file) == ("HW-SUPPRESS-REASON-MISSING", __file__)
-    with pytest.raises(UsageProblem) as error:
-        check(job, accept={"HW-DECLARATION-UNUSED": reason})
+    with pytest.raises(UsageError) as error:
+        check(job, suppress={"HW-DECLARATION-UNUSED": reason})
     assert [each.code for each in error.value.problems] == ["HW-SUPPRESS-REASON-MISSING"]
 
 
@@ -120,7 +122,7 @@ def test_a_script_is_run_and_its_queries_are_judged(monkeypatch: pytest.MonkeyPa
     caught = CapturedQuery(facts(), PLACE, (SINK_PATH_MISSING.at(PLACE, name="out", format="csv"),))
     problem = SCRIPT_EXIT.at(PLACE, code=3, says="", hint="Mend it.")
     orders = ran(monkeypatch, ScriptRun([caught], problem, ended=True))
-    result = check(job, arguments=("--in", "x"), deadline=5, master="local[1]", conf={"spark.a": "b"})
+    result = check(job, arguments=("--in", "x"), timeout=5, master="local[1]", conf={"spark.a": "b"})
     assert orders == [(str(job), ("--in", "x"), 5, {"spark.a": "b", "spark.master": "local[1]"}, False)]
     assert [(each.problem.code, each.sink) for each in result.errors] == [
         ("HW-SCRIPT-EXIT", ""),
@@ -133,13 +135,13 @@ def test_a_script_is_run_and_its_queries_are_judged(monkeypatch: pytest.MonkeyPa
 def test_findings_of_a_script_are_accepted_with_a_reason(monkeypatch: pytest.MonkeyPatch, job: Path) -> None:
     caught = CapturedQuery(facts(), PLACE, doubts=(CHECKPOINT_TEMPORARY.at(PLACE, name="out"),))
     ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
-    accept = {
+    suppress = {
         "HW-CHECKPOINT-TEMPORARY": " a demonstration ",
         "HW-APPEND-NEEDS-WATERMARK": "why",
         "HW-NEVER-FINL": "why",
     }
-    result = check(job, accept=accept)
-    assert [(each.problem.code, each.severity.value, each.accepted) for each in result.findings] == [
+    result = check(job, suppress=suppress)
+    assert [(each.problem.code, each.severity.value, each.suppressed) for each in result.findings] == [
         ("HW-SUPPRESS-CODE-UNKNOWN", "error", ""),
         ("HW-SUPPRESS-UNUSED", "warning", ""),
         ("HW-CHECKPOINT-TEMPORARY", "warning", "a demonstration"),
@@ -151,7 +153,7 @@ def test_an_error_of_a_script_that_can_not_be_accepted(monkeypatch: pytest.Monke
     caught = CapturedQuery(facts(), PLACE, (SINK_PATH_MISSING.at(PLACE, name="out", format="csv"),))
     ran(monkeypatch, ScriptRun([caught], spark=True, ended=True))
     # With an error not all is asked: what is not found may be there.
-    result = check(job, accept={"HW-SINK-PATH-MISSING": "why", "HW-APPEND-NEEDS-WATERMARK": "why"})
+    result = check(job, suppress={"HW-SINK-PATH-MISSING": "why", "HW-APPEND-NEEDS-WATERMARK": "why"})
     assert [each.problem.code for each in result.findings] == [
         "HW-SUPPRESS-NOT-ALLOWED",
         "HW-SINK-PATH-MISSING",
@@ -160,8 +162,8 @@ def test_an_error_of_a_script_that_can_not_be_accepted(monkeypatch: pytest.Monke
 
 
 def test_accept_is_for_scripts(tmp_path: Path) -> None:
-    with pytest.raises(UsageProblem) as error:
-        check(tmp_path / "p.yml", offline=True, accept={"HW-DECLARATION-UNUSED": "why"})
+    with pytest.raises(UsageError) as error:
+        check(tmp_path / "p.yml", offline=True, suppress={"HW-DECLARATION-UNUSED": "why"})
     assert [problem.code for problem in error.value.problems] == ["HW-SUPPRESS-SCRIPT-ONLY"]
 
 
@@ -191,13 +193,13 @@ def test_a_script_that_makes_a_pipeline_after_all(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_script_can_not_be_judged_offline(job: Path) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         check(job, offline=True)
     assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-OFFLINE-UNSUPPORTED"]
 
 
 def test_arguments_are_for_scripts(tmp_path: Path) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         check(tmp_path / "p.yml", offline=True, arguments=("a",))
     assert [problem.code for problem in error.value.problems] == ["HW-SCRIPT-ARGUMENTS-NOT-ALLOWED"]
 
@@ -229,4 +231,4 @@ def test_a_weak_sandbox_is_a_warning(
     assert len(weak) == len(effects)
     for finding, effect in zip(weak, effects, strict=True):
         assert finding.severity is Severity.WARNING
-        assert effect in finding.sentence
+        assert effect in finding.message

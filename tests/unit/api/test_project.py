@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from headwater.api.check import check
 from headwater.api.project import KINDS, TEMPLATES, InitResult, Template, init
-from headwater.errors import EnvironmentProblem, UsageProblem
+from headwater.errors import SetupError, UsageError
 from headwater.errors.catalogue.environment import RUN_DIR_UNWRITABLE
 from headwater.errors.catalogue.programs import DIRECTORY_NOT_EMPTY, TEMPLATE_NOT_FOUND
 from headwater.loaders.json_schema import pipeline_schema
@@ -63,7 +63,7 @@ def test_another_kind_is_made_by_its_name(tmp_path: Path) -> None:
 
 
 def test_an_unknown_kind_is_refused_and_nothing_made(tmp_path: Path) -> None:
-    with pytest.raises(UsageProblem) as caught:
+    with pytest.raises(UsageError) as caught:
         init(Path("ads"), "kafk")
     assert caught.value.problems == (
         TEMPLATE_NOT_FOUND.at(None, name="kafk", hint="Did you mean `kafka`? ", known="word-count, kafka"),
@@ -107,7 +107,7 @@ def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
 def test_what_is_there_is_not_touched(tmp_path: Path, folder: str, path: str) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageProblem) as caught:
+    with pytest.raises(UsageError) as caught:
         init(Path(folder))
     assert caught.value.problems == (DIRECTORY_NOT_EMPTY.at(None, path=path),)
     assert files_in(tmp_path) == {"full/file"}
@@ -115,13 +115,13 @@ def test_what_is_there_is_not_touched(tmp_path: Path, folder: str, path: str) ->
 
 def test_a_second_init_is_refused() -> None:
     init(Path("twice"))
-    with pytest.raises(UsageProblem):
+    with pytest.raises(UsageError):
         init(Path("twice"))
 
 
 def test_a_folder_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(SetupError) as caught:
         init(Path("file/project"))
     assert caught.value.problems == (
         RUN_DIR_UNWRITABLE.at(None, path="file/project", reason="Not a directory"),

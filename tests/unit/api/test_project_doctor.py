@@ -8,7 +8,7 @@ from headwater.api import project as module
 from headwater.api.project import DoctorResult, connector_reference, doctor, schema
 from headwater.engine import prepare
 from headwater.engine.doctor import Check
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.loaders.json_schema import pipeline_schema
 
 OK = Check("java", "ok", "Java 17")
@@ -32,7 +32,7 @@ def test_the_json_form_has_every_field() -> None:
                 "name": "spark",
                 "status": "error",
                 "says": "It is missing.",
-                "remedy": "Install it.",
+                "hint": "Install it.",
                 "code": "HW-PACKAGE-MISSING",
             }
         ],
@@ -52,7 +52,7 @@ def test_the_run_folder_of_the_project_is_examined(monkeypatch: pytest.MonkeyPat
 
 
 def test_nothing_is_made(tmp_path: Path) -> None:
-    assert "folder" in [check.name for check in doctor(tmp_path).checks]
+    assert "run directory" in [check.name for check in doctor(tmp_path).checks]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -86,7 +86,7 @@ def test_the_reference_of_a_connector_has_the_keys_of_both_sides() -> None:
 
 
 def test_an_unknown_connector_is_told_with_the_nearest_one() -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         connector_reference("fils")
     (problem,) = error.value.problems
     assert (problem.code, problem.params["hint"]) == ("HW-CONNECTOR-NOT-INSTALLED", "Did you mean `files`?")

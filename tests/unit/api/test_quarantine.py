@@ -65,11 +65,11 @@ sinks:
     [
         ("judged", ""),
         ("orders", ""),
-        ("gone", "there is no source or table of this name"),
-        ("Judged", "there is no source or table of this name"),
+        ("gone", "no source or table has this name"),
+        ("Judged", "no source or table has this name"),
         ("alone", "no sink reads it"),
-        ("fixed", "such a source takes no rows but its own"),
-        ("ticks", "such a source takes no rows but its own"),
+        ("fixed", "this source does not support replayed rows"),
+        ("ticks", "this source does not support replayed rows"),
     ],
 )
 def test_rows_that_no_query_would_read_are_not_fed(tmp_path: Path, name: str, why: str) -> None:

@@ -24,13 +24,13 @@ name: orders
 sources:
   orders:
     connector: kafka
-    servers: localhost:9092
+    bootstrap_servers: localhost:9092
     topic: t
     format: json
     schema: {id: int}
     bad_rows: quarantine
 tables:
-  paid: {sql: SELECT * FROM orders, expect: {paid: {check: id > 0, else: quarantine}}}
+  paid: {sql: SELECT * FROM orders, expect: {paid: {condition: id > 0, on_violation: quarantine}}}
 sinks:
   out: {reads: orders, connector: console}
   other: {reads: Paid, connector: console}
@@ -110,7 +110,7 @@ def test_a_mended_row_that_came_back_is_known_by_its_new_bytes(folder: Path, rep
     stopped(folder, "out", kafka(5))
     mended = folder.parent / "mended.jsonl"
     mended.write_text(json.dumps({"id": row(1).id, "text": "still bad"}))
-    assert replayed(mended=mended).rows == 1
+    assert replayed(corrected=mended).rows == 1
     quarantined(folder, row(1, b"still bad"), batch=1)
     assert told(replayed()) == (0, 1, 1, ("out",))
 
@@ -118,7 +118,7 @@ def test_a_mended_row_that_came_back_is_known_by_its_new_bytes(folder: Path, rep
 def test_rows_of_files(folder: Path, replayed: Replay) -> None:
     (folder.parent / "in").mkdir()
     files = "connector: files\n    path: in/\n    format"
-    old = "connector: kafka\n    servers: localhost:9092\n    topic: t\n    format"
+    old = "connector: kafka\n    bootstrap_servers: localhost:9092\n    topic: t\n    format"
     (folder.parent / "orders.yml").write_text(PIPELINE.replace(old, files))
     place: dict[str, Any] = {"topic": None, "partition": None}
     quarantined(folder, row(0, file="/in/a b.json", **place), row(0, file="/in/c.json", **place))
@@ -163,7 +163,7 @@ def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, replayed:
     stopped(folder, "other", kafka(100))
     mended = folder.parent / "mended.jsonl"
     mended.write_text(json.dumps({"id": row(0, b'{"id":0}', **OF_TABLE).id, "text": '{"id": -1}'}))
-    assert replayed("paid", mended=mended).rows == 1
+    assert replayed("paid", corrected=mended).rows == 1
     (file,) = (quarantine.directory.replay).glob("*.parquet")
     again = {**kafka(100), "paid.again": {"logOffset": 0}}
     stopped(folder, "quarantine.paid", again)
@@ -175,7 +175,7 @@ def test_a_row_of_a_table_that_came_back_is_written_anew(folder: Path, replayed:
     assert told(replayed("paid")) == (1, 0, 0, ())
 
 
-@pytest.mark.parametrize("gone", ["facts/out.json", "checkpoints/out"])
+@pytest.mark.parametrize("gone", ["queries/out.json", "checkpoints/out"])
 def test_what_can_t_be_told_is_refused(folder: Path, replayed: Replay, gone: str) -> None:
     quarantine = quarantined(folder, row(1))
     stopped(folder, "out", kafka(5))

@@ -7,7 +7,7 @@ import pytest
 from headwater.api.run import _wait
 from headwater.connectors.files.errors import FILES_UNREADABLE
 from headwater.errors import CheckpointError
-from headwater.events import Notice, QueryEnded, QueryIdle, QueryStatus
+from headwater.events import Notice, QueryIdle, QueryStatus, QueryTerminated
 from headwater.runtime import RunOptions
 from headwater.runtime.signals import Signals
 from tests.unit.runtime.queries import Blocked, running
@@ -23,7 +23,7 @@ def test_a_run_until_idle_ends_as_failed_where_some_input_is_never_taken_in() ->
         run._supervisor.handle(QueryIdle(query="out"))
         with Signals() as signals:
             _wait(run, signals, RunOptions(until_idle=True), None, events.append)
-        (ended,) = [each for each in events if isinstance(each, QueryEnded)]
+        (ended,) = [each for each in events if isinstance(each, QueryTerminated)]
         assert (ended.status, ended.problem, run.exit_code) == (QueryStatus.FAILED, NEVER, 1)
 
 
@@ -43,7 +43,7 @@ def test_a_run_in_python_ends_when_it_is_idle_as_the_command_does() -> None:
             run._supervisor.handle(QueryIdle(query="out"))
         run.stop_when_idle()
         assert (run.is_active, run.exit_code) == (False, 0)
-        assert [each.text for each in events if isinstance(each, Notice)] == ["Nothing is left to read."]
+        assert [each.message for each in events if isinstance(each, Notice)] == ["No more data to read."]
 
 
 def test_a_run_in_python_ends_as_failed_where_some_input_is_never_taken_in() -> None:

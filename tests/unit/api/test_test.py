@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from headwater.api.test import run_tests
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.testing.results import (
     StepPlayed,
     TestBegun,
@@ -43,7 +43,7 @@ def test_every_test_of_a_folder_is_played_by_one_player(folder: Path) -> None:
     events: list[TestEvent] = []
     result = run_tests([folder], conf={"spark.a": "b"}, limit=5.0, emit=events.append)
     assert names(result) == [("one", "passed"), ("two fails", "failed"), ("three", "passed")]
-    assert (result.exit_code, result.summary.rpartition(" in ")[0]) == (1, "2 passed, 1 failed, 0 refused")
+    assert (result.exit_code, result.summary.rpartition(" in ")[0]) == (1, "2 passed, 1 failed, 0 errors")
     [player] = FakePlayer.made
     assert (player.conf, player.limit, player.closed) == ({"spark.a": "b"}, 5.0, True)
     assert [type(event) for event in events] == [
@@ -57,14 +57,14 @@ def test_every_test_of_a_folder_is_played_by_one_player(folder: Path) -> None:
 def test_a_file_that_cannot_be_read_is_refused_and_the_others_run(folder: Path) -> None:
     (folder / "test_a.yml").write_text("pipeline: p.yml\ntests:\n  one: [restrat]\n", encoding="utf-8")
     result = run_tests([folder])
-    assert names(result) == [(str(folder / "test_a.yml"), "refused"), ("three", "passed")]
+    assert names(result) == [(str(folder / "test_a.yml"), "error"), ("three", "passed")]
     assert [problem.code for problem in result.results[0].problems] == ["HW-TEST-UNKNOWN-STEP"]
     assert result.exit_code == 3
 
 
 def test_where_every_file_is_refused_nothing_is_started(folder: Path) -> None:
     result = run_tests([folder / "p.yml"])
-    assert ([each.outcome for each in result.results], FakePlayer.made) == (["refused"], [])
+    assert ([each.outcome for each in result.results], FakePlayer.made) == (["error"], [])
 
 
 def test_the_first_that_does_not_pass_can_end_the_run(folder: Path) -> None:
@@ -80,20 +80,20 @@ def test_tests_are_chosen_by_their_names_and_their_file(folder: Path, k: str, fo
 
 
 def test_no_test_chosen(folder: Path) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         run_tests([folder], k="thre3")
     [problem] = error.value.problems
     assert (problem.code, problem.params) == (
         "HW-TEST-NO-MATCH",
         {"expression": "thre3", "count": 3, "hint": "Did you mean `-k 'three'`?"},
     )
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         run_tests([folder], k="xyz")
     assert error.value.problems[0].params["hint"] == "There are: `one`, `two fails`, `three`."
 
 
 def test_no_test_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         run_tests([tmp_path])
     [problem] = error.value.problems
     assert (problem.code, problem.params) == ("HW-TEST-FILES-NOT-FOUND", {"where": str(tmp_path)})
@@ -125,14 +125,14 @@ def test_one_picture_is_of_one_test(folder: Path) -> None:
     file = folder / "new" / "one.svg"
     assert run_tests([folder], k="one", draw=file, crash=True).pictures == (str(file),)
     assert file.is_file()
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         run_tests([folder], draw=file)
     [problem] = error.value.problems
     assert (problem.code, problem.params) == ("HW-TEST-DRAWING-CONFLICT", {"path": str(file), "count": 3})
 
 
 def test_a_picture_that_cannot_be_written(folder: Path) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         run_tests([folder], draw=folder / "p.yml")
     assert error.value.problems[0].code == "HW-TEST-OUTPUT-UNWRITABLE"
     assert FakePlayer.made[0].closed
@@ -150,5 +150,5 @@ def test_the_player_is_closed_when_the_run_is_broken_off(folder: Path) -> None:
 
 def test_the_result_is_json(folder: Path) -> None:
     told = run_tests([folder]).to_json()
-    assert (told["ok"], told["passed"], told["failed"], told["refused"]) == (False, 2, 1, 0)
+    assert (told["ok"], told["passed"], told["failed"], told["error"]) == (False, 2, 1, 0)
     assert [test["outcome"] for test in told["tests"]] == ["passed", "failed", "passed"]

@@ -41,8 +41,8 @@ def problem(read: Callable[[], object]) -> Problem:
     with pytest.raises(CheckpointError) as caught:
         read()
     (found,) = caught.value.problems
-    assert found.sentence
-    assert found.remedy
+    assert found.message
+    assert found.hint
     return found
 
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.checkpoint import CheckpointLock, Clock, LocalStore
-from headwater.errors import CheckpointError, CheckpointHeld, HeadwaterError, Problem
+from headwater.errors import CheckpointError, CheckpointLockedError, HeadwaterError, Problem
 
 
 class FakeClock(Clock, Protocol):
@@ -101,13 +101,13 @@ def guard_in_other_hands(checkpoint: Path) -> Iterator[None]:
         yield
 
 
-def problem(act: Callable[[], object], kind: type[HeadwaterError] = CheckpointHeld) -> Problem:
+def problem(act: Callable[[], object], kind: type[HeadwaterError] = CheckpointLockedError) -> Problem:
     with pytest.raises(kind) as caught:
         act()
     assert type(caught.value) is kind
     (found,) = caught.value.problems
-    assert found.sentence
-    assert found.remedy
+    assert found.message
+    assert found.hint
     return found
 
 
@@ -178,7 +178,7 @@ def test_an_epoch_that_can_not_be_noted_or_read_is_said_and_nothing_is_held(chec
     assert os.listdir(checkpoint.parent) == ["orders.lock.guard"]
     lock_file(checkpoint).with_suffix(".lock.epoch").write_text("seven")
     found = problem(lambda: CheckpointLock.acquire(checkpoint, "run-1"), CheckpointError)
-    assert found.params["reason"] == f"{lock_file(checkpoint)}.epoch holds no number"
+    assert found.params["reason"] == f"{lock_file(checkpoint)}.epoch does not contain a number"
 
 
 def test_a_released_checkpoint_can_be_held_again(checkpoint: Path) -> None:
@@ -276,7 +276,7 @@ def test_an_owner_elsewhere_is_alive_while_it_is_heard(checkpoint: Path, clock: 
     assert found.params["host"] == "elsewhere"
     assert found.params["seen"] == "2026-01-01T12:00:00+00:00"
     assert found.params["free_at"] == "2026-01-01T12:01:00+00:00"
-    assert found.entry.retry
+    assert found.entry.retryable
 
 
 def test_a_silent_owner_elsewhere_is_replaced(checkpoint: Path, clock: FakeClock) -> None:
@@ -365,7 +365,7 @@ def test_a_starter_that_never_ends_makes_the_checkpoint_busy(checkpoint: Path, c
         found = problem(lambda: CheckpointLock.acquire(checkpoint, "run-1", clock=clock))
     assert found.code == "HW-CHECKPOINT-BUSY"
     assert found.params["checkpoint"] == str(checkpoint)
-    assert found.entry.retry
+    assert found.entry.retryable
     assert 30 <= clock.slept <= 31
 
 
@@ -390,7 +390,7 @@ def test_a_beat_that_fails_can_be_made_up_for(checkpoint: Path, clock: FakeClock
         store.broken = "replace"
         clock.moment += timedelta(seconds=10)
         found = problem(lock.heartbeat, CheckpointError)
-        assert (found.code, found.entry.retry) == ("HW-LOCK-UNUSABLE", True)
+        assert (found.code, found.entry.retryable) == ("HW-LOCK-UNUSABLE", True)
         store.broken = ""
         lock.heartbeat()
         assert content(checkpoint)["heartbeat"] == "2026-01-01T12:00:10+00:00"

@@ -15,7 +15,7 @@ from typing import Protocol
 import pytest
 
 from headwater.checkpoint import CheckpointLock, Clock
-from headwater.errors import CheckpointHeld
+from headwater.errors import CheckpointLockedError
 from headwater.values.processes import is_alive, process_start_time
 
 HOLD = """
@@ -34,14 +34,14 @@ RACE = """
 import sys
 from pathlib import Path
 from headwater.checkpoint import CheckpointLock
-from headwater.errors import CheckpointHeld
+from headwater.errors import CheckpointLockedError
 locks = []
 print("ready", flush=True)
 for line in sys.stdin:
     try:
         locks.append(CheckpointLock.acquire(Path(line.strip()), sys.argv[1]))
         print("won", flush=True)
-    except CheckpointHeld as held:
+    except CheckpointLockedError as held:
         print(*[problem.code for problem in held.problems], flush=True)
 """
 
@@ -97,7 +97,7 @@ def jvm(start: Start) -> tuple[Child, str]:
 @pytest.mark.feature("F5", part="a second run is refused")
 def test_a_living_run_is_named(checkpoint: Path, start: Start) -> None:
     holder = up(start, HOLD, str(checkpoint))
-    with pytest.raises(CheckpointHeld) as caught:
+    with pytest.raises(CheckpointLockedError) as caught:
         CheckpointLock.acquire(checkpoint, "second")
     (problem,) = caught.value.problems
     since = json.loads(Path(f"{checkpoint}.lock").read_bytes())["since"]
@@ -110,14 +110,14 @@ def test_a_living_run_is_named(checkpoint: Path, start: Start) -> None:
         "host": socket.gethostname(),
         "since": datetime.fromisoformat(since).isoformat(timespec="seconds"),
     }
-    assert f"kill {holder.pid}" in problem.remedy
-    assert not caught.value.retry
+    assert f"kill {holder.pid}" in problem.hint
+    assert not caught.value.retryable
 
 
 def test_a_paused_run_is_alive(checkpoint: Path, start: Start, clock: FakeClock) -> None:
     holder = up(start, HOLD, str(checkpoint))
     os.kill(holder.pid, signal.SIGSTOP)
-    with pytest.raises(CheckpointHeld):
+    with pytest.raises(CheckpointLockedError):
         CheckpointLock.acquire(checkpoint, "second", clock=clock)
 
 
@@ -187,7 +187,7 @@ def test_a_jvm_that_can_not_be_killed_keeps_the_checkpoint(
         kill(pid, number)
 
     monkeypatch.setattr(os, "kill", refuse)
-    with pytest.raises(CheckpointHeld) as caught:
+    with pytest.raises(CheckpointLockedError) as caught:
         CheckpointLock.acquire(checkpoint, "second", clock=clock)
     monkeypatch.undo()
     (problem,) = caught.value.problems

@@ -66,8 +66,8 @@ def problem(read: Callable[[], object]) -> Problem:
         read()
     (found,) = caught.value.problems
     # The sentence and the remedy must be complete with the parameters given.
-    assert found.sentence
-    assert found.remedy
+    assert found.message
+    assert found.hint
     return found
 
 
@@ -329,7 +329,7 @@ def test_what_can_t_be_told(tmp_path: Path) -> None:
     assert folder.state("out").has_started
     # A source was added, and a crash came before the facts of it were kept.
     assert folder.planned("out") is None
-    (tmp_path / "facts/out.json").unlink()
+    (tmp_path / "queries/out.json").unlink()
     assert folder.committed("out") is None
     (tmp_path / "checkpoints/out").rename(tmp_path / "checkpoints/out.next")
     assert (folder.committed("out"), folder.state("out").has_started) == (None, True)

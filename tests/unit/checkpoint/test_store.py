@@ -165,11 +165,11 @@ class Owner:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"version": 2, "name": "p"}', "it has version 2, and 1 is known"),
-        ('{"name": "p"}', "it has version None, and 1 is known"),
+        ('{"version": 2, "name": "p"}', "unsupported version 2, expected 1"),
+        ('{"name": "p"}', "unsupported version None, expected 1"),
         ('{"version": 1}', "`name` is missing"),
         ('{"version": 1, "name": 3}', "`name`: Input should be a valid string"),
-        ("[]", "it is no JSON object"),
+        ("[]", "expected a JSON object"),
         ("{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
     ],
 )

@@ -31,8 +31,8 @@ def test_an_aggregate_of_all_rows_is_one_row() -> None:
 
 
 def test_plain_keys_bound_by_their_number() -> None:
-    assert only(facts(aggregation(key("word")), mode="update")).extent is Extent.BY_KEYS
-    assert only(facts(aggregation(key("word")), mode="complete")).extent is Extent.BY_KEYS
+    assert only(facts(aggregation(key("word")), mode="update")).extent is Extent.PER_KEY
+    assert only(facts(aggregation(key("word")), mode="complete")).extent is Extent.PER_KEY
 
 
 def test_a_window_is_kept_for_its_size_and_the_delay() -> None:
@@ -79,7 +79,7 @@ def test_a_column_with_the_watermark_is_kept_for_the_delay() -> None:
         (
             (),
             key("day", "date"),
-            "a watermark on the event time, and its window of a day in place of `day`",
+            "a watermark on the event time, and a window of one day instead of `day`",
         ),
         ((), key("seen", "timestamp"), "a watermark on `seen`"),
         (
@@ -90,12 +90,12 @@ def test_a_column_with_the_watermark_is_kept_for_the_delay() -> None:
         (
             (EventTime("at", 1),),
             key("day", "date", made_from=("at",)),
-            "a key that carries the watermark: GROUP BY window(at, …) beside or instead of day",
+            "a key with the watermark: GROUP BY window(at, …) in addition to or instead of day",
         ),
         (
             (EventTime("seen", 1),),
             window_key(),
-            "the watermark on `at`: it stands on `seen`, which is not in the window",
+            "a watermark on `at`, the column of the window; it is on `seen`",
         ),
     ],
 )
@@ -111,8 +111,8 @@ def test_values_that_grow_are_told() -> None:
         facts(aggregation(key("user"), functions=("Count", "CollectList", "CollectSet")), mode="update")
     )
     assert bound.notes == (
-        "the value of each key grows: CollectList(x) keeps every value of its rows",
-        "the value of each key grows: CollectSet(x) keeps every distinct value of its rows",
+        "the value of each key grows: CollectList(x) stores every value of its rows",
+        "the value of each key grows: CollectSet(x) stores every distinct value of its rows",
     )
 
 
@@ -122,7 +122,7 @@ def dedup(kind: Kind = Kind.DEDUP, *keys: object, **overrides: object) -> Operat
 
 
 def test_repeats_are_remembered_for_ever_or_until_the_watermark() -> None:
-    assert only(facts(dedup(Kind.DEDUP, key("id")))).extent is Extent.BY_KEYS
+    assert only(facts(dedup(Kind.DEDUP, key("id")))).extent is Extent.PER_KEY
     assert only(facts(dedup(Kind.DEDUP, key("id"), key("at", "timestamp")))).extent is Extent.UNBOUNDED
     timed = facts(watermark(), dedup(Kind.DEDUP, key("id"), key("at", "timestamp", **MARKED), inputs=(0,)))
     assert kept(only(timed)) == {"a key": (10 * MINUTE, None)}
@@ -135,8 +135,8 @@ def test_repeats_are_remembered_for_ever_or_until_the_watermark() -> None:
 
 def test_distinct_rows_are_groups_of_all_columns() -> None:
     rows = dedup(Kind.DISTINCT, key("user"))
-    assert only(facts(rows, mode="update")).extent is Extent.BY_KEYS
-    assert only(facts(rows, mode="complete")).extent is Extent.BY_KEYS
+    assert only(facts(rows, mode="update")).extent is Extent.PER_KEY
+    assert only(facts(rows, mode="complete")).extent is Extent.PER_KEY
     timed = dedup(Kind.DISTINCT, key("user"), key("at", "timestamp"))
     assert only(facts(timed, mode="update")).missing == "a watermark on `at`"
     marked = dedup(Kind.DISTINCT, key("at", "timestamp", **MARKED), inputs=(0,))
@@ -158,7 +158,7 @@ def test_each_side_of_a_join_is_kept_for_the_delay_of_the_other_and_the_range() 
     # Both go by the slower watermark: while the streams are equally far, clicks stay three hours, too.
     assert kept(bound) == {"impressions": (4 * HOUR, None), "clicks": (2 * HOUR, 3 * HOUR)}
     assert [each.words for each in bound.kept] == ["4 hours", "2 hours"]
-    assert bound.notes == ("the slowest watermark counts: an input that lags or is silent holds all",)
+    assert bound.notes == ("uses the slowest watermark: a lagging or idle input delays state cleanup",)
     fastest = only(ads(settings=FASTEST))
     assert kept(fastest) == {"impressions": (3 * HOUR, None), "clicks": (2 * HOUR, None)}
 
@@ -227,13 +227,13 @@ def state(time: str = "none", *variables: Variable) -> Operator:
 
 def test_state_of_the_users_own() -> None:
     bare = only(facts(state()))
-    assert bare.extent is Extent.BY_KEYS
-    assert bare.missing == "a timer, a timeout or a time to live, unless the keys are few"
+    assert bare.extent is Extent.PER_KEY
+    assert bare.missing == "a timer, a timeout or a TTL, unless there are few keys"
     assert only(facts(state("event time"))).missing == ""
     expiring = only(facts(state("processing time", Variable("n", "value", ttl_ms=HOUR))))
     assert (expiring.extent, kept(expiring)) == (Extent.BOUNDED, {"a value": (HOUR, None)})
     mixed = only(facts(state("none", Variable("n", "value", ttl_ms=HOUR), Variable("m", "value"))))
-    assert mixed.extent is Extent.BY_KEYS
+    assert mixed.extent is Extent.PER_KEY
 
 
 def test_a_limit_keeps_a_number() -> None:

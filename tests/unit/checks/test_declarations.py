@@ -9,11 +9,11 @@ import pytest
 
 from headwater.checks import Rule, Situation
 from headwater.checks.declarations import (
+    dedup_without_watermark,
     is_clear_secret,
-    secret_in_clear,
+    secret_plaintext,
     sink_columns,
     watermark_column,
-    within_no_watermark,
 )
 from headwater.errors import Problem
 from headwater.plan import Graph
@@ -85,7 +85,7 @@ def test_secrets_are_told_at_their_lines_and_never_shown() -> None:
             options: {secret: "abracadabra"}
         """
     )
-    found = list(secret_in_clear.findings(Situation(spec, Graph.of(spec))))
+    found = list(secret_plaintext.findings(Situation(spec, Graph.of(spec))))
     assert [
         (each.problem.code, each.problem.params["key"], each.problem.place and each.problem.place.line)
         for each in found
@@ -98,7 +98,7 @@ def test_secrets_are_told_at_their_lines_and_never_shown() -> None:
     assert {each.severity.value for each in found} == {"warning"}
     assert [each.sink for each in found] == ["", "out", "out", ""]
     assert "abracadabra" not in " ".join(str(each.problem) for each in found)
-    assert "`${secret:NAME}`" in found[0].problem.remedy
+    assert "`${secret:NAME}`" in found[0].problem.hint
 
 
 PIPELINE = """
@@ -196,7 +196,7 @@ def test_a_table_is_named_as_one() -> None:
     assert problem.params == {
         "where": "the table `few`",
         "column": "b",
-        "hint": "Its columns are: value.",
+        "hint": "Use one of its columns: value.",
     }
     assert problem.place == Position("pipeline.yml", 3, 58)
 
@@ -209,18 +209,18 @@ def test_distinct_within_a_watermark_needs_one_on_the_source() -> None:
           bare: {connector: rate}
           marked: {connector: rate, watermark: {column: timestamp, delay: 1 hour}}
         tables:
-          first: {reads: bare, distinct: value}
-          lacks: {reads: first, distinct: value, within: watermark}
-          has: {reads: marked, distinct: value, within: watermark}
+          first: {reads: bare, deduplicate: value}
+          lacks: {reads: first, deduplicate: value, within: watermark}
+          has: {reads: marked, deduplicate: value, within: watermark}
           trusted: SELECT * FROM bare
-          unknown: {reads: trusted, distinct: value, within: watermark}
+          unknown: {reads: trusted, deduplicate: value, within: watermark}
         sinks:
           a: {reads: lacks, connector: noop}
           b: {reads: has, connector: noop}
           c: {reads: unknown, connector: noop}
         """
     )
-    found = list(within_no_watermark.findings(Situation(spec, Graph.of(spec))))
+    found = list(dedup_without_watermark.findings(Situation(spec, Graph.of(spec))))
     told = [
         (each.problem.code, each.problem.params["name"], each.problem.place and each.problem.place.line)
         for each in found

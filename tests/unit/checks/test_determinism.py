@@ -8,12 +8,12 @@ import pytest
 
 from headwater.checks import Finding, Query, Reached, Severity, Situation, examine, together
 from headwater.checks.determinism import (
-    event_time_not_repeatable,
-    not_repeatable,
-    not_replayable,
-    not_replayable_checkpoint,
-    not_replayable_shared,
-    order_decides,
+    nondeterministic_event_time,
+    nondeterministic_query,
+    order_dependent,
+    source_not_replayable,
+    source_not_replayable_resume,
+    source_not_replayable_shared,
 )
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.operators import Aggregate, Expression, PythonFunction
@@ -29,7 +29,7 @@ def changing(*expressions: Expression, **overrides: Any) -> QueryFacts:
 
 
 def found(query: QueryFacts) -> list[Finding]:
-    rules = (not_repeatable, event_time_not_repeatable, order_decides)
+    rules = (nondeterministic_query, nondeterministic_event_time, order_dependent)
     return [finding for rule in rules for finding in rule.about(Query(query))]
 
 
@@ -44,7 +44,7 @@ def codes(query: QueryFacts) -> list[tuple[str, str]]:
         ("rand(42)", "xxhash64"),
         ("now()", "current_timestamp()"),
         ("SPARK_PARTITION_ID()", "xxhash64"),
-        ("java_method('a', 'b')", "accept"),
+        ("java_method('a', 'b')", "suppress"),
         ("pick(id)", "asNondeterministic"),
     ],
 )
@@ -52,7 +52,7 @@ def test_what_changes_before_files_is_warned_of(sql: str, instead: str) -> None:
     (finding,) = found(changing(Expression(sql, table="t")))
     assert (finding.problem.code, finding.severity.value) == ("HW-NONDETERMINISTIC", "warning")
     assert (finding.sink, finding.table) == ("out", "t")
-    assert instead in finding.problem.remedy
+    assert instead in finding.problem.hint
 
 
 def test_what_reaches_state_is_told_as_such() -> None:
@@ -133,7 +133,7 @@ def test_event_time_that_changes(sql: str, severity: str) -> None:
     )
     (finding,) = found(query)
     assert (finding.problem.code, finding.severity.value) == ("HW-NONDETERMINISTIC-EVENT-TIME", severity)
-    assert finding.acceptable
+    assert finding.suppressible
     # It is told once, before an exactly-once sink, too.
     assert len(found(changing(Expression(sql, event_time=True)))) == 1
 
@@ -158,8 +158,8 @@ def test_a_marked_function_without_an_expression() -> None:
 )
 def test_aggregates_over_an_order_get_advice(sql: str, function: str, instead: str) -> None:
     (finding,) = found(facts(aggregation(aggregates=(Aggregate(sql, function),)), **FILES))
-    assert (finding.problem.code, finding.severity.value) == ("HW-ORDER-DEPENDENT", "advice")
-    assert instead in finding.problem.remedy
+    assert (finding.problem.code, finding.severity.value) == ("HW-ORDER-DEPENDENT", "note")
+    assert instead in finding.problem.hint
 
 
 @pytest.mark.parametrize("function", ["any_value", "collect_list", "max_by", "count", "sum"])
@@ -189,7 +189,7 @@ def situation(reads: str, connector: str = "console", **keys: Any) -> Situation:
 
 @pytest.mark.parametrize("reads", ["other", "ticks", "words"])
 def test_a_source_that_comes_once_is_named(reads: str) -> None:
-    (found,) = not_replayable.findings(situation(reads))
+    (found,) = source_not_replayable.findings(situation(reads))
     assert (found.problem.code, found.severity) == ("HW-SOURCE-NOT-REPLAYABLE", Severity.WARNING)
     assert found.problem.params == {"name": "lines", "connector": "socket"}
     assert found.problem.place
@@ -198,7 +198,7 @@ def test_a_source_that_comes_once_is_named(reads: str) -> None:
 
 @pytest.mark.parametrize(("reads", "shared"), [("LINES", True), ("words", True), ("ticks", False)])
 def test_two_sinks_on_a_source_that_comes_once(reads: str, shared: bool) -> None:
-    found = list(not_replayable_shared.findings(situation(reads)))
+    found = list(source_not_replayable_shared.findings(situation(reads)))
     assert [each.problem.params["sinks"] for each in found] == (["`one`, `two`"] if shared else [])
     assert all(each.severity is Severity.ERROR for each in found)
 
@@ -220,13 +220,13 @@ def test_the_refusal_says_all_that_the_warning_says() -> None:
 )
 def test_a_checkpoint_that_has_read_lines(offsets: tuple[Any, ...], connector: str, sinks: list[str]) -> None:
     reached = {"one": Reached("/run/one", offsets), "two": Reached("/run/two", (7,))}
-    found = list(not_replayable_checkpoint.findings(situation("ticks", connector, reached=reached)))
+    found = list(source_not_replayable_resume.findings(situation("ticks", connector, reached=reached)))
     assert [each.problem.params["sink"] for each in found] == sinks
     assert [each.problem.params["checkpoint"] for each in found] == [f"/run/{sink}" for sink in sinks]
 
 
 def test_a_sink_that_lives_in_one_process_begins_anew_anyway() -> None:
     reached = {"two": Reached("/run/two", (7,))}
-    rule = not_replayable_checkpoint
+    rule = source_not_replayable_resume
     assert list(rule.findings(situation("lines", "memory", reached=reached))) == []
     assert len(list(rule.findings(situation("lines", "noop", reached=reached)))) == 1

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from headwater.checks import Severity, Situation
-from headwater.checks.determinism import not_replayable_shared
+from headwater.checks.determinism import source_not_replayable_shared
 from headwater.checks.expectations import (
     expectation_condition,
-    expectation_sets_aside,
+    expectation_quarantine,
     known_columns,
     refused_quarantines,
 )
@@ -33,13 +33,13 @@ PIPELINE = """
       more: SELECT *, value + 1 AS next FROM all_of
       both: SELECT * FROM orders JOIN ads ON value = id
       unnamed: SELECT value + 1 FROM orders
-      once: {reads: some, distinct: value}
+      once: {reads: some, deduplicate: value}
       nested: SELECT * EXCEPT (value) FROM orders
       judged:
         sql: SELECT * FROM READ
         expect:
-          fine: {check: value > 0, else: drop}
-          kept: {check: value > 0, else: quarantine}
+          fine: {condition: value > 0, on_violation: drop}
+          kept: {condition: value > 0, on_violation: quarantine}
     sinks: {out: {reads: judged, connector: console}}
 """
 
@@ -51,7 +51,7 @@ def spec(read: str = "orders") -> PipelineSpec:
 def found(read: str, judged: Mapping[str, QueryFacts] | None = None) -> list[tuple[str, object]]:
     shop = spec(read)
     situation = Situation(shop, Graph.of(shop), judged or {})
-    problems = [each.problem for each in expectation_sets_aside.findings(situation)]
+    problems = [each.problem for each in expectation_quarantine.findings(situation)]
     assert {problem.params["expectation"] for problem in problems} <= {"kept"}
     assert {problem.place.line for problem in problems if problem.place} <= {18}
     last = ("source", "operator", "part")
@@ -83,12 +83,12 @@ CIRCLE = """
     sources: {orders: {connector: rate}}
     tables:
       one: {FORM, expect: {paid: value > 0}}
-      other: {reads: one, distinct: value}
+      other: {reads: one, deduplicate: value}
     sinks: {out: {reads: one, connector: console}}
 """
 
 
-@pytest.mark.parametrize("form", ["reads: Other, distinct: value", "sql: SELECT * FROM Other"])
+@pytest.mark.parametrize("form", ["reads: Other, deduplicate: value", "sql: SELECT * FROM Other"])
 def test_the_columns_of_tables_that_read_in_a_circle_are_not_known(form: str) -> None:
     shop = spec_of(CIRCLE.replace("FORM", form))
     graph = Graph.of(shop)
@@ -109,7 +109,7 @@ def test_rows_of_a_plain_stream_can_be_set_aside() -> None:
 def test_a_source_that_gives_its_rows_once_cannot_feed_two_queries() -> None:
     assert found("lines") == [("HW-EXPECTATION-QUARANTINE-NOT-REPLAYABLE", "lines")]
     shop = spec("lines")
-    assert list(not_replayable_shared.findings(Situation(shop, Graph.of(shop)))) == []
+    assert list(source_not_replayable_shared.findings(Situation(shop, Graph.of(shop)))) == []
 
 
 def test_what_keeps_state_is_not_kept_twice() -> None:
@@ -134,7 +134,7 @@ def test_a_static_source_that_is_refreshed_may_be_seen_differently() -> None:
     assert found("both") == []
     text = PIPELINE.replace("READ", "both").replace("static: true", "static: true, refresh: every batch")
     shop = with_quarantine(spec_of(text))
-    (finding,) = expectation_sets_aside.findings(Situation(shop, Graph.of(shop)))
+    (finding,) = expectation_quarantine.findings(Situation(shop, Graph.of(shop)))
     assert (finding.problem.code, finding.severity) == (
         "HW-EXPECTATION-QUARANTINE-REFRESHED",
         Severity.WARNING,

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.checkpoint import Read
 from headwater.checks import Reached, Severity, Situation
-from headwater.checks.expectations import judged_apart
+from headwater.checks.expectations import quarantine_rules_changed
 from headwater.plan import Graph
 from headwater.plan.quarantine import with_quarantine
 from tests.checkpoints import facts_of
@@ -21,14 +21,14 @@ name: orders
 sources:
   orders:
     connector: kafka
-    servers: kafka:9092
+    bootstrap_servers: kafka:9092
     topic: t
     format: json
     schema: {id: int}
     bad_rows: quarantine
   ticks: {connector: rate}
 tables:
-  paid: {sql: SELECT * FROM orders, expect: {paid: {check: id > 0, else: quarantine}}}
+  paid: {sql: SELECT * FROM orders, expect: {paid: {condition: id > 0, on_violation: quarantine}}}
 sinks:
   out: {reads: orders, connector: console}
   paid: {reads: paid, connector: console}
@@ -58,7 +58,7 @@ def said(
         {sink: facts_of(sink, verdicts=then) for sink in places},
         {sink: Reached("/c", (), committed=partial(_same, read)) for sink, read in places.items()},
     )
-    found = list(judged_apart.findings(situation))
+    found = list(quarantine_rules_changed.findings(situation))
     assert all(
         (each.problem.code, each.severity) == ("HW-QUARANTINE-RULES-CHANGED", Severity.WARNING)
         for each in found

@@ -39,33 +39,33 @@ def test_files_to_files_is_exactly_once_and_says_why() -> None:
     assert [each.part for each in told.reasons] == [Part.SOURCE, Part.QUERY, Part.SINK]
     assert all(not each.raised_by for each in told.reasons)
     assert told.lines() == [
-        "exactly once",
-        "  source: a batch of `rows` (files) can be read again",
-        "  query: it gives the same rows for the same input",
-        "  sink: files holds a batch that runs again once: who reads by its log sees each row once",
+        "exactly-once",
+        "  source: `rows` (files) is replayable",
+        "  query: it is deterministic",
+        "  sink: files records each batch in its log: readers of the log see each row once",
     ]
 
 
 @pytest.mark.parametrize(
     ("connector", "delivery", "level"),
     [
-        ("files", "IDEMPOTENT", "exactly once"),
-        ("memory", "IDEMPOTENT", "exactly once"),
-        ("noop", "IDEMPOTENT", "exactly once"),
-        ("delta", "IDEMPOTENT", "exactly once"),
-        ("console", "REPEATS", "at least once"),
-        ("kafka", "REPEATS", "at least once"),
-        ("kafka", "MARKED", "at least once"),
+        ("files", "IDEMPOTENT", "exactly-once"),
+        ("memory", "IDEMPOTENT", "exactly-once"),
+        ("noop", "IDEMPOTENT", "exactly-once"),
+        ("delta", "IDEMPOTENT", "exactly-once"),
+        ("console", "REPEATS", "at-least-once"),
+        ("kafka", "REPEATS", "at-least-once"),
+        ("kafka", "MARKED", "at-least-once"),
         ("kafka", "UNCONFIRMED", "unknown"),
-        ("foreach", "USER", "at least once"),
-        ("foreach_batch", "USER", "at least once"),
+        ("foreach", "USER", "at-least-once"),
+        ("foreach_batch", "USER", "at-least-once"),
         ("strange", "", "unknown"),
     ],
 )
 def test_what_a_sink_gives(connector: str, delivery: str, level: str) -> None:
     told = guarantee_of(query(connector=connector, delivery=delivery))
     assert told.level == level
-    assert lowering(told) == ([] if level == "exactly once" else [("sink", level)])
+    assert lowering(told) == ([] if level == "exactly-once" else [("sink", level)])
     assert all(each.raised_by for each in told.lowering)
 
 
@@ -77,22 +77,22 @@ def test_the_words_tell_kinds_of_sinks_apart() -> None:
 @pytest.mark.parametrize(
     ("source", "level"),
     [
-        (SourceFacts("a", "files"), "exactly once"),
-        (SourceFacts("a", "rate"), "exactly once"),
-        (SourceFacts("a", "socket", replayable=False), "at most once"),
+        (SourceFacts("a", "files"), "exactly-once"),
+        (SourceFacts("a", "rate"), "exactly-once"),
+        (SourceFacts("a", "socket", replayable=False), "at-most-once"),
         (SourceFacts("a", "python", own_code=True), "unknown"),
         (SourceFacts("a", "kinesis", known=False), "unknown"),
-        (SourceFacts("a", "files", streaming=False), "exactly once"),
-        (SourceFacts("a", "files", streaming=False, options={"refresh": "never"}), "exactly once"),
-        (SourceFacts("a", "files", streaming=False, options={"refresh": "every batch"}), "at least once"),
+        (SourceFacts("a", "files", streaming=False), "exactly-once"),
+        (SourceFacts("a", "files", streaming=False, options={"refresh": "never"}), "exactly-once"),
+        (SourceFacts("a", "files", streaming=False, options={"refresh": "every batch"}), "at-least-once"),
         # Static rows need not be read again from a place in a stream.
-        (SourceFacts("a", "x", streaming=False, replayable=False), "exactly once"),
+        (SourceFacts("a", "x", streaming=False, replayable=False), "exactly-once"),
     ],
 )
 def test_what_a_source_gives(source: SourceFacts, level: str) -> None:
     told = guarantee_of(query(sources=(SourceFacts("rows", "files"), source)))
     assert told.level == level
-    assert lowering(told) == ([] if level == "exactly once" else [("source", level)])
+    assert lowering(told) == ([] if level == "exactly-once" else [("source", level)])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_what_a_source_gives(source: SourceFacts, level: str) -> None:
 )
 def test_an_expression_that_changes_is_at_least_once(sql: str) -> None:
     told = guarantee_of(query(non_deterministic=(Expression(sql),)))
-    assert (told.level, lowering(told)) == (Level.AT_LEAST_ONCE, [("query", "at least once")])
+    assert (told.level, lowering(told)) == (Level.AT_LEAST_ONCE, [("query", "at-least-once")])
 
 
 @pytest.mark.parametrize("sql", ["input_file_name()", "input_file_block_start()"])
@@ -121,9 +121,9 @@ def test_the_name_of_a_file_stays_what_it_was(sql: str) -> None:
 def test_a_marked_function_counts_once_wherever_it_is_named() -> None:
     marked = PythonFunction("pick", "row", deterministic=False)
     told = guarantee_of(query(python_functions=(marked,)))
-    assert lowering(told) == [("query", "at least once")]
+    assert lowering(told) == [("query", "at-least-once")]
     both = guarantee_of(query(python_functions=(marked,), non_deterministic=(Expression("pick(id)"),)))
-    assert lowering(both) == [("query", "at least once")]
+    assert lowering(both) == [("query", "at-least-once")]
     sound = PythonFunction("pick", "row")
     assert guarantee_of(query(python_functions=(sound,))).level is Level.EXACTLY_ONCE
 
@@ -131,16 +131,16 @@ def test_a_marked_function_counts_once_wherever_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("function", "sql", "level"),
     [
-        ("first", "first(x)", "at least once"),
-        ("Last", "last(x)", "at least once"),
-        ("any_value", "any_value(x)", "at least once"),
-        ("AnyValue", "any_value(x)", "at least once"),
-        ("listagg", "listagg(x, ',')", "at least once"),
-        ("ListAgg", "listagg(x) WITHIN GROUP (ORDER BY x ASC)", "exactly once"),
+        ("first", "first(x)", "at-least-once"),
+        ("Last", "last(x)", "at-least-once"),
+        ("any_value", "any_value(x)", "at-least-once"),
+        ("AnyValue", "any_value(x)", "at-least-once"),
+        ("listagg", "listagg(x, ',')", "at-least-once"),
+        ("ListAgg", "listagg(x) WITHIN GROUP (ORDER BY x ASC)", "exactly-once"),
         # Only the order inside of the list may differ, which a sort puts right.
-        ("collect_list", "collect_list(x)", "exactly once"),
-        ("max_by", "max_by(x, at)", "exactly once"),
-        ("count", "count(1)", "exactly once"),
+        ("collect_list", "collect_list(x)", "exactly-once"),
+        ("max_by", "max_by(x, at)", "exactly-once"),
+        ("count", "count(1)", "exactly-once"),
     ],
 )
 def test_aggregates_that_depend_on_the_order_of_rows(function: str, sql: str, level: str) -> None:
@@ -164,11 +164,11 @@ def test_a_limit_takes_what_comes_first_unless_it_is_sorted() -> None:
 @pytest.mark.parametrize(
     ("trigger", "level"),
     [
-        ("unpaced", "exactly once"),
-        ("every 10 seconds", "exactly once"),
-        ("available now", "exactly once"),
-        ("continuous 1 second", "at least once"),
-        ("real time 5 minutes", "at least once"),
+        ("default", "exactly-once"),
+        ("every 10 seconds", "exactly-once"),
+        ("available now", "exactly-once"),
+        ("continuous 1 second", "at-least-once"),
+        ("real time 5 minutes", "at-least-once"),
     ],
 )
 def test_what_a_trigger_takes_away(trigger: str, level: str) -> None:
@@ -180,14 +180,14 @@ def test_what_a_trigger_takes_away(trigger: str, level: str) -> None:
 @pytest.mark.parametrize(
     ("levels", "weakest"),
     [
-        ("exact exact exact", "exactly once"),
-        ("exact least exact", "at least once"),
-        ("most least exact", "at most once"),
-        ("most exact unknown", "at most once"),
+        ("exact exact exact", "exactly-once"),
+        ("exact least exact", "at-least-once"),
+        ("most least exact", "at-most-once"),
+        ("most exact unknown", "at-most-once"),
         ("unknown exact least", "unknown"),
         ("exact least unknown", "unknown"),
         # A query repeats rows or not; it loses none.
-        ("exact unknown least", "at least once"),
+        ("exact unknown least", "at-least-once"),
         ("exact unknown exact", "unknown"),
     ],
 )
@@ -206,13 +206,13 @@ def test_the_weakest_part_decides(levels: str, weakest: str) -> None:
 
 def test_as_json_and_for_people() -> None:
     told = guarantee_of(query(connector="console", delivery="REPEATS"))
-    assert told.to_json()["level"] == "at least once"
+    assert told.to_json()["level"] == "at-least-once"
     assert [each["part"] for each in told.to_json()["reasons"]] == ["source", "query", "sink"]
     assert told.to_json()["reasons"][0]["raised_by"] is None
     assert told.lines() == [
-        "at least once",
-        "  sink: console writes a batch that runs again a second time",
-        "    to raise it: a sink that passes over what it has, such as `files`",
+        "at-least-once",
+        "  sink: console writes a retried batch again",
+        "    to raise it: an idempotent sink, such as `files`",
     ]
 
 
@@ -280,8 +280,8 @@ def test_offline_never_contradicts_the_full_guarantee(
     ("reads", "sink", "level"),
     [
         ("rows", "files", "unknown"),
-        ("ROWS", "console", "at least once"),
-        ("lines", "files", "at most once"),
+        ("ROWS", "console", "at-least-once"),
+        ("lines", "files", "at-most-once"),
         ("nothing", "console", "unknown"),
         # Which of the sources it reads, can't be told; and one of them loses rows.
         ("strange", "console", "unknown"),

@@ -6,26 +6,26 @@ import pytest
 
 from headwater.checks import Query
 from headwater.checks.operations import (
+    aggregation_in_subquery,
+    dedup_needs_watermark,
     distinct_aggregate,
-    hidden_aggregation,
     offset_on_stream,
     pivot_on_stream,
-    row_numbers,
+    row_ids,
     sample_on_stream,
     set_operations,
     sorted_stream,
     union_with_static,
-    unknown_step,
+    unknown_operator,
     window_functions,
-    within_needs_watermark,
 )
 from headwater.checks.pitfalls import (
-    dedup_of_results,
-    global_session,
-    join_without_equality,
-    one_batch_at_a_time,
+    dedup_after_aggregation,
+    event_time_conflict,
+    groups_split_by_batch,
+    join_needs_equality,
     python_aggregate,
-    several_event_times,
+    session_needs_key,
 )
 from headwater.checks.rules import Finding
 from headwater.checks.suppression import check_query, unexplained
@@ -56,15 +56,15 @@ class TestSortedStream:
     def test_rows_of_a_stream_have_no_order(self) -> None:
         (finding,) = found(sorted_stream, facts(self.SORT, refusal=REFUSED))
         assert finding.problem.code == "HW-SORT-UNSUPPORTED"
-        assert str(finding.problem.params["hint"]).startswith("Take the sort out")
+        assert str(finding.problem.params["hint"]).startswith("Remove the sort")
 
     def test_results_are_sorted_in_complete_mode(self) -> None:
         sort = step(Kind.SORT, "ORDER BY", (0,))
         assert found(sorted_stream, facts(COUNTS, sort, mode="complete")) == []
         (finding,) = found(sorted_stream, facts(COUNTS, sort, mode="update", refusal=REFUSED))
-        assert "complete mode" in str(finding.problem.params["hint"])
+        assert "Set `mode: complete`" in str(finding.problem.params["hint"])
         (finding,) = found(sorted_stream, facts(COUNTS, sort, modes=("append",), refusal=REFUSED))
-        assert "complete mode" not in str(finding.problem.params["hint"])
+        assert "complete" not in str(finding.problem.params["hint"])
 
     def test_results_that_spark_does_not_see_through_a_with(self) -> None:
         sort = step(Kind.SORT, "ORDER BY", (0,))
@@ -89,13 +89,13 @@ class TestSortedStream:
         (sample_on_stream, step(Kind.SAMPLE), "HW-SAMPLE-UNSUPPORTED"),
         (union_with_static, step(Kind.UNION, details="with static rows"), "HW-UNION-STATIC-UNSUPPORTED"),
         (set_operations, step(Kind.SET_OPERATION, "INTERSECT"), "HW-INTERSECT-UNSUPPORTED"),
-        (within_needs_watermark, step(Kind.DEDUP_WITHIN_WATERMARK), "HW-DEDUP-NEEDS-WATERMARK"),
+        (dedup_needs_watermark, step(Kind.DEDUP_WITHIN_WATERMARK), "HW-DEDUP-NEEDS-WATERMARK"),
     ],
 )
 def test_what_a_stream_can_not_do(rule: object, operator: Operator, code: str) -> None:
     (finding,) = found(rule, facts(operator, refusal=REFUSED))
     assert finding.problem.code == code
-    assert (finding.is_error, finding.acceptable, finding.sink) == (True, False, "out")
+    assert (finding.is_error, finding.suppressible, finding.sink) == (True, False, "out")
 
 
 def test_a_union_of_streams_is_fine() -> None:
@@ -104,7 +104,7 @@ def test_a_union_of_streams_is_fine() -> None:
 
 def test_rows_are_told_apart_within_a_watermark_where_there_is_one() -> None:
     within = Operator(Kind.DEDUP_WITHIN_WATERMARK, "within", (0,), ROWS, event_times=(EventTime("at", 1),))
-    assert found(within_needs_watermark, facts(watermark(), within)) == []
+    assert found(dedup_needs_watermark, facts(watermark(), within)) == []
 
 
 class TestExcept:
@@ -139,8 +139,8 @@ class TestDistinctAggregate:
 
     def test_rows_are_told_apart_by_all_keys_and_the_column_itself(self) -> None:
         remedy = self.told("count(DISTINCT orders.user) AS users", key("status"), key("1"))
-        assert "`distinct: [status, user]`" in remedy
-        assert remedy.endswith("use count(user) over those.")
+        assert "`deduplicate: [status, user]`" in remedy
+        assert remedy.endswith("use `count(user)` on the result.")
 
     @pytest.mark.parametrize(
         ("sql", "keys"),
@@ -163,7 +163,7 @@ class TestDistinctAggregate:
     def test_several_columns_are_counted_where_none_is_null(self) -> None:
         remedy = self.told("count(DISTINCT o.a, o.b)")
         assert "size(collect_set(struct(a, b)) FILTER (WHERE a IS NOT NULL AND b IS NOT NULL))" in remedy
-        assert "`distinct: [a, b]`" in remedy
+        assert "`deduplicate: [a, b]`" in remedy
 
     def test_a_filter_stays(self) -> None:
         assert "`size(collect_set(user) FILTER (WHERE …))`" in self.told(
@@ -183,20 +183,20 @@ class TestDistinctAggregate:
         remedy = str(finding.problem.params["hint"])
         assert "approx_count_distinct" not in remedy
         assert "`aggregate(collect_set(n), …)`" in remedy
-        assert "`distinct: [n]`" in remedy
+        assert "`deduplicate: [n]`" in remedy
 
 
 def test_an_aggregation_that_only_the_optimizer_makes() -> None:
     refused = Refusal("STREAMING_OUTPUT_MODE.X", "No streaming aggregations without watermark")
-    assert codes(hidden_aggregation, facts(refusal=refused)) == ["HW-AGGREGATION-IN-SUBQUERY"]
-    assert codes(hidden_aggregation, facts(COUNTS, refusal=refused)) == []
-    assert codes(hidden_aggregation, facts(refusal=REFUSED)) == []
+    assert codes(aggregation_in_subquery, facts(refusal=refused)) == ["HW-AGGREGATION-IN-SUBQUERY"]
+    assert codes(aggregation_in_subquery, facts(COUNTS, refusal=refused)) == []
+    assert codes(aggregation_in_subquery, facts(refusal=REFUSED)) == []
 
 
 def test_numbers_that_begin_anew_in_each_batch() -> None:
     expression = Expression("monotonically_increasing_id()", "t", 1, 8)
     known = facts(non_deterministic=(expression, Expression("rand()")), refusal=REFUSED)
-    assert codes(row_numbers, known) == ["HW-ROW-ID-UNSUPPORTED"]
+    assert codes(row_ids, known) == ["HW-ROW-ID-UNSUPPORTED"]
 
 
 def test_a_pivot_is_two_aggregations() -> None:
@@ -215,39 +215,39 @@ def test_an_aggregate_of_python_is_refused() -> None:
 
 def test_a_session_belongs_to_somebody() -> None:
     alone, kept = window_key(session=True, watermarked=True), key("user")
-    assert codes(global_session, facts(watermark(), aggregation(alone))) == ["HW-SESSION-NEEDS-KEY"]
-    assert codes(global_session, facts(watermark(), aggregation(alone, kept))) == []
-    assert codes(global_session, facts(watermark(), aggregation(window_key(watermarked=True)))) == []
-    assert codes(global_session, facts(aggregation())) == []
+    assert codes(session_needs_key, facts(watermark(), aggregation(alone))) == ["HW-SESSION-NEEDS-KEY"]
+    assert codes(session_needs_key, facts(watermark(), aggregation(alone, kept))) == []
+    assert codes(session_needs_key, facts(watermark(), aggregation(window_key(watermarked=True)))) == []
+    assert codes(session_needs_key, facts(aggregation())) == []
 
 
 @pytest.mark.parametrize("constant", ["1", "'x'", "1.5BD", "true", "DATE '2024-01-01'", "CAST(NULL AS INT)"])
 def test_a_constant_is_nobody(constant: str) -> None:
     alone = window_key(session=True, watermarked=True)
-    (finding,) = found(global_session, facts(watermark(), aggregation(key(constant, "int"), alone)))
+    (finding,) = found(session_needs_key, facts(watermark(), aggregation(key(constant, "int"), alone)))
     assert finding.problem.params["sql"] == "`session_window(at, …)`"
 
 
 def test_a_constant_that_spark_computes_is_nobody_either() -> None:
     keys = (key("(1 + 1)"), window_key(session=True, watermarked=True))
     refused = Refusal("", "Global aggregation with session window in streaming query is not supported")
-    assert codes(global_session, facts(aggregation(*keys), refusal=refused)) == ["HW-SESSION-NEEDS-KEY"]
-    assert codes(global_session, facts(aggregation(*keys))) == []
+    assert codes(session_needs_key, facts(aggregation(*keys), refusal=refused)) == ["HW-SESSION-NEEDS-KEY"]
+    assert codes(session_needs_key, facts(aggregation(*keys))) == []
 
 
 def test_two_streams_need_an_equality() -> None:
     refused = Refusal("", "Stream-stream join without equality predicate is not supported")
     compared = join(side("a"), side("b"), condition="(a.at >= b.at) AND (a.at <= b.at)")
-    assert codes(join_without_equality, facts(compared, refusal=refused)) == ["HW-JOIN-NEEDS-EQUALITY"]
-    assert codes(join_without_equality, facts(join(side("a"), side("b")), refusal=refused)) == []
+    assert codes(join_needs_equality, facts(compared, refusal=refused)) == ["HW-JOIN-NEEDS-EQUALITY"]
+    assert codes(join_needs_equality, facts(join(side("a"), side("b")), refusal=refused)) == []
 
 
 def test_a_side_of_a_join_has_one_event_time() -> None:
     refused = Refusal("", "More than one event time columns are available")
     both = side("a", event_times=(EventTime("at", 1), EventTime("window", 1)))
-    (finding,) = found(several_event_times, facts(join(both, side("b", "bt")), refusal=refused))
+    (finding,) = found(event_time_conflict, facts(join(both, side("b", "bt")), refusal=refused))
     assert finding.problem.params["columns"] == "`at` and `window`"
-    assert found(several_event_times, facts(join(both, side("b", "bt")))) == []
+    assert found(event_time_conflict, facts(join(both, side("b", "bt")))) == []
 
 
 class TestOneBatchAtATime:
@@ -257,19 +257,19 @@ class TestOneBatchAtATime:
         )
 
     def test_it_is_an_error_that_may_be_accepted(self) -> None:
-        (finding,) = found(one_batch_at_a_time, facts(self.grouped("word")))
-        assert (finding.is_error, finding.acceptable) == (True, True)
+        (finding,) = found(groups_split_by_batch, facts(self.grouped("word")))
+        assert (finding.is_error, finding.suppressible) == (True, True)
 
     def test_a_cogroup_is_one_too(self) -> None:
-        assert codes(one_batch_at_a_time, facts(step(Kind.COGROUPED_MAP, "cogroup"))) == [
+        assert codes(groups_split_by_batch, facts(step(Kind.COGROUPED_MAP, "cogroup"))) == [
             "HW-GROUPS-SPLIT-BY-BATCH"
         ]
 
     def test_results_come_whole(self) -> None:
         by_word, by_other = self.grouped("word", inputs=(0,)), self.grouped("other", inputs=(0,))
-        assert found(one_batch_at_a_time, facts(COUNTS, by_other, mode="complete")) == []
-        assert found(one_batch_at_a_time, facts(COUNTS, by_word, mode="update")) == []
-        assert len(found(one_batch_at_a_time, facts(COUNTS, by_other, mode="update"))) == 1
+        assert found(groups_split_by_batch, facts(COUNTS, by_other, mode="complete")) == []
+        assert found(groups_split_by_batch, facts(COUNTS, by_word, mode="update")) == []
+        assert len(found(groups_split_by_batch, facts(COUNTS, by_other, mode="update"))) == 1
 
 
 class TestDedupOfResults:
@@ -278,16 +278,16 @@ class TestDedupOfResults:
 
     @pytest.mark.parametrize("mode", ["update", "complete"])
     def test_only_first_results_would_pass(self, mode: str) -> None:
-        assert codes(dedup_of_results, facts(COUNTS, self.dedup("c"), mode=mode)) == [
+        assert codes(dedup_after_aggregation, facts(COUNTS, self.dedup("c"), mode=mode)) == [
             "HW-DEDUP-AFTER-AGGREGATION"
         ]
 
     def test_in_append_mode_the_same_keys_fail(self) -> None:
         windows = aggregation(window_key(watermarked=True), key("word"))
-        assert codes(dedup_of_results, facts(windows, self.dedup("window", "word"))) == [
+        assert codes(dedup_after_aggregation, facts(windows, self.dedup("window", "word"))) == [
             "HW-DEDUP-AFTER-AGGREGATION"
         ]
-        assert codes(dedup_of_results, facts(windows, self.dedup("word"))) == []
+        assert codes(dedup_after_aggregation, facts(windows, self.dedup("word"))) == []
 
 
 class TestUnexplained:
@@ -315,11 +315,11 @@ class TestUnexplained:
 
 @pytest.mark.parametrize("name", ["GROUP BY", "sliding window", "LateralJoin", "Sample", "hint"])
 def test_a_step_that_rules_know_is_no_news(name: str) -> None:
-    assert found(unknown_step, facts(beyond_rows=(Expression(name),))) == []
+    assert found(unknown_operator, facts(beyond_rows=(Expression(name),))) == []
 
 
 def test_a_step_that_no_rule_knows_is_named() -> None:
     unknown = Expression("NearestByJoin", "near", 1, 8)
-    (finding,) = found(unknown_step, facts(beyond_rows=(unknown,), spark_version="4.4.0"))
-    assert (finding.code, finding.severity.value, finding.table) == ("HW-OPERATOR-UNKNOWN", "advice", "near")
-    assert finding.sentence.startswith("Not judged: NearestByJoin. No rule covers this step of Spark 4.4.0")
+    (finding,) = found(unknown_operator, facts(beyond_rows=(unknown,), spark_version="4.4.0"))
+    assert (finding.code, finding.severity.value, finding.table) == ("HW-OPERATOR-UNKNOWN", "note", "near")
+    assert finding.message.startswith("Sink `out`: operator NearestByJoin of Spark 4.4.0 was not checked.")

@@ -28,12 +28,12 @@ def test_a_join_shows_both_sides() -> None:
     assert drawn(ads()) == [
         "└─ INNER JOIN ON l.k = r.k",
         "   │  bounded",
-        "   │  keeps impressions 4 hours",
-        "   │  keeps clicks 2 hours (3 hours while the inputs keep step)",
-        "   │  the slowest watermark counts: an input that lags or is silent holds all",
-        "   ├─ watermark on shown, 2 hours late at most",
+        "   │  retains impressions for 4 hours",
+        "   │  retains clicks for 2 hours (3 hours while the inputs are in sync)",
+        "   │  uses the slowest watermark: a lagging or idle input delays state cleanup",
+        "   ├─ watermark on shown, delay 2 hours",
         "   │  └─ impressions (files)",
-        "   └─ watermark on clicked, 3 hours late at most",
+        "   └─ watermark on clicked, delay 3 hours",
         "      └─ clicks (files)",
     ]
 
@@ -89,9 +89,8 @@ def test_rows_are_the_rate_times_the_time_that_they_are_kept() -> None:
         RetainedRows(2, "clicks", 7_200_000, 10_800_000),
     )
     assert [each.what for each in rows_kept(query, bounds_of(query), {"clicks": 1.0})] == ["clicks"]
-    assert "clicks 2 hours, at most 7,200 rows (3 hours, 10,800 rows, while" in "".join(
-        drawn(query, clicks=1.0)
-    )
+    shown = " ".join("".join(drawn(query, clicks=1.0)).replace("│", " ").split())
+    assert "clicks for 2 hours, at most 7,200 rows (3 hours, 10,800 rows, while" in shown
 
 
 def test_a_row_counts_in_each_window_that_it_is_in() -> None:

@@ -14,16 +14,21 @@ import pytest
 
 import headwater
 from headwater.checks import GROUP, Finding, Rule, Severity, Situation, all_rules, examine, rules, together
-from headwater.checks.changes import output_schema_changed, place_changed, setting_kept, timezone_changed
+from headwater.checks.changes import (
+    setting_frozen,
+    sink_schema_changed,
+    source_path_changed,
+    timezone_changed,
+)
 from headwater.checks.declarations import (
-    not_known_offline,
     secret_not_set,
     sink_columns,
     sink_mode,
-    unused_table,
+    sql_unknown_offline,
+    unused_declaration,
     watermark_column,
 )
-from headwater.errors import Entry, EnvironmentProblem
+from headwater.errors import Entry, SetupError
 from headwater.errors.catalogue.pipelines import SECRET_MISSING
 from headwater.plan import Graph, SourceFacts
 from headwater.plan.predicates import secret_problems
@@ -69,7 +74,7 @@ def said(rule: Rule, situation: Situation) -> list[tuple[str, Severity, int | No
 
 
 def test_what_no_sink_reads_is_named() -> None:
-    assert said(unused_table, situation()) == [
+    assert said(unused_declaration, situation()) == [
         ("HW-DECLARATION-UNUSED", Severity.WARNING, 4),
         ("HW-DECLARATION-UNUSED", Severity.WARNING, 7),
     ]
@@ -77,8 +82,8 @@ def test_what_no_sink_reads_is_named() -> None:
 
 def test_nothing_is_called_unread_while_some_sql_is_not_known() -> None:
     text = PIPELINE.replace("SELECT * FROM few", "SELECT k:a.b FROM few")
-    assert said(unused_table, situation(text)) == []
-    assert said(not_known_offline, situation(text)) == [("HW-SQL-UNKNOWN-OFFLINE", Severity.ADVICE, 7)]
+    assert said(unused_declaration, situation(text)) == []
+    assert said(sql_unknown_offline, situation(text)) == [("HW-SQL-UNKNOWN-OFFLINE", Severity.NOTE, 7)]
 
 
 def test_a_secret_that_is_not_set_is_named_once_for_each_thing() -> None:
@@ -149,7 +154,7 @@ def test_findings_are_told_together_in_order_and_once() -> None:
 
 def test_before_the_first_start_nothing_has_changed() -> None:
     first = situation(facts={"out": FACTS})
-    for rule in (place_changed, timezone_changed, setting_kept, output_schema_changed):
+    for rule in (source_path_changed, timezone_changed, setting_frozen, sink_schema_changed):
         assert said(rule, first) == []
 
 
@@ -173,14 +178,16 @@ def read_at(*places: str, streaming: bool = True) -> dict[str, Any]:
     ],
 )
 def test_another_place_is_refused(stored: Any, now: Any, code: str, line: int) -> None:
-    assert said(place_changed, changed(stored, **now)) == ([(code, Severity.ERROR, line)] if code else [])
+    assert said(source_path_changed, changed(stored, **now)) == (
+        [(code, Severity.ERROR, line)] if code else []
+    )
 
 
 def test_a_moved_project_is_told_by_its_sinks_too() -> None:
     here = changed({"root": "/old", "places": ("/old/out",)}, places=("/project/out",))
-    (finding,) = place_changed.findings(here)
+    (finding,) = source_path_changed.findings(here)
     assert finding.problem.code == "HW-PROJECT-MOVED"
-    says = "would write to /project/out, and what it wrote before is on record at /old/out"
+    says = "would write to /project/out, but the log of the sink refers to /old/out"
     assert finding.problem.params == {"sink": "out", "old": "/old", "new": "/project", "says": says}
 
 
@@ -189,7 +196,7 @@ def test_a_moved_project_is_told_by_its_sinks_too() -> None:
 )
 def test_a_sink_that_was_not_moved_with_its_project(root: str, places: tuple[str, ...]) -> None:
     now = changed({"root": root, "places": places}, places=("/project/out",))
-    assert said(place_changed, now) == []
+    assert said(source_path_changed, now) == []
 
 
 def test_another_time_zone_is_refused() -> None:
@@ -204,7 +211,7 @@ def test_another_time_zone_is_refused() -> None:
 def test_a_setting_that_is_not_used_is_named() -> None:
     key = "spark.sql.shuffle.partitions"
     now = changed(settings={key: "2"}, passed_over={key: "4"})
-    (finding,) = setting_kept.findings(now)
+    (finding,) = setting_frozen.findings(now)
     assert (finding.problem.code, finding.severity, finding.sink) == (
         "HW-SETTING-FROZEN",
         Severity.WARNING,
@@ -221,7 +228,7 @@ def test_a_setting_of_the_file_is_told_at_its_line_and_one_of_the_command_at_non
     key = "spark.sql.shuffle.partitions"
     text = PIPELINE.replace("    sources:", f"    spark:\n      {key}: 4\n    sources:")
     now = changed(text=text, settings={key: "2"}, passed_over={key: wanted})
-    assert [finding.problem.place for finding in setting_kept.findings(now)] == [place]
+    assert [finding.problem.place for finding in setting_frozen.findings(now)] == [place]
 
 
 @pytest.mark.parametrize(
@@ -239,32 +246,32 @@ def test_a_setting_of_the_file_is_told_at_its_line_and_one_of_the_command_at_non
     ],
 )
 def test_another_schema_than_the_folder_holds(schema: dict[str, str], found: list[Any]) -> None:
-    assert said(output_schema_changed, changed(output_schema=schema)) == found
+    assert said(sink_schema_changed, changed(output_schema=schema)) == found
 
 
 def test_what_the_files_hold_counts_more_than_what_was_stored() -> None:
     now = changed({"output_schema": {"id": "bigint"}}, held_schema=FACTS.output_schema)
-    assert said(output_schema_changed, now) == []
+    assert said(sink_schema_changed, now) == []
 
 
 def test_another_folder_may_get_other_types() -> None:
     before = {"places": ("/project/old",)}
     now = changed(before, places=("/project/out",), output_schema={"id": "bigint"})
-    assert said(output_schema_changed, now) == []
+    assert said(sink_schema_changed, now) == []
 
 
 def test_every_rule_says_what_it_is_for_and_is_found() -> None:
     every = all_rules()
     built_in = {
-        unused_table,
+        unused_declaration,
         secret_not_set,
-        not_known_offline,
-        place_changed,
+        sql_unknown_offline,
+        source_path_changed,
         timezone_changed,
-        setting_kept,
+        setting_frozen,
     }
     built_in |= {sink_columns, sink_mode, watermark_column}
-    assert built_in | {output_schema_changed} <= set(every.values())
+    assert built_in | {sink_schema_changed} <= set(every.values())
     assert [name for name, rule in every.items() if not rule.why] == []
 
 
@@ -289,7 +296,7 @@ def test_a_rule_that_can_not_be_used_is_named(
 ) -> None:
     point = EntryPoint(name, module, GROUP)
     monkeypatch.setattr(rules, "entry_points", lambda group: [point])
-    with pytest.raises(EnvironmentProblem) as refused:
+    with pytest.raises(SetupError) as refused:
         all_rules.__wrapped__()
     (problem,) = refused.value.problems
     assert (problem.code, problem.params["name"]) == (code, name)
@@ -317,21 +324,21 @@ def test_a_finding_as_json() -> None:
 
 
 def test_a_finding_tells_what_its_problem_tells() -> None:
-    problem = unused_table.entry.at(Position("p.yml", 7), kind="table", name="old")
+    problem = unused_declaration.entry.at(Position("p.yml", 7), kind="table", name="old")
     finding = Finding(problem, Severity.WARNING)
-    assert (finding.code, finding.where) == ("HW-DECLARATION-UNUSED", problem.where)
-    assert (finding.sentence, finding.remedy) == (problem.sentence, problem.remedy)
+    assert (finding.code, finding.location) == ("HW-DECLARATION-UNUSED", problem.location)
+    assert (finding.message, finding.hint) == (problem.message, problem.hint)
     told = finding.to_json()
-    assert (told["code"], told["sentence"], told["remedy"]) == (
+    assert (told["code"], told["message"], told["hint"]) == (
         finding.code,
-        finding.sentence,
-        finding.remedy,
+        finding.message,
+        finding.hint,
     )
     assert "where" not in told
 
 
 def test_a_finding_without_a_line_is_nowhere() -> None:
-    assert Finding(unused_table.entry.at(None, kind="table", name="old")).where == ""
+    assert Finding(unused_declaration.entry.at(None, kind="table", name="old")).location == ""
 
 
 RULES = {name: rule for name, rule in all_rules().items() if rule.module.startswith("headwater.")}

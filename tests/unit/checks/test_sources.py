@@ -10,11 +10,11 @@ import pytest
 from headwater.checks import Finding, Query, Reached, Severity, Situation
 from headwater.checks.pitfalls import fan_out
 from headwater.checks.sources import (
+    backlog_slow,
+    backlog_unlimited,
+    clean_up_files_ignored,
     clean_up_unsafe,
-    clean_up_waits,
     directories_ignored,
-    full_folder,
-    limit_too_low,
     read_twice,
     shown,
 )
@@ -42,7 +42,7 @@ def told(found: list[Finding]) -> list[tuple[str, str]]:
 )
 def test_a_source_that_is_read_twice(source: SourceFacts, count: int) -> None:
     found = list(read_twice.about(Query(facts(sources=(source,)))))
-    assert told(found) == [("HW-READ-TWICE", "advice")] * count
+    assert told(found) == [("HW-READ-TWICE", "note")] * count
     assert [each.problem.params for each in found] == [{"sink": "out", "name": "rows", "count": 2}] * count
 
 
@@ -60,8 +60,8 @@ def joined(condition: str, type_: str = "inner", *, single: bool = False) -> Que
     [
         (joined(""), [("HW-CROSS-JOIN-UNBOUNDED", "warning")]),
         (joined("", "cross"), [("HW-CROSS-JOIN-UNBOUNDED", "warning")]),
-        (joined("(r.at >= p.since)", "left outer"), [("HW-RANGE-JOIN-SLOW", "advice")]),
-        (joined("((r.at >= p.since) AND (r.at <= p.till))"), [("HW-RANGE-JOIN-SLOW", "advice")]),
+        (joined("(r.at >= p.since)", "left outer"), [("HW-RANGE-JOIN-SLOW", "note")]),
+        (joined("((r.at >= p.since) AND (r.at <= p.till))"), [("HW-RANGE-JOIN-SLOW", "note")]),
         (joined("(r.id = p.id)"), []),
         (joined("(r.id <=> p.id)"), []),
         (joined("(r.at >= p.since)", "left semi"), []),
@@ -104,7 +104,7 @@ def partitioned(partitions: str, cores: int, *steps: Operator) -> QueryFacts:
     ],
 )
 def test_too_many_partitions_of_state(query: QueryFacts, count: int) -> None:
-    assert told(list(state_partitions.about(Query(query)))) == [("HW-STATE-PARTITIONS", "advice")] * count
+    assert told(list(state_partitions.about(Query(query)))) == [("HW-STATE-PARTITIONS", "note")] * count
 
 
 def test_partitions_are_told_at_the_setting_and_only_before_the_first_start() -> None:
@@ -161,17 +161,17 @@ def reading(
 
 
 def limits(situation: Situation) -> list[Finding]:
-    return [*full_folder.findings(situation), *limit_too_low.findings(situation)]
+    return [*backlog_unlimited.findings(situation), *backlog_slow.findings(situation)]
 
 
-@pytest.mark.feature("J2", part="advice: a full folder without a limit")
+@pytest.mark.feature("J2", part="note: a full folder without a limit")
 def test_a_folder_that_is_full_of_files(tmp_path: Path) -> None:
     root = folder_of(tmp_path, 1000)
     (found,) = limits(reading(root))
-    assert told([found]) == [("HW-BACKLOG-UNLIMITED", "advice")]
+    assert told([found]) == [("HW-BACKLOG-UNLIMITED", "note")]
     assert found.problem.params == {
         "name": "rows",
-        "waiting": "1,000 files of 0 bytes",
+        "waiting": "1,000 files (0 bytes)",
         "sinks": "`out`",
         "keys": "`max_files_per_batch` or `max_bytes_per_batch`",
     }
@@ -215,7 +215,7 @@ def test_directories_that_are_ignored_are_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_full_of_bytes(tmp_path: Path) -> None:
     (found,) = limits(reading(folder_of(tmp_path, 2, 1 << 30)))
-    assert found.problem.params["waiting"] == "2 files of 2.0 GB"
+    assert found.problem.params["waiting"] == "2 files (2.0 GB)"
 
 
 def test_a_full_folder_of_a_project_whose_name_is_a_glob(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_checkpoint_has_read_some_of_it(tmp_path: Path, sink: str) -> None:
     assert len(limits(situation)) == (sink == "memory")
 
 
-@pytest.mark.feature("J2", part="advice: a limit that is too low to catch up")
+@pytest.mark.feature("J2", part="note: a limit that is too low to catch up")
 @pytest.mark.parametrize(
     ("keys", "trigger", "expected"),
     [
@@ -262,12 +262,12 @@ def test_a_limit_that_is_too_low(
     for each in found:
         params = each.problem.params
         assert (params["time"], params["batches"], params["enough"]) == expected
-        assert (params["trigger"], params["waiting"]) == (trigger, "100 files of 100.0 KB")
+        assert (params["trigger"], params["waiting"]) == (trigger, "100 files (100.0 KB)")
 
 
 def test_what_was_not_counted_to_the_end_is_said() -> None:
-    assert shown(Waiting(1, 5)) == "1 file of 5 bytes"
-    assert shown(Waiting(20_000, 3 << 20, more=True)) == "more than 20,000 files of more than 3.0 MB"
+    assert shown(Waiting(1, 5)) == "1 file (5 bytes)"
+    assert shown(Waiting(20_000, 3 << 20, more=True)) == "more than 20,000 files (more than 3.0 MB)"
 
 
 PIPELINE = """
@@ -310,7 +310,7 @@ def test_a_sink_that_begins_anew_needs_the_files_again(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_another_source_passes_over_stay(tmp_path: Path, other: str, keys: str | None) -> None:
-    found = list(clean_up_waits.findings(situation(tmp_path, other)))
+    found = list(clean_up_files_ignored.findings(situation(tmp_path, other)))
     named = "`pathGlobFilter`, `modifiedAfter`" if keys == "both" else keys
     assert [each.problem.params["keys"] for each in found] == ([named] if named else [])
     assert all(

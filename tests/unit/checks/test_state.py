@@ -8,12 +8,12 @@ from headwater.checks import Query
 from headwater.checks import state as module
 from headwater.checks.state import (
     PROVIDER,
-    never_ends,
+    aggregation_after_update,
+    available_now_unbounded,
     protobuf_missing,
-    several_states,
-    state_after_results,
-    state_aggregated,
+    state_after_aggregation,
     state_mode,
+    state_operator_conflict,
     state_store,
     timers_need_watermark,
 )
@@ -53,31 +53,31 @@ def test_the_mode_of_the_function_and_the_mode_of_the_sink(
 def test_a_sink_without_that_mode_is_not_told_it() -> None:
     (finding,) = state_mode.about(Query(facts(state(), modes=("append",))))
     assert finding.problem.params["hint"] == (
-        'Give `transformWithState` `outputMode="append"` if its rows stay as they are.'
+        'Call `transformWithState` with `outputMode="append"` if its rows are final.'
     )
 
 
 def test_changes_are_not_to_be_aggregated() -> None:
     counted = aggregation(key("word"), inputs=(0,))
-    assert codes(state_aggregated, facts(state(), counted, mode="complete")) == [
+    assert codes(aggregation_after_update, facts(state(), counted, mode="complete")) == [
         "HW-AGGREGATION-AFTER-UPDATE"
     ]
-    assert codes(state_aggregated, facts(state(mode="append"), counted, mode="complete")) == []
+    assert codes(aggregation_after_update, facts(state(mode="append"), counted, mode="complete")) == []
     assert codes(state_mode, facts(state(), counted, mode="complete")) == []
 
 
 def test_the_older_call_can_not_read_results() -> None:
     counts = aggregation(key("word"))
     after = facts(counts, state(OLDER, "append", inputs=(0,)))
-    assert codes(state_after_results, after) == ["HW-STATE-AFTER-AGGREGATION"]
-    assert codes(state_after_results, facts(counts, state(NEWER, "append", inputs=(0,)))) == []
+    assert codes(state_after_aggregation, after) == ["HW-STATE-AFTER-AGGREGATION"]
+    assert codes(state_after_aggregation, facts(counts, state(NEWER, "append", inputs=(0,)))) == []
 
 
 def test_the_older_call_comes_once() -> None:
-    assert codes(several_states, facts(state(OLDER), state(OLDER, inputs=(0,)))) == [
+    assert codes(state_operator_conflict, facts(state(OLDER), state(OLDER, inputs=(0,)))) == [
         "HW-STATE-OPERATOR-CONFLICT"
     ]
-    assert codes(several_states, facts(state(OLDER), state(NEWER, inputs=(0,)))) == []
+    assert codes(state_operator_conflict, facts(state(OLDER), state(NEWER, inputs=(0,)))) == []
 
 
 def test_event_time_needs_a_watermark() -> None:
@@ -89,10 +89,10 @@ def test_event_time_needs_a_watermark() -> None:
 
 def test_what_waits_by_the_clock_never_ends() -> None:
     known = facts(state(time="processing time"), trigger="available now")
-    (finding,) = never_ends.about(Query(known))
-    assert (finding.problem.code, finding.acceptable) == ("HW-AVAILABLE-NOW-UNBOUNDED", True)
-    assert codes(never_ends, facts(state(time="processing time"))) == []
-    assert codes(never_ends, facts(state(time="event time"), trigger="available now")) == []
+    (finding,) = available_now_unbounded.about(Query(known))
+    assert (finding.problem.code, finding.suppressible) == ("HW-AVAILABLE-NOW-UNBOUNDED", True)
+    assert codes(available_now_unbounded, facts(state(time="processing time"))) == []
+    assert codes(available_now_unbounded, facts(state(time="event time"), trigger="available now")) == []
 
 
 def test_several_variables_need_rocksdb() -> None:

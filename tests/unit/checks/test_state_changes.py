@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Situation
-from headwater.checks.changes import output_changed, sink_kind_changed, source_option_changed
+from headwater.checks.changes import sink_connector_changed, sink_option_changed, source_option_changed
 from headwater.checks.rules import Reached, Rule
 from headwater.checks.state_changes import sources_changed, state_changed
 from headwater.plan import Graph, QueryFacts, SourceFacts
@@ -193,9 +193,9 @@ def test_a_state_that_can_not_be_told_any_more_is_rejected() -> None:
 def test_fixed_options_of_a_sink_are_compared(key: str) -> None:
     options = {"path": "/out", "format": "json", "partition_by": ""}
     then, now = query(CLICKS, fixed_options=options), query(CLICKS, fixed_options={**options, key: "other"})
-    assert codes(output_changed, then, now) == ["HW-SINK-OPTION-CHANGED"]
-    assert codes(output_changed, then, then) == []
-    assert codes(output_changed, query(CLICKS), now) == []
+    assert codes(sink_option_changed, then, now) == ["HW-SINK-OPTION-CHANGED"]
+    assert codes(sink_option_changed, then, then) == []
+    assert codes(sink_option_changed, query(CLICKS), now) == []
 
 
 def test_an_option_that_decides_which_files_are_read_can_not_change() -> None:
@@ -222,5 +222,5 @@ def test_an_option_that_decides_which_files_are_read_can_not_change() -> None:
     ],
 )
 def test_another_kind_of_sink(old: str, new: str, rejected: bool) -> None:
-    found = codes(sink_kind_changed, query(CLICKS, connector=old), query(CLICKS, connector=new))
+    found = codes(sink_connector_changed, query(CLICKS, connector=old), query(CLICKS, connector=new))
     assert found == (["HW-SINK-CONNECTOR-CHANGED"] if rejected else [])

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from headwater.checks import Finding, Query, Rule, Severity
-from headwater.checks.joins import anti_join_of_streams, outer_join_unbounded, static_side_preserved
+from headwater.checks.joins import anti_join, static_outer_join, unbounded_outer_join
 from headwater.checks.state import (
-    complete_keeps_all,
-    join_keeps_all,
-    repeats_remembered,
-    values_grow,
-    windows_kept,
+    unbounded_collect,
+    unbounded_complete,
+    unbounded_dedup,
+    unbounded_join,
+    unbounded_windows,
 )
 from headwater.plan import QueryFacts
 from headwater.plan.facts import Refusal
 from headwater.plan.operators import Aggregate, EventTime, Kind, Operator, Side
 from tests.unit.checks.facts import HOUR, aggregation, facts, join, key, side, watermark, window_key
 
-GROWTH = (complete_keeps_all, join_keeps_all, repeats_remembered, values_grow, windows_kept)
+GROWTH = (unbounded_complete, unbounded_join, unbounded_dedup, unbounded_collect, unbounded_windows)
 MARKED: dict[str, Any] = {"watermarked": True, "delay_ms": HOUR}
 
 
@@ -61,7 +61,7 @@ def test_nothing_is_said_of_what_ends_or_of_a_set_of_keys(query: QueryFacts) -> 
 def test_complete_mode_with_windows_is_warned_of_even_with_a_watermark() -> None:
     query = facts(watermark(), aggregation(window_key(**MARKED), inputs=(0,)), mode="complete")
     assert codes(query) == [("HW-UNBOUNDED-COMPLETE", "warning")]
-    assert found(query)[0].problem.remedy == "Use append or update mode."
+    assert found(query)[0].problem.hint == "Use append or update mode."
 
 
 def repeats(*times: EventTime) -> Operator:
@@ -77,9 +77,9 @@ def test_repeats_for_ever_are_warned_of() -> None:
         Severity.WARNING,
         "once",
     )
-    assert "declare a watermark" in finding.problem.remedy
+    assert "declare a watermark" in finding.problem.hint
     (timed,) = found(facts(repeats(EventTime("at", 1))))
-    assert "add `at` to the columns" in timed.problem.remedy
+    assert "add `at` to the columns" in timed.problem.hint
 
 
 def test_lists_of_keys_that_never_end_are_warned_of() -> None:
@@ -108,7 +108,7 @@ def test_distinct_values_of_keys_that_never_end_are_warned_of(function: str, ins
     (finding,) = found(facts(aggregation(key("user"), functions=(function,)), mode="update"))
     assert (finding.problem.code, finding.severity) == ("HW-UNBOUNDED-COLLECT", Severity.WARNING)
     assert finding.problem.params["values"] == "distinct value"
-    assert instead in finding.problem.remedy
+    assert instead in finding.problem.hint
     ending = aggregation(window_key(**MARKED), functions=(function,), inputs=(0,))
     assert codes(facts(watermark(), ending)) == []
 
@@ -125,18 +125,18 @@ def test_a_summary_of_a_fixed_size_does_not_grow() -> None:
 
 
 def test_the_sides_of_a_stream_joined_with_itself_are_told_apart() -> None:
-    (bare,) = found(facts(join(side("a"), side("a"), "left outer")), outer_join_unbounded)
+    (bare,) = found(facts(join(side("a"), side("a"), "left outer")), unbounded_outer_join)
     assert bare.problem.params["side"] == "`a` (left)"
     assert bare.problem.params["missing"] == (
         "a watermark on `a` (left) and `a` (right), and a time range in the join condition"
     )
-    (one,) = found(facts(join(side("a", "at", 1), side("a"), "left outer")), outer_join_unbounded)
+    (one,) = found(facts(join(side("a", "at", 1), side("a"), "left outer")), unbounded_outer_join)
     assert one.problem.params["missing"] == (
         "a watermark on `a` (right), and a time range in the join condition"
     )
     (both,) = found(facts(join(side("a", "at", 1), side("a", "at", 1))))
     assert (both.problem.params["left"], both.problem.params["right"]) == ("`a` (left)", "`a` (right)")
-    assert "right.at BETWEEN left.at" in both.problem.remedy
+    assert "right.at BETWEEN left.at" in both.problem.hint
 
 
 def test_an_inner_join_without_an_end_is_warned_of() -> None:
@@ -174,15 +174,15 @@ OTHER_ENDS, OTHER_BARE = side("b", "y", 1, bounded=True), side("b")
 def test_an_outer_join_needs_to_know_the_end_of_what_it_preserves(
     type_: str, left: Side, right: Side, named: str | None
 ) -> None:
-    problems = [each.problem for each in found(facts(join(left, right, type_)), outer_join_unbounded)]
+    problems = [each.problem for each in found(facts(join(left, right, type_)), unbounded_outer_join)]
     assert [each.params["side"] for each in problems] == ([named] if named else [])
 
 
 def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
     refusal = Refusal("X", "Stream-stream LeftSemi join between two streaming DataFrame/Datasets …")
-    (finding,) = found(facts(join(BARE, OTHER_BARE, "left semi"), refusal=refusal), outer_join_unbounded)
+    (finding,) = found(facts(join(BARE, OTHER_BARE, "left semi"), refusal=refusal), unbounded_outer_join)
     assert finding.is_error
-    assert not finding.acceptable
+    assert not finding.suppressible
     assert finding.problem.params["missing"] == (
         "a watermark on `a` and `b`, and a time range in the join condition"
     )
@@ -193,33 +193,33 @@ def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
 )
 def test_a_time_range_in_where_makes_no_outer_join(type_: str, sparks: str, named: str) -> None:
     refusal = Refusal("X", f"Stream-stream {sparks} join between two streaming DataFrame/Datasets …")
-    (finding,) = found(facts(join(ENDS, OTHER_ENDS, type_), refusal=refusal), outer_join_unbounded)
+    (finding,) = found(facts(join(ENDS, OTHER_ENDS, type_), refusal=refusal), unbounded_outer_join)
     assert finding.problem.params["side"] == named
-    assert "after ON" in str(finding.problem.params["missing"])
+    assert "the ON condition" in str(finding.problem.params["missing"])
     assert "inner JOIN" in str(finding.problem.params["missing"])
 
 
 def test_a_range_after_on_is_not_to_blame_for_what_spark_refuses() -> None:
     refusal = Refusal("X", "Stream-stream LeftOuter join between two streaming DataFrame/Datasets …")
     ranged = join(ENDS, OTHER_ENDS, "left outer", condition="l.k = r.k AND r.y >= l.x")
-    assert found(facts(ranged, refusal=refusal), outer_join_unbounded) == []
+    assert found(facts(ranged, refusal=refusal), unbounded_outer_join) == []
     inner = join(ENDS, OTHER_ENDS)
-    assert found(facts(inner, refusal=refusal), outer_join_unbounded) == []
+    assert found(facts(inner, refusal=refusal), unbounded_outer_join) == []
 
 
 @pytest.mark.parametrize("mode", ["update", "complete"])
 def test_results_that_can_not_be_told_apart_at_all_are_not_warned_of(mode: str) -> None:
     dedup = Operator(Kind.DEDUP, "dropDuplicates", (0,), ("rows",), keys=(key("user"),))
-    assert codes(facts(aggregation(key("user")), dedup, mode=mode), repeats_remembered) == []
+    assert codes(facts(aggregation(key("user")), dedup, mode=mode), unbounded_dedup) == []
     alone = replace(dedup, inputs=())
-    assert codes(facts(alone, mode="update"), repeats_remembered) == [("HW-UNBOUNDED-DEDUP", "warning")]
+    assert codes(facts(alone, mode="update"), unbounded_dedup) == [("HW-UNBOUNDED-DEDUP", "warning")]
 
 
 def test_an_anti_join_of_streams_is_refused() -> None:
-    assert codes(facts(join(ENDS, OTHER_ENDS, "left anti")), anti_join_of_streams) == [
+    assert codes(facts(join(ENDS, OTHER_ENDS, "left anti")), anti_join) == [
         ("HW-ANTI-JOIN-UNSUPPORTED", "error")
     ]
-    assert codes(facts(join(ENDS, OTHER_ENDS)), anti_join_of_streams) == []
+    assert codes(facts(join(ENDS, OTHER_ENDS)), anti_join) == []
 
 
 STREAM, STATIC = side("orders"), side("customers", streaming=False)
@@ -247,5 +247,5 @@ STREAM, STATIC = side("orders"), side("customers", streaming=False)
 def test_static_rows_without_a_partner_are_refused(
     type_: str, left: Side, right: Side, refused: bool
 ) -> None:
-    found_ = found(facts(join(left, right, type_)), static_side_preserved)
+    found_ = found(facts(join(left, right, type_)), static_outer_join)
     assert [each.problem.params["stream"] for each in found_] == (["`orders`"] if refused else [])

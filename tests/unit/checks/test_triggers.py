@@ -9,15 +9,15 @@ import pytest
 
 from headwater.checks import Query, Rule
 from headwater.checks.triggers import (
-    limit_not_kept,
-    nothing_yet,
-    option_idle,
+    continuous_query,
+    cores_missing,
+    no_data_at_start,
+    option_ignored_by_available_now,
+    option_ignored_by_once,
+    option_ignored_by_trigger,
     real_time_interval,
     real_time_mode,
     real_time_steps,
-    row_by_row,
-    rows_held_back,
-    too_few_cores,
     trigger_sink,
     trigger_source,
 )
@@ -54,16 +54,16 @@ def codes(rule: Rule, known: QueryFacts) -> list[tuple[str, str]]:
 def test_nothing_is_said_where_all_are_able(trigger: str) -> None:
     known = query(trigger=trigger)
     rules: list[Rule] = [
-        trigger_sink, trigger_source, row_by_row, option_idle, too_few_cores, real_time_mode,
-        real_time_interval, real_time_steps, nothing_yet, limit_not_kept, rows_held_back,
+        trigger_sink, trigger_source, continuous_query, option_ignored_by_trigger, cores_missing, real_time_mode,
+        real_time_interval, real_time_steps, no_data_at_start, option_ignored_by_once, option_ignored_by_available_now,
     ]  # fmt: skip
     assert [said for rule in rules for said in codes(rule, known)] == []
 
 
-@pytest.mark.parametrize("trigger", ["unpaced", "every 1 second", "available now", "Spark's own"])
+@pytest.mark.parametrize("trigger", ["default", "every 1 second", "available now", "Spark's own"])
 def test_batches_ask_for_no_special_abilities(trigger: str) -> None:
     known = facts(aggregation(key("word")), trigger=trigger, beyond_rows=(Expression("GROUP BY"),))
-    rules: list[Rule] = [trigger_sink, trigger_source, row_by_row, real_time_mode, real_time_steps]
+    rules: list[Rule] = [trigger_sink, trigger_source, continuous_query, real_time_mode, real_time_steps]
     assert [said for rule in rules for said in codes(rule, known)] == []
 
 
@@ -83,18 +83,24 @@ def test_sink_and_source_must_be_able(trigger: str) -> None:
 def test_the_able_ones_are_named() -> None:
     (sink,) = trigger_sink.about(Query(query(sink_continuous=False)))
     assert str(sink.problem.params["hint"]).startswith(
-        "Use `console`, `kafka`, `memory` or `noop`; or give `"
+        "Use `console`, `kafka`, `memory` or `noop`, or set a micro-batch trigger on sink `"
     )
     (source,) = trigger_source.about(Query(query(sources=(replace(ABLE, continuous=False),))))
-    assert str(source.problem.params["hint"]).startswith("Use `kafka`, `rate` or `socket`; or give `")
+    assert str(source.problem.params["hint"]).startswith(
+        "Use `kafka`, `rate` or `socket`, or set a micro-batch trigger on sink `"
+    )
 
 
 def test_in_real_time_other_ones_are_able() -> None:
     known = query(trigger=REAL_TIME, sink_real_time=False, sources=(replace(ABLE, real_time=False),))
     (source,) = trigger_source.about(Query(known))
-    assert str(source.problem.params["hint"]).startswith("Use `kafka`; or give `")
+    assert str(source.problem.params["hint"]).startswith(
+        "Use `kafka`, or set a micro-batch trigger on sink `"
+    )
     (sink,) = trigger_sink.about(Query(known))
-    assert str(sink.problem.params["hint"]).startswith("Use `console` or `kafka`; or give `")
+    assert str(sink.problem.params["hint"]).startswith(
+        "Use `console` or `kafka`, or set a micro-batch trigger on sink `"
+    )
 
 
 class TestRowByRow:
@@ -104,7 +110,7 @@ class TestRowByRow:
             clock_reads=(Expression("current_date()"),),
             trigger_refusal=Refusal("", "Continuous processing does not support Aggregate operations."),
         )
-        assert codes(row_by_row, known) == [
+        assert codes(continuous_query, known) == [
             ("HW-CONTINUOUS-UNSUPPORTED", "GROUP BY"),
             ("HW-CONTINUOUS-UNSUPPORTED", "WITH"),
             ("HW-CONTINUOUS-TIME-UNSUPPORTED", "current_date()"),
@@ -112,31 +118,31 @@ class TestRowByRow:
 
     def test_what_no_rule_knows_is_told_in_the_words_of_spark(self) -> None:
         refusal = Refusal("", "Continuous processing does not support Strange operations.")
-        (found,) = row_by_row.about(Query(query(trigger_refusal=refusal)))
+        (found,) = continuous_query.about(Query(query(trigger_refusal=refusal)))
         assert found.problem.code == "HW-CONTINUOUS-QUERY-UNSUPPORTED"
         assert found.problem.params["says"] == refusal.says.rstrip(".")
 
     def test_a_source_that_gives_batches_is_told_alone(self) -> None:
         refusal = Refusal("", "Continuous processing does not support StreamingRelation operations.")
         known = query(trigger_refusal=refusal, sources=(SourceFacts("lines", "files"),))
-        assert codes(row_by_row, known) == []
+        assert codes(continuous_query, known) == []
 
 
 def test_options_of_batches_do_nothing() -> None:
-    known = query(sources=(replace(ABLE, idle_options=("ramp_up",)),))
-    assert codes(option_idle, known) == [("HW-OPTION-IGNORED-BY-TRIGGER", "ramp_up")]
+    known = query(sources=(replace(ABLE, idle_options=("ramp_up_time",)),))
+    assert codes(option_ignored_by_trigger, known) == [("HW-OPTION-IGNORED-BY-TRIGGER", "ramp_up_time")]
 
 
 @pytest.mark.parametrize(("slots", "said"), [(2, []), (3, [("HW-CORES-MISSING", "`ticks`")])])
 def test_every_partition_needs_a_core(slots: int, said: list[tuple[str, str]]) -> None:
-    assert codes(too_few_cores, query(sources=(replace(ABLE, slots=slots),), cores=2)) == said
+    assert codes(cores_missing, query(sources=(replace(ABLE, slots=slots),), cores=2)) == said
 
 
 def test_the_partitions_of_all_sources_need_cores_together() -> None:
     two = tuple(replace(ABLE, name=name, slots=2) for name in ("ticks", "tocks"))
     said = [("HW-CORES-MISSING", "`ticks` and `tocks`")]
-    assert codes(too_few_cores, query(trigger=REAL_TIME, sources=two, cores=3)) == said
-    assert codes(too_few_cores, query(trigger=REAL_TIME, sources=two, cores=4)) == []
+    assert codes(cores_missing, query(trigger=REAL_TIME, sources=two, cores=3)) == said
+    assert codes(cores_missing, query(trigger=REAL_TIME, sources=two, cores=4)) == []
 
 
 class TestRealTime:
@@ -182,15 +188,15 @@ class TestRealTime:
 @pytest.mark.parametrize("trigger", ["available now", "once"])
 def test_rows_made_while_running_are_not_there_yet(trigger: str) -> None:
     known = query(trigger=trigger, sources=(replace(ABLE, made_while_running=True),))
-    (found,) = nothing_yet.about(Query(known))
+    (found,) = no_data_at_start.about(Query(known))
     assert found.problem.code == "HW-NO-DATA-AT-START"
     assert not found.is_error
 
 
 def test_once_keeps_no_limit() -> None:
     limited = SourceFacts("lines", "files", options={"max_files_per_batch": "10", "path": "lines/"})
-    assert codes(limit_not_kept, query(trigger="available now", sources=(limited,))) == []
-    assert codes(limit_not_kept, query(trigger="once", sources=(limited,))) == [
+    assert codes(option_ignored_by_once, query(trigger="available now", sources=(limited,))) == []
+    assert codes(option_ignored_by_once, query(trigger="once", sources=(limited,))) == [
         ("HW-OPTION-IGNORED-BY-ONCE", "max_files_per_batch")
     ]
 
@@ -202,6 +208,10 @@ def test_once_keeps_no_limit() -> None:
 def test_a_query_that_ends_does_not_wait_for_more_rows(trigger: str, held: list[str]) -> None:
     options = {"min_rows_per_batch": "9", "max_rows_per_batch": "99"}
     known = query(trigger=trigger, sources=(replace(ABLE, options=options),))
-    assert codes(rows_held_back, known) == [("HW-OPTION-IGNORED-BY-AVAILABLE-NOW", option) for option in held]
+    assert codes(option_ignored_by_available_now, known) == [
+        ("HW-OPTION-IGNORED-BY-AVAILABLE-NOW", option) for option in held
+    ]
     limited = ["max_rows_per_batch"] if trigger == "once" else []
-    assert codes(limit_not_kept, known) == [("HW-OPTION-IGNORED-BY-ONCE", option) for option in limited]
+    assert codes(option_ignored_by_once, known) == [
+        ("HW-OPTION-IGNORED-BY-ONCE", option) for option in limited
+    ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Reached, Situation
-from headwater.checks.triggers import cores_shared, trigger_switched
+from headwater.checks.triggers import cores_conflict, trigger_changed
 from headwater.plan import Graph, QueryFacts, SourceFacts
 from headwater.plan.predicates import most_partitions
 from tests.unit.checks.facts import facts
@@ -35,7 +35,7 @@ def situation(two: str, *queries: QueryFacts, **keys: Any) -> Situation:
     return Situation(spec, Graph.of(spec), {each.sink: each for each in queries}, **{"environ": {}, **keys})
 
 
-@pytest.mark.feature("J3", part="advice when cores are too few")
+@pytest.mark.feature("J3", part="note when cores are too few")
 @pytest.mark.parametrize(
     ("two", "slots", "cores", "said"),
     [
@@ -51,7 +51,7 @@ def situation(two: str, *queries: QueryFacts, **keys: Any) -> Situation:
 def test_cores_are_added_up(
     two: str, slots: tuple[int, int], cores: int, said: tuple[int, int, str] | None
 ) -> None:
-    found = cores_shared.findings(
+    found = cores_conflict.findings(
         situation(two, known("one", CONTINUOUS, slots[0], cores), known("two", two, slots[1], cores))
     )
     told = [(each.problem.params["slots"], each.problem.params["needed"], each.problem.params["starved"])
@@ -66,25 +66,25 @@ REACHED = Reached("/project/.headwater/checkpoints/one", (3,), batch=3)
     ("before", "now", "code"),
     [
         (known("one", CONTINUOUS), known("one", "continuous 5 seconds"), None),
-        (known("one", "unpaced"), known("one", "every 5 seconds"), None),
-        (known("one", CONTINUOUS), known("one", "unpaced"), "HW-TRIGGER-CHANGED"),
+        (known("one", "default"), known("one", "every 5 seconds"), None),
+        (known("one", CONTINUOUS), known("one", "default"), "HW-TRIGGER-CHANGED"),
         (known("one", "once"), known("one", CONTINUOUS), "HW-TRIGGER-CHANGED"),
         (known("one", CONTINUOUS, 1), known("one", CONTINUOUS, 2), "HW-PARTITIONS-CHANGED"),
         (known("one", CONTINUOUS, 0), known("one", CONTINUOUS, 2), None),
-        (known("one", CONTINUOUS), known("one", "unpaced", switches=True), None),
+        (known("one", CONTINUOUS), known("one", "default", switches=True), None),
         (known("one", "real time 5 minutes"), known("one", CONTINUOUS, switches=True), None),
         (known("one", CONTINUOUS, 1), known("one", CONTINUOUS, 2, switches=True), None),
     ],
 )
 def test_a_checkpoint_fits_its_kind_of_trigger(before: QueryFacts, now: QueryFacts, code: str | None) -> None:
     keys = {"stored": {"one": before}, "reached": {"one": REACHED}}
-    found = [each.problem.code for each in trigger_switched.findings(situation("once", now, **keys))]
+    found = [each.problem.code for each in trigger_changed.findings(situation("once", now, **keys))]
     assert found == ([code] if code else [])
 
 
 def test_a_checkpoint_without_offsets_fits_everything() -> None:
     keys = {"stored": {"one": known("one", "once")}, "reached": {"one": replace(REACHED, batch=-1)}}
-    assert list(trigger_switched.findings(situation("once", known("one", CONTINUOUS), **keys))) == []
+    assert list(trigger_changed.findings(situation("once", known("one", CONTINUOUS), **keys))) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.checks import Finding, Query, Rule, Severity, watermarks
-from headwater.checks.watermarks import branch_without_watermark
+from headwater.checks.watermarks import union_watermark_missing
 from headwater.plan import QueryFacts
 from headwater.plan.facts import Refusal
 from headwater.plan.operators import ArbitraryState, EventTime, Key, Kind, Operator
@@ -28,7 +28,7 @@ def above(operator: Operator, place: int) -> Operator:
 
 
 def found(query: QueryFacts) -> list[Finding]:
-    return list(branch_without_watermark.about(Query(query)))
+    return list(union_watermark_missing.about(Query(query)))
 
 
 def named(query: QueryFacts) -> list[tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""`--accept` and `--rate` on the command line."""
+"""`--suppress` and `--rate` on the command line."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_finding_is_accepted_with_its_reason(headwater: Headwater, job: Path) -> None:
     assert headwater("check", job, "--strict", "--json").code == 3
-    answer = headwater("check", job, "--strict", "--json", "--accept", f"{CODE}=for a = b only")
+    answer = headwater("check", job, "--strict", "--json", "--suppress", f"{CODE}=for a = b only")
     (found,) = answer.json["findings"]
-    assert (answer.code, found["code"], found["accepted"]) == (0, CODE, "for a = b only")
+    assert (answer.code, found["code"], found["suppressed"]) == (0, CODE, "for a = b only")
 
 
 @pytest.mark.parametrize("given", [CODE, f"{CODE}=", f"{CODE}= "])
 def test_a_reason_is_wanted(headwater: Headwater, job: Path, given: str) -> None:
-    answer = headwater("check", job, "--json", "--accept", given)
+    answer = headwater("check", job, "--json", "--suppress", given)
     assert answer.code == 2
     assert [each["code"] for each in answer.json["problems"]] == ["HW-SUPPRESS-REASON-MISSING"]
 

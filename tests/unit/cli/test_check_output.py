@@ -1,4 +1,4 @@
-"""What `check` shows: by sink, with what is accepted; its exit codes; what `run` shows of the same."""
+"""What `check` shows: by sink, with what is suppressed; its exit codes; what `run` shows of the same."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from headwater.api.results import CheckResult, SinkChecked
 from headwater.checks import Finding, Severity
-from headwater.checks.changes import setting_kept
-from headwater.checks.determinism import not_replayable
+from headwater.checks.changes import setting_frozen
+from headwater.checks.determinism import source_not_replayable
 from headwater.checks.outline import Outline
 from headwater.checks.sources import clean_up_new_sink
 from headwater.cli.render import show_check
@@ -28,7 +28,7 @@ sources:
 tables:
   unused: SELECT * FROM lines
 sinks:
-  kept: {reads: lines, connector: memory, accept: {HW-MEMORY-TABLE-UNREACHABLE: a test queries it}}
+  kept: {reads: lines, connector: memory, suppress: {HW-MEMORY-TABLE-UNREACHABLE: a test queries it}}
 """
 
 
@@ -42,26 +42,26 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_first_the_whole_and_then_by_sink(headwater: Headwater, file: str) -> None:
     answer = headwater("check", "--offline", file)
     assert answer.code == 0
-    assert answer.out == "sink kept\npipeline.yml: offline check passed, 2 finding(s), 1 accepted.\n"
+    assert answer.out == "sink kept\npipeline.yml: offline check passed: 2 warnings, 1 suppressed.\n"
     assert [line for line in answer.err.splitlines() if "HW-" in line] == [
         "pipeline.yml:3:3: warning HW-SOURCE-NOT-REPLAYABLE",
         "pipeline.yml:5:3: warning HW-DECLARATION-UNUSED",
-        "  pipeline.yml:7:35: accepted warning HW-MEMORY-TABLE-UNREACHABLE",
+        "  pipeline.yml:7:35: suppressed warning HW-MEMORY-TABLE-UNREACHABLE",
     ]
-    assert answer.err.endswith("\n    Accepted: a test queries it\n")
+    assert answer.err.endswith("\n    Suppressed: a test queries it\n")
 
 
 def test_what_two_sinks_have_in_common_is_told_once_and_counted_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    problem = not_replayable.entry.at(Position("p.yml", 3, 5), name="lines", connector="socket")
+    problem = source_not_replayable.entry.at(Position("p.yml", 3, 5), name="lines", connector="socket")
     found = tuple(Finding(problem, Severity.WARNING, sink) for sink in ("b", "a"))
     sinks = tuple(SinkChecked(name) for name in ("a", "b", "quiet"))
     show_check(CheckResult("p.yml", "p", False, found, sinks), verbose=False)
     shown = capsys.readouterr()
-    assert shown.out == "sink a\nsink b\np.yml: check passed, 1 finding(s).\n"
+    assert shown.out == "sink a\nsink b\np.yml: check passed: 1 warning.\n"
     assert shown.err == (
-        f"  p.yml:3:5: warning HW-SOURCE-NOT-REPLAYABLE\n    {problem.sentence}\n    {problem.remedy}\n"
+        f"  p.yml:3:5: warning HW-SOURCE-NOT-REPLAYABLE\n    {problem.message}\n    {problem.hint}\n"
         "  p.yml:3:5: warning HW-SOURCE-NOT-REPLAYABLE (see sink a)\n"
     )
 
@@ -78,12 +78,12 @@ def test_a_guarantee_stands_under_its_sink(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr()
     lines = shown.out.splitlines()
     assert shown.err == ""
-    assert lines[0::2] == ["sink kept", "sink shown", "sink sure", "p.yml: check passed, 0 finding(s)."]
-    assert lines[1].startswith("  guarantee: at most once (source: `lines`")
+    assert lines[0::2] == ["sink kept", "sink shown", "sink sure", "p.yml: check passed: no findings."]
+    assert lines[1].startswith("  delivery guarantee: at-most-once (source: `lines`")
     assert "; sink: " in lines[3]
     assert lines[5] == (
-        "  guarantee: exactly once (source: a batch of `rows` (files) can be read again; query: it gives the "
-        "same rows for the same input; sink: a batch that runs again changes nothing in noop)"
+        "  delivery guarantee: exactly-once (source: `rows` (files) is replayable; query: it is deterministic; "
+        "sink: noop is idempotent: a retried batch changes nothing)"
     )
 
 
@@ -91,16 +91,15 @@ def test_strict_counts_warnings_and_not_what_is_accepted(headwater: Headwater, f
     answer = headwater("check", "--offline", "--strict", file)
     assert (answer.code, answer.out) == (
         3,
-        "sink kept\npipeline.yml: strict offline check found "
-        "0 error(s), 2 warning(s), 0 other finding(s), 1 accepted.\n",
+        "sink kept\npipeline.yml: strict offline check failed: 2 warnings, 1 suppressed.\n",
     )
     text = Path(file).read_text(encoding="utf-8")
-    accept = "accept: {HW-SOURCE-NOT-REPLAYABLE: a try, HW-DECLARATION-UNUSED: soon}\n"
-    Path(file).write_text(text + accept, encoding="utf-8")
+    suppress = "suppress: {HW-SOURCE-NOT-REPLAYABLE: a try, HW-DECLARATION-UNUSED: soon}\n"
+    Path(file).write_text(text + suppress, encoding="utf-8")
     answer = headwater("check", "--offline", "--strict", file)
     assert (answer.code, answer.out) == (
         0,
-        "sink kept\npipeline.yml: strict offline check passed, 0 finding(s), 3 accepted.\n",
+        "sink kept\npipeline.yml: strict offline check passed: no findings, 3 suppressed.\n",
     )
 
 
@@ -108,7 +107,7 @@ def test_advice_is_no_failure_even_if_strict(headwater: Headwater, file: str) ->
     text = "name: p\nsources: {a: {connector: rate}}\ntables: {t: 'SELECT v:x.y FROM a'}\n"
     Path(file).write_text(text + "sinks: {out: {reads: t, connector: noop}}\n", encoding="utf-8")
     answer = headwater("check", "--offline", "--strict", file)
-    assert (answer.code, "advice HW-SQL-UNKNOWN-OFFLINE" in answer.err) == (0, True)
+    assert (answer.code, "note HW-SQL-UNKNOWN-OFFLINE" in answer.err) == (0, True)
 
 
 def test_json_is_complete(headwater: Headwater, file: str) -> None:
@@ -116,8 +115,10 @@ def test_json_is_complete(headwater: Headwater, file: str) -> None:
     assert (answer.code, answer.err) == (3, "")
     assert {key: answer.json[key] for key in ("ok", "strict")} == {"ok": False, "strict": True}
     (kept,) = answer.json["sinks"]
-    assert (kept["name"], kept["bounds"], kept["guarantee"]["level"]) == ("kept", None, "at most once")
-    told = [(each["code"], each["sink"], each["table"], each["accepted"]) for each in answer.json["findings"]]
+    assert (kept["name"], kept["bounds"], kept["guarantee"]["level"]) == ("kept", None, "at-most-once")
+    told = [
+        (each["code"], each["sink"], each["table"], each["suppressed"]) for each in answer.json["findings"]
+    ]
     assert told == [
         ("HW-SOURCE-NOT-REPLAYABLE", None, None, None),
         ("HW-DECLARATION-UNUSED", None, "unused", None),
@@ -151,9 +152,9 @@ def test_one_form_at_a_time(headwater: Headwater, file: str) -> None:
 
 MODE = SINK_MODE_UNSUPPORTED.at(None, sink="a", mode="update", connector="files", modes="append")
 FINDINGS = [
-    Finding(setting_kept.entry.at(None, sink="a", key="k", kept="1", wanted="2"), Severity.WARNING, "a"),
-    Finding(clean_up_new_sink.entry.at(None, sink="a", name="in", done="deleted"), Severity.ADVICE, "a"),
-    Finding(MODE, sink="a", acceptable=True, accepted="for a day"),
+    Finding(setting_frozen.entry.at(None, sink="a", key="k", kept="1", wanted="2"), Severity.WARNING, "a"),
+    Finding(clean_up_new_sink.entry.at(None, sink="a", name="in", done="deleted"), Severity.NOTE, "a"),
+    Finding(MODE, sink="a", suppressible=True, suppressed="for a day"),
 ]
 
 
@@ -164,9 +165,9 @@ def test_a_run_shows_warnings_and_what_is_accepted_and_counts_advice(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == (
-        f"warning HW-SETTING-FROZEN\n  {FINDINGS[0].problem.sentence}\n  {FINDINGS[0].problem.remedy}\n"
-        f"accepted error HW-SINK-MODE-UNSUPPORTED\n  {MODE.sentence}\n  Accepted: for a day\n"
-        "1 piece(s) of advice: headwater check p.yml\n"
+        f"warning HW-SETTING-FROZEN\n  {FINDINGS[0].problem.message}\n  {FINDINGS[0].problem.hint}\n"
+        f"suppressed error HW-SINK-MODE-UNSUPPORTED\n  {MODE.message}\n  Suppressed: for a day\n"
+        "1 note: run `headwater check p.yml` for details.\n"
     )
 
 
@@ -179,8 +180,8 @@ def test_as_json_a_run_tells_all_of_them(capsys: pytest.CaptureFixture[str]) -> 
     with view_of(as_json=True) as view:
         view.findings(FINDINGS, "p.yml")
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(each["severity"], each["accepted"]) for each in told] == [
+    assert [(each["severity"], each["suppressed"]) for each in told] == [
         ("warning", None),
-        ("advice", None),
+        ("note", None),
         ("error", "for a day"),
     ]

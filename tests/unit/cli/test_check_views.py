@@ -13,9 +13,9 @@ from jsonschema import Draft202012Validator
 from headwater.api import check
 from headwater.api.results import CheckResult
 from headwater.checks import Finding, Severity
-from headwater.checks.changes import facts_gone, setting_kept
-from headwater.checks.declarations import unused_table
-from headwater.checks.determinism import not_replayable
+from headwater.checks.changes import query_metadata_missing, setting_frozen
+from headwater.checks.declarations import unused_declaration
+from headwater.checks.determinism import source_not_replayable
 from headwater.cli.check_views import sarif_of, waiting
 from headwater.engine.outcome import CheckOutcome
 from headwater.errors.catalogue.running import SINK_MODE_UNSUPPORTED
@@ -116,7 +116,7 @@ ESSENTIAL = {
         },
     },
 }
-UNREAD = unused_table.entry.at(Position("sub folder/p.yml", 7, 3), kind="table", name="few")
+UNREAD = unused_declaration.entry.at(Position("sub folder/p.yml", 7, 3), kind="table", name="few")
 
 
 def log(*findings: Finding, file: str = "p.yml") -> Any:
@@ -146,7 +146,7 @@ def test_severities_and_places() -> None:
     found = log(
         Finding(mode, sink="out"),
         Finding(UNREAD, Severity.WARNING, table="few"),
-        Finding(facts_gone.entry.at(None, sink="out", checkpoint="c"), Severity.ADVICE, "out"),
+        Finding(query_metadata_missing.entry.at(None, sink="out", checkpoint="c"), Severity.NOTE, "out"),
     )
     results = found["results"]
     assert [(each["ruleId"], each["level"]) for each in results] == [
@@ -159,7 +159,7 @@ def test_severities_and_places() -> None:
         ("sub%20folder/p.yml", {"startLine": 7, "startColumn": 3}),
         ("p.yml", {"startLine": 1}),
     ]
-    assert results[0]["message"]["text"] == f"{mode.sentence} {mode.remedy}"
+    assert results[0]["message"]["text"] == f"{mode.message} {mode.hint}"
     assert [each.get("properties") for each in results] == [
         {"sink": "out"},
         {"table": "few"},
@@ -171,19 +171,18 @@ def test_rules_tell_what_and_why() -> None:
     (rule,) = log(Finding(UNREAD, Severity.WARNING))["tool"]["driver"]["rules"]
     assert rule == {
         "id": "HW-DECLARATION-UNUSED",
-        "shortDescription": {"text": "The <kind> `<name>` is read by no sink."},
+        "shortDescription": {"text": "<kind> `<name>`: no sink reads it."},
         "fullDescription": {
-            "text": "A source or table that no sink reads does nothing; "
-            "most often a name is misspelt somewhere."
+            "text": "A source or table that no sink reads has no effect. Usually a name is misspelled."
         },
-        "help": {"text": "Take it out, or add a sink that reads it."},
+        "help": {"text": "Remove it, or add a sink that reads it."},
         "defaultConfiguration": {"level": "warning"},
     }
 
 
 def test_what_is_accepted_is_suppressed_with_its_reason() -> None:
-    other = setting_kept.entry.at(None, sink="out", key="k", kept="1", wanted="2")
-    run = log(Finding(other, Severity.WARNING), Finding(UNREAD, Severity.WARNING, accepted="later"))
+    other = setting_frozen.entry.at(None, sink="out", key="k", kept="1", wanted="2")
+    run = log(Finding(other, Severity.WARNING), Finding(UNREAD, Severity.WARNING, suppressed="later"))
     assert [each["suppressions"] for each in run["results"]] == [
         [],
         [{"kind": "inSource", "justification": "later"}],
@@ -191,7 +190,7 @@ def test_what_is_accepted_is_suppressed_with_its_reason() -> None:
 
 
 def test_one_problem_of_several_sinks_is_one_result() -> None:
-    problem = not_replayable.entry.at(Position("p.yml", 3), name="lines", connector="socket")
+    problem = source_not_replayable.entry.at(Position("p.yml", 3), name="lines", connector="socket")
     run = log(*(Finding(problem, Severity.WARNING, sink) for sink in ("a", "b")))
     assert len(run["results"]) == 1
 
@@ -199,11 +198,11 @@ def test_one_problem_of_several_sinks_is_one_result() -> None:
 def test_paths_are_seen_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     files = (str(tmp_path / "p.yml"), "/elsewhere/p.yml")
-    here, there = (unused_table.entry.at(Position(file, 1), kind="table", name=file) for file in files)
+    here, there = (unused_declaration.entry.at(Position(file, 1), kind="table", name=file) for file in files)
     run = log(
         Finding(here),
         Finding(there),
-        Finding(facts_gone.entry.at(None, sink="a", checkpoint="c")),
+        Finding(query_metadata_missing.entry.at(None, sink="a", checkpoint="c")),
         file="x.py",
     )
     assert [place(each)[0] for each in run["results"]] == ["p.yml", "file:///elsewhere/p.yml", "x.py"]
@@ -227,8 +226,8 @@ class Terminal(io.StringIO):
     ("as_json", "event", "shown"),
     [
         (False, SparkStarting(), "Starting Spark …\n"),
-        (False, Notice(code="HW-NOTICE", text="waiting for executors"), "waiting for executors\n"),
-        (True, Notice(code="HW-NOTICE", text="waiting for executors"), ""),
+        (False, Notice(code="HW-NOTICE", message="waiting for executors"), "waiting for executors\n"),
+        (True, Notice(code="HW-NOTICE", message="waiting for executors"), ""),
         (True, SparkStarting(), ""),
     ],
 )

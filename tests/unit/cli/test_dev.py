@@ -9,14 +9,14 @@ import pytest
 
 from headwater.cli.dev_views import feed_of, next_command, refuse_contradictions, text_of, topics_of
 from headwater.dev.topics import BrokerStarted, BrokerStopped, Feed, Produced, TopicReady
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.events import Notice
 
 NOTHING: dict[str, Any] = {
     "produce": None,
     "alone": {"--topic": None, "--rate": None, "--key": None, "--repeat": False},
     "servers": None,
-    "started": {"--port": None, "--folder": None},
+    "started": {"--port": None, "--data-dir": None},
     "asked": False,
 }
 TOPIC = {**NOTHING["alone"], "--topic": "t"}
@@ -29,7 +29,7 @@ def test_topics_have_one_partition_unless_said() -> None:
 
 @pytest.mark.parametrize("text", ["", "a:", "a:0", "a:x", "a b", "a,,b", ":3", "a:1001", "a:²"])
 def test_other_topics_are_refused(text: str) -> None:
-    with pytest.raises(UsageProblem) as caught:
+    with pytest.raises(UsageError) as caught:
         topics_of(text)
     assert caught.value.problems[0].code == "HW-TOPICS-INVALID"
 
@@ -41,13 +41,13 @@ def test_other_topics_are_refused(text: str) -> None:
         {"alone": {**NOTHING["alone"], "--repeat": True}},
         {"produce": "f"},
         {"produce": "-", "alone": {**TOPIC, "--repeat": True}},
-        {"servers": "h:1", "asked": True, "started": {"--port": 0, "--folder": None}},
-        {"servers": "h:1", "asked": True, "started": {"--port": None, "--folder": Path("x")}},
+        {"servers": "h:1", "asked": True, "started": {"--port": 0, "--data-dir": None}},
+        {"servers": "h:1", "asked": True, "started": {"--port": None, "--data-dir": Path("x")}},
         {"servers": "h:1"},
     ],
 )
 def test_what_does_not_go_together_is_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(UsageProblem) as caught:
+    with pytest.raises(UsageError) as caught:
         refuse_contradictions(**{**NOTHING, **changes})
     assert caught.value.problems[0].code == "HW-DEV-OPTIONS-CONFLICT"
 
@@ -78,29 +78,29 @@ def test_a_feed_is_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_feed_that_can_not_be_is_refused(file: str, topic: str, rate: str | None, code: str) -> None:
-    with pytest.raises(UsageProblem) as caught:
+    with pytest.raises(UsageError) as caught:
         feed_of(file, topic, rate, None, repeat=False)
     assert caught.value.problems[0].code == code
 
 
 def test_each_event_has_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    started = BrokerStarted(servers="127.0.0.1:9092", folder="f", log="f/broker.log", pid=1)
+    started = BrokerStarted(bootstrap_servers="127.0.0.1:9092", data_dir="f", log="f/broker.log", pid=1)
     assert text_of(started).splitlines()[0] == (
-        "Kafka answers at 127.0.0.1:9092; data and broker.log are in f."
+        "Kafka is running at 127.0.0.1:9092. Data and broker.log are in f."
     )
-    assert text_of(TopicReady(topic="a", partitions=1, made=True)) == "Made topic a with 1 partition."
-    assert text_of(TopicReady(topic="a", partitions=2, made=False)) == "Topic a is there, with 2 partitions."
+    assert text_of(TopicReady(topic="a", partitions=1, made=True)) == "Created topic a with 1 partition."
+    assert text_of(TopicReady(topic="a", partitions=2, made=False)) == "Topic a exists, with 2 partitions."
     assert text_of(Produced(topic="a", messages=3)) == "Sent 3 messages to a."
-    assert text_of(BrokerStopped(folder="f")) == "Stopped; the data is in f."
-    assert text_of(Notice(code="HW-NOTICE", text="hello")) == "hello"
+    assert text_of(BrokerStopped(data_dir="f")) == "Stopped. The data is in f."
+    assert text_of(Notice(code="HW-NOTICE", message="hello")) == "hello"
 
 
 def test_the_next_command_is_the_pipeline_that_is_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert next_command("h:1").startswith("headwater dev kafka --servers h:1 --produce ")
+    assert next_command("h:1").startswith("headwater dev kafka --bootstrap-server h:1 --produce ")
     (tmp_path / "pipeline.yml").touch()
-    assert next_command("h:1") == "KAFKA_SERVERS=h:1 headwater run pipeline.yml"
+    assert next_command("h:1") == "KAFKA_BOOTSTRAP_SERVERS=h:1 headwater run pipeline.yml"
     assert next_command("127.0.0.1:9092") == "headwater run pipeline.yml"

@@ -83,7 +83,7 @@ with Signals() as signals, view_of(as_json=False) as view:
     os.write(int(sys.argv[1]), b"ready")
     while not signals.stop:
         time.sleep(0.01)
-    while_read(view.event)(Notice(code="HW-NOTICE", text="Stopping"))
+    while_read(view.event)(Notice(code="HW-NOTICE", message="Stopping"))
 print("said to nobody", file=sys.stderr, flush=True)
 sys.exit(7)
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.api import batch, check, run
-from headwater.errors import CheckpointError, EnvironmentProblem, Interrupted, QueryFailed
+from headwater.errors import CheckpointError, ForcedStopError, QueryFailedError, SetupError
 from headwater.errors.catalogue.running import FORCED_STOP
 from tests.unit.cli.conftest import Headwater
 
@@ -59,16 +59,36 @@ def test_a_command_line_that_makes_no_sense(headwater: Headwater, arguments: tup
     assert "--help" in answer.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "old", "new"),
+    [
+        (("run", "p.yml", "--batch", "--into", "x"), "--into", "--output-dir"),
+        (("check", "job.py", "--deadline", "5s"), "--deadline", "--timeout"),
+        (("quarantine", "export", "p.yml", "a", "--to", "x"), "--to", "--output"),
+        (("quarantine", "replay", "p.yml", "a", "--from", "x"), "--from", "--file"),
+        (("dev", "kafka", "--folder", "x"), "--folder", "--data-dir"),
+        (("doctor", "--folder", "x"), "--folder", "--dir"),
+    ],
+)
+def test_a_renamed_option_gives_its_new_name(
+    headwater: Headwater, arguments: tuple[str, ...], old: str, new: str
+) -> None:
+    answer = headwater(*arguments, "--json")
+    (problem,) = answer.json["problems"]
+    assert (answer.code, problem["code"]) == (2, "HW-OPTION-RENAMED")
+    assert problem["message"] == f"Option `{old}` was renamed to `{new}`."
+
+
 def test_a_good_pipeline(headwater: Headwater, good: Path) -> None:
     answer = headwater("check", "--offline", good)
-    assert (answer.code, answer.out, answer.err) == (0, f"{good}: offline check passed, 0 finding(s).\n", "")
+    assert (answer.code, answer.out, answer.err) == (0, f"{good}: offline check passed: no findings.\n", "")
 
 
 def test_a_bad_pipeline(headwater: Headwater, bad: Path) -> None:
     answer = headwater("check", "--offline", bad)
     assert (answer.code, answer.out) == (
         3,
-        f"{bad}: offline check found 2 error(s), 0 other finding(s).\n",
+        f"{bad}: offline check failed: 2 errors.\n",
     )
     heads = [line for line in answer.err.splitlines() if not line.startswith("  ")]
     assert heads == [
@@ -99,8 +119,8 @@ def test_a_bad_pipeline_as_json(headwater: Headwater, bad: Path) -> None:
     assert (answer.code, answer.err, answer.json["ok"], answer.json["pipeline"]) == (3, "", False, None)
     first = answer.json["findings"][0]
     assert set(first) == {
-        "severity", "sink", "table", "accepted", "rewritten",
-        "code", "sentence", "remedy", "retry", "file", "line", "column",
+        "severity", "sink", "table", "suppressed", "suggested_sql",
+        "code", "message", "hint", "retryable", "file", "line", "column",
     }  # fmt: skip
     assert (first["severity"], first["code"], first["file"], first["line"], first["column"]) == (
         "error",
@@ -115,7 +135,7 @@ def test_a_warning_does_not_fail(headwater: Headwater, good: Path) -> None:
     good.write_text(GOOD + "tables: {unread: SELECT 1 AS one}\n", encoding="utf-8")
     answer = headwater("check", "--offline", good)
     assert (answer.code, "warning HW-DECLARATION-UNUSED" in answer.err) == (0, True)
-    assert "offline check passed, 1 finding(s)" in answer.out
+    assert "offline check passed: 1 warning" in answer.out
 
 
 @pytest.mark.parametrize(("command", "code"), [("run", 3), ("explain", 3), ("check", 3)])
@@ -147,7 +167,7 @@ def test_what_is_no_pipeline_file(headwater: Headwater, tmp_path: Path) -> None:
         (("--conf", "spark.scheduler.mode=FIFO"), "HW-SPARK-SETTING-NOT-ALLOWED"),
         (("--for", "3"), "HW-DURATION-INVALID"),
         (("--stop-timeout", "soon"), "HW-DURATION-INVALID"),
-        (("--into", "results"), "HW-OPTION-NEEDS-BATCH"),
+        (("--output-dir", "results"), "HW-OPTION-NEEDS-BATCH"),
         (("--append",), "HW-OPTION-NEEDS-BATCH"),
         (("--batch", "--stop-timeout", "5s"), "HW-OPTIONS-CONFLICT-BATCH"),
         (("--batch", "--fail-fast"), "HW-OPTIONS-CONFLICT-BATCH"),
@@ -164,7 +184,7 @@ def test_every_wrong_setting_is_told_with_what_was_meant(headwater: Headwater, g
     wrong = ("fs.s3a.endpoint=here", "sprk.driver.memory=2g", "spark.ui.port=1")
     answer = headwater("check", good, "--offline", "--json", *(f"--conf={each}" for each in wrong))
     assert (answer.code, answer.err) == (2, "")
-    assert [problem["remedy"] for problem in answer.json["problems"]] == [
+    assert [problem["hint"] for problem in answer.json["problems"]] == [
         "Did you mean `spark.hadoop.fs.s3a.endpoint`?",
         "Did you mean `spark.driver.memory`?",
     ]
@@ -190,7 +210,7 @@ def test_init_and_its_json(headwater: Headwater, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(QueryFailed, 1), (CheckpointError, 4), (EnvironmentProblem, 5), (Interrupted, 130)],
+    [(QueryFailedError, 1), (CheckpointError, 4), (SetupError, 5), (ForcedStopError, 130)],
 )
 def test_every_kind_of_error_has_its_exit_code(
     headwater: Headwater, good: Path, monkeypatch: pytest.MonkeyPatch, error: type, code: int

@@ -52,8 +52,8 @@ def test_tests_that_pass(headwater: Headwater, folder: Path) -> None:
         "test_words.yml",
         "ok    one  T",
         "ok    two waits  T",
-        "  idle: clicks – the watermark of joined waits for it (11:57)",
-        "2 passed, 0 failed, 0 refused in T",
+        "  idle: clicks (blocks the watermark of joined: 11:57)",
+        "2 passed, 0 failed, 0 errors in T",
     ]
 
 
@@ -65,11 +65,11 @@ def test_a_test_that_fails(headwater: Headwater, folder: Path) -> None:
         "FAIL  two fails  T",
         "  step 2, feed 3 to words · batches 1 to 2 · watermark 11:57 → 12:04",
         "  tests/test_words.yml:7",
-        "    the rows of counts are not as expected",
+        "    the rows of counts do not match the expected rows",
         "      2 rows as expected, 1 missing, 1 changed",
         "      - missing     {start: 12:00, n: 1}",
         "      ~ changed     {start: 12:05, n: 2}   n: expected 2, got 3",
-        "1 passed, 1 failed, 0 refused in T",
+        "1 passed, 1 failed, 0 errors in T",
     ]
 
 
@@ -79,22 +79,32 @@ def test_a_refusal_weighs_more_than_a_failure(headwater: Headwater, folder: Path
     answer = headwater("test")
     assert answer.code == 3
     assert lines_of(answer.out)[:8] == [
-        "REFUSED test_bad.yml  T",
+        "ERROR test_bad.yml  T",
         "  test_bad.yml:1:11: error HW-TEST-PIPELINE-NOT-FOUND",
-        "    There is no pipeline file q.yml.",
-        "    Paths are read from the folder of the test file. Did you mean `p.yml`?",
+        "    Pipeline file q.yml not found.",
+        "    Paths are relative to the directory of the test file. Did you mean `p.yml`?",
         "  test_bad.yml:2:13: error HW-TEST-UNKNOWN-STEP",
-        "    `restrat` is not a step.",
+        "    Unknown step `restrat`.",
         "    Did you mean `restart`?",
         "test_words.yml",
     ]
-    assert lines_of(answer.out)[-1] == "0 passed, 1 failed, 2 refused in T"
+    assert lines_of(answer.out)[-1] == "0 passed, 1 failed, 2 errors in T"
 
 
 def test_options_reach_the_run(headwater: Headwater, folder: Path) -> None:
     write(folder, "one", "two fails", "three")
     answer = headwater(
-        "test", "-x", "-k", "one or two", "--shuffle", "1", "--crash", "--conf", "spark.a=b", "--limit", "5s"
+        "test",
+        "-x",
+        "-k",
+        "one or two",
+        "--shuffle",
+        "1",
+        "--crash",
+        "--conf",
+        "spark.a=b",
+        "--batch-timeout",
+        "5s",
     )
     assert answer.code == 1
     [player] = FakePlayer.made
@@ -121,9 +131,9 @@ def test_verbose_tells_every_step(headwater: Headwater, folder: Path) -> None:
         (("-k", "zzz", "test_words.yml"), "HW-TEST-NO-MATCH"),
         (("-k", "and", "test_words.yml"), "HW-TEST-SELECTION-INVALID"),
         (("nowhere",), "HW-TEST-PATH-NOT-FOUND"),
-        (("--limit", "5", "test_words.yml"), "HW-DURATION-INVALID"),
+        (("--batch-timeout", "5", "test_words.yml"), "HW-DURATION-INVALID"),
         (("--conf", "a", "test_words.yml"), "HW-CONF-INVALID"),
-        (("--draw", "a.svg", "test_words.yml"), "HW-TEST-DRAWING-CONFLICT"),
+        (("--diagram", "a.svg", "test_words.yml"), "HW-TEST-DRAWING-CONFLICT"),
         (("--junit", "p.yml/a.xml", "test_words.yml"), "HW-TEST-OUTPUT-UNWRITABLE"),
     ],
 )
@@ -159,21 +169,23 @@ def test_junit(headwater: Headwater, folder: Path) -> None:
     ]
     waits, fails, refused = root.iter("testcase")
     assert (waits.findtext("system-out"), fails.get("name"), fails.get("line")) == (
-        "  idle: clicks – the watermark of joined waits for it (11:57)",
+        "  idle: clicks (blocks the watermark of joined: 11:57)",
         "two fails <&>\ufffd",
         "4",
     )
     failure, error = fails.find("failure"), refused.find("error")
     assert failure is not None
     assert error is not None
-    assert failure.get("message") == "step 2, feed 3 to words: the rows of counts are not as expected"
+    assert (
+        failure.get("message") == "step 2, feed 3 to words: the rows of counts do not match the expected rows"
+    )
     assert (failure.text or "").splitlines()[0].startswith("  step 2, feed 3 to words · batches 1 to 2")
     assert error.get("message") == "HW-BROKEN: It is broken: so."
 
 
 def test_pictures_are_named(headwater: Headwater, folder: Path) -> None:
     write(folder, "one")
-    answer = headwater("test", "--draw", "one.svg")
+    answer = headwater("test", "--diagram", "one.svg")
     assert (answer.code, "drew one.svg" in answer.out, (folder / "one.svg").is_file()) == (0, True, True)
 
 
@@ -202,4 +214,4 @@ def test_on_a_terminal_the_test_and_step_that_are_played(monkeypatch: pytest.Mon
     assert "0/2" in text
     assert "\x1b[1;32mok\x1b[0m    one [x]" in terminal.getvalue()
     assert "\x1b[1;31mFAIL\x1b[0m  late rows" in terminal.getvalue()
-    assert text.rstrip().endswith("1 passed, 1 failed, 0 refused in 2.0 s")
+    assert text.rstrip().endswith("1 passed, 1 failed, 0 errors in 2.0 s")

@@ -10,18 +10,18 @@ import pytest
 from rich.console import Console, RenderableType
 
 from headwater.checks import Finding, Severity
-from headwater.checks.changes import setting_kept
+from headwater.checks.changes import setting_frozen
 from headwater.cli.views import LineView, LiveView, view_of
 from headwater.events import (
-    BatchEnded,
+    BatchRunFinished,
     Event,
+    InputsIdle,
     QueryProgress,
     QuerySummary,
-    QueryWaits,
-    RunEnded,
+    RunFinished,
     RunStarted,
-    SinkBegun,
-    SinkWritten,
+    SinkFinished,
+    SinkStarted,
     SparkStarting,
     StartPhase,
 )
@@ -75,14 +75,14 @@ def test_bad_and_late_rows_have_columns_once_there_are_some() -> None:
     assert row[7:9] == ["4", "1"]
 
 
-STARTED = RunStarted(run_id="1", pipeline="p", queries=("out",), folder="/f", spark_version="4")
+STARTED = RunStarted(run_id="1", pipeline="p", queries=("out",), run_dir="/f", spark_version="4")
 BATCH: list[Event] = [
     SparkStarting(at="T"),
-    SinkBegun(at="T", sink="shown"),
-    SinkWritten(at="T", sink="shown", place="", rows=None),
-    SinkBegun(at="T", sink="kept"),
-    SinkWritten(at="T", sink="kept", place="/results/kept", rows=2),
-    BatchEnded(at="T", written={"shown": "", "kept": "/results/kept"}, rows={"shown": None, "kept": 2}),
+    SinkStarted(at="T", sink="shown"),
+    SinkFinished(at="T", sink="shown", place="", rows=None),
+    SinkStarted(at="T", sink="kept"),
+    SinkFinished(at="T", sink="kept", place="/results/kept", rows=2),
+    BatchRunFinished(at="T", written={"shown": "", "kept": "/results/kept"}, rows={"shown": None, "kept": 2}),
 ]
 
 
@@ -98,11 +98,11 @@ def test_a_terminal_shows_that_spark_starts_until_the_run_has_started() -> None:
     assert drawn(view._picture()) == ""
     view.show(SparkStarting())
     assert "Starting Spark …" in drawn(view._picture())
-    view.show(StartPhase(phase="open_files", text="Opening new files", seconds=7, done=1200, total=9000))
+    view.show(StartPhase(phase="open_files", message="Opening new files", seconds=7, done=1200, total=9000))
     assert "Opening new files: 1,200 of 9,000 … 7 s" in drawn(view._picture())
     view.show(STARTED)
     assert drawn(view._picture()) == ""
-    view.show(StartPhase(phase="queries", text="Starting the queries", seconds=3, done=0, total=2))
+    view.show(StartPhase(phase="queries", message="Starting the queries", seconds=3, done=0, total=2))
     assert "Starting the queries: 0 of 2 … 3 s" in drawn(view._picture())
     view.show(QueryProgress(query="out", rows_out=1, progress=PROGRESS))
     assert "out" in drawn(view._picture())
@@ -110,23 +110,23 @@ def test_a_terminal_shows_that_spark_starts_until_the_run_has_started() -> None:
 
 def test_a_log_has_a_line_for_each_phase_that_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
     waiting = "Waiting for the JVM of the previous run (process 12) to exit"
-    LineView().event(StartPhase(at="T", phase="previous_jvm", text=waiting, seconds=0))
-    LineView().event(StartPhase(at="T", phase="previous_jvm", text=waiting, seconds=5))
+    LineView().event(StartPhase(at="T", phase="previous_jvm", message=waiting, seconds=0))
+    LineView().event(StartPhase(at="T", phase="previous_jvm", message=waiting, seconds=5))
     assert capsys.readouterr().out == f"T {waiting} …\nT {waiting} … 5 s\n"
 
 
-WAITS = {"sources": ["clicks"], "since_batch": 3, "watermark": None, "sentence": "out waits for clicks."}
+WAITS = {"sources": ["clicks"], "since_batch": 3, "watermark": None, "message": "out waits for clicks."}
 
 
 def test_a_terminal_names_what_a_query_waits_for_until_it_comes_and_in_the_summary() -> None:
     view, output = LiveView(), io.StringIO()
     view._console = Console(file=output)
     view.show(QueryProgress(query="out", rows_out=1, progress=PROGRESS))
-    view.show(QueryWaits(query="out", waits_for=(WAITS,)))
+    view.show(InputsIdle(query="out", idle_inputs=(WAITS,)))
     assert drawn(view._picture()).splitlines()[-1] == "out waits for clicks."
-    view.show(QueryWaits(query="out", waits_for=()))
+    view.show(InputsIdle(query="out", idle_inputs=()))
     assert "waits" not in drawn(view._picture())
-    view.show(QueryWaits(query="out", waits_for=(WAITS,)))
+    view.show(InputsIdle(query="out", idle_inputs=(WAITS,)))
     query = QuerySummary(
         status="stopped",
         rows_in=2,
@@ -136,17 +136,19 @@ def test_a_terminal_names_what_a_query_waits_for_until_it_comes_and_in_the_summa
         late_rows={},
         batch=0,
         problem=None,
-        waits_for=(WAITS,),
+        idle_inputs=(WAITS,),
     )
-    view.show(RunEnded(run_id="1", exit_code=0, queries={"out": query}))
+    view.show(RunFinished(run_id="1", exit_code=0, queries={"out": query}))
     assert "waits" not in drawn(view._picture())
-    assert output.getvalue() == "ended\n  out: stopped, 2 rows in, 1 out\n    out waits for clicks.\n"
+    assert output.getvalue() == "Run finished\n  out: stopped, 2 rows in, 1 out\n    out waits for clicks.\n"
 
 
 def test_a_terminal_shows_which_sink_is_written() -> None:
     view, output = LiveView(), io.StringIO()
     view._console = Console(file=output)
-    for event, doing in zip(BATCH[:4], ("Starting Spark", "shown: begun", "", "kept: begun"), strict=True):
+    for event, doing in zip(
+        BATCH[:4], ("Starting Spark", "shown: started", "", "kept: started"), strict=True
+    ):
         view.show(event)
         assert doing in drawn(view._picture())
         assert bool(doing) == bool(drawn(view._picture()))
@@ -159,9 +161,9 @@ def test_a_batch_run_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
             view.event(event)
     assert capsys.readouterr().out.splitlines() == [
         "T Starting Spark …",
-        "T shown: begun",
+        "T shown: started",
         "T shown: written",
-        "T kept: begun",
+        "T kept: started",
         "T kept: written to /results/kept, 2 rows",
     ]
 
@@ -177,7 +179,8 @@ def test_a_batch_run_as_json_leaves_what_others_print_beside_it(capsys: pytest.C
     *lines, last = captured.out.splitlines()
     assert [json.loads(line) for line in lines] == [event.to_json() for event in BATCH]
     assert [json.loads(line)["event"] for line in lines] == [
-        "spark_starting", "sink_begun", "sink_written", "sink_begun", "sink_written", "batch_ended",
+        "spark_starting", "sink_started", "sink_finished", "sink_started", "sink_finished",
+        "batch_run_finished",
     ]  # fmt: skip
     assert last == "after it"
     assert captured.err == "printed by the user's function\nprinted by Spark\n"
@@ -201,7 +204,7 @@ def test_a_secret_that_is_a_number_leaves_json_whole(
 
 def test_a_finding_is_an_event_with_version_and_time(capsys: pytest.CaptureFixture[str]) -> None:
     finding = Finding(
-        setting_kept.entry.at(sink="out", key="k", kept="1", wanted="2"), Severity.WARNING, "out"
+        setting_frozen.entry.at(sink="out", key="k", kept="1", wanted="2"), Severity.WARNING, "out"
     )
     with view_of(as_json=True) as view:
         view.findings([finding], "p.yml")

@@ -86,10 +86,10 @@ def test_sizes(written: object, size: int) -> None:
     assert read(FilesSource, **CSV, max_bytes_per_batch=written).max_bytes_per_batch == size
 
 
-@pytest.mark.parametrize("key", ["header", "delimiter", "multiline", "row_tag", "encoding", "date_format"])
+@pytest.mark.parametrize("key", ["header", "delimiter", "multi_line", "row_tag", "encoding", "date_format"])
 def test_a_key_that_would_do_nothing_is_refused(key: str) -> None:
-    value: object = True if key in ("header", "multiline") else "x"
-    assert f"`{key}` does nothing for parquet files" in refusal(
+    value: object = True if key in ("header", "multi_line") else "x"
+    assert f"`{key}` is not supported with format `parquet`" in refusal(
         FilesSource, path="in", format="parquet", schema="id int", **{key: value}
     )
 
@@ -98,7 +98,7 @@ def test_a_file_sink() -> None:
     sink = read(FilesSink, path="./out/", format="csv", partition_by="day", header=True)
     assert (sink.path, sink.partition_by) == ("/project/out", ("day",))
     assert read(FilesSink, path="out", format="csv", partition_by=["a", "b"]).partition_by == ("a", "b")
-    assert "`header` does nothing for json files" in refusal(
+    assert "`header` is not supported with format `json`" in refusal(
         FilesSink, path="out", format="json", header=True
     )
 
@@ -113,13 +113,13 @@ def test_a_file_sink() -> None:
     ],
 )
 def test_the_start_of_event_time(start: object, milliseconds: int) -> None:
-    source = read(RatePerBatchSource, rows_per_batch=1, start=start)
-    assert (source.start_ms, source.step) == (milliseconds, Duration(1000))
+    source = read(RatePerBatchSource, rows_per_batch=1, start_timestamp=start)
+    assert (source.start_ms, source.advance_per_batch) == (milliseconds, Duration(1000))
 
 
 def test_ramp_up_is_in_whole_seconds() -> None:
-    assert read(RateSource, ramp_up="2 minutes").ramp_up == Duration(120_000)
-    assert "whole seconds" in refusal(RateSource, ramp_up="1500 ms")
+    assert read(RateSource, ramp_up_time="2 minutes").ramp_up_time == Duration(120_000)
+    assert "whole seconds" in refusal(RateSource, ramp_up_time="1500 ms")
 
 
 def test_a_function_by_name_and_at_hand() -> None:
@@ -141,7 +141,7 @@ def test_what_names_no_function(written: object) -> None:
 @pytest.mark.parametrize("limit", ["max_files_per_batch", "max_bytes_per_batch"])
 def test_an_age_that_spark_would_not_look_at_is_refused(limit: str) -> None:
     keys: dict[str, Any] = {"latest_first": True, "max_file_age": "1 hour", limit: 3}
-    assert f"`max_file_age` does nothing beside `latest_first` and `{limit}`" in refusal(
+    assert f"`max_file_age` has no effect with `latest_first` and `{limit}`" in refusal(
         FilesSource, **CSV, **keys
     )
     for one in keys:
@@ -166,14 +166,14 @@ def test_every_format_has_its_codecs(format: str, codec: str) -> None:
 @pytest.mark.parametrize(
     ("format", "codec", "says"),
     [
-        ("json", "zstd", "write one of none, uncompressed, bzip2, deflate, gzip, lz4, snappy"),
+        ("json", "zstd", "use one of none, uncompressed, bzip2, deflate, gzip, lz4, snappy"),
         ("xml", "gz", "did you mean `gzip`?"),
-        ("parquet", "org.apache.hadoop.io.compress.GzipCodec", "write one of none"),
-        ("orc", "gzip", "write one of none"),
-        ("avro", "none", "write one of uncompressed"),
+        ("parquet", "org.apache.hadoop.io.compress.GzipCodec", "use one of none"),
+        ("orc", "gzip", "use one of none"),
+        ("avro", "none", "use one of uncompressed"),
         ("avro", "zstd", "did you mean `zstandard`?"),
     ],
 )
 def test_a_codec_that_a_format_does_not_have_is_refused(format: str, codec: str, says: str) -> None:
     said = refusal(FilesSink, path="out", format=format, compression=codec)
-    assert f"`compression` is `{codec}`, which {format} files do not have; {says}" in said
+    assert f"format `{format}` does not support `compression: {codec}`; {says}" in said

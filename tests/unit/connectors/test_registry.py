@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.connectors import Connector, all_connectors, registry, sink_side, source_side
-from headwater.errors import EnvironmentProblem, HeadwaterError
+from headwater.errors import HeadwaterError, SetupError
 from headwater.spec import Delivery
 
 NOTHING = Connector("nothing", "Nothing.")
@@ -32,7 +32,7 @@ def point(name: str, value: str) -> EntryPoint:
 def codes() -> list[str]:
     with pytest.raises(HeadwaterError) as error:
         all_connectors()
-    assert isinstance(error.value, EnvironmentProblem)
+    assert isinstance(error.value, SetupError)
     return [problem.code for problem in error.value.problems]
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from headwater.dev import Broker, Listener
 from headwater.dev.broker import knows_itself, reason_of, server_properties
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 from headwater.jars import BROKER
 
 
 def refusal(broker: Broker) -> tuple[str, dict[str, object]]:
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(SetupError) as caught:
         broker.start()
     (problem,) = caught.value.problems
     return problem.code, dict(problem.params)
@@ -58,7 +58,7 @@ def test_the_reason_is_the_last_error_in_the_log() -> None:
     log = "x INFO a: up\nx ERROR b: bad thing.\n\tat some.Class\njava.lang.Error: Exception here\nx INFO shut"
     assert reason_of(log) == "java.lang.Error: Exception here"
     assert reason_of("x INFO a: up\n") == "x INFO a: up"
-    assert reason_of("") == "it said nothing"
+    assert reason_of("") == "the log is empty"
 
 
 def test_every_jar_stands_by_exact_version_and_checksum() -> None:

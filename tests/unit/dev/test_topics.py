@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headwater.dev.topics import kafka_client, key_of
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ def test_without_the_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(SetupError) as caught:
         kafka_client()
     assert [problem.code for problem in caught.value.problems] == ["HW-KAFKA-CLIENT-MISSING"]

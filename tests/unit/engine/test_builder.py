@@ -14,7 +14,7 @@ from tests.unit.specs import spec_of
 PIPELINE = """
     name: clicks
     sources:
-      clicks: {connector: kafka, servers: "kafka:9092", topic: clicks}
+      clicks: {connector: kafka, bootstrap_servers: "kafka:9092", topic: clicks}
       others: {connector: rate}
     sinks:
       one: {reads: clicks, connector: console}
@@ -25,7 +25,7 @@ SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
 
 def goes_on(folder: Path, connector: str, *begun: str, **keys: Any) -> bool:
-    spec = spec_of(PIPELINE.replace("CONNECTOR", connector)).model_copy(update={"folder": folder})
+    spec = spec_of(PIPELINE.replace("CONNECTOR", connector)).model_copy(update={"run_dir": folder})
     for sink in begun:
         offsets = folder / "checkpoints" / sink / "offsets/0"
         offsets.parent.mkdir(parents=True)
@@ -76,7 +76,7 @@ def test_a_table_that_names_the_file_of_a_row(tmp_path: Path, select: str, named
 
 
 def test_what_a_connector_keeps_lies_in_the_run_directory(tmp_path: Path) -> None:
-    spec = spec_of(PIPELINE.replace("CONNECTOR", "console")).model_copy(update={"folder": tmp_path / "run"})
+    spec = spec_of(PIPELINE.replace("CONNECTOR", "console")).model_copy(update={"run_dir": tmp_path / "run"})
     spark: Any = None
     builder = Builder(spark, spec, None)
     context = builder.context(spec.sources[0])

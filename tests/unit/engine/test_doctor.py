@@ -52,7 +52,7 @@ def test_every_check_has_its_name_once_in_order(tmp_path: Path) -> None:
         "protobuf",
         "memory",
         "cores",
-        "folder",
+        "run directory",
     ]
     assert [check.name for check in checks] == names
     assert [check.name for check in checks if check.status == "error"] == []
@@ -242,7 +242,7 @@ def test_cores(cores: int, code: str) -> None:
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "run"):
-        assert verdict(check_folder(folder)) == ("folder", "error", "HW-RUN-DIR-UNWRITABLE")
+        assert verdict(check_folder(folder)) == ("run directory", "error", "HW-RUN-DIR-UNWRITABLE")
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_folder_on_the_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, status: str, code: str
 ) -> None:
     monkeypatch.setattr(doctor, "file_system_of", lambda path: kind)
-    assert verdict(check_folder(tmp_path / "run")) == ("folder", status, code)
+    assert verdict(check_folder(tmp_path / "run")) == ("run directory", status, code)
 
 
 def test_the_nearest_mount_holds_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:

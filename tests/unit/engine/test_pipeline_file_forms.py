@@ -81,7 +81,7 @@ def test_a_name_of_the_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(PipelineError) as refused:
         pipeline.sink("large", hw.noop(), reads="orders")
     (problem,) = refused.value.problems
-    assert (problem.code, problem.params["first"]) == ("HW-NAME-CONFLICT", "a sink in line 9")
+    assert (problem.code, problem.params["first"]) == ("HW-NAME-CONFLICT", "a sink on line 9")
 
 
 def test_what_is_wrong_is_told_at_its_line(tmp_path: Path) -> None:

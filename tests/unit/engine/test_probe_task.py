@@ -29,7 +29,7 @@ def asked(
         meanwhile(probe)
         answers = answer(probe.questions, ())
         afterwards(path)
-        return [finding.sentence for finding in probe.findings(answers)]
+        return [finding.message for finding in probe.findings(answers)]
 
 
 def test_the_same_directory(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_directory_without_the_probe_is_another_one(tmp_path: Path) -> None:
         os.remove(tmp_path / probe.questions[0].probe)
 
     (said,) = asked(tmp_path, replace)
-    assert "another directory of the same name" in said
+    assert "a different directory of the same name" in said
     assert os.listdir(tmp_path) == []
 
 
@@ -90,7 +90,7 @@ def test_a_file_is_recognized_by_its_size_and_time(tmp_path: Path) -> None:
     assert asked(file) == []
     assert os.listdir(tmp_path) == ["ads.csv"]
     question = Question(str(file), "", {"": (3, 2_000)}, writes=False)
-    assert _reason([question]) == "another file of the same name"
+    assert _reason([question]) == "a different file of the same name"
     assert _reason([question._replace(path=str(tmp_path / "others.csv"))]) == "no such file"
 
 
@@ -109,9 +109,9 @@ def test_a_directory_that_the_driver_can_not_write(tmp_path: Path) -> None:
         assert question.marks
         # A directory of the same name elsewhere has none of its files.
         elsewhere = question._replace(path=str(tmp_path))
-        assert _reason([elsewhere]) == "another directory of the same name"
+        assert _reason([elsewhere]) == "a different directory of the same name"
         (finding,) = probe.findings(answer([elsewhere], ()))
-        assert "another directory of the same name" in finding.sentence
+        assert "a different directory of the same name" in finding.message
 
 
 def test_a_directory_that_the_driver_can_not_create() -> None:
@@ -125,7 +125,7 @@ def test_an_empty_directory_is_recognized_by_its_time(tmp_path: Path) -> None:
     question = Question(str(tmp_path), "", {"": probe_task.own_mark(str(tmp_path))}, writes=False)
     assert answer([question], ())[0][1] == [(None, "", "")]
     os.utime(tmp_path, (1_000, 1_000))
-    assert _reason([question]) == "another directory of the same name"
+    assert _reason([question]) == "a different directory of the same name"
 
 
 def test_only_some_of_many_hosts_are_named(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_only_some_of_many_hosts_are_named(tmp_path: Path) -> None:
         (finding,) = probe.findings(away)
     assert finding.code == "HW-PATH-NOT-SHARED"
     assert finding.sink == "out"
-    assert finding.sentence.endswith("host-3 (gone), host-4 (gone), and 2 more.")
+    assert finding.message.endswith("host-3 (gone), host-4 (gone), and 2 more.")
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,26 @@ class TestProblems:
         found = problem(tmp_path, "alerts.py")
         assert (found.code, found.params) == ("HW-CODE-FAILED", {"exception": "SystemExit"})
 
+    @pytest.mark.parametrize(
+        ("call", "where", "key", "new"),
+        [
+            ('hw.kafka(servers="a:1", topic="t")', "`kafka()`", "servers", "bootstrap_servers"),
+            ('hw.Pipeline("p", folder="x")', "`Pipeline()`", "folder", "run_dir"),
+            ('hw.expect("a > 0", otherwise="drop")', "`expect()`", "otherwise", "on_violation"),
+        ],
+    )
+    def test_a_renamed_parameter_gives_its_new_name(
+        self, tmp_path: Path, call: str, where: str, key: str, new: str
+    ) -> None:
+        write(tmp_path, {"alerts.py": f"import headwater as hw\n\n{call}\n"})
+        found = problem(tmp_path, "alerts.py")
+        assert (found.code, found.place) == ("HW-KEY-RENAMED", Position(str(tmp_path / "alerts.py"), 3))
+        assert found.params == {"where": where, "key": key, "new": new}
+
+    def test_a_function_of_the_user_may_have_such_a_parameter(self, tmp_path: Path) -> None:
+        write(tmp_path, {"alerts.py": "def read(path): ...\n\n\nread(folder=1)\n"})
+        assert problem(tmp_path, "alerts.py").code == "HW-CODE-FAILED"
+
     def test_headwaters_own_errors_pass(self, tmp_path: Path) -> None:
         text = """
             from headwater.errors import Entry, PipelineError

@@ -80,15 +80,15 @@ def test_a_subquery_of_python_is_told_every_way() -> None:
     [
         ("`amont`", "`amount`, `id`", "Did you mean `amount`?"),
         ("`o`.`amont`", "`o`.`id`, `o`.`amount`", "Did you mean `o`.`amount`?"),
-        ("`x`", "`amount`, `id`", "It has `amount`, `id`."),
-        ("`x`", "", "Check what the table that it reads returns."),
+        ("`x`", "`amount`, `id`", "Use one of `amount`, `id`."),
+        ("`x`", "", "Check the columns of the table that it reads."),
     ],
 )
 def test_an_unknown_column(column: str, proposal: str, hint: str) -> None:
     (table,) = spec_of(PIPELINE.format(mode="append", connector=CONSOLE)).tables
     problem = sql_problem(Unresolved(column, proposal), table)
     assert (problem.code, problem.place) == ("HW-COLUMN-NOT-FOUND", Position("pipeline.yml", 3, 10))
-    assert problem.params == {"where": "The table `total`", "column": column, "hint": hint}
+    assert problem.params == {"where": "Table `total`", "column": column, "hint": hint}
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_connector_that_fails_to_explain_hides_nothing(monkeypatch: pytest.Mon
     spec = spec_of("name: p\nsources: {r: {connector: rate}}\nsinks: {o: {reads: r, connector: noop}}\n")
     error = RuntimeError("something else")
     found = failure_problem(error, spec.sinks[0], (), Path("/p"), Path("/p/log"))
-    assert (found.code, "something else" in found.sentence) == ("HW-QUERY-FAILED", True)
+    assert (found.code, "something else" in found.message) == ("HW-QUERY-FAILED", True)
     assert "explain failed:" in found.detail
     assert "RuntimeError: broken" in found.detail
 
@@ -124,7 +124,7 @@ SPEC = spec_of("""
       priced:
         sql: SELECT * FROM orders
         expect:
-          paid: {check: value > 0, else: fail}
+          paid: {condition: value > 0, on_violation: fail}
     sinks: {out: {reads: priced, connector: console}}
 """)
 
@@ -136,11 +136,11 @@ def told(row: str, about: str = "HW-EXPECTATION-FAILED\tpriced\tpaid") -> Proble
 
 def test_the_row_is_named_at_the_line_of_the_condition() -> None:
     problem = told('{"value":0,"text":"a\\tb"}')
-    assert (problem.code, problem.place) == ("HW-EXPECTATION-FAILED", Position("pipeline.yml", 7, 21))
+    assert (problem.code, problem.place) == ("HW-EXPECTATION-FAILED", Position("pipeline.yml", 7, 25))
     assert problem.params == {
         "table": "priced",
         "expectation": "paid",
-        "check": "value > 0",
+        "condition": "value > 0",
         "row": '{"value":0,"text":"a\\tb"}',
     }
 

@@ -14,7 +14,7 @@ def shown(file: str | Path) -> str:
     problem = CODE_SYNTAX.at(Position(str(file), 3, 5), file="x", reason="y")
     assert problem.to_json()["file"] == problem.file
     assert str(problem).startswith(f"{problem.file}:3:5: HW-CODE-SYNTAX")
-    return problem.where
+    return problem.location
 
 
 def test_a_place_below_the_current_folder_is_shown_from_there(
@@ -38,4 +38,4 @@ def test_a_current_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_problem_without_a_place() -> None:
     problem = CODE_SYNTAX.at(None, file="x", reason="y")
-    assert (problem.file, problem.where, problem.to_json()["file"]) == ("", "", None)
+    assert (problem.file, problem.location, problem.to_json()["file"]) == ("", "", None)

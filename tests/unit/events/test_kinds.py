@@ -35,7 +35,7 @@ def test_late_rows_by_operator_from_the_sources_on() -> None:
         {"operatorName": "newOne", "numRowsDroppedByWatermark": 4},
     ]
     late = progress(stateOperators=operators).late_rows
-    assert late == {"newOne": 4, "aggregation 1": 0, "distinct": 2, "aggregation 2": 1}
+    assert late == {"newOne": 4, "aggregation 1": 0, "deduplication": 2, "aggregation 2": 1}
     assert progress().late_rows == {}
 
 
@@ -119,10 +119,10 @@ def test_times_before_1970_are_not_ahead_of_no_watermark() -> None:
     st.dictionaries(st.sampled_from("abc"), st.integers(0, 9)),
     st.lists(st.one_of(st.none(), st.integers(0, 23)), min_size=1, max_size=3),
 )
-def test_under_the_fastest_policy_nobody_is_idle(brought: dict[str, int], hours: list[int | None]) -> None:
+def test_under_the_fastest_policy_nobody_is_idle(delivered: dict[str, int], hours: list[int | None]) -> None:
     marks = [mark(hour, name) for hour, name in zip(hours, "abc", strict=False)]
     fastest = max((each.reached for each in marks if each.reached), default=None)
-    assert idle_inputs(brought, marks, fastest) == ()
+    assert idle_inputs(delivered, marks, fastest) == ()
 
 
 @pytest.mark.parametrize(
@@ -130,19 +130,19 @@ def test_under_the_fastest_policy_nobody_is_idle(brought: dict[str, int], hours:
     [
         (
             Idle(("clicks",), 3, at(12)),
-            "out waits for clicks: it has brought no rows since batch 3, "
-            "and the watermark stays at 2026-01-01T12:00:00Z.",
+            "out: idle input `clicks` blocks the watermark (no rows since batch 3; "
+            "watermark at 2026-01-01T12:00:00Z).",
         ),
         (
             Idle(("a", "b"), None, None),
-            "out waits for a or b: they have brought no rows since the query started, "
-            "and there is no watermark yet.",
+            "out: idle inputs `a` and `b` block the watermark (no rows since the query started; "
+            "no watermark yet).",
         ),
     ],
 )
 def test_it_is_said_in_one_line(idle: Idle, says: str) -> None:
-    assert idle.problem("out").sentence == says
-    assert idle.to_json("out")["sentence"] == says
+    assert idle.problem("out").message == says
+    assert idle.to_json("out")["message"] == says
 
 
 def test_rows_go_by_the_names_of_the_sources() -> None:

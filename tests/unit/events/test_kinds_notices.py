@@ -14,10 +14,10 @@ def test_a_notice_in_json_has_its_code_and_fields() -> None:
     converted = TRIGGER_CONVERTED.at(None, sink="out", following="batches", backup=Path("/b"))
     notice = Notice.of(converted).to_json()
     assert json.loads(json.dumps(notice)) == {
-        "event": "said",
+        "event": "notice",
         "version": 1,
         "at": notice["at"],
-        "text": "out: its checkpoint was made to go on with batches; the old files are in /b",
+        "message": "out: converted the checkpoint to batches. The old files are in /b.",
         "code": "HW-TRIGGER-CONVERTED",
         "fields": {"sink": "out", "following": "batches", "backup": "/b"},
     }
@@ -25,6 +25,6 @@ def test_a_notice_in_json_has_its_code_and_fields() -> None:
 
 def test_the_text_has_the_remedy_where_there_is_one_and_the_code_where_it_is_wanted() -> None:
     lost = PROGRESS_LOST.at(None, sink="out", lost=2)
-    assert Notice.of(ALL_DATA_READ.at(None)).text == "Nothing is left to read."
-    assert Notice.of(lost).text == f"{lost.sentence} {lost.remedy}"
-    assert Notice.of(lost, with_code=True).text == f"HW-PROGRESS-LOST {lost.sentence} {lost.remedy}"
+    assert Notice.of(ALL_DATA_READ.at(None)).message == "No more data to read."
+    assert Notice.of(lost).message == f"{lost.message} {lost.hint}"
+    assert Notice.of(lost, with_code=True).message == f"HW-PROGRESS-LOST {lost.message} {lost.hint}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 from headwater.jars import TABLE, Artifact, JarStore, Release, artifacts
 from headwater.jars.cache import Fetch
 
@@ -38,7 +38,7 @@ def repository(contents: dict[str, bytes], asked: list[str] | None = None) -> Fe
 
 
 def refusal(store: JarStore) -> tuple[str, dict[str, object]]:
-    with pytest.raises(EnvironmentProblem) as error:
+    with pytest.raises(SetupError) as error:
         store.take(ARTIFACT)
     (problem,) = error.value.problems
     return problem.code, dict(problem.params)
@@ -137,7 +137,7 @@ def test_many_jars_are_fetched_together_and_the_rest_one_by_one(tmp_path: Path) 
 def test_a_jar_that_came_with_others_is_held_against_its_checksum(tmp_path: Path) -> None:
     fish = Artifact("org.example", "fish", (release("1.0", OLD),))
     store = JarStore(tmp_path / "cache", fetch=repository({"1.0": NEW, "2.0": NEW}))
-    with pytest.raises(EnvironmentProblem) as error:
+    with pytest.raises(SetupError) as error:
         store.take_all((fish, ARTIFACT))
     assert error.value.problems[0].code == "HW-JAR-DOWNLOAD-CHECKSUM"
     assert list((tmp_path / "cache").iterdir()) == []

@@ -60,7 +60,7 @@ class Expected:
             place is not None
             and (problem.code, place.line) == (self.code, self.line)
             and self.column in (None, place.column)
-            and self.word.lower() in f"{problem.sentence} {problem.remedy}".lower()
+            and self.word.lower() in f"{problem.message} {problem.hint}".lower()
         )
 
 
@@ -99,9 +99,9 @@ def project(folder: Path, pipeline: str) -> Path:
 def unclear(problems: list[Problem]) -> Iterator[str]:
     """What a user could not make sense of."""
     for problem in problems:
-        text = f"{problem.sentence} {problem.remedy}"
+        text = f"{problem.message} {problem.hint}"
         yield from (f"{problem.code}: {word!r} in {text}" for word in JARGON if word in text)
-        if len(problem.remedy) < 8 or not problem.remedy.endswith((".", "?")):
+        if len(problem.hint) < 8 or not problem.hint.endswith((".", "?")):
             yield f"{problem.code}: no remedy in {text}"
-        if re.search(r"\{'|\['|\('", problem.sentence):
-            yield f"{problem.code}: a value of Python's in {problem.sentence}"
+        if re.search(r"\{'|\['|\('", problem.message):
+            yield f"{problem.code}: a value of Python's in {problem.message}"

@@ -34,8 +34,8 @@ GOOD: dict[str, Any] = {
             "watermark": {"column": "at", "delay": "10 minutes"},
             "max_bytes_per_batch": "512 MB",
         },
-        "ticks": {"connector": "rate", "rows_per_second": 5, "ramp_up": "10 seconds"},
-        "steps": {"connector": "rate_per_batch", "rows_per_batch": 2, "start": "2026-01-31"},
+        "ticks": {"connector": "rate", "rows_per_second": 5, "ramp_up_time": "10 seconds"},
+        "steps": {"connector": "rate_per_batch", "rows_per_batch": 2, "start_timestamp": "2026-01-31"},
     },
     "tables": {
         "short": "SELECT * FROM clicks",
@@ -91,7 +91,7 @@ def test_a_good_file_passes() -> None:
         ("sources/ticks/rows_per_second", "${ROWS}"),
         ("tables/coded/python", "${CODE}"),
         ("sinks/seen/mode", "${MODE}"),
-        ("sinks/seen/rows", "${ROWS:-20}"),
+        ("sinks/seen/num_rows", "${ROWS:-20}"),
     ],
 )
 def test_variables_and_other_forms_pass(route: str, value: object) -> None:
@@ -156,16 +156,16 @@ def test_every_connector_can_be_named() -> None:
 
 def test_defaults_stand_as_users_write_them() -> None:
     steps, seen = (SCHEMA["$defs"][name]["properties"] for name in ("source.rate_per_batch", "sink.console"))
-    assert steps["step"]["default"] == "1 second"
-    assert steps["start"]["default"] == "1970-01-01T00:00:00Z"
+    assert steps["advance_per_batch"]["default"] == "1 second"
+    assert steps["start_timestamp"]["default"] == "1970-01-01T00:00:00Z"
     assert seen["mode"]["default"] == "append"
     assert "default" not in seen["trigger"]
-    assert "default" not in steps["partitions"]
+    assert "default" not in steps["num_partitions"]
 
 
 def test_choices_are_one_list_with_their_examples_beside() -> None:
     assert keys_of(all_connectors()["files"].source.options)["max_bytes_per_batch"] == {  # type: ignore[union-attr]
-        "description": "Most bytes of new files in one batch, of each path, such as 512 MB.",
+        "description": "Maximum size of new files per batch, for each path, such as `512 MB`. Default: no limit.",
         "examples": ["512 MB"],
         "anyOf": [{"type": "integer"}, {"type": "string"}, {"type": "null"}],
     }

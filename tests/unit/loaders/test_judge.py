@@ -92,11 +92,11 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
     project(tmp_path, written(""))
     (missing,) = told(tmp_path / "pipelin.yml")
     (folder,) = told(tmp_path)
-    assert (missing.code, missing.remedy) == (
+    assert (missing.code, missing.hint) == (
         "HW-FILE-NOT-FOUND",
         f"Did you mean {tmp_path / 'pipeline.yml'}?",
     )
-    assert (folder.code, "pipeline.yml" in folder.remedy) == ("HW-FILE-IS-DIRECTORY", True)
+    assert (folder.code, "pipeline.yml" in folder.hint) == ("HW-FILE-IS-DIRECTORY", True)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ ANY = st.recursive(
 RIGHT: dict[str, Any] = {
     "name": "p",
     "timezone": "UTC",
-    "folder": "runs",
+    "run_dir": "runs",
     "spark": {"spark.a": "b"},
     "watermark_policy": "fastest",
     "sources": {
@@ -198,7 +198,12 @@ RIGHT: dict[str, Any] = {
             "watermark": {"column": "at", "delay": "1 minute"},
             "options": {"mode": "DROPMALFORMED"},
         },
-        "ticks": {"connector": "rate_per_batch", "rows_per_batch": 3, "start": "2026-01-01", "step": "1s"},
+        "ticks": {
+            "connector": "rate_per_batch",
+            "rows_per_batch": 3,
+            "start_timestamp": "2026-01-01",
+            "advance_per_batch": "1s",
+        },
         "ads": {"connector": "files", "path": "s3://c", "format": "text", "static": True},
     },
     "tables": {
@@ -207,7 +212,13 @@ RIGHT: dict[str, Any] = {
     },
     "sinks": {
         "out": {"reads": "more", "connector": "files", "path": "out", "format": "json", "partition_by": "id"},
-        "show": {"reads": "few", "connector": "console", "mode": "update", "trigger": "every 1s", "rows": 3},
+        "show": {
+            "reads": "few",
+            "connector": "console",
+            "mode": "update",
+            "trigger": "every 1s",
+            "num_rows": 3,
+        },
     },
 }
 

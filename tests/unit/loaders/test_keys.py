@@ -13,6 +13,7 @@ from headwater.errors import PipelineError
 from headwater.loaders.keys import KnownKeys, PipelineKeys, TableKeys, known_keys
 from headwater.loaders.yaml_form import YamlFile
 from headwater.spec.pipeline import ExpectationKeys, FunctionKeys, SinkKeys, SourceKeys, Watermark
+from headwater.values.renamed import renamed
 
 
 def known(place: str) -> KnownKeys:
@@ -53,14 +54,14 @@ def test_what_is_suggested_can_be_written(place: str) -> None:
     ("place", "written", "meant"),
     [
         *(
-            ("kafka source", each, "servers")
-            for each in ("brokers", "bootstrap_servers", "bootstrap.servers")
+            ("kafka source", each, "bootstrap_servers")
+            for each in ("brokers", "bootstrapServers", "bootstrap.servers")
         ),
-        *(("kafka sink", each, "servers") for each in ("brokers", "kafka.bootstrap.servers", "server")),
-        ("kafka source", "properties.bootstrap.servers", "servers"),
+        *(("kafka sink", each, "bootstrap_servers") for each in ("brokers", "kafka.bootstrap.servers")),
+        ("kafka source", "properties.bootstrap.servers", "bootstrap_servers"),
         ("kafka source", "topics", "topic"),
         ("kafka source", "subscribe", "topic"),
-        ("kafka source", "subscribePattern", "pattern"),
+        ("kafka source", "subscribePattern", "topic_pattern"),
         ("kafka source", "assign", "partitions"),
         ("kafka source", "startingOffsets", "start"),
         ("kafka source", "starting_offsets", "start"),
@@ -69,7 +70,7 @@ def test_what_is_suggested_can_be_written(place: str) -> None:
         ("kafka source", "failOnDataLoss", "on_data_loss"),
         ("kafka source", "maxOffsetsPerTrigger", "max_rows_per_batch"),
         ("kafka source", "minPartitions", "min_partitions"),
-        ("kafka source", "properties.group.id", "group"),
+        ("kafka source", "properties.group.id", "group_id"),
         ("kafka source", "watermark_delay", "watermark"),
         ("kafka sink", "kafka.compression.type", "compression"),
         ("kafka sink", "format", "value"),
@@ -87,24 +88,24 @@ def test_what_is_suggested_can_be_written(place: str) -> None:
         ("files sink", "outputMode", "mode"),
         ("files sink", "output_mode", "mode"),
         ("files sink", "processingTime", "trigger"),
-        ("console sink", "numRows", "rows"),
+        ("console sink", "numRows", "num_rows"),
         ("rate source", "rowsPerSecond", "rows_per_second"),
-        ("rate source", "numPartitions", "partitions"),
-        ("rate_per_batch source", "advanceMillisPerBatch", "step"),
-        ("socket source", "includeTimestamp", "arrival_time"),
+        ("rate source", "numPartitions", "num_partitions"),
+        ("rate_per_batch source", "advanceMillisPerBatch", "advance_per_batch"),
+        ("socket source", "includeTimestamp", "include_timestamp"),
         ("foreach_batch sink", "foreachBatch", "function"),
         ("pipeline", "models", "tables"),
         ("pipeline", "outputs", "sinks"),
-        ("pipeline", "checkpointLocation", "folder"),
+        ("pipeline", "checkpointLocation", "run_dir"),
         ("pipeline", "spark_conf", "spark"),
         ("table", "query", "sql"),
-        ("table", "dropDuplicates", "distinct"),
+        ("table", "dropDuplicates", "deduplicate"),
         ("table", "expectations", "expect"),
         ("watermark", "delayThreshold", "delay"),
-        ("expectation", "on_violation", "else"),
+        ("expectation", "action", "on_violation"),
         ("function", "returnType", "returns"),
         # Typing errors, as before.
-        ("kafka source", "sevrers", "servers"),
+        ("kafka source", "bootstrap_sevrers", "bootstrap_servers"),
         ("files sink", "patition_by", "partition_by"),
     ],
 )
@@ -117,11 +118,11 @@ def test_names_from_elsewhere(place: str, written: str, meant: str) -> None:
 @pytest.mark.parametrize(
     ("place", "written", "hint"),
     [
-        ("files sink", "checkpointLocation", "Did you mean `folder`, at the top of the file?"),
-        ("files source", "pathGlobFilter", "Write an option of Spark under `options`. The keys are: "),
-        ("kafka source", "kafka.session.timeout.ms", "Write an option of Spark under `options`. "),
-        ("foreach_batch sink", "batchSize", "It takes: accept, "),
-        ("table", "zzz", "It takes: accept, "),
+        ("files sink", "checkpointLocation", "Did you mean `run_dir`, at the top level of the file?"),
+        ("files source", "pathGlobFilter", "Set Spark options under `options`. Accepted keys: "),
+        ("kafka source", "kafka.session.timeout.ms", "Set Spark options under `options`. "),
+        ("foreach_batch sink", "batchSize", "Use one of these keys: connector, "),
+        ("table", "zzz", "Use one of these keys: deduplicate, "),
     ],
 )
 def test_what_is_no_key_of_this_place(place: str, written: str, hint: str) -> None:
@@ -143,10 +144,35 @@ sinks:
     )
     with pytest.raises(PipelineError) as refused:
         YamlFile.read(file).spec()
-    told = [(problem.code, problem.params["key"], problem.remedy) for problem in refused.value.problems]
+    told = [(problem.code, problem.params["key"], problem.hint) for problem in refused.value.problems]
     assert told == [
-        ("HW-KEY-UNKNOWN", "brokers", "Did you mean `servers`?"),
+        ("HW-KEY-UNKNOWN", "brokers", "Did you mean `bootstrap_servers`?"),
         ("HW-KEY-UNKNOWN", "subscribe", "Did you mean `topic`?"),
         ("HW-KEY-UNKNOWN", "from", "Did you mean `reads`?"),
-        ("HW-KEY-UNKNOWN", "numRows", "Did you mean `rows`?"),
+        ("HW-KEY-UNKNOWN", "numRows", "Did you mean `num_rows`?"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "written", "new"),
+    [
+        ("pipeline", "folder", "run_dir"),
+        ("pipeline", "accept", "suppress"),
+        ("kafka source", "servers", "bootstrap_servers"),
+        ("kafka source", "on_new_topic", "on_topic_recreated"),
+        ("files sink", "compact_after", "compaction.min_files"),
+        ("rate source", "partitions", "num_partitions"),
+        ("table", "distinct", "deduplicate"),
+        ("expectation", "else", "on_violation"),
+        ("function", "class", "java_class"),
+    ],
+)
+def test_an_old_name_gives_its_new_one(place: str, written: str, new: str) -> None:
+    keys = known(place)
+    assert renamed(written, keys.keys) == new
+    assert keys.meant(written) == new.partition(".")[0]
+
+
+@pytest.mark.parametrize(("place", "key"), [("kafka source", "partitions"), ("kafka source", "start")])
+def test_a_name_that_is_still_in_use_is_not_renamed(place: str, key: str) -> None:
+    assert renamed(key, known(place).keys) is None

@@ -13,7 +13,7 @@ import headwater
 import headwater as hw
 from headwater.connectors import Connector, all_connectors
 from headwater.connectors.connector import ConnectorCall
-from headwater.errors import PipelineError, Problem, UsageProblem
+from headwater.errors import PipelineError, Problem, UsageError
 from headwater.loaders.keys import known_keys
 from headwater.loaders.python_form import Declarations
 from headwater.plan import Graph
@@ -25,11 +25,11 @@ HERE = Path(__file__)
 YAML = """
     name: shop
     timezone: Europe/Berlin
-    folder: runs
+    run_dir: runs
     watermark_policy: fastest
     spark: {spark.ui.enabled: false}
-    accept: {HW-DECLARATION-UNUSED: they come later}
-    functions: {mean: {class: org.example.Mean}}
+    suppress: {HW-DECLARATION-UNUSED: they come later}
+    functions: {mean: {java_class: org.example.Mean}}
     sources:
       clicks:
         connector: rate
@@ -43,12 +43,12 @@ YAML = """
       more:
         sql: SELECT * FROM few
         watermark: {column: at, delay: 1 hour}
-        accept: {HW-SOURCE-NOT-REPLAYABLE: " a try "}
-      once: {reads: clicks, distinct: value, within: watermark}
+        suppress: {HW-SOURCE-NOT-REPLAYABLE: " a try "}
+      once: {reads: clicks, deduplicate: value, within: watermark}
     sinks:
-      show: {reads: few, connector: console, mode: update, trigger: every 10 seconds, rows: 5}
+      show: {reads: few, connector: console, mode: update, trigger: every 10 seconds, num_rows: 5}
       keep: {reads: more, connector: files, path: out, format: json, partition_by: [a, b],
-             accept: {HW-QUERY-METADATA-MISSING: moved}}
+             suppress: {HW-QUERY-METADATA-MISSING: moved}}
 """
 
 
@@ -56,10 +56,10 @@ def shop() -> Declarations:
     p = Declarations(
         "shop",
         timezone="Europe/Berlin",
-        folder="runs",
+        run_dir="runs",
         watermark_policy="fastest",
         spark={"spark.ui.enabled": False},
-        accept={"HW-DECLARATION-UNUSED": "they come later"},
+        suppress={"HW-DECLARATION-UNUSED": "they come later"},
     )
     clicks = hw.rate(rows_per_second=5, options={"key": hw.secret("KEY")})
     p.source("clicks", clicks, watermark=("timestamp", "2 minutes"))
@@ -67,12 +67,12 @@ def shop() -> Declarations:
     p.source("ads", ads, static=True, refresh="every 600 seconds", cache=True)
     p.table("few", sql="SELECT * FROM clicks")
     more = {"HW-SOURCE-NOT-REPLAYABLE": "a try"}
-    p.table("more", sql="SELECT * FROM few", watermark=("at", "1 hour"), accept=more)
-    p.table("once", reads="clicks", distinct=["value"], within="watermark")
+    p.table("more", sql="SELECT * FROM few", watermark=("at", "1 hour"), suppress=more)
+    p.table("once", reads="clicks", deduplicate=["value"], within="watermark")
     p.function("mean", java_class="org.example.Mean")
     keep = hw.files(path="./out", format="json", partition_by=("a", "b"))
-    p.sink("keep", keep, reads="more", accept={"HW-QUERY-METADATA-MISSING": "moved"})
-    p.sink("show", hw.console(rows=5), reads="few", mode="update", trigger="every 10s")
+    p.sink("keep", keep, reads="more", suppress={"HW-QUERY-METADATA-MISSING": "moved"})
+    p.sink("show", hw.console(num_rows=5), reads="few", mode="update", trigger="every 10s")
     return p
 
 
@@ -92,7 +92,7 @@ def test_a_function_is_a_table_that_reads_its_parameters() -> None:
     @p.table
     def few(clicks: Any, spark: Any) -> Any: ...
 
-    @p.table("more", watermark=("at", "1s"), accept={"HW-DECLARATION-UNUSED": "why"})
+    @p.table("more", watermark=("at", "1s"), suppress={"HW-DECLARATION-UNUSED": "why"})
     def other(few: Any) -> Any: ...
 
     p.table("last", python=few)
@@ -107,7 +107,7 @@ def test_a_function_is_a_table_that_reads_its_parameters() -> None:
     assert tables["few"].function is not None
     assert tables["few"].function.function is few
     assert tables["more"].watermark is not None
-    assert [table.accept for table in tables.values()] == [{}, {"HW-DECLARATION-UNUSED": "why"}, {}]
+    assert [table.suppress for table in tables.values()] == [{}, {"HW-DECLARATION-UNUSED": "why"}, {}]
 
 
 def test_a_problem_is_told_at_the_line_of_the_call() -> None:
@@ -143,7 +143,7 @@ def test_a_cell_that_runs_again_declares_again() -> None:
 
 @pytest.mark.parametrize("call", [{"sql": "SELECT 1"}, {"python": print}])
 def test_a_table_without_a_name(call: dict[str, Any]) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         Declarations("p").table(**call)
     assert [problem.code for problem in error.value.problems] == ["HW-TABLE-NAME-MISSING"]
 
@@ -158,7 +158,7 @@ class Callable:
 @pytest.mark.parametrize(
     ("function", "code", "says"),
     [
-        (print, "HW-VALUE-INVALID", "`print` is not a function"),
+        (print, "HW-VALUE-INVALID", "`print` is not defined with `def`"),
         (Callable(), "HW-VALUE-INVALID", "`Callable` is not"),
         (star, "HW-FUNCTION-PARAMETERS-UNSUPPORTED", "`*tables`"),
     ],
@@ -169,7 +169,7 @@ def test_what_is_no_function_for_a_table(function: Any, code: str, says: str) ->
     p.table("few", python=function)
     p.sink("out", hw.noop(), reads="clicks")
     (problem,) = problems(p)
-    assert (problem.code, says in problem.sentence) == (code, True)
+    assert (problem.code, says in problem.message) == (code, True)
 
 
 def test_a_sink_calls_its_function_by_place() -> None:
@@ -197,10 +197,10 @@ def test_a_parameter_with_a_default_that_names_no_table_keeps_it() -> None:
 
 
 def test_a_folder_as_a_path() -> None:
-    p = Declarations("p", folder=Path("/somewhere"))
+    p = Declarations("p", run_dir=Path("/somewhere"))
     p.source("clicks", hw.rate())
     p.sink("out", hw.noop(), reads="clicks")
-    assert p.spec().folder == Path("/somewhere")
+    assert p.spec().run_dir == Path("/somewhere")
 
 
 def test_the_caller_may_live_in_a_folder_whose_name_begins_like_ours() -> None:

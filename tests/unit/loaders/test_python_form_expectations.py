@@ -7,7 +7,7 @@ from pathlib import Path
 import headwater as hw
 from headwater.loaders.python_form import Declarations
 from headwater.spec import Expectation
-from headwater.values import Otherwise, Position
+from headwater.values import OnViolation, Position
 from tests.unit.specs import spec_of
 
 YAML = """
@@ -18,13 +18,13 @@ YAML = """
         sql: SELECT * FROM orders
         expect:
           positive: value >= 0
-          paid: {check: value < 9, else: drop}
-          known: {check: value IS NOT NULL}
+          paid: {condition: value < 9, on_violation: drop}
+          known: {condition: value IS NOT NULL}
           long:
-            check: |
+            condition: |
               value > 0
               AND value < 5
-            else: quarantine
+            on_violation: quarantine
     sinks: {out: {reads: priced, connector: console}}
 """
 
@@ -37,26 +37,26 @@ def declared() -> Declarations:
         sql="SELECT * FROM orders",
         expect={
             "positive": "value >= 0",
-            "paid": hw.expect("value < 9", otherwise="drop"),
-            "known": {"check": "value IS NOT NULL", "else": "warn"},
-            "long": hw.expect("value > 0\nAND value < 5", otherwise="quarantine"),
+            "paid": hw.expect("value < 9", on_violation="drop"),
+            "known": {"condition": "value IS NOT NULL", "on_violation": "warn"},
+            "long": hw.expect("value > 0\nAND value < 5", on_violation="quarantine"),
         },
     )
     p.sink("out", hw.console(), reads="priced")
     return p
 
 
-def expectation(name: str, check: str, otherwise: Otherwise) -> Expectation:
-    return Expectation.model_validate({"name": name, "check": check, "else": otherwise})
+def expectation(name: str, condition: str, on_violation: OnViolation) -> Expectation:
+    return Expectation.model_validate({"name": name, "condition": condition, "on_violation": on_violation})
 
 
 def test_both_forms_say_the_same() -> None:
     (table,) = spec_of(YAML).tables
     assert table.expect == (
-        Expectation(name="positive", check="value >= 0"),
-        expectation("paid", "value < 9", Otherwise.DROP),
-        expectation("known", "value IS NOT NULL", Otherwise.WARN),
-        expectation("long", "value > 0\nAND value < 5", Otherwise.QUARANTINE),
+        Expectation(name="positive", condition="value >= 0"),
+        expectation("paid", "value < 9", OnViolation.DROP),
+        expectation("known", "value IS NOT NULL", OnViolation.WARN),
+        expectation("long", "value > 0\nAND value < 5", OnViolation.QUARANTINE),
     )
     assert declared().spec().tables[0].expect == table.expect
 
@@ -65,7 +65,7 @@ def test_each_condition_knows_its_place() -> None:
     positive, paid, _, long = spec_of(YAML).tables[0].expect
     assert positive.position == Position("pipeline.yml", 7, 7)
     assert positive.at((1, 7)) == Position("pipeline.yml", 7, 23)
-    assert paid.at() == Position("pipeline.yml", 8, 21)
+    assert paid.at() == Position("pipeline.yml", 8, 25)
     assert long.at((2, 5)) == Position("pipeline.yml", 13, 15)
 
 
@@ -85,4 +85,4 @@ def test_a_decorated_function_takes_them() -> None:
         return orders
 
     p.sink("out", hw.console(), reads="priced")
-    assert p.spec().tables[0].expect == (Expectation(name="positive", check="value >= 0"),)
+    assert p.spec().tables[0].expect == (Expectation(name="positive", condition="value >= 0"),)

@@ -60,7 +60,7 @@ def test_parameters_and_line(
 
 @pytest.mark.parametrize(
     ("signature", "parameter"),
-    [("*tables", "`*tables`"), ("a, b, **tables", "`**tables`"), ("a, /, b", "`a` by its place only")],
+    [("*tables", "`*tables`"), ("a, b, **tables", "`**tables`"), ("a, /, b", "`a` by position only")],
 )
 def test_parameters_without_a_name(tmp_path: Path, signature: str, parameter: str) -> None:
     """Both forms refuse them for a table, which is called by names; the rest is called by place."""

@@ -1,4 +1,4 @@
-"""Whatever a connector's model asks for, a wrong value is told in plain words."""
+"""A wrong value of any type is reported in plain words."""
 
 from __future__ import annotations
 
@@ -55,62 +55,62 @@ def judged(**written: Any) -> Options | list[Problem]:
 
 
 @pytest.mark.parametrize(
-    ("written", "sentence"),
+    ("written", "message"),
     [
-        ({"text": 3}, "`text` of the source `a` is not right: text is wanted here, not `3`."),
-        ({"text": ""}, "`text` of the source `a` is not right: a longer text is wanted here, not ``."),
-        ({"text": "A"}, "it should match pattern '^[a-z]+$', not `A`."),
-        ({"text": None}, "it is empty; text is wanted here."),
-        ({"number": 0}, "it should be greater than or equal to 1, not `0`."),
-        ({"number": 10}, "it should be less than or equal to 9, not `10`."),
-        ({"number": True}, "a whole number is wanted here, not `true`."),
-        ({"number": "x"}, "a whole number is wanted here, not `x`."),
-        ({"part": 0}, "a number greater than 0.0 is wanted here, not `0`."),
-        ({"part": "x"}, "a number is wanted here, not `x`."),
-        ({"flag": "yes"}, "true or false is wanted here, not `yes`."),
-        ({"flag": 3}, "true or false is wanted here, not `3`."),
-        ({"at": "soon"}, "a time such as 2026-01-31 12:00:00 is wanted here, not `soon`."),
-        ({"one": "rde"}, "one of red, blue is wanted here, not `rde`."),
-        ({"one": None}, "it is empty; one of red, blue is wanted here."),
-        ({"one": ["red"]}, "one of red, blue is wanted here."),
-        ({"several": "a"}, "a list is wanted here, not `a`."),
+        ({"text": 3}, "Source `a`: invalid `text` `3`. Expected a string."),
+        ({"text": ""}, "Source `a`: invalid `text` ``. Expected a non-empty string."),
+        ({"text": "A"}, "invalid `text` `A`. Expected a string that matches `^[a-z]+$`."),
+        ({"text": None}, "Source `a`: `text` is empty. Expected a string."),
+        ({"number": 0}, "invalid `number` `0`. Expected a number of at least 1."),
+        ({"number": 10}, "invalid `number` `10`. Expected a number of at most 9."),
+        ({"number": True}, "invalid `number` `true`. Expected an integer."),
+        ({"number": "x"}, "invalid `number` `x`. Expected an integer."),
+        ({"part": 0}, "invalid `part` `0`. Expected a number greater than 0."),
+        ({"part": "x"}, "invalid `part` `x`. Expected a number."),
+        ({"flag": "yes"}, "invalid `flag` `yes`. Expected `true` or `false`."),
+        ({"flag": 3}, "invalid `flag` `3`. Expected `true` or `false`."),
+        ({"at": "soon"}, "invalid `at` `soon`. Expected a timestamp such as 2026-01-31 12:00:00."),
+        ({"one": "rde"}, "Source `a`: invalid `one` `rde`. Expected one of red, blue."),
+        ({"one": None}, "Source `a`: `one` is empty. Expected one of red, blue."),
+        ({"one": ["red"]}, "invalid `one`. Expected one of red, blue."),
+        ({"several": "a"}, "invalid `several` `a`. Expected a list."),
         (
             {"several": ["a", 3]},
-            "Item 2 of `several` of the source `a` is not right: text is wanted here, not `3`.",
+            "Source `a`: invalid item 2 of `several`: `3`. Expected a string.",
         ),
-        ({"several": ["a", "b", "c"]}, "it should have at most 2 items, not 3."),
-        ({"either": [1]}, "`either` of the source `a` is not right: a whole number is wanted here."),
+        ({"several": ["a", "b", "c"]}, "Source `a`: invalid `several`. Expected at most 2 items, got 3."),
+        ({"either": [1]}, "Source `a`: invalid `either`. Expected an integer."),
         (
             {"pairs": {"x": "y"}},
-            "`pairs.x` of the source `a` is not right: a whole number is wanted here, not `y`.",
+            "Source `a`: invalid `pairs.x` `y`. Expected an integer.",
         ),
-        ({"pairs": 3}, "keys with values are wanted here, not `3`."),
-        ({"odd": 3}, "`3` is odd."),
-        ({"from": 3}, "`from` of the source `a` is not right: text is wanted here, not `3`."),
-        ({"options": {"x": [1]}}, "`options.x` of the source `a` is not right: text is wanted here."),
+        ({"pairs": 3}, "invalid `pairs` `3`. Expected a mapping."),
+        ({"odd": 3}, "Source `a`: invalid `odd`: `3` is odd."),
+        ({"from": 3}, "Source `a`: invalid `from` `3`. Expected a string."),
+        ({"options": {"x": [1]}}, "Source `a`: invalid `options.x`. Expected a string."),
     ],
 )
-def test_a_wrong_value(written: dict[str, Any], sentence: str) -> None:
+def test_a_wrong_value(written: dict[str, Any], message: str) -> None:
     found = judged(**written)
     assert isinstance(found, list)
     (problem,) = found
-    assert (problem.code, problem.sentence[-len(sentence) :]) == ("HW-VALUE-INVALID", sentence)
+    assert (problem.code, problem.message[-len(message) :]) == ("HW-VALUE-INVALID", message)
     assert list(unclear(found)) == []
 
 
 @pytest.mark.parametrize(
-    ("written", "remedy"),
+    ("written", "hint"),
     [
         ({"one": "rde"}, "Did you mean `red`?"),
-        ({"one": 3}, "Write one of them, for instance `red`."),
+        ({"one": 3}, "Use one of these values, such as `red`."),
         ({"odd": 3}, "Write an even number."),
-        ({"text": 3}, 'Quote it: `"…"`.'),
+        ({"text": 3}, 'Quote it: `"3"`.'),
     ],
 )
-def test_what_to_do_about_it(written: dict[str, Any], remedy: str) -> None:
+def test_what_to_do_about_it(written: dict[str, Any], hint: str) -> None:
     found = judged(**written)
     assert isinstance(found, list)
-    assert [problem.remedy for problem in found] == [remedy]
+    assert [problem.hint for problem in found] == [hint]
 
 
 @pytest.mark.parametrize("key", ["text", "number", "flag", "at", "one", "several", "either", "pairs", "odd"])

@@ -86,8 +86,8 @@ def test_nodes_say_what_they_are() -> None:
     assert isinstance(mapped, MappingNode)
     assert tree.get("c") is None
     kinds = [child.kind for child in listed.children]
-    assert kinds == ["a number", "text", "true or false", "nothing", "a number"]
-    assert (listed.kind, mapped.kind) == ("a list", "keys with values")
+    assert kinds == ["a number", "a string", "a boolean", "nothing", "a number"]
+    assert (listed.kind, mapped.kind) == ("a list", "a mapping")
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_refuses_at_the_line_to_blame(document: str, expected: list[tuple[str, s
 
 
 @pytest.mark.parametrize(
-    ("key", "kind"), [("1", "a number"), ("1.5", "a number"), ("true", "true or false"), ("~", "nothing")]
+    ("key", "kind"), [("1", "a number"), ("1.5", "a number"), ("true", "a boolean"), ("~", "nothing")]
 )
 def test_a_key_that_is_no_text_must_be_quoted(key: str, kind: str) -> None:
     (problem,) = problems_of(f"a:\n  {key}: x\n")
@@ -261,10 +261,10 @@ def test_problems_are_reported_together_in_the_order_of_the_file() -> None:
         ("a: {m: map<string,int>}", "1:8", "map<string,int>", 'a: {m: "map<string,int>"}'),
         ("a: {s: struct<a:int,b:int,c:int>}", "1:8", "struct<a:int,b:int,c:int>", None),
         (
-            "a: {check: coalesce(x, 0) > 1, else: drop}",
-            "1:12",
+            "a: {condition: coalesce(x, 0) > 1, on_violation: drop}",
+            "1:16",
             "coalesce(x, 0) > 1",
-            'a: {check: "coalesce(x, 0) > 1", else: drop}',
+            'a: {condition: "coalesce(x, 0) > 1", on_violation: drop}',
         ),
         ("a: [f(x, y), z]", "1:5", "f(x, y)", 'a: ["f(x, y)", z]'),
         ("a: [f(x,\n  y), z]", "1:5", "f(x, y)", '"f(x, y)"'),
@@ -288,7 +288,8 @@ def test_two_cut_values_are_two_problems() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", ["a: {check: b<c, else: d>e}", "a: [':(', ':)']", "a: {b: f(1), c: (2)}", "a: [b(, c]"]
+    "document",
+    ["a: {condition: b<c, on_violation: d>e}", "a: [':(', ':)']", "a: {b: f(1), c: (2)}", "a: [b(, c]"],
 )
 def test_values_that_only_look_cut_are_read(document: str) -> None:
     assert parse_tree(document, "p.yml").value
@@ -404,7 +405,7 @@ def test_a_large_pipeline_is_read_quickly() -> None:
         "    sql: |",
         "      SELECT a",
         "      FROM x",
-        "    expect: {{p: {{check: c >= 0}}}}\n",
+        "    expect: {{p: {{condition: c >= 0}}}}\n",
     ]
     table = "\n".join(lines)
     document = "name: x\ntables:\n" + "".join(table.format(n=n) for n in range(400))
@@ -432,15 +433,15 @@ def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "revenue.yml").write_text("name: x\n")
     problem = refused_file(tmp_path / "revenu.yml")
     assert problem.code == "HW-FILE-NOT-FOUND"
-    assert str(tmp_path / "revenue.yml") in problem.remedy
+    assert str(tmp_path / "revenue.yml") in problem.hint
     assert refused_file(tmp_path / "zzz").code == "HW-FILE-NOT-FOUND"
-    assert str(tmp_path / "absent") in refused_file(tmp_path / "absent" / "p.yml").remedy
+    assert str(tmp_path / "absent") in refused_file(tmp_path / "absent" / "p.yml").hint
 
 
 def test_a_folder_names_a_file_in_it(tmp_path: Path) -> None:
     assert refused_file(tmp_path).code == "HW-FILE-IS-DIRECTORY"
     (tmp_path / "p.yml").write_text("name: x\n")
-    assert str(tmp_path / "p.yml") in refused_file(tmp_path).remedy
+    assert str(tmp_path / "p.yml") in refused_file(tmp_path).hint
 
 
 def test_a_path_through_a_file_can_not_be_read(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_the_environment_can_not_bring_in_a_secret() -> None:
 
 def test_a_missing_variable_is_reported_at_its_place_with_the_nearest_name() -> None:
     _, problems = substituted('a: x\nb: http://${HOTS}/${PORT}\nc: |\n  one\n  two ${PORT}\nd: "${PORT}"\n')
-    assert [(p.code, str(p.place), p.params["name"], "HOST" in p.remedy) for p in problems] == [
+    assert [(p.code, str(p.place), p.params["name"], "HOST" in p.hint) for p in problems] == [
         ("HW-VARIABLE-MISSING", "p.yml:2:11", "HOTS", True),
         ("HW-VARIABLE-MISSING", "p.yml:2:19", "PORT", False),
         ("HW-VARIABLE-MISSING", "p.yml:5:7", "PORT", False),

@@ -75,7 +75,7 @@ def test_the_parameters_of_a_function_are_tables_and_the_session_is_none() -> No
 def test_an_unknown_table_is_told_at_its_place() -> None:
     spec = spec_of(SHOP.replace("FROM priced", "FROM prized").replace("REVENUE", "revenu"))
     table, sink = Graph.of(spec).problems
-    assert (table.entry, table.params["name"], table.remedy) == (
+    assert (table.entry, table.params["name"], table.hint) == (
         TABLE_NOT_FOUND,
         "prized",
         "Did you mean `Priced`?",

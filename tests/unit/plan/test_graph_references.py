@@ -107,8 +107,8 @@ def test_what_only_spark_can_read_is_not_known(sql: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "kind"),
     [
-        ("", "it holds no statement"),
-        ("-- later", "it holds no statement"),
+        ("", "no statement"),
+        ("-- later", "no statement"),
         ("SELECT 1; SELECT 2", "2 statements"),
         ("INSERT INTO a SELECT * FROM b", "INSERT"),
         ("WITH x AS (SELECT 1) INSERT INTO a SELECT * FROM x", "INSERT"),

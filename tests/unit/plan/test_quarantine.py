@@ -15,7 +15,7 @@ name: orders
 sources:
   orders:
     connector: kafka
-    servers: localhost:9092
+    bootstrap_servers: localhost:9092
     topic: orders
     format: json
     schema: {id: int}

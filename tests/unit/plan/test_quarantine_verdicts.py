@@ -15,7 +15,7 @@ name: orders
 sources:
   orders:
     connector: kafka
-    servers: kafka:9092
+    bootstrap_servers: kafka:9092
     topic: orders
     format: json
     schema: {id: int, cost: int}
@@ -25,7 +25,7 @@ tables:
   priced: SELECT id, cost FROM orders
   paid:
     sql: SELECT * FROM priced
-    expect: {paid: {check: cost >= 0, else: quarantine}}
+    expect: {paid: {condition: cost >= 0, on_violation: quarantine}}
 sinks:
   out: {reads: paid, connector: noop}
 """
@@ -54,7 +54,7 @@ def test_what_sets_rows_aside_is_named() -> None:
         ("id, cost FROM", "id,   cost FROM", []),
         ("kafka:9092", "other:9092", []),
         ("format: json", "format: json\n    max_rows_per_batch: 5", []),
-        ("format: json", "format: json\n    kafka_columns: [offset]", []),
+        ("format: json", "format: json\n    metadata_columns: [offset]", []),
         ("connector: noop", "connector: console", []),
     ],
 )
@@ -74,7 +74,7 @@ def test_neither_secrets_nor_the_place_of_the_project_count(tmp_path: Path) -> N
         with_registry(f"url: 'http://r', user: u, password: '${{secret:{name}}}'") for name in ("A", "B")
     )
     assert verdicts(one) == verdicts(other)
-    folder = with_registry("folder: schemas/")
+    folder = with_registry("directory: schemas/")
     assert verdicts(folder, root=tmp_path / "a") == verdicts(folder, root=tmp_path / "b")
     assert len({verdicts(text)["orders"] for text in (PIPELINE, one, folder)}) == 3
 

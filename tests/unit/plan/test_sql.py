@@ -17,11 +17,11 @@ from headwater.plan.sql_syntax import Fault
         # Spark takes these, and sqlglot does not: nothing is said of what only Spark knows.
         ("raw:order.id > 1", None),
         ("cost > 0 extra words", None),
-        ("cost >=", Fault("something is missing beside an operator", 1, 7)),
-        ("= 3", Fault("something is missing beside an operator", 1, 3)),
+        ("cost >=", Fault("an operator is missing an operand", 1, 7)),
+        ("= 3", Fault("an operator is missing an operand", 1, 3)),
         ("(cost > 1", Fault("a `)` is missing", 1, 9)),
-        ("name = 'x", Fault("a quote in it is not closed")),
-        ("a > 1; b > 2", Fault("it holds several statements")),
+        ("name = 'x", Fault("a quote is not closed")),
+        ("a > 1; b > 2", Fault("it contains several statements")),
     ],
 )
 def test_only_what_is_certainly_wrong_is_told(check: str, fault: Fault | None) -> None:

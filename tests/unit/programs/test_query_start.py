@@ -57,7 +57,7 @@ def ended(tmp_path: Path, text: str) -> Problem | None:
         ("\n1 / 0\n", "HW-SCRIPT-FAILED", 2, {"error": "ZeroDivisionError: division by zero"}),
         ("raise ValueError\n", "HW-SCRIPT-FAILED", 1, {"error": "ValueError"}),
         ("raise OSError(30, 'no', 'log')\n", "HW-SCRIPT-WRITES", 1, {"path": "log"}),
-        ("raise KeyboardInterrupt\n", "HW-SCRIPT-FAILED", 1, {"error": "it was interrupted"}),
+        ("raise KeyboardInterrupt\n", "HW-SCRIPT-FAILED", 1, {"error": "the script was interrupted"}),
         (
             "def rows(query):\n    return query.lastProgress['numInputRows']\nrows(QUERY)\n",
             "HW-SCRIPT-NEEDS-PROGRESS",
@@ -102,21 +102,21 @@ def test_wrong_arguments_are_asked_for_after_two_dashes(tmp_path: Path) -> None:
     assert problem is not None
     assert problem.place is not None
     assert (problem.code, problem.place.line) == ("HW-SCRIPT-EXIT", 5)
-    assert "headwater check job.py -- " in problem.remedy
+    assert "headwater check job.py -- " in problem.hint
 
 
 def test_the_deadline() -> None:
     here = deadline_problem(sys._getframe(), "job.py", 60)
     assert (here.code, here.params["seconds"]) == ("HW-SCRIPT-TIMEOUT", "1 minute")
-    assert "this is the line that it had reached" in here.sentence
+    assert "it had reached this line" in here.message
     assert here.place is not None
     assert here.place.file == __file__
     nowhere = deadline_problem(None, "job.py", 1.5)
     assert (nowhere.code, nowhere.place, nowhere.params["file"]) == ("HW-SCRIPT-TIMEOUT", None, "job.py")
-    assert "no line of it could be seen" in nowhere.sentence
+    assert "the line that it had reached is unknown" in nowhere.message
 
 
 def test_a_source_that_comes_in_a_package() -> None:
-    assert "spark-sql-kafka-0-10_2.13:4.1.4" in source_missing(None, "kafka", "4.1.4").remedy
-    assert "delta-spark_4.1_2.13" in source_missing(None, "DELTA", "4.1.4").remedy
-    assert "spark.jars" in source_missing(None, "acme", "4.1.4").remedy
+    assert "spark-sql-kafka-0-10_2.13:4.1.4" in source_missing(None, "kafka", "4.1.4").hint
+    assert "delta-spark_4.1_2.13" in source_missing(None, "DELTA", "4.1.4").hint
+    assert "spark.jars" in source_missing(None, "acme", "4.1.4").hint

@@ -113,13 +113,13 @@ def test_a_query_comes_through_whole() -> None:
 
 
 def test_a_parameter_of_any_kind_comes_as_text() -> None:
-    told = {"entry": {"code": "HW-X", "sentence": "{a}.", "remedy": "{a}."}, "params": {"a": "1"}}
-    assert problem_from_json({**told, "place": None, "detail": "d"}).sentence == "1."
+    told = {"entry": {"code": "HW-X", "message": "{a}.", "hint": "{a}."}, "params": {"a": "1"}}
+    assert problem_from_json({**told, "place": None, "detail": "d"}).message == "1."
 
 
 def test_triggers() -> None:
     texts = {
-        "ProcessingTimeTrigger(0)": "unpaced",
+        "ProcessingTimeTrigger(0)": "default",
         "ProcessingTimeTrigger(60000)": "every 1 minute",
         "OneTimeTrigger": "once",
         "AvailableNowTrigger": "available now",

@@ -35,7 +35,7 @@ def test_rows_are_those_of_the_log(quarantine: Quarantine) -> None:
 
 
 def test_each_row_is_fed_once_for_each_time_it_was_set_aside(quarantine: Quarantine) -> None:
-    commit(quarantine, 0, [row(1), row(2), row(2, reason="too large")])
+    commit(quarantine, 0, [row(1), row(2), row(2, reason="too_large")])
     assert replay_rows(quarantine, lambda each: each.reason == "malformed").rows == 2
     # The equal row of another reason is the same row by its id, and still waits once.
     assert [each.offset for each in quarantine.waiting()] == [2]
@@ -75,13 +75,13 @@ def test_mended_rows_are_fed_with_their_new_text_under_their_old_id(quarantine: 
 )
 def test_rows_that_differ_have_other_ids(other: QuarantinedRow) -> None:
     assert other.id != row(1).id
-    assert row(1, reason="other", set_aside_at=datetime.now(UTC)).id == row(1).id
+    assert row(1, reason="other", quarantined_at=datetime.now(UTC)).id == row(1).id
 
 
 def test_a_row_as_json() -> None:
     told = row(1, b"\xff").to_json()
     assert (told["id"], told["value"], told["text"], told["offset"]) == (row(1, b"\xff").id, "/w==", None, 1)
-    assert (told["headers"], told["set_aside_at"]) == (
+    assert (told["headers"], told["quarantined_at"]) == (
         [{"key": "h", "value": "MQ=="}],
         "2026-01-02T03:04:05+00:00",
     )
@@ -130,7 +130,7 @@ def test_a_mended_row_is_what_was_changed_of_it(
 
 
 def test_mended_rows_that_are_not_fed_are_told_of(quarantine: Quarantine) -> None:
-    other, broken = row(3, reason="too large"), row(4, None, "unreadable file")
+    other, broken = row(3, reason="too_large"), row(4, None, "unreadable_file")
     commit(quarantine, 0, [row(1), row(2, b"\xff"), other, broken])
     lines = {
         row(1).id: [CorrectedRow(b"X"), CorrectedRow(b"one too many")],
@@ -138,17 +138,17 @@ def test_mended_rows_that_are_not_fed_are_told_of(quarantine: Quarantine) -> Non
         other.id: [CorrectedRow(b"Y")],
         broken.id: [CorrectedRow(b"no row")],
     }
-    replayed = replay_rows(quarantine, lambda each: each.reason != "too large", lines)
+    replayed = replay_rows(quarantine, lambda each: each.reason != "too_large", lines)
     assert (replayed.rows, replayed.left, replayed.passed_over) == (1, 2, 2)
     assert (replayed.unknown, replayed.unwanted) == ((row(1).id,), (other.id,))
     assert [each.value for each in quarantine.replayed()] == [b"X"]
 
 
 def test_a_file_that_could_not_be_opened_is_not_fed(quarantine: Quarantine) -> None:
-    commit(quarantine, 0, [row(1, None, "unreadable file"), row(2)])
+    commit(quarantine, 0, [row(1, None, "unreadable_file"), row(2)])
     replayed = replay_rows(quarantine, lambda each: True)
     assert (replayed.rows, replayed.left) == (1, 0)
-    assert [each.reason for each in quarantine.waiting()] == ["unreadable file"]
+    assert [each.reason for each in quarantine.waiting()] == ["unreadable_file"]
 
 
 def test_a_dry_feeding_feeds_nothing(quarantine: Quarantine) -> None:

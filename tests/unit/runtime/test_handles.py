@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import HeadwaterError, UnknownQuery
+from headwater.errors import HeadwaterError, QueryNotFoundError
 from headwater.values import Secret
 from tests.unit.runtime.queries import running
 
 
 @pytest.mark.parametrize("way", ["queries", "query"])
 @pytest.mark.parametrize(
-    ("name", "hint"), [("revenu", "Did you mean `revenue`?"), ("x", "Look at its spelling.")]
+    ("name", "hint"), [("revenu", "Did you mean `revenue`?"), ("x", "Check the spelling.")]
 )
 def test_an_unknown_query_is_told_with_the_known_ones(way: str, name: str, hint: str) -> None:
     with running("revenue", "orders") as (run, _, _):
-        with pytest.raises(UnknownQuery) as caught:
+        with pytest.raises(QueryNotFoundError) as caught:
             run.queries[name] if way == "queries" else run.query(name)
         (problem,) = caught.value.problems
         assert problem.code == "HW-QUERY-NOT-FOUND"
@@ -24,8 +24,8 @@ def test_an_unknown_query_is_told_with_the_known_ones(way: str, name: str, hint:
 
 
 def test_it_is_a_lookup_that_fails_and_an_error_of_ours() -> None:
-    assert issubclass(UnknownQuery, KeyError)
-    assert issubclass(UnknownQuery, HeadwaterError)
+    assert issubclass(QueryNotFoundError, KeyError)
+    assert issubclass(QueryNotFoundError, HeadwaterError)
     with running("out") as (run, _, _):
         queries = run.queries
         assert (queries.get("nope"), "nope" in queries, "out" in queries) == (None, False, True)

@@ -23,7 +23,7 @@ def batches(events: list[Event]) -> list[int]:
 
 
 def notices(events: list[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice)]
+    return [event.message for event in events if isinstance(event, Notice)]
 
 
 def counts(run: Run) -> tuple[int | None, int | None]:
@@ -57,7 +57,7 @@ def test_batches_that_spark_has_forgotten_are_reported() -> None:
         run._supervisor.handle(progress(4))
         assert batches(events) == [0, 3, 4]
         (said,) = notices(events)
-        assert said.startswith("HW-PROGRESS-LOST Spark dropped the progress of 2 batches of `out`")
+        assert said.startswith("HW-PROGRESS-LOST Query `out`: Spark dropped progress reports (2)")
 
 
 @pytest.mark.parametrize("newest", [-1, 41])
@@ -69,7 +69,7 @@ def test_batches_that_spark_has_forgotten_at_the_beginning_of_a_run_are_reported
             run._supervisor.handle(progress(newest + 4, "resumed"))
             assert batches(events) == [newest + 3, newest + 4]
             (said,) = notices(events)
-            assert said.startswith("HW-PROGRESS-LOST Spark dropped the progress of 2 batches of `resumed`")
+            assert said.startswith("HW-PROGRESS-LOST Query `resumed`: Spark dropped progress reports (2)")
         finally:
             resumed.is_active = False
 
@@ -146,7 +146,7 @@ def test_the_last_batches_are_in_the_summary_and_the_listener_is_closed() -> Non
         assert listener.calls == ["drain", "close"]
         # The batches were told before the end of the query, and the end of the run came last.
         kinds = [event.kind for event in events]
-        assert kinds[-3:] == ["query_progress", "query_ended", "run_ended"]
+        assert kinds[-3:] == ["query_progress", "query_terminated", "run_finished"]
 
 
 class Hanging(Draining):
@@ -171,7 +171,7 @@ def test_queries_that_end_before_their_last_events_are_reported_and_their_counts
         # It waited once, however many queries ended.
         assert listener.calls == ["drain", "close"]
         assert [text.partition(", but")[0] for text in notices(events)] == [
-            f"HW-PROGRESS-UNREADABLE The query `{name}` ended" for name in "ab"
+            f"HW-PROGRESS-UNREADABLE Query `{name}` stopped" for name in "ab"
         ]
         kinds = [event.kind for event in events]
-        assert kinds == ["said", "query_ended", "said", "query_ended", "run_ended"]
+        assert kinds == ["notice", "query_terminated", "notice", "query_terminated", "run_finished"]

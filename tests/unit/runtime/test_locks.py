@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import CheckpointHeld
+from headwater.errors import CheckpointLockedError
 from headwater.runtime import locks as module
 from headwater.runtime.locks import RunLocks
 from tests.unit.runtime.queries import SECONDS
@@ -22,7 +22,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunLocks]
     held.release()
 
 
-def code(held: CheckpointHeld) -> str:
+def code(held: CheckpointLockedError) -> str:
     return held.problems[0].code
 
 
@@ -43,16 +43,16 @@ def test_a_loss_is_kept_for_the_next_step_and_for_who_asks_later(locks: RunLocks
     locks._thread.join(SECONDS)
     assert not locks._thread.is_alive()
     for refuse in (locks.refuse_if_lost, locks.confirm):
-        with pytest.raises(CheckpointHeld) as caught:
+        with pytest.raises(CheckpointLockedError) as caught:
             refuse()
         assert code(caught.value) == "HW-LOCK-REMOVED"
-    told: list[CheckpointHeld] = []
+    told: list[CheckpointLockedError] = []
     locks.when_lost(told.append)
     assert [code(held) for held in told] == ["HW-LOCK-REMOVED"]
 
 
 def test_a_loss_is_told_once_to_who_asked_before(locks: RunLocks, tmp_path: Path) -> None:
-    told: list[CheckpointHeld] = []
+    told: list[CheckpointLockedError] = []
     locks.when_lost(told.append)
     assert told == []
     (tmp_path / "a.lock").unlink()

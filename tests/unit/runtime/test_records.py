@@ -9,8 +9,8 @@ import pytest
 
 from headwater.checkpoint import STATE_FORMAT
 from headwater.checks import Finding, Reached, Severity
-from headwater.checks.changes import setting_kept
-from headwater.errors import CheckpointHeld
+from headwater.checks.changes import setting_frozen
+from headwater.errors import CheckpointLockedError
 from headwater.runtime.locks import RunLocks
 from headwater.runtime.records import RunRecords
 from headwater.spec import PipelineSpec
@@ -72,7 +72,7 @@ def test_a_second_run_is_refused_though_its_sinks_have_other_names(tmp_path: Pat
     one, other = pipeline(tmp_path), pipeline(tmp_path, "renamed")
     folder = RunRecords.of(one)
     first = RunLocks(folder.locked(one), "first")
-    with pytest.raises(CheckpointHeld) as caught:
+    with pytest.raises(CheckpointLockedError) as caught:
         RunLocks(folder.locked(other), "second")
     (problem,) = caught.value.problems
     assert problem.code == "HW-CHECKPOINT-LOCKED-BY-THIS-PROCESS"
@@ -88,13 +88,13 @@ def test_what_the_check_before_the_last_start_found(tmp_path: Path) -> None:
     spec = pipeline(tmp_path)
     folder = RunRecords.of(spec)
     folder.claim(spec)
-    problem = setting_kept.entry.at(None, sink="out", key="k", kept="1", wanted="2")
+    problem = setting_frozen.entry.at(None, sink="out", key="k", kept="1", wanted="2")
     folder.store_findings("first", 1, [])
-    folder.store_findings("second", 2, [Finding(problem, Severity.WARNING, "out", accepted="fine")])
+    folder.store_findings("second", 2, [Finding(problem, Severity.WARNING, "out", suppressed="fine")])
     stored = json.loads(folder.findings.read_text(encoding="utf-8"))
     assert (stored["version"], stored["run_id"], stored["epoch"], stored["at"][-1]) == (1, "second", 2, "Z")
     (finding,) = stored["findings"]
-    assert (finding["code"], finding["sink"], finding["accepted"]) == ("HW-SETTING-FROZEN", "out", "fine")
+    assert (finding["code"], finding["sink"], finding["suppressed"]) == ("HW-SETTING-FROZEN", "out", "fine")
     assert [file.name for file in folder.path.iterdir() if file.suffix == ".part"] == []
 
 
@@ -105,7 +105,7 @@ def test_no_secret_is_stored_with_a_finding(tmp_path: Path, monkeypatch: pytest.
     spec = pipeline(tmp_path)
     folder = RunRecords.of(spec)
     folder.claim(spec)
-    problem = setting_kept.entry.at(None, sink="out", key="k", kept="hunter2", wanted="2")
+    problem = setting_frozen.entry.at(None, sink="out", key="k", kept="hunter2", wanted="2")
     folder.store_findings("run", 1, [Finding(problem, Severity.WARNING, "out")])
     text = folder.findings.read_text(encoding="utf-8")
     assert ("hunter2" in text, "***" in text) == (False, True)

@@ -60,7 +60,7 @@ def test_only_the_id_of_the_query_stays(folder: RunRecords) -> None:
     said = reset_in_process(folder, sink_of("memory"))
     assert left(folder) == ["metadata"]
     assert said is not None
-    assert said.sentence.startswith("out: a table in memory begins empty; the 1 batch of the run before")
+    assert said.message.startswith("out: memory tables do not survive a restart. Discarded 1 batch;")
 
 
 def test_a_first_start_says_nothing(tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_rows_that_are_gone_and_rows_that_are_left_are_told_apart(tmp_path: Path
         assert (problem.code, problem.params) == ("HW-REPLAYED-ROWS-DROPPED", named)
     else:
         assert problem.code == "HW-REPLAYED-ROWS-MISSING"
-        assert problem.params == {**named, "folder": str(quarantine.directory.replay)}
+        assert problem.params == {**named, "directory": str(quarantine.directory.replay)}

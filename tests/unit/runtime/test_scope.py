@@ -44,7 +44,7 @@ def test_a_long_phase_says_how_far_it_is_until_it_is_over(monkeypatch: pytest.Mo
         phase.count(400)
         until(lambda: events[-1].done == 400)
     first, last = events[0], events[-1]
-    assert (first.phase, first.text, first.done, first.total) == (
+    assert (first.phase, first.message, first.done, first.total) == (
         "open_files",
         "Opening new files",
         None,
@@ -66,7 +66,7 @@ SPEC = spec_of("""
     tables:
       priced:
         sql: SELECT * FROM orders
-        expect: {paid: value > 0, small: {check: value < 9, else: drop}}
+        expect: {paid: value > 0, small: {condition: value < 9, on_violation: drop}}
     sinks: {out: {reads: priced, connector: console}}
 """)
 
@@ -91,9 +91,9 @@ def test_each_expectation_is_said_once_in_a_run() -> None:
     for event in given:
         emit(event)
     assert [event for event in seen if not isinstance(event, Notice)] == given
-    said = [(place, event.text) for place, event in enumerate(seen) if isinstance(event, Notice)]
+    said = [(place, event.message) for place, event in enumerate(seen) if isinstance(event, Notice)]
     assert [(place, text.split("; ")[0]) for place, text in said] == [
-        (3, "out: 2 of 7 rows of the table `priced` fail the expectation `paid` in batch 1"),
-        (6, "out: 3 of 7 rows of the table `priced` fail the expectation `small` in batch 2"),
+        (3, "Query `out`: 2 of 7 rows of table `priced` violate expectation `paid` in batch 1"),
+        (6, "Query `out`: 3 of 7 rows of table `priced` violate expectation `small` in batch 2"),
     ]
     assert "they are dropped" in said[1][1]

@@ -19,7 +19,7 @@ def test_a_signal_asks_for_a_stop(number: signal.Signals) -> None:
     with Signals() as signals:
         signals.go_on()
         signal.raise_signal(number)
-        assert (signals.stop, signals.forced) == (f"Stopping ({number.name})", False)
+        assert (signals.stop, signals.forced) == (number.name, False)
         with pytest.raises(StopRequested):
             signals.go_on()
     assert signal.getsignal(number) is before
@@ -30,13 +30,13 @@ def test_only_a_second_interrupt_forces(second: signal.Signals, forced: bool) ->
     with Signals() as signals:
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(second)
-        assert (signals.stop, signals.forced) == ("Stopping (SIGHUP)", forced)
+        assert (signals.stop, signals.forced) == ("SIGHUP", forced)
 
 
 def test_a_second_interrupt_ends_a_start_that_hangs_and_not_its_way_out() -> None:
     with Signals() as signals, signals.interruptible():
         signal.raise_signal(signal.SIGINT)
-        assert (signals.stop, signals.forced) == ("Stopping (SIGINT)", False)
+        assert (signals.stop, signals.forced) == ("SIGINT", False)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert signals.forced

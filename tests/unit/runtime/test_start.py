@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import CheckpointHeld
+from headwater.errors import CheckpointLockedError
 from headwater.errors.catalogue.running import LOCK_REMOVED
 from headwater.events import Emit, Event, Notice, QueryProgress
 from headwater.runtime import RunOptions
@@ -50,7 +50,7 @@ def test_a_lock_that_is_lost_while_spark_starts_refuses_the_start(
     seen = threading.Event()
     lose = RunLocks._lose
 
-    def see(locks: RunLocks, held: CheckpointHeld) -> None:
+    def see(locks: RunLocks, held: CheckpointLockedError) -> None:
         lose(locks, held)
         seen.set()
 
@@ -73,7 +73,7 @@ def test_a_lock_that_is_lost_while_spark_starts_refuses_the_start(
     monkeypatch.setattr(module, "open_session", open_session)
     monkeypatch.setattr(module, "prepare", prepare)
     events: list[Event] = []
-    with pytest.raises(CheckpointHeld) as caught:
+    with pytest.raises(CheckpointLockedError) as caught:
         module.start(spec_of(PIPELINE, tmp_path), RunOptions(), events.append, print)
     assert [problem.code for problem in caught.value.problems] == ["HW-LOCK-REMOVED"]
     assert jvm.stopped
@@ -87,7 +87,7 @@ def test_an_observer_that_raises_does_not_stop_a_start(
         pass
 
     def open_session(*_: object, emit: Emit, **__: object) -> None:
-        emit(Notice(code="HW-NOTICE", text="Fetched a jar."))
+        emit(Notice(code="HW-NOTICE", message="Fetched a jar."))
         raise GotAsFar
 
     def observe(event: Event) -> None:
@@ -96,11 +96,11 @@ def test_an_observer_that_raises_does_not_stop_a_start(
     monkeypatch.setattr(module, "open_session", open_session)
     with pytest.raises(GotAsFar):
         module.start(spec_of(PIPELINE, tmp_path), RunOptions(), observe, print)
-    assert [str(each.exc_info[1]) for each in caplog.records if each.exc_info] == ["spark_starting", "said"]
+    assert [str(each.exc_info[1]) for each in caplog.records if each.exc_info] == ["spark_starting", "notice"]
 
 
 def test_a_lost_lock_ends_the_queries_before_anybody_is_told() -> None:
-    held = CheckpointHeld(LOCK_REMOVED.at(file="out.lock"))
+    held = CheckpointLockedError(LOCK_REMOVED.at(file="out.lock"))
     seen = list[bool]()
 
     with running("out") as (run, queries, _):
@@ -120,13 +120,13 @@ def test_an_observer_sees_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     Secret("${secret:OBSERVED_TOKEN}").reveal()
     events: list[Event] = []
     emit = guarded(events.append)
-    emit(Notice(code="HW-NOTICE", text="It said observed-and-secret."))
+    emit(Notice(code="HW-NOTICE", message="It said observed-and-secret."))
     progress = {"batchId": 0, "sources": [{"description": "observed-and-secret"}]}
     emit(QueryProgress(query="out", rows_out=None, progress=progress))
     said, progressed = events
     assert isinstance(said, Notice)
     assert isinstance(progressed, QueryProgress)
-    assert (said.text, progressed.progress) == (
+    assert (said.message, progressed.progress) == (
         "It said ***.",
         {"batchId": 0, "sources": [{"description": "***"}]},
     )

@@ -34,7 +34,7 @@ class Noted(QueryStarter):
         self.steps.append(f"{each.sink.name} is ready")
         if each.sink.name == "bad":
             raise CheckpointError(CHECKPOINT_FIRST_BATCH_PENDING.at(batch=0, checkpoint="here"))
-        yield Notice(code="HW-NOTICE", text=each.sink.name)
+        yield Notice(code="HW-NOTICE", message=each.sink.name)
 
     def begun(self, each: PlannedQuery) -> RunningQuery:
         self.steps.append(f"{each.sink.name} is started")

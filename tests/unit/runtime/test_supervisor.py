@@ -10,9 +10,17 @@ import pytest
 
 from headwater.connectors.contract import RunTask, StopQueries, Tick
 from headwater.engine.query import RunningQuery
-from headwater.errors import CheckpointError, Interrupted
+from headwater.errors import CheckpointError, ForcedStopError
 from headwater.errors.catalogue.running import LOCK_REMOVED
-from headwater.events import Event, Notice, QueryEnded, QueryIdle, QueryProgress, QueryStatus, RunEnded
+from headwater.events import (
+    Event,
+    Notice,
+    QueryIdle,
+    QueryProgress,
+    QueryStatus,
+    QueryTerminated,
+    RunFinished,
+)
 from headwater.runtime.handles import Run
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.tasks import Tasks
@@ -22,8 +30,8 @@ from tests.unit.runtime.queries import SECONDS, FailedQuery, FakeQuery, FakeStar
 PROGRESS = {"batchId": 1, "numInputRows": 0, "sources": []}
 
 
-def ended(events: list[Event]) -> RunEnded:
-    (event,) = [each for each in events if isinstance(each, RunEnded)]
+def ended(events: list[Event]) -> RunFinished:
+    (event,) = [each for each in events if isinstance(each, RunFinished)]
     return event
 
 
@@ -39,9 +47,9 @@ def stop_in_a_batch(run: Run, query: FakeQuery, then: Callable[[], None]) -> Non
 
 def test_a_forced_end_is_told_with_the_exit_code_of_the_process() -> None:
     with running("out") as (run, queries, events):
-        stop_in_a_batch(run, queries["out"], run.force)
+        stop_in_a_batch(run, queries["out"], run.kill)
         assert (run.exit_code, ended(events).exit_code) == (130, 130)
-        assert Interrupted.exit_code == 130
+        assert ForcedStopError.exit_code == 130
         problem = run.queries["out"].problem
         assert problem is not None
         assert problem.code == "HW-FORCED-STOP"
@@ -50,7 +58,7 @@ def test_a_forced_end_is_told_with_the_exit_code_of_the_process() -> None:
 def test_an_end_for_another_reason_is_a_failure() -> None:
     with running("out") as (run, queries, events):
         why = LOCK_REMOVED.at(file="out.lock")
-        stop_in_a_batch(run, queries["out"], lambda: run._supervisor.force(why))
+        stop_in_a_batch(run, queries["out"], lambda: run._supervisor.kill(why))
         assert (run.exit_code, ended(events).exit_code) == (1, 1)
         assert run.queries["out"].problem == why
 
@@ -59,7 +67,7 @@ def test_force_after_the_end_changes_nothing() -> None:
     with running("out") as (run, queries, events):
         queries["out"].in_batch = False
         run.stop()
-        run.force()
+        run.kill()
         assert (run.exit_code, ended(events).exit_code, run.queries["out"].problem) == (0, 0, None)
 
 
@@ -81,7 +89,7 @@ def test_a_query_that_may_start_again_does_so_three_times_without_progress() -> 
         assert run.wait(SECONDS)
         assert starter.names == ["out"] * 3
         assert run.queries["out"].status is QueryStatus.FAILED
-        assert [each.status for each in events if isinstance(each, QueryEnded)] == [QueryStatus.FAILED]
+        assert [each.status for each in events if isinstance(each, QueryTerminated)] == [QueryStatus.FAILED]
 
 
 def test_progress_begins_the_count_anew() -> None:
@@ -149,7 +157,7 @@ def test_a_task_that_fails_is_said_once_until_it_goes_well_and_the_others_go_on(
         assert failing.ticked.wait(SECONDS)
         assert run.is_active
     assert len(other.ticks) == len(failing.ticks)
-    said = [each.text.split()[0] for each in events if isinstance(each, Notice)]
+    said = [each.message.split()[0] for each in events if isinstance(each, Notice)]
     assert said == ["HW-LOCK-REMOVED", "HW-MAINTENANCE-FAILED"]
 
 
@@ -236,8 +244,8 @@ def test_a_query_that_can_not_start_again_ends_alone(monkeypatch: pytest.MonkeyP
         problem = run.queries["out"].problem
         assert problem is not None
         assert problem.code == "HW-QUERY-FAILED"
-        said = [each.text for each in events if isinstance(each, Notice)]
-        assert said == ["The query `out` could not be started again (OSError: *** is full)."]
+        said = [each.message for each in events if isinstance(each, Notice)]
+        assert said == ["Could not restart query `out`: OSError: *** is full."]
 
 
 @pytest.mark.parametrize(
@@ -254,6 +262,6 @@ def test_looks_from_before_the_call_are_no_sign_of_being_idle(begun: str, second
         waiting = threading.Thread(target=lambda: answers.append(run.wait_idle(seconds)))
         waiting.start()
         while waiting.is_alive():
-            run._supervisor.handle(QueryIdle(query="out", begun=begun))
+            run._supervisor.handle(QueryIdle(query="out", started_at=begun))
             waiting.join(0.01)
         assert answers == [idle]

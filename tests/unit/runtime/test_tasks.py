@@ -8,7 +8,7 @@ from typing import cast
 from headwater.connectors.contract import Tick
 from headwater.engine.query import RunningQuery
 from headwater.errors import Problem
-from headwater.events import Event, QueryWaits
+from headwater.events import Event, InputsIdle
 from headwater.events.idle import InputMark
 from headwater.runtime.query_state import QueryState
 from headwater.runtime.tasks import MANY_INPUTS, Backlog, BacklogWatch, IdleWatch
@@ -73,37 +73,37 @@ class JoinQuery(FakeQuery):
 
 def watched() -> tuple[QueryState, JoinQuery, IdleWatch, list[Event]]:
     query, events = JoinQuery(), list[Event]()
-    state = QueryState(cast(RunningQuery, query), brought={"a": 1, "b": 0})
+    state = QueryState(cast(RunningQuery, query), delivered={"a": 1, "b": 0})
     return state, query, IdleWatch({"out": state}, events.append), events
 
 
 def test_a_change_is_told_once_and_stands_in_the_summary() -> None:
     state, query, watch, events = watched()
     assert [*watch.tick(TICK), *watch.tick(TICK)] == []
-    sources = [found["sources"] for found in state.summary().waits_for]
+    sources = [found["sources"] for found in state.summary().idle_inputs]
     assert (sources, len(events)) == ([["b"]], 1)
     query.known = ((InputMark(("a",), TEN), InputMark(("b",), TEN)), TEN)
     assert [*watch.tick(TICK)] == []
-    assert [event.waits_for for event in events if isinstance(event, QueryWaits)][1:] == [()]
-    assert state.summary().waits_for == ()
+    assert [event.idle_inputs for event in events if isinstance(event, InputsIdle)][1:] == [()]
+    assert state.summary().idle_inputs == ()
 
 
 def test_it_is_said_once_when_it_has_lasted() -> None:
     state, _, watch, _ = watched()
     said = list[Problem]()
     for batch in range(1, 3 * MANY_INPUTS):
-        state.brought["a"] = batch
+        state.delivered["a"] = batch
         said += watch.tick(TICK)
         assert len(said) == (1 if batch > MANY_INPUTS else 0)
     assert said[0].code == "HW-INPUT-IDLE"
-    assert (said[0].params["sources"], said[0].params["since"]) == ("b", "batch 0")
+    assert (said[0].params["inputs"], said[0].params["since"]) == ("input `b` blocks", "batch 0")
 
 
 def test_inputs_that_take_turns_are_never_said() -> None:
     state, _, watch, _ = watched()
     said = list[Problem]()
     for batch in range(3 * MANY_INPUTS):
-        state.brought["ab"[batch % 2]] = batch
+        state.delivered["ab"[batch % 2]] = batch
         said += watch.tick(TICK)
     assert said == []
 
@@ -113,4 +113,4 @@ def test_what_was_known_stays_when_spark_can_not_be_asked() -> None:
     assert [*watch.tick(TICK)] == []
     query.known = None
     assert [*watch.tick(Tick(frozenset({"out"}), last=True))] == []
-    assert ([idle.sources for idle in state.waits_for], len(events)) == ([("b",)], 1)
+    assert ([idle.sources for idle in state.idle_inputs], len(events)) == ([("b",)], 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import EnvironmentProblem, Problem
+from headwater.errors import Problem, SetupError
 from headwater.spark.java import VECTOR_MODULE, Java, find_java
 
 FULL = f"java.base {VECTOR_MODULE}"
@@ -68,10 +68,10 @@ def test_java_home_comes_first(tmp_path: Path, said: str, major: int) -> None:
 @pytest.mark.parametrize(
     ("said", "version", "why"),
     [
-        ("1.8.0_392", 8, "Spark needs 17 or newer"),
-        ("11.0.2", 11, "Spark needs 17 or newer"),
-        ("24", 24, "Spark can't read files on Java 24 and newer"),
-        ("25.0.1", 25, "Spark can't read files on Java 24 and newer"),
+        ("1.8.0_392", 8, "Spark requires Java 17 or later"),
+        ("11.0.2", 11, "Spark requires Java 17 or later"),
+        ("24", 24, "Spark cannot read files on Java 24 or later"),
+        ("25.0.1", 25, "Spark cannot read files on Java 24 or later"),
     ],
 )
 def test_an_unfit_java_home_is_passed_over_and_remembered(
@@ -127,14 +127,14 @@ def test_a_shim_on_the_path_is_asked_for_its_home(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", ["exit 1", "echo 'no Java runtime present' >&2", "exit 0"])
 def test_a_java_that_does_not_answer_is_passed_over(tmp_path: Path, answer: str) -> None:
     script(tmp_path / "bin" / "java", answer)
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(SetupError) as caught:
         find_java({"PATH": str(tmp_path / "bin")})
     assert codes(caught.value.problems) == ["HW-JAVA-MISSING", "HW-JAVA-VERSION-UNREADABLE"]
 
 
 def test_nothing_found_names_every_reason(tmp_path: Path) -> None:
     old, new = home(tmp_path / "a", "1.8.0"), home(tmp_path / "b", "25")
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(SetupError) as caught:
         find_java({"JAVA_HOME": str(old), "PATH": str(new / "bin")})
     assert codes(caught.value.problems) == ["HW-JAVA-MISSING", *["HW-JAVA-UNSUPPORTED"] * 2]
     assert [problem.params["version"] for problem in caught.value.problems[1:]] == [8, 25]
@@ -142,7 +142,7 @@ def test_nothing_found_names_every_reason(tmp_path: Path) -> None:
 
 
 def test_no_environment_at_all() -> None:
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(SetupError) as caught:
         find_java({})
     assert codes(caught.value.problems) == ["HW-JAVA-MISSING"]
 

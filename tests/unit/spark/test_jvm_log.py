@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import EnvironmentProblem
+from headwater.errors import SetupError
 from headwater.spark import jvm_log
 from headwater.spark.jvm import OutputReader
 from headwater.spark.jvm_log import LOG, find_reason, keep_small, open_log, prepare_logging
@@ -116,7 +116,7 @@ def test_a_log_of_ten_megabytes_is_large() -> None:
 
 def test_a_log_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentProblem) as caught:
+    with pytest.raises(SetupError) as caught:
         open_log(tmp_path / "file")
     assert caught.value.problems[0].code == "HW-RUN-DIR-UNWRITABLE"
 

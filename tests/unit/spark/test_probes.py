@@ -99,8 +99,8 @@ def test_a_stop_that_would_interrupt_is_a_warning() -> None:
     spark.version = "4.9.0"
     (found,) = prepare.stop_findings(spark)
     assert (found.code, found.severity.value) == ("HW-SPARK-PART-MISSING", "warning")
-    assert "Spark 4.9.0" in found.sentence
-    assert GRACEFUL_STOP.lost in found.sentence
+    assert "Spark 4.9.0" in found.message
+    assert GRACEFUL_STOP.lost in found.message
 
 
 def test_the_doctor_names_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +116,6 @@ def test_the_doctor_names_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
     assert lost.says.endswith("Not found: a.B#state/0.")
     count = len(probes.PROBES)
-    says = f"Spark 4.9.0 has {count - 1} of {count} groups of parts that Headwater needs"
+    says = f"Spark 4.9.0 has {count - 1} of {count} groups of internal APIs that Headwater needs"
     assert (rest.status, rest.says) == ("warning", says)
     assert stopped == [True]

@@ -21,7 +21,7 @@ def source(name: str, line: int = 1, **keys: Any) -> SourceSpec:
 
 
 def pipeline(*sources: SourceSpec, **keys: Any) -> PipelineSpec:
-    return PipelineSpec(name="p", root=Path("/p"), folder=Path("/p/.headwater"), sources=sources, **keys)
+    return PipelineSpec(name="p", root=Path("/p"), run_dir=Path("/p/.headwater"), sources=sources, **keys)
 
 
 def test_place_and_order_are_no_part_of_what_is_declared() -> None:

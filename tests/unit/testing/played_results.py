@@ -38,7 +38,9 @@ DIFF = RowDiff(
     changed=(Change({"start": at(12, 5), "n": 2}, {"start": at(12, 5), "n": 3}),),
     same=2,
 )
-ROWS_FAIL = Failure("rows", "the rows of counts are not as expected", "counts", DIFF, Position(str(FILE), 7))
+ROWS_FAIL = Failure(
+    "rows", "the rows of counts do not match the expected rows", "counts", DIFF, Position(str(FILE), 7)
+)
 
 
 def failed(**rest: Any) -> TestResult:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import UsageProblem
+from headwater.errors import UsageError
 from headwater.testing.discovery import chosen, find_tests, is_test_file
 
 GOOD = "# a test\npipeline: a.yml\ntests:\n  one: [restart]\n"
@@ -49,7 +49,7 @@ def test_a_hidden_folder_that_is_named_is_searched(folder: Path) -> None:
 
 
 def test_paths_that_are_not_there_are_all_told(folder: Path) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         find_tests([folder / "test_bb.yml", folder, folder / "no" / "test.yml"])
     first, second = error.value.problems
     assert (first.code, first.params["hint"]) == (
@@ -90,17 +90,17 @@ def test_names_are_chosen_by_an_expression(expression: str, fits: list[str]) -> 
     ("expression", "says"),
     [
         ("", "it is empty"),
-        ("late and", "a word is missing at its end"),
+        ("late and", "a word is missing at the end"),
         ("or late", "a word is missing before `or`"),
         ("(late", "a `)` is missing"),
-        ("late)", "`)` is not expected there"),
+        ("late)", "unexpected `)`"),
         ("()", "a word is missing before `)`"),
-        ("late (rows)", "`(` is not expected there"),
-        ("late not rows", "`not` is not expected there"),
+        ("late (rows)", "unexpected `(`"),
+        ("late not rows", "unexpected `not`"),
     ],
 )
 def test_expressions_that_make_no_sense(expression: str, says: str) -> None:
-    with pytest.raises(UsageProblem) as error:
+    with pytest.raises(UsageError) as error:
         chosen(expression)
     [problem] = error.value.problems
     assert (problem.code, problem.params) == (

@@ -31,8 +31,8 @@ def refused(file: Path) -> Problem:
     with pytest.raises(PipelineError) as caught:
         read_rows(file)
     (problem,) = caught.value.problems
-    assert problem.sentence
-    assert problem.remedy
+    assert problem.message
+    assert problem.hint
     return problem
 
 

@@ -67,7 +67,7 @@ def test_test_files_are_tests_of_pytest(folder: Path) -> None:
         "      - missing     {start: 12:00, n: 1}",
         "  test_b.yml:2:13: error HW-TEST-UNKNOWN-STEP",
         "    Did you mean `restart`?",
-        "  idle: clicks – the watermark of joined waits for it (11:57)",
+        "  idle: clicks (blocks the watermark of joined: 11:57)",
     ):
         assert f"\n{line}\n" in done.stdout
     assert "Traceback" not in done.stdout

@@ -22,7 +22,7 @@ def test_a_failed_step_with_its_batches_watermark_place_and_rows() -> None:
         "FAIL  late rows  (1.2 s)",
         "  step 2, feed 3 to words · batches 1 to 2 · watermark 11:57 → 12:04",
         "  tests/test_words.yml:7",
-        "    the rows of counts are not as expected",
+        "    the rows of counts do not match the expected rows",
         "      2 rows as expected, 1 missing, 1 changed",
         "      - missing     {start: 12:00, n: 1}",
         "      ~ changed     {start: 12:05, n: 2}   n: expected 2, got 3",
@@ -30,7 +30,7 @@ def test_a_failed_step_with_its_batches_watermark_place_and_rows() -> None:
 
 
 def test_a_check_is_told_with_the_batches_that_it_looks_at() -> None:
-    fails = Failure("late", "2 rows were dropped as late, expected 1")
+    fails = Failure("late", "counts dropped 2 late rows, expected 1")
     first = step(1, batches={"counts": (batch(3, at(12, 4)),)}, watermarks={"counts": at(12, 4)})
     check = step(
         2,
@@ -43,7 +43,7 @@ def test_a_check_is_told_with_the_batches_that_it_looks_at() -> None:
     assert report(result(first, check))[1:] == [
         "  step 2, check · batch 3 · watermark 12:04",
         "  tests/test_words.yml:9",
-        "    2 rows were dropped as late, expected 1",
+        "    counts dropped 2 late rows, expected 1",
     ]
 
 
@@ -80,7 +80,7 @@ def test_times_are_shown_in_the_zone_of_the_pipeline() -> None:
 
 def test_a_refused_test_tells_its_problems() -> None:
     assert report(refused()) == [
-        "REFUSED late rows  (1.2 s)",
+        "ERROR late rows  (1.2 s)",
         "  tests/test_words.yml:3:5: error HW-BROKEN",
         "    It is broken: so.",
         "    Mend it.",
@@ -95,13 +95,11 @@ def test_an_idle_source_is_named_also_when_the_test_passes() -> None:
     last = step(
         2, batches={"joined": (batch(1),)}, idle={"joined": ("clicks",)}, watermarks={"joined": at(11, 57)}
     )
-    line = "  idle: clicks – the watermark of joined waits for it (11:57)"
+    line = "  idle: clicks (blocks the watermark of joined: 11:57)"
     assert report(result(early, last)) == ["ok    late rows  (1.2 s)", line]
     assert report(result(early, last, step(3, "stop"))) == ["ok    late rows  (1.2 s)", line]
     several = replace(last, idle={"joined": ("ads", "clicks")}, watermarks={"joined": None})
-    assert report(result(several))[1] == (
-        "  idle: ads, clicks – the watermark of joined waits for them (none)"
-    )
+    assert report(result(several))[1] == ("  idle: ads, clicks (block the watermark of joined: none)")
 
 
 def test_verbose_tells_every_batch() -> None:
@@ -116,11 +114,11 @@ def test_verbose_tells_every_batch() -> None:
     assert report(result(traced, step(2, "restart")), verbose=True)[1:] == [
         "  step 1, feed 2 to words",
         "    counts: batch 0 · watermark none · 2 in from words, 1 out, 1 late, 3 in state",
-        "    counts: batch 0 again · watermark none · 2 in from words, 0 out, 0 late, 0 in state",
+        "    counts: batch 0 (retry) · watermark none · 2 in from words, 0 out, 0 late, 0 in state",
         "    counts: batch 1 · watermark 11:57 · no data, 0 out, 0 late, 0 in state",
-        "    counts: then watermark 11:57, waits for ads",
+        "    counts: then watermark 11:57, idle: ads",
         "  step 2, restart",
-        "  idle: ads – the watermark of counts waits for it (11:57)",
+        "  idle: ads (blocks the watermark of counts: 11:57)",
     ]
 
 

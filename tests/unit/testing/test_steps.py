@@ -64,7 +64,7 @@ def problems(write: Write, text: str) -> list[Problem]:
     with pytest.raises(PipelineError) as error:
         load_tests(write(text))
     assert all(problem.place for problem in error.value.problems)
-    assert all(problem.sentence and problem.remedy for problem in error.value.problems)
+    assert all(problem.message and problem.hint for problem in error.value.problems)
     return list(error.value.problems)
 
 
@@ -339,7 +339,7 @@ def test_functions_that_read_a_sink_are_looked_for(write: Write) -> None:
         ("- feed: {words: owl}", "Write `[{word: owl, n: 1}]` or, for no rows, `[]`."),
         ("- feed: {words: }", "Write `[{word: owl, n: 1}]` or, for no rows, `[]`."),
         ("- advance: 2", "Write `advance: 2 hours`."),
-        ("- advance: 2 hors", "Write for instance `advance: 2 hours`."),
+        ("- advance: 2 hors", "Write `advance: 2 hours`."),
         (
             "- restart: {late: 1}",
             "Write `- restart`, or with checks `- {restart: true, expect: …}`.",
@@ -348,8 +348,8 @@ def test_functions_that_read_a_sink_are_looked_for(write: Write) -> None:
         ("- crash: false", "Write `- crash`, or with checks `- {crash: true, expect: …}`."),
         ("- change_to: 2", "Write `change_to: version2.yml`."),
         ("- expect: []", "Write `expect: {counts: [{word: owl, n: 1}]}`."),
-        ("- watermark: soon", "Write `12:04` or, before there is one, `none`."),
-        ("- watermark: {counts: 5}", "Write `12:04` or, before there is one, `none`."),
+        ("- watermark: soon", "Write `12:04` or, before the first watermark, `none`."),
+        ("- watermark: {counts: 5}", "Write `12:04` or, before the first watermark, `none`."),
         ("- late: one", "Write `1`."),
         ("- late: -1", "Write `1`."),
         ("- late: true", "Write `1`."),
@@ -377,12 +377,11 @@ def test_steps_with_values_of_the_wrong_kind(write: Write, step: str, hint: str)
     ("word", "hint"),
     [
         ("resart", "Did you mean `restart`?"),
-        ("feed", "It needs a value: write `- feed: {words: [{word: owl}]}`."),
-        ("expect", "It needs a value: write `- expect: …`."),
+        ("feed", "Give it a value: write `- feed: {words: [{word: owl}]}`."),
+        ("expect", "Give it a value: write `- expect: …`."),
         (
             "xyzzy",
-            "A step is one of the words restart, stop, start, crash, or keys with values: "
-            "`feed: {words: [{word: owl}]}`.",
+            "Use one of restart, stop, start, crash, or a mapping: `feed: {words: [{word: owl}]}`.",
         ),
     ],
 )
@@ -415,7 +414,7 @@ def test_files_of_rows_that_are_not_there(write: Write) -> None:
     assert (problem.code, problem.params["where"]) == ("HW-TEST-ROW-FILE-NOT-FOUND", "`feed` to `words`")
     assert str(problem.params["hint"]).endswith("Did you mean `more.jsonl`?")
     problem = step_problem(write, "- expect: {counts: rows/some.csv}")
-    assert "There is no folder" in str(problem.params["hint"])
+    assert "does not exist" in str(problem.params["hint"])
 
 
 def test_a_file_of_rows_with_a_mistake_is_told_at_its_own_line(write: Write, tmp_path: Path) -> None:
@@ -434,4 +433,4 @@ def test_a_new_version_that_is_not_there(write: Write) -> None:
 def test_a_file_that_is_too_long_says_where_rows_go(write: Write) -> None:
     rows = ", ".join("[1]" for _ in range(10_000))
     [problem] = problems(write, f"pipeline: ../words.yml\ntests: {{one: [{{feed: {{words: [{rows}]}}}}]}}\n")
-    assert (problem.code, problem.params["limit"]) == ("HW-TEST-FILE-TOO-LARGE", "10000 values")
+    assert (problem.code, problem.params["limit"]) == ("HW-TEST-FILE-TOO-LARGE", "10,000 values")

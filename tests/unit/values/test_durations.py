@@ -36,16 +36,16 @@ def test_reads_and_writes(text: str, milliseconds: int, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("", "write numbers with units"),
+        ("", "write a number and a unit"),
         ("10", "has no unit"),
-        ("ten minutes", "write numbers with units"),
-        ("10 minuts", 'did you mean "minutes"?'),
-        ("10 secnds", 'did you mean "seconds"?'),
-        ("1 month", "write numbers with units"),
+        ("ten minutes", "write a number and a unit"),
+        ("10 minuts", "did you mean `minutes`?"),
+        ("10 secnds", "did you mean `seconds`?"),
+        ("1 month", "write a number and a unit"),
         ("-5 seconds", "is negative"),
         ("1 hour and 5 minutes", "is not a duration"),
-        ("0.0001 seconds", "finer than a millisecond"),
-        ("9999999999999 weeks", "longer than Spark can hold"),
+        ("0.0001 seconds", "not a multiple of 1 ms"),
+        ("9999999999999 weeks", "exceeds the maximum of Spark"),
         ("10 minutes!", "is not a duration"),
     ],
 )

@@ -24,13 +24,13 @@ def test_reads_and_writes(text: str, refresh: Refresh, written: str) -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("10 minutes", 'did you mean "every 10 minutes"?'),
-        ("every_batch", 'did you mean "every batch"?'),
-        ("nevr", 'did you mean "never"?'),
-        ("every 0 seconds", 'write "every batch".'),
+        ("10 minutes", "did you mean `every 10 minutes`?"),
+        ("every_batch", "did you mean `every batch`?"),
+        ("nevr", "did you mean `never`?"),
+        ("every 0 seconds", "write `every batch`."),
         ("every 10", "has no unit"),
-        ("every", "says no time to refresh"),
-        ("sometimes", 'write "never", "every batch" or "every 10 minutes"'),
+        ("every", "is not a refresh interval"),
+        ("sometimes", "write `never`, `every batch` or `every 10 minutes`"),
     ],
 )
 def test_refuses_with_a_hint(text: str, hint: str) -> None:

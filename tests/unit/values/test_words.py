@@ -1,8 +1,8 @@
-"""The nearest known word."""
+"""Suggestions for misspelled names, and counts."""
 
 import pytest
 
-from headwater.values import nearest
+from headwater.values import count_of, nearest
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,15 @@ def test_finds_the_closest_candidate_whatever_the_case(word: str, expected: str 
 
 def test_no_candidates() -> None:
     assert nearest("topic", []) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(0, "no rows"), (1, "1 row"), (2, "2 rows"), (1204, "1,204 rows")],
+)
+def test_counts_have_the_number_of_their_noun(number: int, expected: str) -> None:
+    assert count_of(number, "row") == expected
+
+
+def test_a_plural_can_be_given() -> None:
+    assert count_of(3, "query", "queries") == "3 queries"

@@ -1,1 +1,1 @@
-"""Bytes to columns: the formats of keys and values, shared by connectors that carry bytes."""
+"""Decodes bytes into columns: the formats of keys and values, shared by connectors."""

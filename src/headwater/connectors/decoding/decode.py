@@ -1,9 +1,9 @@
-"""Bytes to columns on Spark, validated row by row.
+"""Decodes bytes into columns on Spark and validates each row.
 
-What is read stands in a column of its own, from which the user's columns and the validity are taken. Spark
-would leave fields out of a parse that nobody uses, and then not see that they are wrong; it does not where
-the parse has options, so each has one. Above an `observe` every row is parsed once; without one (continuous)
-Spark parses again for the filter that keeps good rows.
+The parsed value is a separate column, from which the user's columns and the validity are derived. Spark
+would skip unused fields of a parse and miss their errors. It does not if the parse has options, so each has
+one. With an `observe` above it, every row is parsed once; without one (continuous), Spark parses again for
+the filter that keeps good rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MADE_TYPE = "struct<text: string, reason: string, detail: string>"
 
 
 def validated(raw: DataFrame, options: Decoded, context: Context, max_row_bytes: int | None) -> DataFrame:
-    """Kafka's eight columns as the user's, each row validated."""
+    """The eight columns of Kafka as the user's columns, with each row validated."""
     if options.tombstones == "drop":
         raw = raw.where("value IS NOT NULL")
     parts = [_Part("value", options), *([_Part("key", options.key)] if options.key else ())]
@@ -55,21 +55,21 @@ def validated(raw: DataFrame, options: Decoded, context: Context, max_row_bytes:
         *_columns(options, parts),
         expr(validity.reason).alias(REASON),
         expr(validity.detail).alias(DETAIL),
-        # Made last: where nobody looks at it, the columns in it are not carried along.
+        # Last, so that Spark prunes its columns if it is not used.
         expr(MESSAGE).alias(ROW),
     )
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The value or the key of messages on its way to columns."""
+    """The decoding of the value or the key of messages."""
 
     bytes: str
     decoding: Decoding
 
     @property
     def read(self) -> str:
-        """The column of what was read."""
+        """The column with the parsed value."""
         return f"__hw_{self.bytes}"
 
     @property
@@ -93,17 +93,17 @@ class _Part:
         return Json(columns, option_texts(settings))
 
     def made(self, raw: DataFrame, max_row_bytes: int | None, context: Context) -> DataFrame:
-        """With one more column where the bytes are read in Python: a JSON text, or why there is none."""
+        """Adds a column if Python decodes the bytes: a JSON text, or the reason why it is missing."""
         if not self.decoding.in_python:
             return raw
-        # Where all queries find which numbers of schemas are known, if the workers can see the folder.
+        # The directory in which all queries find the known schema IDs, if the workers can access it.
         is_local = str(raw.sparkSession.sparkContext.master).startswith("local")
         folder = context.directory.registry / self.bytes if is_local and not context.batch else None
         function = _function(self.decoding, self.bytes, context, folder)
         return raw.withColumn(self._made, function(expr(_unless_large(self.bytes, max_row_bytes))))
 
     def data(self, max_row_bytes: int | None = None) -> str:
-        """What the format reads: bytes, or their text."""
+        """The input of the format: bytes, or their text."""
         if self.decoding.in_python:
             return f"{self._made}.text"
         is_raw = self.decoding.written_as == "raw"
@@ -111,7 +111,7 @@ class _Part:
         return _unless_large(data, max_row_bytes)
 
     def columns(self) -> Iterator[Column]:
-        """Those of a value."""
+        """The columns of a value."""
         columns = self.decoding.read_columns
         if columns is None:
             yield expr(self.read).alias(self.decoding.column or self.bytes)
@@ -119,7 +119,7 @@ class _Part:
             yield expr(f"{self.read}.{backticked(column.name)}").alias(column.name)
 
     def in_one(self, name: str) -> Column:
-        """All of it as one column, that of a key."""
+        """All fields of a key as one column."""
         columns = self.decoding.read_columns
         if columns is None:
             return expr(self.read).alias(name)
@@ -127,7 +127,7 @@ class _Part:
         return expr(f"IF({self.bytes} IS NULL, NULL, named_struct({', '.join(fields)}))").alias(name)
 
     def validity(self, absent: Validity) -> Validity:
-        """The validity of these bytes, or another one where there are none."""
+        """The validity of these bytes, or `absent` if there are none."""
         found = self.reading.validity(self.read, self.data())
         if self.decoding.in_python:
             told = Validity(f"{self._made}.reason", f"{self._made}.detail")
@@ -136,7 +136,7 @@ class _Part:
 
 
 def _columns(options: Decoded, parts: Sequence[_Part]) -> Iterator[Column]:
-    """The user's columns: the key, what is in the value, what Kafka adds."""
+    """The user's columns: the key, the value, the metadata."""
     if options.whole_messages:
         yield from (col(name) for name in MESSAGE_COLUMNS)
         return
@@ -144,25 +144,25 @@ def _columns(options: Decoded, parts: Sequence[_Part]) -> Iterator[Column]:
     for part in keys:
         yield part.in_one(options.key.name if options.key else "key")
     yield from value.columns()
-    for name, new in (options.kafka_columns or {}).items():
+    for name, new in (options.metadata_columns or {}).items():
         yield col(name).alias(new)
 
 
 def _validity(parts: Sequence[_Part], options: Decoded, max_row_bytes: int | None) -> Validity:
-    """That on the value, else that on the key; neither is looked at where both are too large."""
+    """The validity of the value, then of the key; a message that is too large is not parsed."""
     absent = Validity()
     if not options.is_one_column and options.tombstones == "bad":
-        absent = Validity.of(Reason.MISSING, "the message has no value")
+        absent = Validity.of(Reason.MISSING_VALUE, "the message has no value")
     validity = parts[0].validity(absent)
     for part in parts[1:]:
         columns = part.decoding.read_columns
         required = columns is not None and not all(each.nullable for each in columns.columns)
-        lacks = Validity.of(Reason.MISSING, "the message has none") if required else Validity()
+        lacks = Validity.of(Reason.MISSING_VALUE, "the message has no key") if required else Validity()
         of_key = part.validity(lacks)
         of_key = Validity(of_key.reason, f"concat('key: ', {of_key.detail})")
         validity = of_key.unless(f"{validity.reason} IS NOT NULL", validity)
     if max_row_bytes is not None:
-        detail = f"concat({_SIZE}, ' bytes are more than {max_row_bytes}')"
+        detail = f"concat({_SIZE}, ' bytes, limit {max_row_bytes}')"
         too_large = Validity(text(Reason.TOO_LARGE), detail)
         validity = validity.unless(f"{_SIZE} > {max_row_bytes}", too_large)
     return validity
@@ -175,7 +175,7 @@ def _unless_large(data: str, max_row_bytes: int | None) -> str:
 def _function(
     decoding: Decoding, bytes_: str, context: Context, folder: Path | None
 ) -> Callable[[Column], Column]:
-    """What reads the bytes on the executors."""
+    """The function that decodes the bytes on the executors."""
     keys = ("key",) if bytes_ == "key" else ()
     if decoding.written_as == "protobuf":
         described = file_bytes(decoding.descriptor or "", "descriptor file")
@@ -194,11 +194,11 @@ def _function(
 
 
 def _registry(registry: Registry, place: Place | None, name: str) -> executors.Registry:
-    """The way to the schemas, asked before the start whether it is open."""
-    if registry.folder:
-        if not Path(registry.folder).is_dir():
-            raise PipelineError(REGISTRY_DIR_NOT_FOUND.at(place, name=name, place=registry.folder))
-        return executors.RegistryFolder(registry.folder)
+    """The registry, after a check that it is available."""
+    if registry.directory:
+        if not Path(registry.directory).is_dir():
+            raise PipelineError(REGISTRY_DIR_NOT_FOUND.at(place, name=name, place=registry.directory))
+        return executors.RegistryFolder(registry.directory)
     password = revealed(registry.password) if registry.password else None
     server = executors.RegistryServer(registry.url or "", registry.user, password)
     if server.login:

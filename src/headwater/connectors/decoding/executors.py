@@ -1,8 +1,7 @@
-"""Bytes that Spark has no reader for, read on the executors; sent there by value, since they may have no
-Headwater.
+"""Decoders for formats that Spark cannot read safely. They run on the executors and are sent there by value.
 
-Nothing of Headwater is imported here for that reason, but what is sent along. A reader makes of the bytes a
-JSON text, which Spark then parses like any other, or says why it can't.
+The executors may not have Headwater, so this module imports nothing of it. A decoder converts bytes to a JSON
+text, which Spark then parses, or returns the reason why it could not.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
-# The schemas that Avro was written with, made safe against broken bytes; sent to the executors by value.
+# Writer schemas of Avro, made safe against corrupt bytes; sent to the executors by value.
 
 
 class UnsafeSchema(Exception):
-    """A few bytes by this schema could take all memory, or the whole stack."""
+    """With this schema, a few bytes could use up the memory or the stack."""
 
 
 def read_schema(declared: list[Any]) -> Any:
-    """The last of some schemas, to read with; each may use the names in those before it."""
+    """The last of several schemas; each can use the names of those before it."""
     import fastavro
 
     named: dict[str, Any] = {}
@@ -44,10 +43,9 @@ def read_schema(declared: list[Any]) -> Any:
 
 
 class _Choices(list[Any]):
-    """The types of a union or the symbols of an enum, of which fastavro counts negative ones from the end.
+    """The types of a union or the symbols of an enum; fastavro counts negative indexes from the end.
 
-    Its compiled reader adds the length before it asks for such a one; with a length of zero it asks for the
-    number in the bytes.
+    Its compiled reader adds the length to a negative index; with a length of zero, the index stays negative.
     """
 
     def __len__(self) -> int:
@@ -60,15 +58,15 @@ class _Choices(list[Any]):
 
 
 def _safe(schema: Any, named: dict[str, Any], inside: tuple[str, ...] = ()) -> Any:
-    """The schema with its choices guarded; UnsafeSchema where nothing may be read by it.
+    """The schema with guarded choices; UnsafeSchema if it must not be used.
 
-    What is used again is there by its name, and was looked at where it is declared.
+    A named type that is used again was checked at its declaration.
     """
     if isinstance(schema, list):
         return _Choices(_safe(each, named, inside) for each in schema)
     if isinstance(schema, str):
         if schema in inside:
-            raise UnsafeSchema(f"{schema} has itself inside")
+            raise UnsafeSchema(f"recursive type {schema} is not supported")
         return schema
     for field in schema.get("fields", ()):
         field["type"] = _safe(field["type"], named, (*inside, schema["name"]))
@@ -77,9 +75,9 @@ def _safe(schema: Any, named: dict[str, Any], inside: tuple[str, ...] = ()) -> A
     for key in ("items", "values"):
         if key in schema:
             schema[key] = _safe(schema[key], named, inside)
-    # Of items without bytes, five bytes can say that there are millions.
+    # If items take no bytes, five bytes can declare millions of them.
     if schema["type"] == "array" and not _takes_bytes(schema["items"], named):
-        raise UnsafeSchema("it has an array whose items take no bytes")
+        raise UnsafeSchema("an array whose items take no bytes is not supported")
     return schema
 
 
@@ -94,9 +92,9 @@ def _takes_bytes(schema: Any, named: dict[str, Any]) -> bool:
     return bool(schema["type"] != "null" and schema.get("size") != 0)
 
 
-MALFORMED, WRONG_TYPE, UNKNOWN_SCHEMA = "malformed", "wrong type", "unknown schema id"
+MALFORMED, TYPE_MISMATCH, UNKNOWN_SCHEMA = "malformed", "type_mismatch", "unknown schema id"
 REGISTRY_FAILED = "HW-REGISTRY-SCHEMA-UNAVAILABLE"
-"""What a failure begins with that is the registry's and not the row's."""
+"""The prefix of a failure that the registry causes, not the row."""
 
 Read = tuple[str | None, str | None, str | None]
 """A JSON text, or a reason and a detail."""
@@ -104,25 +102,25 @@ Read = tuple[str | None, str | None, str | None]
 TIMESTAMP = "google.protobuf.Timestamp"
 _WRAPPED = ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
 WRAPPERS = frozenset(f"google.protobuf.{each}Value" for each in _WRAPPED)
-"""Messages that hold one value and say whether it is there."""
+"""Messages that wrap one optional value."""
 
 _SECONDS = 10
 _PAUSES = (0.0, 0.5, 2.0)
 _LATER = (408, 429)
-"""Answers that say to ask again, as those from 500 on do."""
+"""Status codes below 500 that allow a retry."""
 KNOWN, UNKNOWN = "known", "unknown"
 
 
 class RegistryFailed(Exception):
-    """The registry gives no answer, or refuses to; the rows are not to blame."""
+    """The registry did not respond, or rejected the request; the rows may be valid."""
 
 
 class UnknownSchema(Exception):
-    """There is no schema of this number."""
+    """The registry has no schema with this ID."""
 
 
 class RegistryServer:
-    """The schemas of a registry, by the public GETs of its interface."""
+    """The schemas of a registry, through the GET requests of its public API."""
 
     def __init__(self, url: str, user: str | None = None, password: str | None = None) -> None:
         self.url = url.rstrip("/")
@@ -132,21 +130,21 @@ class RegistryServer:
         return f"RegistryServer({self.url})"
 
     def schema(self, number: int) -> dict[str, Any]:
-        """What the registry has under a number; UnknownSchema where that is nothing."""
+        """The schema with an ID; UnknownSchema if it does not exist."""
         found = self._get(f"/schemas/ids/{number}")
         if found is None:
             raise UnknownSchema(number)
         return found
 
     def version(self, subject: str, version: int) -> dict[str, Any]:
-        """A schema that another one refers to."""
+        """A schema that another schema references."""
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
         if found is None:
-            raise RegistryFailed(f"it has no version {version} of {subject}, to which a schema refers")
+            raise RegistryFailed(f"referenced version {version} of {subject} not found")
         return found
 
     def ask(self) -> None:
-        """Whether it answers at all; that there is no schema of this number is an answer."""
+        """Check that the registry responds; the schema does not need to exist."""
         self._get("/schemas/ids/1", pauses=(0.0,))
 
     def _get(self, path: str, pauses: tuple[float, ...] = _PAUSES) -> dict[str, Any] | None:
@@ -159,8 +157,8 @@ class RegistryServer:
                 if error.code == 404:
                     return None
                 if error.code < 500 and error.code not in _LATER:
-                    raise RegistryFailed(f"it answers {error.code} {error.reason}") from None
-                reason = f"it answers {error.code} {error.reason}"
+                    raise RegistryFailed(f"HTTP {error.code} {error.reason}") from None
+                reason = f"HTTP {error.code} {error.reason}"
             except (OSError, ValueError, http.client.HTTPException) as error:
                 reason = str(getattr(error, "reason", error)).strip() or type(error).__name__
         raise RegistryFailed(reason)
@@ -168,17 +166,17 @@ class RegistryServer:
     def _answer(self, path: str) -> dict[str, Any]:
         request = urllib.request.Request(self.url + path, headers={"Accept": "application/json"})
         if self.login:
-            # Not sent on where an answer leads elsewhere.
+            # Not sent to the target of a redirect.
             request.add_unredirected_header("Authorization", f"Basic {self.login}")
         with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
             found = json.load(answer)
         if not isinstance(found, dict):
-            raise ValueError("its answer is no JSON object")
+            raise ValueError("the response is not a JSON object")
         return found
 
 
 class RegistryFolder:
-    """The schemas of a folder: those that were there at the start, and files that come later."""
+    """The schemas in a directory: those present at the start, and files that are added later."""
 
     def __init__(self, folder: str) -> None:
         self.url = folder
@@ -186,7 +184,7 @@ class RegistryFolder:
         self._first = {path.stem: text for path in files if (text := _whole(path)) is not None}
 
     def schema(self, number: int) -> dict[str, Any]:
-        """What the folder has under a number; a file that somebody still writes is waited for."""
+        """The schema with an ID; waits for a file that is still being written."""
         if str(number) in self._first:
             return {"schema": self._first[str(number)]}
         file = Path(self.url, f"{number}.avsc")
@@ -197,14 +195,14 @@ class RegistryFolder:
             text = _whole(file)
             if text is not None:
                 return {"schema": text}
-        raise RegistryFailed(f"{file.name} is no JSON")
+        raise RegistryFailed(f"{file.name} is not valid JSON")
 
     def version(self, subject: str, version: int) -> dict[str, Any]:
-        raise RegistryFailed("schemas in a folder refer to no others")
+        raise RegistryFailed("schemas in a directory cannot reference other schemas")
 
 
 def _whole(file: Path) -> str | None:
-    """The text of a schema file; None while it is not JSON, as one that is half written."""
+    """The text of a schema file; None while it is not valid JSON because it is still being written."""
     try:
         text = file.read_text("utf-8")
         json.loads(text)
@@ -214,17 +212,17 @@ def _whole(file: Path) -> str | None:
 
 
 class SchemaDecisions:
-    """Whether the registry has a number, decided once: two queries that ask at two times must agree.
+    """Whether the registry has a schema ID, decided once: queries that ask at different times must agree.
 
-    With a folder that all see, the first answer is a file there, and counts for every query and every batch
-    that is repeated; without one, for as long as a worker lives.
+    With a shared directory, the first answer is stored there and applies to all queries and to retried
+    batches. Without one, it applies for the lifetime of a worker.
     """
 
     def __init__(self, folder: str | None) -> None:
         self.folder, self._start = folder, uuid4().hex
 
     def found(self, number: int) -> str | None:
-        """What was decided, if anything was."""
+        """The decision, if there is one."""
         if self.folder is None:
             return _kept().get((self._start, number))
         try:
@@ -233,7 +231,7 @@ class SchemaDecisions:
             return None
 
     def decide(self, number: int, answer: str) -> str:
-        """The answer that counts: this one, or another that came before."""
+        """The valid answer: this one, or an earlier one."""
         if self.folder is None:
             decided: str = _kept().setdefault((self._start, number), answer)
             return decided
@@ -241,7 +239,7 @@ class SchemaDecisions:
         note, made = Path(self.folder, str(number)), Path(self.folder, f".{uuid4().hex}")
         made.write_text(answer, "utf-8")
         try:
-            # It is there at once with its text, or not at all.
+            # The file appears atomically, with its content.
             os.link(made, note)
         except FileExistsError:
             pass
@@ -254,9 +252,9 @@ Registry = RegistryServer | RegistryFolder
 
 
 def avro(schema: str) -> Callable[[bytes | None], Read]:
-    """Reads Avro of one schema.
+    """Decodes Avro with one schema.
 
-    Not Spark's from_avro: a length among broken bytes makes it ask for gigabytes, and its process ends.
+    Spark's from_avro is not safe: a length in corrupt bytes makes it allocate gigabytes and crash.
     """
 
     def read(data: bytes | None) -> Read:
@@ -271,13 +269,13 @@ def avro(schema: str) -> Callable[[bytes | None], Read]:
 def avro_by_number(
     registry: Registry, wanted: str | None, decisions: SchemaDecisions
 ) -> Callable[[bytes | None], Read]:
-    """Reads Avro whose schema is named by the four bytes after a zero, as the `wanted` schema."""
+    """Decodes Avro with a schema ID (a zero byte and four bytes) into the `wanted` schema."""
 
     def read(data: bytes | None) -> Read:
         if data is None:
             return None, None, None
         if len(data) < 5 or data[0] != 0:
-            return None, MALFORMED, "it does not begin with the number of a schema"
+            return None, MALFORMED, "does not start with a schema ID"
         number = int.from_bytes(data[1:5], "big")
         try:
             writer = _writer(registry, number, decisions)
@@ -304,16 +302,16 @@ def _avro_text(data: bytes, start: int, writer: Any, reader: Any, name: str) -> 
     try:
         found = fastavro.schemaless_reader(stream, writer, reader)
     except SchemaResolutionError as error:
-        return None, WRONG_TYPE, f"{name} does not fit: {' '.join(str(error).split())[:200]}"
-    except Exception:  # noqa: BLE001 - bytes at random make the reader raise whatever there is
-        return None, MALFORMED, f"it is no record of {name}"
+        return None, TYPE_MISMATCH, f"{name} does not match: {' '.join(str(error).split())[:200]}"
+    except Exception:  # noqa: BLE001 - random bytes can make the reader raise any exception
+        return None, MALFORMED, f"not a record of {name}"
     if stream.tell() != len(data):
-        return None, MALFORMED, "there are more bytes after the record"
+        return None, MALFORMED, "extra bytes after the record"
     return json.dumps(found, default=_plain), None, None
 
 
 def _writer(registry: Registry, number: int, decisions: SchemaDecisions) -> Any:
-    """The schema of a number as fastavro takes it, or why that can't be; asked for once in each process."""
+    """The schema with an ID for fastavro, or why it is unusable; requested once per process."""
 
     def ask() -> Any:
         if decisions.found(number) == UNKNOWN:
@@ -322,18 +320,18 @@ def _writer(registry: Registry, number: int, decisions: SchemaDecisions) -> Any:
             found = registry.schema(number)
         except UnknownSchema:
             if decisions.decide(number, UNKNOWN) == KNOWN:
-                raise RegistryFailed(f"it had the schema {number} and has it no more") from None
+                raise RegistryFailed(f"schema {number} no longer exists") from None
             raise
         if decisions.decide(number, KNOWN) == UNKNOWN:
             raise UnknownSchema(number)
         kind = found.get("schemaType") or "AVRO"
-        return f"it is of type {kind}" if kind != "AVRO" else _resolved(registry, found)
+        return f"type is {kind}, expected AVRO" if kind != "AVRO" else _resolved(registry, found)
 
     return _once((registry.url, decisions.folder, number), ask)
 
 
 def _resolved(registry: Registry, found: dict[str, Any]) -> Any:
-    """A schema with those that it refers to, or why it can't be read."""
+    """A schema with those that it references, or why it is invalid."""
     import fastavro
 
     try:
@@ -341,11 +339,11 @@ def _resolved(registry: Registry, found: dict[str, Any]) -> Any:
     except UnsafeSchema as error:
         return str(error)
     except (ValueError, KeyError, TypeError, RecursionError, fastavro.schema.SchemaParseException) as error:
-        return f"it can't be read ({type(error).__name__})"
+        return f"invalid schema ({type(error).__name__})"
 
 
 def _references(registry: Registry, found: dict[str, Any]) -> list[Any]:
-    """What a schema refers to, the innermost first."""
+    """The schemas that a schema references, innermost first."""
     schemas = []
     for each in found.get("references") or ():
         inner = registry.version(each["subject"], each["version"])
@@ -361,14 +359,14 @@ def _once(name: Hashable, make: Callable[[], Any]) -> Any:
 
 
 def _kept() -> dict[Any, Any]:
-    """What outlives a task: this module itself is made anew for each, being sent by value."""
+    """A cache that outlives a task; this module is sent by value and created again for each task."""
     name = "_headwater_schemas"
     kept: dict[Any, Any] = vars(sys.modules.setdefault(name, ModuleType(name))).setdefault("kept", {})
     return kept
 
 
 def _plain(value: Any) -> Any:
-    """A value of Avro that JSON does not have, as Spark reads it."""
+    """An Avro value without a JSON type, in the form that Spark reads."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime | date | time_of_day):
@@ -379,7 +377,7 @@ def _plain(value: Any) -> Any:
 
 
 def protobuf(descriptors: bytes, message: str) -> Callable[[bytes | None], Read]:
-    """Reads a message of a descriptor file."""
+    """Decodes a message type of a descriptor file."""
 
     def read(data: bytes | None) -> Read:
         from google.protobuf.message import DecodeError
@@ -389,9 +387,9 @@ def protobuf(descriptors: bytes, message: str) -> Callable[[bytes | None], Read]
         try:
             return json.dumps(_fields(_message(descriptors, message).FromString(data))), None, None
         except (DecodeError, UnicodeDecodeError):
-            return None, MALFORMED, f"it is no message {message}"
+            return None, MALFORMED, f"not a message of type {message}"
         except (ValueError, OverflowError) as error:
-            return None, WRONG_TYPE, str(error)
+            return None, TYPE_MISMATCH, str(error)
 
     return read
 
@@ -409,7 +407,7 @@ def _message(descriptors: bytes, message: str) -> Any:
 
 
 def _fields(message: Any) -> dict[str, Any]:
-    """The fields of a message; one that can be absent and is, is left out."""
+    """The fields of a message, without optional fields that are not set."""
     return {
         field.name: _field(field, getattr(message, field.name))
         for field in message.DESCRIPTOR.fields
@@ -420,7 +418,7 @@ def _fields(message: Any) -> dict[str, Any]:
 def _field(field: Any, value: Any) -> Any:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner = field.message_type.fields_by_name["value"]
-        # The names in an object of JSON are texts, and true is written so.
+        # Names in a JSON object are strings; booleans are lower case.
         keys = (str(key).lower() if isinstance(key, bool) else str(key) for key in value)
         return dict(zip(keys, (_one(inner, each) for each in value.values()), strict=True))
     return [_one(field, each) for each in value] if field.is_repeated else _one(field, value)

@@ -1,6 +1,6 @@
-"""What each format makes of bytes on Spark: one expression that reads, and the validity of what it gave.
+"""Decoding of each format on Spark: an expression that parses, and the validity of its result.
 
-The expressions are SQL texts: each call of PySpark's functions is a round trip to the JVM, and the
+The expressions are SQL strings: each call of a PySpark function is a round trip to the JVM, and the
 validity of many columns has many parts.
 """
 
@@ -18,32 +18,33 @@ from headwater.connectors.contract import Reason
 from headwater.spec import Schema
 from headwater.spec.schema import Column as SchemaColumn
 from headwater.spec.schema import backticked
+from headwater.values import count_of
 
 _END, _BAD = "__hw_end", "__hw_bad"
 _WHITE = " \t\r\n"
-"""White space of JSON."""
+"""JSON white space."""
 _SHOWN = 100
-"""So many letters of a value are shown."""
-_NOT_TEXT = "'it is not UTF-8'"
+"""The maximum number of characters of a value in a message."""
+_NOT_TEXT = "'not valid UTF-8'"
 _DECIMAL = re.compile(r"\bdecimal\(\d+,\d+\)")
 _LOOSE_COMMA = r',(?:[^"\s{\[]|"\s*[,\]}])'
-"""A comma of JSON that is not one between two fields; quick to look for, since it begins with one letter."""
+"""A comma in JSON that does not separate two fields; a fast search, because it starts with one character."""
 _COMMA_IN_TEXT = r'[:\[,]\s*"[^", g-tv-zG-TV-Z]*,'
-"""One in a text that might be a number: before it are no letters but those of `1e5` and `\\u0031`."""
+"""A comma in a string that might be a number: no letters precede it except those of `1e5` and `\\u0031`."""
 _ESCAPED = r"\u002"
-"""How one begins that is written as a number."""
-_WHICH_UNKNOWN = "'a value does not fit its column'"
+"""How an escaped comma starts."""
+_WHICH_UNKNOWN = "'a value does not match its column type'"
 
 
 def text(value: str) -> str:
-    """A text of SQL with this value."""
+    """A SQL string literal with this value."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 @dataclass(frozen=True)
 class Validity:
-    """Why a row is bad, and more about it, as SQL; null for a good one."""
+    """Why a row is bad, with details, as SQL; null for a good row."""
 
     reason: str = "CAST(NULL AS string)"
     detail: str = "CAST(NULL AS string)"
@@ -53,7 +54,7 @@ class Validity:
         return cls(text(reason.value), text(detail))
 
     def unless(self, condition: str, other: Validity) -> Validity:
-        """Another one where something is so."""
+        """A different validity if a condition is true."""
         return Validity(
             f"CASE WHEN {condition} THEN {other.reason} ELSE {self.reason} END",
             f"CASE WHEN {condition} THEN {other.detail} ELSE {self.detail} END",
@@ -61,21 +62,21 @@ class Validity:
 
 
 class Reading(Protocol):
-    """How one format is read and validated; everything is SQL, `read` and `data` too."""
+    """How to parse and validate a format; all arguments and results are SQL."""
 
     def read(self, data: str) -> str:
-        """What reads the bytes, or their text; null gives null or a struct of nulls."""
+        """Parses the bytes, or their text; null becomes null or a struct of nulls."""
 
     def validity(self, read: str, data: str) -> Validity:
-        """The validity of bytes that are there."""
+        """The validity of bytes that are not null."""
 
 
 def _missing(schema: Schema, row: str) -> Validity:
-    """Which required column has no value."""
+    """The required column without a value."""
     validity = Validity()
     for column in reversed(schema.columns):
         if not column.nullable:
-            lacks = Validity.of(Reason.MISSING, f"{column.name}: no value")
+            lacks = Validity.of(Reason.MISSING_VALUE, f"{column.name}: no value")
             validity = validity.unless(f"{row}.{backticked(column.name)} IS NULL", lacks)
     return validity
 
@@ -86,7 +87,7 @@ def _misfit(name: str, shown: str, type_: str) -> str:
 
 
 def _options(settings: Mapping[str, str]) -> str:
-    # With options, Spark leaves no field out of a parse.
+    # With options, Spark parses all fields.
     said = {**settings, "columnNameOfCorruptRecord": _BAD}
     return f"map({', '.join(text(each) for pair in said.items() for each in pair)})"
 
@@ -100,22 +101,22 @@ def _has_decimal(column: SchemaColumn) -> bool:
 
 
 def _without_decimals(column: SchemaColumn) -> str:
-    """The type with texts in place of decimals."""
+    """The type with strings instead of decimals."""
     return _DECIMAL.sub("string", column.type)
 
 
 def _checked(plain: str, as_texts: str, columns: Sequence[SchemaColumn], data: str, own: str = "") -> str:
-    """What is read, but without decimals that have a comma: Spark leaves it out, and 1,5 is 15.
+    """The parsed row, with null for decimals that contain a comma: Spark ignores the comma and reads 1,5 as 15.
 
-    They are read as texts, too, and cast, which takes no commas; where that gives something else, the column
-    is null and the row bad.
+    They are also read as strings and cast, and a cast does not accept commas. If the results differ, the
+    column is null and the row bad.
     """
     values, others = "", []
     for column in columns:
         name = backticked(column.name)
         value = f"r.{name}"
         if _has_decimal(column):
-            # Fields that are required are so in what is read, not in what is cast.
+            # `not null` applies to what is parsed, not to the cast.
             cast = f"try_cast(c.{name} AS {column.type.replace(' not null', '')})"
             others.append(f"to_json(named_struct('v', {cast})) <> to_json(named_struct('v', {value}))")
             value = f"IF({others[-1]}, NULL, {value})"
@@ -127,12 +128,12 @@ def _checked(plain: str, as_texts: str, columns: Sequence[SchemaColumn], data: s
 
 @dataclass(frozen=True)
 class Json:
-    """An object of JSON.
+    """A JSON object.
 
-    Spark's parser stops behind the first value and takes what follows for nothing. A text whose only `}` is
-    its last letter has nothing behind its object. In any other, one more field is put before the last brace:
-    it is in the object only where that brace is the one that ends it. Its value is a hash of the text, which
-    the text itself can't have in it.
+    Spark's parser stops after the first value and ignores the rest. A text whose only `}` is its last
+    character has nothing after its object. In other texts, an extra field is inserted before the last brace:
+    it belongs to the object only if that brace closes it. Its value is a hash of the text, which the text
+    itself cannot contain.
     """
 
     schema: Schema
@@ -148,25 +149,27 @@ class Json:
         )
 
     def _ended(self, data: str, read: str) -> str:
-        """The same fields, and all of the text as what is bad where the object does not end with it."""
+        """The same fields; the whole text is bad if the object does not end with it."""
         kept = (f"{text(each.name)}, {read}.{backticked(each.name)}, " for each in self.schema.columns)
         bad = f"IF({read}.{_END} <=> {_hash(data)}, {read}.{_BAD}, coalesce({read}.{_BAD}, {data}))"
         return f"named_struct({''.join(kept)}'{_END}', {read}.{_END}, '{_BAD}', {bad})"
 
     def validity(self, read: str, data: str) -> Validity:
-        # Of a text that is no JSON nothing is read, of an object with a wrong value all the rest.
-        no_object = f"IF(is_valid_utf8({data}), 'it is not one JSON object', {_NOT_TEXT})"
+        # Invalid JSON yields nothing; an object with a wrong value yields all other values.
+        no_object = f"IF(is_valid_utf8({data}), 'not a single JSON object', {_NOT_TEXT})"
         malformed = Validity(text(Reason.MALFORMED), no_object)
         ends = f"{self._plainly_parsed('t')}.{_END} <=> {_hash(data)}"
         wrong = Validity(
-            _named("t", _with_end(data), f"IF({ends}, {text(Reason.WRONG_TYPE)}, {text(Reason.MALFORMED)})"),
+            _named(
+                "t", _with_end(data), f"IF({ends}, {text(Reason.TYPE_MISMATCH)}, {text(Reason.MALFORMED)})"
+            ),
             _named("t", _with_end(data), f"IF({ends}, {self._which('t')}, {no_object})"),
         )
         validity = _missing(self.schema, read)
         return validity.unless(f"{read}.{_BAD} IS NOT NULL", wrong).unless(f"{read} IS NULL", malformed)
 
     def _which(self, ended: str) -> str:
-        """The first column that does not fit; each is tried alone, which only bad rows come to."""
+        """The first column that does not match; each is parsed alone, but only for bad rows."""
         found = []
         for column in self.schema.columns:
             any_type = f"{self._plainly_parsed(ended, _field(column, 'variant'))}.{backticked(column.name)}"
@@ -176,7 +179,7 @@ class Json:
         return f"coalesce({', '.join(found)}, {_WHICH_UNKNOWN})"
 
     def _parsed(self, ended: str, columns: Sequence[SchemaColumn], data: str) -> str:
-        """What is read of a text that is that of the data, or has the field at its end, too."""
+        """The parsed text, which is that of the data, with or without the extra field."""
         plain = self._plainly_parsed(ended, *map(_field, columns))
         if not any(map(_has_decimal, columns)):
             return plain
@@ -190,7 +193,7 @@ class Json:
 
 
 def _may_have_comma(data: str) -> str:
-    """Whether a number that is written as text may have a comma; every row is asked, and few are so."""
+    """Whether a number in a string may contain a comma; it is true for few rows."""
     loose, inside = (f"{data} RLIKE {text(each)}" for each in (_LOOSE_COMMA, _COMMA_IN_TEXT))
     return f"({loose} AND {inside} OR contains({data}, {text(_ESCAPED)}))"
 
@@ -200,18 +203,18 @@ def _hash(data: str) -> str:
 
 
 def _named(name: str, value: str, result: str) -> str:
-    """A result in which a name stands for a value: what is written twice would be worked out twice."""
+    """A result in which a name stands for a value, so that it is computed only once."""
     return f"get(transform(array({value}), {name} -> {result}), 0)"
 
 
 def _with_end(data: str) -> str:
-    """The text of an object with one more field at its end; null where it does not end like an object."""
+    """The text of an object with an extra field at its end; null if it does not end like an object."""
     marked = f"CASE WHEN endswith(e, '}}') THEN {_marked('e', data)} END"
     return f"IF(is_valid_utf8({data}), {_named('e', _trimmed(data), marked)}, NULL)"
 
 
 def _inside(ended: str) -> str:
-    """All but the last letter; as bytes, or each letter would be counted."""
+    """All but the last character; as bytes, because counting characters is slow."""
     return f"CAST(substring(CAST({ended} AS binary), 1, octet_length({ended}) - 1) AS string)"
 
 
@@ -239,7 +242,7 @@ class Csv:
         plain = self._parsed(line)
         if not any(map(_has_decimal, columns)):
             return plain
-        # What has the delimiter in it stands in quotes.
+        # A value that contains the delimiter is quoted.
         sign = '"' if self.settings.get("sep", ",") == "," else ","
         checked = _checked(plain, self._parsed(line, map(_without_decimals, columns)), columns, data)
         return f"IF(contains({data}, '{sign}'), {checked}, {plain})"
@@ -247,9 +250,9 @@ class Csv:
     def validity(self, read: str, data: str) -> Validity:
         texts = self._parsed(data, ["string"] * len(self.schema.columns))
         is_line = f"is_valid_utf8({data}) AND {texts} IS NOT NULL AND {texts}.{_BAD} IS NULL"
-        no_line = text(f"it is not one line of {len(self.schema.columns)} values")
+        no_line = text(f"not a single line with {count_of(len(self.schema.columns), 'value')}")
         bad = Validity(text(Reason.MALFORMED), f"IF(is_valid_utf8({data}), {no_line}, {_NOT_TEXT})")
-        bad = bad.unless(is_line, Validity(text(Reason.WRONG_TYPE), self._which(read, texts)))
+        bad = bad.unless(is_line, Validity(text(Reason.TYPE_MISMATCH), self._which(read, texts)))
         good = f"{read} IS NOT NULL AND {read}.{_BAD} IS NULL"
         return bad.unless(good, _missing(self.schema, read))
 
@@ -264,14 +267,14 @@ class Csv:
     def _parsed(self, data: str, types: Iterable[str] | None = None) -> str:
         declared = (each.type for each in self.schema.columns)
         columns = "".join(map(_field, self.schema.columns, types or declared))
-        # A message may end like a line of a file. Of an empty one Spark makes a row of nulls.
+        # A message may end with a line break. Spark reads an empty one as a row of nulls.
         line = f"nullif(trim(TRAILING '\\r\\n' FROM {data}), '')"
         return f"from_csv({line}, {text(f'{columns}{_BAD} string')}, {_options(self.settings)})"
 
 
 @dataclass(frozen=True)
 class Text:
-    """The bytes as text."""
+    """The bytes as a string."""
 
     def read(self, data: str) -> str:
         return f"IF(is_valid_utf8({data}), {data}, NULL)"
@@ -282,7 +285,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Raw:
-    """The bytes as they are."""
+    """The bytes unchanged."""
 
     def read(self, data: str) -> str:
         return data
@@ -292,10 +295,10 @@ class Raw:
 
 
 def more_follows(text: Column, options: Mapping[str, str]) -> Column:
-    """Whether a text goes on behind its first value, which Spark would pass over; also of what is no object.
+    """Whether a text continues after its first value, which Spark would ignore; also for other values.
 
-    The second of two values says that the text is one. It has a hash that no text has of itself: a text might
-    bring brackets of its own.
+    The text is wrapped in an array with a second value. That value contains a hash of the text, because the
+    text might contain brackets.
     """
     end = f.xxhash64(text).cast("string")
     whole = f.concat(f.lit("["), text, f.lit(f',{{"{_END}":"'), end, f.lit('"}]'))

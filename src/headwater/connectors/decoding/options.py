@@ -1,4 +1,4 @@
-"""What can be said about bytes that are to become columns; a source of bytes inherits these keys."""
+"""The keys for decoding bytes into columns; sources of bytes inherit them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from headwater.spec import Schema, SinkSpec
 from headwater.spec.paths import ProjectPath
 from headwater.spec.schema import Column, quoted
 from headwater.values import nearest
+from headwater.values import quoted as _quoted
 
 Format = Literal["avro", "csv", "json", "protobuf", "raw", "text"]
 
@@ -39,13 +40,13 @@ MESSAGE_COLUMNS = {
     "timestampType": "int",
     "headers": "array<struct<key:string,value:binary>>",
 }
-"""The columns of Kafka's messages as Spark gives them."""
+"""The columns of Kafka messages in Spark."""
 
 _ONE_COLUMN = ("raw", "text")
 _OTHER_KEYS = re.compile(r"(^|[<,:])map<(?!string\b)")
 _NESTED = ("array<", "map<", "struct<", "variant", "binary")
 
-# Keys that only some formats take; a key that would do nothing is refused.
+# Keys that only some formats support; with other formats they are an error.
 _FORMATS = {
     "columns_said": ("avro", "csv", "json", "protobuf"),
     "delimiter": ("csv",),
@@ -60,70 +61,79 @@ _FORMATS = {
 }
 
 VALIDITY_KEYS = (*_FORMATS, "format", "key", "read_columns")
-"""What decides whether bytes can be read; a file with the columns may change while its name stays."""
+"""What determines whether bytes are valid; a schema file can change while its name stays the same."""
 
 
 class Registry(BaseModel):
-    """Where the schemas are that messages name by a number: a server, or a folder of files."""
+    """The schema registry for messages that contain schema IDs: a server, or a directory of files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    url: str | None = Field(
-        default=None, pattern="^https?://", description="The address of a schema registry."
+    url: str | None = Field(default=None, pattern="^https?://", description="URL of the schema registry.")
+    user: str | None = Field(default=None, description="User name for the registry.")
+    password: Password | None = Field(
+        default=None, description="Password for the registry, as `${secret:NAME}`."
     )
-    user: str | None = Field(default=None, description="url: the user name.")
-    password: Password | None = Field(default=None, description="url: the password, as `${secret:NAME}`.")
-    folder: ProjectPath | None = Field(
-        default=None, description="A folder with a file `<id>.avsc` for each schema."
+    directory: ProjectPath | None = Field(
+        default=None, description="Directory with a file `<id>.avsc` for each schema, instead of `url`."
     )
 
     @model_validator(mode="after")
     def _one_place(self) -> Registry:
-        if (self.url is None) == (self.folder is None):
-            raise ValueError("write either `url`, the address of a registry, or `folder`")
+        if (self.url is None) == (self.directory is None):
+            raise ValueError("exactly one of `url` and `directory` is required; set one of them")
         if (self.user is None) != (self.password is None):
-            raise ValueError("`user` and `password` go together")
+            raise ValueError("`user` and `password` require each other; set both, or neither")
         if "@" in (self.url or ""):
-            raise ValueError("`user` and `password` are keys of their own; leave them out of `url`")
-        if self.user and self.folder:
-            raise ValueError("`user` and `password` do nothing beside `folder`; leave them out")
+            raise ValueError("`url` must not contain a login; use the keys `user` and `password`")
+        if self.user and self.directory:
+            raise ValueError("`user` and `password` have no effect with `directory`; remove them")
         return self
 
 
 class Decoding(BaseModel):
-    """How one run of bytes becomes columns."""
+    """How to decode a message key or value into columns."""
 
     format: Format | None = Field(
-        default=None, description="How the bytes are written; json where there is a `schema`, else raw."
+        default=None, description="Format of the bytes. Default: `json` if `schema` is set, otherwise `raw`."
     )
     columns_said: SchemaField | None = Field(
         default=None,
         alias="schema",
-        description="The columns: a mapping of names to types, a DDL string, or a `.ddl` or `.json` file; "
-        "`not null` after a type makes a column required.",
+        description="Columns: a mapping of names to types, a DDL string, or the path of a `.ddl`, `.sql` or "
+        "`.json` file. `not null` after a type makes a column required.",
     )
     column: str | None = Field(
-        default=None, min_length=1, description="The name of the column, where there is just one."
+        default=None,
+        min_length=1,
+        description="`raw`, `text`: name of the column. Default: `value`; for a message key, `key`.",
     )
     delimiter: str | None = Field(
-        default=None, min_length=1, description="csv: what stands between two values."
+        default=None, min_length=1, description="CSV: separator between values. Default: `,`."
     )
-    null_value: str | None = Field(default=None, description="csv: the text that stands for null.")
-    timestamp_format: str | None = Field(default=None, description="csv, json: the pattern of timestamps.")
-    date_format: str | None = Field(default=None, description="csv, json: the pattern of dates.")
+    null_value: str | None = Field(
+        default=None, description="CSV: string that represents null. Default: the empty string."
+    )
+    timestamp_format: str | None = Field(
+        default=None, description="CSV, JSON: pattern of timestamps. Default: Spark's."
+    )
+    date_format: str | None = Field(
+        default=None, description="CSV, JSON: pattern of dates. Default: Spark's."
+    )
     schema_file: ProjectPath | None = Field(
-        default=None, description="avro: the file (`.avsc`) with the schema of the columns."
+        default=None, description="Avro: file (`.avsc`) with the schema of the columns."
     )
     registry: Registry | None = Field(
         default=None,
-        description="avro: each message names its schema by a number; where the schemas are: "
-        "`{url: …, user: …, password: …}` or `{folder: …}`.",
+        description="Avro: schema registry for messages that contain a schema ID: "
+        "`{url: …, user: …, password: …}` or `{directory: …}`.",
     )
     descriptor: ProjectPath | None = Field(
-        default=None, description="protobuf: the descriptor file (`protoc --include_imports -o`)."
+        default=None,
+        description="Protobuf: descriptor file, created with `protoc --include_imports -o FILE`.",
     )
     message: str | None = Field(
-        default=None, description="protobuf: the message, with its package: `shop.Order`."
+        default=None, description="Protobuf: message type with its package, such as `shop.Order`."
     )
 
     @field_validator("columns_said", mode="before")
@@ -137,17 +147,17 @@ class Decoding(BaseModel):
             if key in self.model_fields_set and self.written_as not in formats:
                 said = "schema" if key == "columns_said" else key
                 raise ValueError(
-                    f"`{said}` does nothing for the format {self.written_as}; "
-                    f"it is a key of {', '.join(formats)}"
+                    f"`{said}` is not supported with format `{self.written_as}`, only "
+                    f"{_quoted(formats, last=' and ')}; remove it"
                 )
         _complete(self)
-        # Whatever is wrong with a file is told when the pipeline is read.
+        # Read the file now, so problems with it are reported when the pipeline is loaded.
         _ = self.read_columns
         return self
 
     @property
     def written_as(self) -> Format:
-        """The format, told or not."""
+        """The format, set or by default."""
         return self.format or ("json" if self.columns_said else "raw")
 
     @property
@@ -156,12 +166,12 @@ class Decoding(BaseModel):
 
     @property
     def in_python(self) -> bool:
-        """Whether the bytes are read by a function in Python, since Spark has none for them that is safe."""
+        """Whether a Python function decodes the bytes, because Spark has no safe one."""
         return self.written_as in ("avro", "protobuf")
 
     @property
     def read_columns(self) -> Schema | None:
-        """The columns in the bytes; None where the bytes, or their text, are the one column."""
+        """The columns in the bytes; None if the bytes, or their text, are the only column."""
         if self.columns_said or self.is_one_column:
             return self.columns_said
         if self.written_as == "avro":
@@ -170,32 +180,34 @@ class Decoding(BaseModel):
 
 
 def _complete(decoding: Decoding) -> None:
-    """Whether all is said that the format needs, and only what it can read."""
+    """Check that the keys that the format needs are set, and that it supports the types."""
     said = decoding.columns_said is not None
     match decoding.written_as:
         case "json" | "csv" if not said:
-            raise ValueError(f"`format: {decoding.written_as}` needs the columns; write `schema:`")
+            raise ValueError(f"`format: {decoding.written_as}` requires the columns; set `schema`")
         case "avro" if decoding.registry is None and (said or decoding.schema_file is None):
             raise ValueError(
-                "avro without a `registry` is read by the schema in `schema_file`, and by no other"
+                "`format: avro` without `registry` requires `schema_file` and no `schema`; set `schema_file`"
             )
         case "avro" if said == (decoding.schema_file is not None):
-            raise ValueError("with a `registry` write the wanted columns: either `schema` or `schema_file`")
+            raise ValueError("`registry` requires the expected columns; set either `schema` or `schema_file`")
         case "protobuf" if decoding.descriptor is None or decoding.message is None:
-            raise ValueError("`format: protobuf` needs `descriptor`, a file, and `message`, a name in it")
+            raise ValueError("`format: protobuf` requires `descriptor` and `message`; set both")
     for column in decoding.columns_said.columns if decoding.columns_said else ():
         if decoding.written_as == "csv" and column.type.startswith(_NESTED):
-            raise ValueError(f"`{column.name}` is {column.type}, which a line of csv can't hold")
-        # Whatever the format, maps are read from objects of JSON.
+            raise ValueError(
+                f"CSV does not support the type of column `{column.name}` ({column.type}); use a simple type"
+            )
+        # In all formats, maps are read from JSON objects.
         if _OTHER_KEYS.search(column.type):
             raise ValueError(
-                f"`{column.name}` is {column.type}; the keys of maps are read as text: write map<string,…>, "
-                "and cast them in a table"
+                f"column `{column.name}` is {column.type}, but map keys must be strings; use `map<string,…>` "
+                "and cast the keys in a table"
             )
 
 
 class Key(Decoding):
-    """How the keys of messages become a column."""
+    """How to decode message keys into a column."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
@@ -205,7 +217,7 @@ class Key(Decoding):
 
     @property
     def type(self) -> str:
-        """The type of the column: text, bytes, or a struct of what stands in the key."""
+        """The type of the column: string, binary, or a struct of the fields in the key."""
         columns = self.read_columns
         if columns is None:
             return "string" if self.written_as == "text" else "binary"
@@ -213,7 +225,7 @@ class Key(Decoding):
 
 
 def _renamed(written: object) -> object:
-    """`[topic, offset]` keeps the names, `{offset: kafka_offset}` gives new ones."""
+    """`[topic, offset]` keeps the names, `{offset: kafka_offset}` renames columns."""
     if isinstance(written, str):
         written = [written]
     if isinstance(written, list | tuple):
@@ -221,8 +233,8 @@ def _renamed(written: object) -> object:
     for name in written if isinstance(written, dict) else ():
         if name not in MESSAGE_COLUMNS:
             meant = nearest(str(name), MESSAGE_COLUMNS)
-            hint = f"did you mean `{meant}`?" if meant else f"they are {', '.join(MESSAGE_COLUMNS)}"
-            raise ValueError(f"`{name}` is no column of Kafka's messages; {hint}")
+            hint = f"did you mean `{meant}`?" if meant else f"use one of {', '.join(MESSAGE_COLUMNS)}"
+            raise ValueError(f"`{name}` is not a metadata column of Kafka messages; {hint}")
     return written
 
 
@@ -241,46 +253,48 @@ Kept = Annotated[
 
 
 class Decoded(Decoding):
-    """How messages become rows: the value, the key, and what Kafka adds."""
+    """How to decode messages into rows: the value, the key and the Kafka metadata."""
 
     key: Key | None = Field(
-        default=None, description="How keys are written, and the name of their column: the keys of a value."
-    )
-    kafka_columns: Kept | None = Field(
         default=None,
-        description="Columns of Kafka's own to keep: `[topic, offset]`, or with new names "
-        "`{offset: kafka_offset}`.",
+        description="How to decode message keys, such as `{format: text, column: id}`. Default: no key column.",
+    )
+    metadata_columns: Kept | None = Field(
+        default=None,
+        description="Kafka metadata columns to add: a list such as `[topic, offset]`, or a mapping to new names "
+        "such as `{offset: kafka_offset}`. Default: none.",
     )
     tombstones: Literal["bad", "drop", "keep"] = Field(
         default="bad",
-        description="What becomes of a message without a value: a bad row, none, or one of nulls.",
+        description="How to treat a message without a value: as a `bad` row, `drop` it, or `keep` it as a row of "
+        "nulls.",
     )
 
     @model_validator(mode="after")
     def _names_differ(self) -> Decoded:
         if self.column and not self.is_one_column:
             raise ValueError(
-                f"`column` does nothing for the format {self.written_as}, whose columns have names of their "
-                "own; leave it out"
+                f"`column` is not supported with format `{self.written_as}`, which names its own columns; "
+                "remove it"
             )
         seen: set[str] = set()
         for column in self._columns():
             if column.name.lower() in seen:
                 raise ValueError(
-                    f"two columns are called `{column.name}`; give one another name, with `column` or in "
-                    "`kafka_columns`"
+                    f"duplicate column `{column.name}`; rename one of them with `column` or in "
+                    "`metadata_columns`"
                 )
             seen.add(column.name.lower())
         return self
 
     @property
     def whole_messages(self) -> bool:
-        """Whether nothing was said, so that messages are what Spark gives."""
-        return self.written_as == "raw" and not (self.key or self.column or self.kafka_columns is not None)
+        """Whether no decoding is configured, so rows are the messages as Spark returns them."""
+        return self.written_as == "raw" and not (self.key or self.column or self.metadata_columns is not None)
 
     @property
     def columns(self) -> Schema:
-        """All columns of a row, in order: the key, what is in the value, what Kafka adds."""
+        """All columns of a row, in order: the key, the value, the metadata."""
         return Schema(tuple(self._columns()))
 
     def _columns(self) -> Iterator[Column]:
@@ -293,18 +307,18 @@ class Decoded(Decoding):
         if read is None:
             yield Column(self.column or "value", "string" if self.written_as == "text" else "binary")
         else:
-            # Bad rows that are kept have nulls, whatever is required.
+            # Bad rows that are kept contain nulls, even in required columns.
             yield from (Column(column.name, column.type) for column in read.columns)
-        for name, new in (self.kafka_columns or {}).items():
+        for name, new in (self.metadata_columns or {}).items():
             yield Column(new, MESSAGE_COLUMNS[name])
 
 
 _REGISTRY = re.compile(rf"{REGISTRY_SCHEMA_UNAVAILABLE.code}\t(\S+)\t([^\n]*)")
-"""What the reader of numbered Avro raises on an executor."""
+"""What the Avro reader with a registry raises on an executor."""
 
 
 def registry_failure(message: str, sink: SinkSpec) -> Problem | None:
-    """A registry that did not answer while a query ran."""
+    """The problem of a registry that did not respond while a query ran."""
     gone = _REGISTRY.search(message)
     if gone is None:
         return None
@@ -313,7 +327,7 @@ def registry_failure(message: str, sink: SinkSpec) -> Problem | None:
 
 
 def ask_again(directory: SourceDirectory) -> None:
-    """Forget which numbers were unknown, so that the registry is asked for them once more."""
+    """Forget which schema IDs were unknown, so the registry is asked for them again."""
     for note in directory.registry.glob("*/[0-9]*"):
         if note.read_text("utf-8") == UNKNOWN:
             note.unlink()

@@ -1,4 +1,4 @@
-"""Avro's types in Spark's words, told from a schema file without Spark."""
+"""Avro and Protobuf types as Spark types, read from a schema file without Spark."""
 
 from __future__ import annotations
 
@@ -17,24 +17,22 @@ from headwater.spec.schema import Column, quoted
 from headwater.values import nearest
 
 REGISTRY_UNREACHABLE = Entry(
-    "The schema registry of the source `{name}` can't be used ({place}): {reason}.",
-    "See that it runs at this address, is reached from here and takes the user and password; then start "
-    "again.",
-    retry=True,
+    "Source `{name}`: could not reach the schema registry at {place}: {reason}.",
+    "Check that the registry is running at this address and accepts `user` and `password`, then restart.",
+    retryable=True,
 )
 REGISTRY_SCHEMA_UNAVAILABLE = Entry(
-    "The query `{sink}` needs a schema that it has not read yet, and the registry {place} gives none: "
-    "{reason}.",
-    "No row was set aside for that: start again when the registry answers, and the batch is repeated.",
-    retry=True,
+    "Query `{sink}` failed: could not get a schema from the schema registry at {place}: {reason}.",
+    "Restart when the registry is available; the batch is retried. Rows are not quarantined for this reason.",
+    retryable=True,
 )
 REGISTRY_DIR_NOT_FOUND = Entry(
-    "The schemas of the source `{name}` should be in {place}, and there is no such folder.",
-    "Make it, and put each schema into a file `<id>.avsc`.",
+    "Source `{name}`: schema directory {place} not found.",
+    "Create the directory, and store each schema in a file `<id>.avsc`.",
 )
 AVRO_PACKAGE_MISSING = Entry(
-    "The source `{name}` reads Avro, for which a Python package is missing.",
-    "Install it here and where the executors run: pip install 'headwater[avro]'.",
+    "Source `{name}`: the Python package for Avro is not installed.",
+    "Install it on the driver and on all executors: `pip install 'headwater[avro]'`.",
 )
 
 
@@ -64,28 +62,28 @@ _WIDER = {frozenset({"int", "bigint"}): "bigint", frozenset({"float", "double"})
 
 
 def avro_columns(path: str) -> Schema:
-    """The columns of the record in a schema file; ValueError where it is none."""
+    """The columns of the record in a schema file; ValueError if it is not a record."""
     try:
         declared = json.loads(file_text(path))
     except json.JSONDecodeError as error:
-        raise ValueError(f"the schema file {path} is no JSON: {error}") from error
+        raise ValueError(f"schema file {path} is not valid JSON: {error}") from error
     try:
         return _Types().columns(declared)
     except (KeyError, TypeError) as error:
-        raise ValueError(f"the schema file {path} is no Avro schema: {error!r}") from error
+        raise ValueError(f"schema file {path} is not an Avro schema: {error!r}") from error
     except ValueError as error:
-        raise ValueError(f"in the schema file {path}: {error}") from error
+        raise ValueError(f"schema file {path}: {error}") from error
 
 
 class _Types:
-    """Reads one schema; a type has a name, by which it may be used again."""
+    """Reads one schema; a named type can be used again."""
 
     def __init__(self) -> None:
         self.named: dict[str, str | None] = {}
 
     def columns(self, declared: Any) -> Schema:
         if not isinstance(declared, dict) or declared.get("type") != "record":
-            raise ValueError("a record is wanted")
+            raise ValueError("expected a record")
         self._remember(declared, None)
         fields = declared["fields"]
         if not fields:
@@ -105,7 +103,7 @@ class _Types:
             case "map":
                 return f"map<string,{self.type(declared['values'])}>"
             case "fixed" if declared["size"] == 0:
-                raise ValueError(f"the fixed type `{declared['name']}` has no bytes")
+                raise ValueError(f"fixed type `{declared['name']}` has no bytes")
             case "enum" | "fixed":
                 return self._remember(declared, self._simple(declared))
             case str():
@@ -116,7 +114,7 @@ class _Types:
     def _record(self, declared: dict[str, Any]) -> str:
         self._remember(declared, None)
         if not declared["fields"]:
-            raise ValueError(f"the record `{declared['name']}` has no fields")
+            raise ValueError(f"record `{declared['name']}` has no fields")
         fields = (f"{quoted(field['name'])}:{self.type(field['type'])}" for field in declared["fields"])
         return self._remember(declared, f"struct<{','.join(fields)}>")
 
@@ -125,14 +123,14 @@ class _Types:
         if logical == "decimal":
             return f"decimal({declared['precision']},{declared.get('scale', 0)})"
         if logical in ("time-millis", "time-micros"):
-            raise ValueError(f"there are no columns of the type {logical}; leave `logicalType` out of it")
+            raise ValueError(f"logical type `{logical}` is not supported; remove `logicalType`")
         return _LOGICAL.get((plain, logical)) or AVRO_PLAIN.get(plain) or self._again(plain)
 
     def _union(self, branches: list[Any]) -> str:
         types = {self.type(branch) for branch in branches if branch != "null"}
         found = next(iter(types)) if len(types) == 1 else _WIDER.get(frozenset(types))
         if found is None:
-            raise ValueError("a column has one type; a union of several besides null can't be read")
+            raise ValueError("a union of several types besides null is not supported")
         return found
 
     def _remember(self, declared: dict[str, Any], type_: str | None) -> str:
@@ -143,20 +141,20 @@ class _Types:
 
     def _again(self, name: str) -> str:
         if name not in self.named:
-            raise ValueError(f"there is no type `{name}`")
+            raise ValueError(f"unknown type `{name}`")
         found = self.named[name]
         if found is None:
-            raise ValueError(f"`{name}` has itself inside, which columns can't have")
+            raise ValueError(f"recursive type `{name}` is not supported")
         return found
 
 
-# Protobuf's types in Spark's words, told from a descriptor file without Spark.
+# Protobuf types as Spark types, read from a descriptor file without Spark.
 
 _PROTOBUF_PLAIN = {
     FieldDescriptor.CPPTYPE_BOOL: "boolean",
     FieldDescriptor.CPPTYPE_INT32: "int",
     FieldDescriptor.CPPTYPE_INT64: "bigint",
-    # Spark has no unsigned numbers, so the next wider type holds them.
+    # Spark has no unsigned numbers, so they use the next wider type.
     FieldDescriptor.CPPTYPE_UINT32: "bigint",
     FieldDescriptor.CPPTYPE_UINT64: "decimal(20,0)",
     FieldDescriptor.CPPTYPE_FLOAT: "float",
@@ -166,7 +164,7 @@ _PROTOBUF_PLAIN = {
 
 
 def protobuf_columns(path: str, message: str) -> Schema:
-    """The columns of a message of a descriptor file; ValueError where it has none."""
+    """The columns of a message in a descriptor file; ValueError if it is not found."""
     declared = descriptor_pb2.FileDescriptorSet()
     pool = descriptor_pool.DescriptorPool()
     try:
@@ -176,17 +174,17 @@ def protobuf_columns(path: str, message: str) -> Schema:
         found = pool.FindMessageTypeByName(message)
     except DecodeError as error:
         raise ValueError(
-            f"{path} is no descriptor file; make one with `protoc --include_imports -o FILE`"
+            f"{path} is not a descriptor file; create one with `protoc --include_imports -o FILE`"
         ) from error
     except TypeError as error:
         raise ValueError(
-            f"the descriptor file {path} is not whole ({error}); make it with "
+            f"descriptor file {path} is incomplete ({error}); create it with "
             "`protoc --include_imports -o FILE`"
         ) from error
     except KeyError as error:
         raise ValueError(_unknown(message, path, declared)) from error
     if not found.fields:
-        raise ValueError(f"the message `{message}` has no fields")
+        raise ValueError(f"message type `{message}` has no fields")
     return Schema(tuple(Column(field.name, _type(field, (message,))) for field in found.fields))
 
 
@@ -195,14 +193,15 @@ def _unknown(message: str, path: str, declared: descriptor_pb2.FileDescriptorSet
         f"{file.package}.{each.name}".lstrip(".") for file in declared.file for each in file.message_type
     ]
     meant = nearest(message, names)
-    hint = f"did you mean `{meant}`?" if meant else f"it has {', '.join(names) or 'none'}"
-    return f"the descriptor file {path} has no message `{message}`; {hint}"
+    hint = f"did you mean `{meant}`?" if meant else f"use one of {', '.join(names)}"
+    found = f"message type `{message}` not found in descriptor file {path}"
+    return f"{found}; {hint}" if names else f"{found}, which contains no messages"
 
 
 def _type(field: FieldDescriptor, inside: tuple[str, ...]) -> str:
     message: Descriptor | None = field.message_type
     if message is not None and message.GetOptions().map_entry:
-        # Its keys are the names in an object of JSON, which are texts.
+        # Its keys are the names in a JSON object, which are strings.
         return f"map<string,{_one(message.fields_by_name['value'], inside)}>"
     one = _one(field, inside)
     return f"array<{one}>" if field.is_repeated else one
@@ -223,8 +222,7 @@ def _message(message: Descriptor, inside: tuple[str, ...]) -> str:
         return _one(message.fields_by_name["value"], inside)
     if message.full_name in inside:
         raise ValueError(
-            f"`{message.full_name}` has itself inside, which columns can't have; write the columns that you "
-            "want under `schema:`"
+            f"recursive message type `{message.full_name}` is not supported; set `schema` to the columns"
         )
     within = (*inside, message.full_name)
     return f"struct<{','.join(f'{quoted(each.name)}:{_type(each, within)}' for each in message.fields)}>"

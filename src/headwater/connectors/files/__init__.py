@@ -1,4 +1,4 @@
-"""Files as source and sink."""
+"""The files connector."""
 
 from headwater.connectors.files.connector import CONNECTOR
 from headwater.connectors.files.options import FilesSink, FilesSource

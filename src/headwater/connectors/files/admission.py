@@ -1,4 +1,4 @@
-"""Looks for new files between batches and opens them; the task of one path."""
+"""Checks new files between batches; the task of one path."""
 
 from __future__ import annotations
 
@@ -21,24 +21,23 @@ from headwater.errors import CheckpointError, Problem
 from headwater.run_directory import may_be_admitted
 from headwater.spec.paths import matches_name, plain_path
 
-# Which files of a path were admitted and which rejected, and the list of it that Spark reads.
+# The admitted and rejected files of a path, and the list of both that Spark reads.
 #
-# admitted/<source>/<path>/files.json         what was found of each file, with its size and time
-# admitted/<source>/<path>/place              the path that it is about, as a pattern
-# admitted/<source>/<path>/rejected/<name>    a small file in place of one that can't be opened: it says why
-# admitted/<source>/<path>/_spark_metadata/0  the list of both, in the format of Spark's file sink
+# validated_files/<source>/<path>/files.json         the result for each file, with its size and time
+# validated_files/<source>/<path>/place              the path of the files, as a pattern
+# validated_files/<source>/<path>/rejected/<name>    a placeholder for an unreadable file, with the reason
+# validated_files/<source>/<path>/_spark_metadata/0  the list of both, in the format of Spark's file sink
 #
-# Spark reads a folder with such a list by the list alone, whose entries may lie anywhere, so a query sees
-# the admitted files and, in its own order and once, the stand-ins of the others. The order of writing is
-# stand-in, record, list; the list is made from the record at each start, so that a kill between two of them
-# is put right.
+# Spark reads a directory with such a list only by the list, whose entries can be anywhere. So a query reads the
+# admitted files and, once and in its own order, the placeholders of the others. The order of writes is
+# placeholder, record, list. The list is recreated from the record at each start, which repairs it after a kill.
 
 _BLOCK = 32 << 20
 _PLACE = "place"
 
 
 def place_of(read: str) -> str:
-    """What a query really reads: the path that an admission is about, or what was given."""
+    """What a query actually reads: the path behind a list of validated files, or the path itself."""
     try:
         return (
             (Path(plain_path(read)) / _PLACE).read_text(encoding="utf-8") if may_be_admitted(read) else read
@@ -48,7 +47,7 @@ def place_of(read: str) -> str:
 
 
 def rejected_files(folder: Path) -> dict[str, str]:
-    """The files that are rejected as they are now, each with the small file in its place."""
+    """The files that are currently rejected, each with its placeholder."""
     record = AdmissionRecord(folder, "")
     record.read()
     return {path: each.stands_in for path, each in record.files.items() if each.stands_in}
@@ -56,7 +55,7 @@ def rejected_files(folder: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class FileStamp:
-    """A file as it was when it was looked at."""
+    """Size and time of a file when it was checked."""
 
     size: int
     modified_ms: int
@@ -68,7 +67,7 @@ class FileStamp:
 
 @dataclass(frozen=True)
 class FileRecord:
-    """What was found of a file; `stands_in` is the path of the small file in its place."""
+    """The result for a file; `stands_in` is the path of its placeholder."""
 
     stamp: FileStamp
     stands_in: str = ""
@@ -76,7 +75,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class _Noted:
-    """What `files.json` holds."""
+    """The content of `files.json`."""
 
     files: dict[str, FileRecord]
     stand_ins: dict[str, FileStamp]
@@ -92,32 +91,32 @@ class AdmissionRecord:
         self._note = Note(self._store, "files.json", _Noted)
         self.files: dict[str, FileRecord] = {}
         self.stand_ins: dict[str, FileStamp] = {}
-        """Every small file that was ever written; one stays in the list when its file was mended or went."""
+        """All placeholders ever written; they stay in the list after their file was fixed or removed."""
 
     @property
     def rejected(self) -> Path:
         return self.folder / "rejected"
 
     def begin(self) -> None:
-        """Say what it is about; others ask before the first file is looked at."""
+        """Store the path, which is needed before the first file is checked."""
         (self.folder / SINK_LOG).mkdir(parents=True, exist_ok=True)
         self._store.replace(_PLACE, self.place.encode())
 
     def read(self) -> None:
-        """Take in what an earlier run has found."""
+        """Read the results of an earlier run."""
         noted = self._note.read()
         if noted is not None:
             self.files, self.stand_ins = noted.files, noted.stand_ins
 
     def write(self) -> None:
-        """Keep what was found, then let Spark see it; the folders are there since `begin`."""
+        """Store the results, then the list for Spark; `begin` has created the directories."""
         self._note.write(_Noted(self.files, self.stand_ins))
         admitted = {path: each.stamp for path, each in self.files.items() if not each.stands_in}
         lines = [_line(path, stamp) for path, stamp in {**admitted, **self.stand_ins}.items()]
         self._store.replace(f"{SINK_LOG}/0", "\n".join(["v1", *lines]).encode())
 
     def name_for(self, path: str, stamp: FileStamp) -> str:
-        """The name of the small file in place of another one, as it is now."""
+        """The name of the placeholder for the current version of a file."""
         text = f"{path}\n{stamp.size}\n{stamp.modified_ms}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -127,7 +126,7 @@ def _line(path: str, stamp: FileStamp) -> str:
         "path": address_of(Path(path)),
         "size": stamp.size,
         "isDir": False,
-        # Spark goes by the times of files: it takes the oldest first, and forgets those that are very old.
+        # Spark uses the times of files: it reads the oldest first, and forgets very old ones.
         "modificationTime": stamp.modified_ms,
         "blockReplication": 1,
         "blockSize": _BLOCK,
@@ -137,32 +136,32 @@ def _line(path: str, stamp: FileStamp) -> str:
 
 
 SETTLED_SECONDS = 5.0
-"""A file that can't be opened and was written later than this ago may still be being written."""
+"""An unreadable file that changed less than this ago may still be being written."""
 START_SECONDS = 30.0
-"""For so long a start waits for files that may be being written, and the end of a run for any file."""
+"""How long a start waits for files that may be being written, and the end of a run for any file."""
 TOLD_SECONDS = 3.0
-"""What is waited for longer than this is told."""
+"""After this time, Headwater reports what it waits for."""
 _AT_ONCE = 200
 _PIECE = 1 << 20
 _SHARE = 10
-"""Looking takes at most one part of so many of the time."""
+"""Checking files uses at most one part in this many of the time."""
 
 Opener = Callable[[list[str]], Mapping[str, str]]
-"""Opens files and reads them through; says of each that it could not read what is wrong."""
+"""Reads files completely; returns the problem of each unreadable file."""
 StandIn = Callable[[Path, Mapping[str, str]], Path]
-"""Writes the small file in place of another one: its name without the ending, and what it says."""
+"""Writes the placeholder of a file: its name without the extension, and its content."""
 Notify = Callable[[Problem], None]
-"""Tells the user."""
+"""Notifies the user."""
 Finished = Callable[[], frozenset[str]]
 """The files that every query has read in a committed batch."""
 
 
 @dataclass
 class Admission:
-    """Opens each new file below a path before Spark sees it.
+    """Checks each new file below a path before Spark reads it.
 
-    A file that can't be opened is opened again as long as it changes, and for some seconds after: it may be
-    being written. Then it is rejected as it is; should it be written again, it is looked at anew.
+    An unreadable file is retried as long as it changes, and for some seconds after that, because it may be
+    being written. Then it is rejected. If it changes again, it is checked again.
     """
 
     name: str
@@ -171,21 +170,21 @@ class Admission:
     opener: Opener
     stand_in: StandIn
     only: str = ""
-    """Takes files of these names alone; empty for all."""
+    """A pattern for the names of files to consider; empty for all."""
     finished: Finished = frozenset
     clock: Callable[[], float] = time.time
     waits: bool = field(default=False, init=False)
-    """Whether some file is not decided yet."""
+    """Whether some file is undecided."""
     changes: int = field(default=0, init=False)
-    """How often Spark was shown something new."""
+    """How often the list for Spark changed."""
     _due: float = field(default=0.0, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
     _notify: Notify = field(default_factory=lambda: lambda problem: None, init=False)
     _open: dict[str, float] = field(default_factory=dict, init=False)
-    """The files that are not decided yet, each with the time when it was first found so."""
+    """The undecided files, each with the time when it was first seen."""
     _told: set[str] = field(default_factory=set, init=False)
     _failing: tuple[float, str] | None = field(default=None, init=False)
-    """Since when looking has failed, and of what."""
+    """Since when the check fails, and why."""
 
     def start(
         self,
@@ -194,10 +193,10 @@ class Admission:
         counted: Callable[[int, int], None] = lambda done, total: None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Decide on every file that is there, before a query starts; those that keep changing come later.
+        """Check every existing file before a query starts; files that keep changing are deferred.
 
-        What is waited for is said, and `go_on` may raise to end it. `counted` hears how many files of how
-        many are open.
+        It reports files that it waits for, and `go_on` can raise to cancel it. `counted` receives the number of
+        checked files and the total.
         """
 
         def opened(done: int, total: int) -> None:
@@ -224,10 +223,10 @@ class Admission:
 
     @property
     def blocked_by(self) -> Problem | None:
-        """What has kept files from being decided on for as long as a start would wait."""
+        """What has blocked a decision for as long as a start would wait."""
         long_ago = self.clock() - START_SECONDS
         late = sorted(path for path, since in self._open.items() if since <= long_ago)
-        says = f"{', '.join(late)} can't be opened and keeps changing" if late else ""
+        says = f"{', '.join(late)} (still changing)" if late else ""
         failing = self._failing
         if failing and failing[0] <= long_ago:
             says = failing[1]
@@ -262,7 +261,7 @@ class Admission:
             ) from error
 
     def _forget_changed(self) -> None:
-        """Take files for new that were written again since, where some query has yet to read them."""
+        """Treat files as new that changed since, if some query has not read them yet."""
         files = self.record.files
         changed = [
             path
@@ -300,11 +299,11 @@ class Admission:
         self.waits = bool(undecided) or len(chosen) < len(new)
         self._tell(path for path in undecided if path not in closed)
         for error in closed.values():
-            # The file is not to blame: nothing is decided, and it is tried again.
+            # The file may be valid: decide nothing, and retry.
             raise error
 
     def _tell(self, undecided: Iterable[str]) -> None:
-        """Say which files are waited for, each once."""
+        """Report the files that it waits for, each once."""
         now = self.clock()
         self._open = {path: self._open.get(path, now) for path in undecided}
         self._told &= self._open.keys()
@@ -341,7 +340,7 @@ def found(pattern: str) -> Iterator[tuple[str, FileStamp]]:
 
 
 def _closed(path: str) -> OSError | None:
-    """What keeps this process from reading a file, whatever is in it."""
+    """The error that prevents this process from reading a file, regardless of its content."""
     try:
         with open(path, "rb") as file:
             while file.read(_PIECE):
@@ -364,7 +363,7 @@ class Admissions(RunTask):
         self._paths = tuple(paths)
 
     def take_in(self, start: RunStart) -> None:
-        """Decide on every file that is there, also for the first batch of a run which takes it and ends."""
+        """Check every existing file, also for the first batch of a run that then stops."""
         with start.phase("open_files", "Opening new files") as phase:
             for each in self._paths:
                 each.start(start.notify, start.go_on, phase.count)
@@ -374,7 +373,7 @@ class Admissions(RunTask):
             for each in self._paths:
                 each.catch_up()
         except CheckpointError:
-            # A tick says it; nothing is decided while files can't be looked at.
+            # A tick reports it; nothing is decided while files cannot be checked.
             undecided = True
         else:
             undecided = any(each.waits for each in self._paths)

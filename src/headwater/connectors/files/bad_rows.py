@@ -1,4 +1,4 @@
-"""Rows and files that can't be read: which sources tell them, and what can't be asked of them."""
+"""Bad rows and unreadable files: which sources validate them, and which keys they do not support."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from headwater.values import BadRows
 
 BINARY = ("avro", "orc", "parquet")
 SIFTED = (BadRows.DROP, BadRows.QUARANTINE)
-"""With these a file that can't be opened does not stop the query."""
+"""With these settings, an unreadable file does not fail the query."""
 
 _OWN = {
-    "mode": "what becomes of bad rows is said by `bad_rows`",
-    "columnnameofcorruptrecord": "the text of a bad row is kept by `bad_rows`",
-    "ignorecorruptfiles": "a file that can't be read would be passed over in silence",
-    "basepath": "the columns of folders are worked out from each file's path",
-    "recursivefilelookup": "the columns of folders are worked out from each file's path",
+    "mode": "`bad_rows` controls what happens to bad rows",
+    "columnnameofcorruptrecord": "`bad_rows` stores the text of bad rows",
+    "ignorecorruptfiles": "Spark would silently skip unreadable files",
+    "basepath": "Headwater reads partition columns from the path of each file",
+    "recursivefilelookup": "Headwater reads partition columns from the path of each file",
 }
 _NOT_SIFTED = ("modifiedafter", "modifiedbefore")
 
@@ -32,29 +32,29 @@ def required(options: FilesSource) -> tuple[str, ...]:
 
 
 def validates(options: FilesSource, bad_rows: BadRows) -> bool:
-    """Whether each row is validated; else a row that does not fit fails in Spark's reader."""
+    """Whether Headwater validates each row; otherwise a bad row fails in Spark's reader."""
     return bad_rows is not BadRows.FAIL or bool(required(options))
 
 
 def admits(options: FilesSource, bad_rows: BadRows) -> bool:
-    """Whether new files are opened before a batch takes them."""
+    """Whether Headwater opens new files before a batch reads them."""
     return bad_rows in SIFTED and (options.format in BINARY or (options.format == "csv" and options.header))
 
 
 def has_texts(options: FilesSource, *, admitted: bool) -> bool:
-    """Whether each row is read as a text of its own, with its exact bytes.
+    """Whether each row is read separately as text, with its exact bytes.
 
-    Otherwise Spark's reader finds the rows and gives the text of those that it can't read.
+    Otherwise Spark's reader splits the rows and returns the text of those that it cannot parse.
     """
     charset = options.encoding or options.given("encoding") or options.given("charset") or "utf-8"
-    if options.format in BINARY or options.multiline or charset.lower() not in ("utf-8", "utf8"):
+    if options.format in BINARY or options.multi_line or charset.lower() not in ("utf-8", "utf8"):
         return False
-    # Without admission the names in the first line are Spark's to compare.
+    # Without admission, Spark compares the names in the first line.
     return not options.header or admitted
 
 
 def refusals(source: SourceSpec) -> Iterator[Problem]:
-    """What stands against the keys of a source about bad rows."""
+    """Problems with the keys of a source that concern bad rows."""
     options = source.options
     assert isinstance(options, FilesSource), "a files source has its own options"
     if not validates(options, source.bad_rows) and source.max_row_bytes is None:
@@ -65,28 +65,28 @@ def refusals(source: SourceSpec) -> Iterator[Problem]:
 
 def _static(source: SourceSpec) -> Iterator[tuple[str, str, str]]:
     key = next((key for key in ("bad_rows", "max_row_bytes") if (key,) in source.places), "schema")
-    why = "a static source is read as a whole whenever it is refreshed, and no row of it is told from others"
+    why = "a static source is read as a whole at every refresh, so Headwater cannot track single rows"
     if key == "schema":
-        why = "`not null` is not looked at in a static source"
-    yield key, why, "Leave it out, and judge the rows by an expectation of a table (`expect:`)"
+        why = "a static source does not enforce `not null`"
+    yield key, why, "Remove it, and check the rows with an expectation on a table (`expect:`)"
 
 
 def _streamed(source: SourceSpec, options: FilesSource) -> Iterator[tuple[str, str, str]]:
     bad_rows, admitted = source.bad_rows, admits(options, source.bad_rows)
     for option in options.options:
         if option.lower() in _OWN:
-            advice = "Leave the option out, or leave `bad_rows` and `not null` out"
+            advice = "Remove the option, or remove `bad_rows` and `not null`"
             yield option, _OWN[option.lower()], advice
         elif admitted and option.lower() in _NOT_SIFTED:
-            why = "new files are opened before they are read, and this option chooses among them"
-            yield option, why, "Leave the option out, or write `bad_rows: fail`"
+            why = "Headwater checks new files before Spark reads them and cannot apply this file filter"
+            yield option, why, "Remove the option, or set `bad_rows: fail`"
     if bad_rows is BadRows.KEEP and options.format in BINARY:
-        why = f"a bad row of {options.format} files is a file that can't be opened, which has no row to keep"
-        yield "bad_rows", why, "Write `quarantine` or `drop`"
+        why = f"in format `{options.format}`, a bad row is a whole unreadable file, so `keep` has no row to keep"
+        yield "bad_rows", why, "Set `bad_rows: quarantine` or `bad_rows: drop`"
     if source.max_row_bytes is not None and not has_texts(options, admitted=admitted):
-        why = "its rows are not lines or elements of UTF-8 text, so that their length is not known"
-        yield "max_row_bytes", why, "Leave it out"
+        why = "its rows are not lines or elements of UTF-8 text, so their length is unknown"
+        yield "max_row_bytes", why, "Remove it"
     for path in options.path if admitted else ():
         if is_uri(path):
-            why = f"files are opened before they are read, which works in local folders, and {path} is none"
-            yield "bad_rows", why, "Write `bad_rows: fail`"
+            why = f"Headwater can check files before reading them only in local directories, and `path` is {path}"
+            yield "bad_rows", why, "Set `bad_rows: fail`"

@@ -1,4 +1,4 @@
-"""Files in a Python declaration."""
+"""File sources and sinks in a Python declaration."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def files(
     max_file_age: str | Duration | None = None,
     file_name_only: bool | None = None,
     clean_up: Literal["archive", "delete"] | None = None,
-    archive_to: str | None = None,
+    archive_dir: str | None = None,
     header: bool | None = None,
     delimiter: str | None = None,
-    multiline: bool | None = None,
+    multi_line: bool | None = None,
     row_tag: str | None = None,
     timestamp_format: str | None = None,
     date_format: str | None = None,
@@ -34,10 +34,8 @@ def files(
     partition_by: str | Sequence[str] | None = None,
     compression: str | None = None,
     manifest: bool | None = None,
-    compact_after: int | None = None,
-    compact_to: int | str | None = None,
-    keep_compacted: str | Duration | None = None,
+    compaction: Mapping[str, int | str | Duration] | None = None,
     options: Options | None = None,
 ) -> ConnectorCall:
-    """Files in a folder, as a source or as a sink."""
+    """Declare a source or sink of files in a directory."""
     return connector("files", **locals())

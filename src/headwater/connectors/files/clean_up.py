@@ -1,4 +1,4 @@
-"""Finished files of a source: archived or deleted once every query that reads them has committed them."""
+"""Clean-up: archives or deletes the files of a source after every query that reads them has committed them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 @dataclass
 class _Log:
-    """What one source of a query has handed out, as far as it is still there."""
+    """The files that one source of a query has read and that still exist."""
 
     newest: int = -1
     committed: int = -1
@@ -39,7 +39,7 @@ class _Log:
 
 
 class _Query:
-    """How far one query has come with the files of each of its sources."""
+    """The progress of one query in the files of each of its sources."""
 
     def __init__(self, reader: QueryCheckpoint) -> None:
         self.name = reader.query
@@ -49,8 +49,8 @@ class _Query:
         self._logs: dict[int, _Log] = {}
 
     def look(self) -> None:
-        """Take in what was committed since the last look."""
-        # The commit first: what is handed out meanwhile is not counted as committed.
+        """Read what was committed since the last call."""
+        # Read the commit first, so files that are read in the meantime do not count as committed.
         commit = self._checkpoint.last_commit
         planned = self._checkpoint.offset(commit.batch_id) if commit else None
         for source in self._checkpoint.sources():
@@ -60,17 +60,17 @@ class _Query:
             log.committed = reached.get("logOffset", -1) if isinstance(reached, dict) else -1
 
     def has_committed(self, file: Path) -> bool:
-        """Whether each of its sources that reads there has the file in a committed batch."""
+        """Whether all of its sources that read this path have the file in a committed batch."""
         reading = (source for source, pattern in self._patterns.items() if pattern.fullmatch(str(file)))
         return all(source in self._logs and self._logs[source].has_committed(file) for source in reading)
 
     @property
     def finished(self) -> set[Path]:
-        """The files that any of its sources has finished with."""
+        """The files that any of its sources has processed."""
         return {file for log in self._logs.values() for file in log.finished}
 
     def read_at(self, file: Path) -> int:
-        """The time of the file as it was when this query last read it."""
+        """The modification time of the file when this query last read it."""
         return max(
             (log.files[file].timestamp_ms for log in self._logs.values() if file in log.files), default=0
         )
@@ -91,22 +91,22 @@ class _Query:
             file = local_path(entry.path)
             log.newest = entry.batch_id
             if file is not None and file.exists():
-                # One file has one name, whatever links lead to its folder.
+                # A file has one name, regardless of symlinks to its directory.
                 if file.parent not in folders:
                     folders[file.parent] = file.parent.resolve()
                 log.files[folders[file.parent] / file.name] = entry
 
 
 class FinishedFiles(RunTask):
-    """The task of one source. A file goes when every query of the pipeline that reads it has committed it.
+    """The task of one source. A file is removed after every query that reads it has committed it.
 
-        sources/S/L    lists the file: source S of a query has handed it out in its own batch L
-        offsets/N      says {"logOffset":M} for source S: batch N of the query reads up to its batch M
-        commits/N      says that batch N is done
+        sources/S/L    lists the file: source S of a query read it in its own batch L
+        offsets/N      contains {"logOffset":M} for source S: batch N of the query reads up to its batch M
+        commits/N      means that batch N is committed
 
-    With L ≤ M and N committed no start reads the file again. That holds for every query, or the file stays.
-    Nothing is noted: after a kill the next look finds what is still there, and a file that is gone is done.
-    Spark does not read a name twice, so a file that was written again stays, since nobody has read it.
+    With L ≤ M and N committed, no start reads the file again. If that is not true for every query, the file
+    stays. Nothing is recorded: after a kill, the next tick finds the remaining files. Spark does not read a
+    name twice, so an overwritten file stays, because its new content was never read.
     """
 
     def __init__(
@@ -120,19 +120,19 @@ class FinishedFiles(RunTask):
         deep: bool = False,
     ) -> None:
         self._name, self._clean_up, self._folder = name, clean_up, folder
-        """Paths in the archive are relative to the folder."""
+        """Paths in the archive are relative to this directory."""
         self._patterns: dict[str, Pattern[str]] = {}
         self._spelled: dict[Path, Path] = {}
-        """The folders that it reads, without links, each with the path by which the user knows it."""
+        """The directories that it reads, with symlinks resolved, each with the path as the user wrote it."""
         for place in places:
             real = glob_spelt_once(place)
-            # Spark lists the files of ignored directories, too; nobody has read them, so they stay.
+            # Spark also lists the files of ignored directories; they were never read, so they stay.
             self._patterns[real] = matcher(real) if deep else read_matcher(real)
             self._spelled[Path(split_fixed(real)[0] or "/")] = Path(split_fixed(place)[0] or "/")
         self._queries = [_Query(reader) for reader in readers]
 
     def tick(self, tick: Tick) -> None:
-        # A run that was forced to end may have lost its lock: the next start does it.
+        # A run that was forced to stop may have lost its lock: the next start does the work.
         if (tick.last and not tick.healthy) or not tick.committed:
             return
         for query in self._queries:
@@ -143,7 +143,7 @@ class FinishedFiles(RunTask):
 
     def _finished(self) -> list[Path]:
         mine = [query.finished for query in self._queries if self._patterns.keys() & query.places.values()]
-        # One query may be far ahead of another: the slowest has the shortest list.
+        # One query may be far ahead of another; the slowest one has the shortest list.
         slowest = min(mine, key=len, default=set())
         return sorted(
             file
@@ -154,14 +154,14 @@ class FinishedFiles(RunTask):
 
     def _remove(self, file: Path) -> Iterator[Problem]:
         try:
-            # It must still be the file that the last of the queries read.
+            # It must be unchanged since the last query read it.
             read = max(query.read_at(file) for query in self._queries)
             if file.stat().st_mtime_ns // 1_000_000 != read:
                 yield errors.CLEAN_UP_FILE_CHANGED.at(None, name=self._name, file=str(file))
                 return
             self._put_away(file)
         except FileNotFoundError:
-            # Somebody else took it away, or a kill came before we knew.
+            # Another process removed it, or a kill interrupted an earlier removal.
             pass
         except OSError as error:
             says, done = error.strerror or str(error), self._clean_up.done
@@ -171,25 +171,25 @@ class FinishedFiles(RunTask):
             query.forget(file)
 
     def _put_away(self, file: Path) -> None:
-        if self._clean_up.archive_to:
-            move(file, Path(self._clean_up.archive_to) / self._inside(file))
+        if self._clean_up.archive_dir:
+            move(file, Path(self._clean_up.archive_dir) / self._inside(file))
         else:
             file.unlink()
-        # Hadoop's checksum of a file that is gone would be held against a later file of that name.
+        # Otherwise Hadoop would apply the checksum of the removed file to a new file with its name.
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
     def _inside(self, file: Path) -> Path:
-        """Where in the archive it belongs."""
+        """Its path in the archive."""
         real = max((each for each in self._spelled if file.is_relative_to(each)), key=lambda e: len(e.parts))
         spelled = self._spelled[real] / file.relative_to(real)
         return spelled.relative_to(self._folder) if spelled != self._folder else Path(file.name)
 
 
 def move(file: Path, target: Path) -> None:
-    """Move a file and never replace another: where the name is taken, it gets a number.
+    """Move a file without replacing another one: if the name exists, a number is added.
 
-    A link and then the removal of the old name: after a kill between them the file has both names, which the
-    next call sees.
+    It creates a link and then removes the old name. After a kill in between, the file has both names, and the
+    next call detects that.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     numbered = (target.with_name(f"{target.stem}.{number}{target.suffix}") for number in count(2))

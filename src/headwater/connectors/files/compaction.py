@@ -1,4 +1,4 @@
-"""Which small files become larger ones, and the record by which a kill at any point is put right."""
+"""Compaction: merges small files into larger ones, with a record for recovery after a kill at any point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headwater.errors import CheckpointError, Problem
 from headwater.spark.private import byte_streams, packed, unpacked
 from headwater.spark.session import see_added_jars
 from headwater.spec.paths import as_glob
-from headwater.values import scrub
+from headwater.values import count_of, scrub
 
 RECORD = f"{KEPT}/compaction.json"
 STAGING = f"{KEPT}/compacting"
@@ -32,17 +32,17 @@ _AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Rewritten:
-    """Files of one folder, by their names in the sink's folder, and the new files that hold the same rows."""
+    """Files of one directory, by their names in the sink's directory, and the new files with the same rows."""
 
     files: tuple[str, ...]
     staged: tuple[Path, ...]
 
 
 def small_files(sizes: Mapping[str, int], after: int, to: int) -> list[tuple[str, ...]]:
-    """Files that are to become one, each group of one folder and about as large as `to`.
+    """Groups of files to merge, each from one directory and about as large as `to`.
 
-    A file of half that size is large enough; a folder with fewer than `after` small ones is left alone.
-    So much is chosen as is done in one go.
+    A file of half that size is large enough. A directory with fewer than `after` small files is skipped. The
+    number of groups per pass is limited.
     """
     folders: dict[str, list[str]] = {}
     for name, size in sizes.items():
@@ -66,12 +66,12 @@ def _filled(names: Iterable[str], sizes: Mapping[str, int], to: int) -> Iterator
 
 @dataclass(frozen=True)
 class Pass:
-    """One exchange of files: those that went, those that came."""
+    """One exchange of files: the replaced and the new ones."""
 
     replaced: tuple[str, ...]
     written: tuple[str, ...]
     planned: int | None = None
-    """The newest batch that was planned when the log had been changed; None before that."""
+    """The newest batch that was planned when the log was changed; None before that."""
     at: float = 0.0
     """When the log was changed, in seconds since 1970."""
 
@@ -82,18 +82,18 @@ class Pass:
 
 @dataclass(frozen=True)
 class _Noted:
-    """What the record holds."""
+    """The content of the record."""
 
     passes: tuple[Pass, ...]
 
 
 class CompactionRecord:
-    """The exchanges whose files are not tidied up yet: `_headwater/compaction.json` in the sink's folder.
+    """The exchanges whose old files are not deleted yet: `_headwater/compaction.json` in the sink's directory.
 
-    The order is: stage the new files under `_headwater/`; note the exchange; move the new files to their
-    places; exchange them in Spark's log; note that; much later delete the old files. Until the log is changed
-    no reader knows the new files, and after it none that begins knows the old ones. So after a kill the log
-    alone decides: what is noted here and not in the log can go, unless a reader may still be at it.
+    The order is: stage the new files under `_headwater/`, record the exchange, move the new files to their
+    paths, exchange them in Spark's log, record that, and much later delete the old files. Before the log
+    changes, no reader knows the new files; after that, no new reader knows the old ones. So after a kill, only
+    the log decides: a file that is in the record and not in the log can be deleted, unless a reader may use it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -107,24 +107,24 @@ class CompactionRecord:
         return noted.passes if noted else ()
 
     def note(self, *passes: Pass) -> None:
-        """Replace what is noted."""
+        """Replace the recorded exchanges."""
         if passes:
             self._note.write(_Noted(passes))
         else:
             self._store.delete(RECORD)
 
     def drop(self, one: Pass, others: Iterable[Pass]) -> None:
-        """An exchange did not come about: no reader has ever heard of its new files."""
+        """Undo an exchange that failed: no reader has seen its new files."""
         self._delete(one.written)
         self.note(*others)
 
     def recover(self, listed: Collection[str], planned: int, now: float) -> None:
-        """Put right what a kill left, before anything new is begun."""
+        """Clean up after a kill, before anything new starts."""
         shutil.rmtree(self.folder / STAGING, ignore_errors=True)
         noted = self.passes
         for each in noted:
             if each.planned is None and not set(each.written) <= set(listed):
-                # The log was not changed: no reader has ever heard of these.
+                # The log was not changed, so no reader has seen these files.
                 self._delete(each.written)
         kept = tuple(
             each if each.planned is not None else replace(each, planned=planned, at=now)
@@ -135,11 +135,11 @@ class CompactionRecord:
             self.note(*kept)
 
     def tidy(self, listed: Collection[str], committed: int, now: float, keep: float) -> None:
-        """Delete the files that the log does not list any more and no reader reads.
+        """Delete the files that are no longer in the log and that no reader uses.
 
-        While a batch that was planned before the exchange goes on, it may bring the old files back into the
-        log (see `exchange`); when it has committed, what the log says is final. A clock that was set back
-        only lets files stay longer.
+        While a batch that was planned before the exchange runs, it may add the old files to the log again
+        (see `exchange`). After it has committed, the log is final. If the clock is set back, files only stay
+        longer.
         """
         noted = self.passes
         over = [
@@ -161,7 +161,7 @@ class CompactionRecord:
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
-# Text files joined byte by byte: what stands around their rows, and the copying, through Hadoop's codecs.
+# Text files are joined byte by byte through Hadoop's codecs: the text around their rows, and the copying.
 
 _EDGE = 1 << 16
 _ROOT = re.compile(rb"\s*(?:<\?xml.*?\?>)?\s*<([^\s<>/?!]+)[^<>]*>", re.DOTALL)
@@ -169,17 +169,17 @@ _ROOT = re.compile(rb"\s*(?:<\?xml.*?\?>)?\s*<([^\s<>/?!]+)[^<>]*>", re.DOTALL)
 
 @dataclass(frozen=True)
 class Frame:
-    """What stands around the rows of a text file; files with the same frame can be joined."""
+    """The text around the rows of a text file; files with the same frame can be joined."""
 
     suffix: str
     head: bytes = b""
     tail: bytes = b""
     odd: str = ""
-    """The name of a file that is not as Spark writes it; it is joined to no other."""
+    """The name of a file that Spark did not write in the usual form; it is not joined."""
 
 
 def frame_of(name: str, format: str, options: Mapping[str, str], begin: bytes, end: bytes) -> Frame:
-    """The frame of a file by its first and last bytes: a csv file's names, an xml file's root element."""
+    """The frame of a file from its first and last bytes: the header of CSV, the root element of XML."""
     suffix = "".join(Path(name).suffixes)
     odd = Frame(suffix, odd=name)
     if not begin:
@@ -195,42 +195,42 @@ def frame_of(name: str, format: str, options: Mapping[str, str], begin: bytes, e
     if format != "csv" or given.get("header", "").lower() != "true":
         return Frame(suffix)
     names, found, _ = begin.partition(line_end)
-    # A name with a line break in it goes on behind the first line.
+    # A name with a line break continues after the first line.
     return Frame(suffix, names + found) if found and names.count(b'"') % 2 == 0 else odd
 
 
-# Rewriting small files as one: the rows that come out are exactly those that went in.
+# Merging small files into one, with exactly the same rows.
 
 TYPED = ("avro", "orc", "parquet")
 _WHOLE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
 
 class RowsDifferError(Exception):
-    """The rewritten files do not hold what the small ones hold."""
+    """The compacted files do not contain the same rows as the small ones."""
 
 
 @dataclass(frozen=True)
 class Rewriter:
-    """Rewrites files of one sink. Typed formats are read and written; text is joined byte by byte.
+    """Compacts files of one sink. Typed formats are read and written; text is joined byte by byte.
 
-    Text is not parsed, because what comes out could differ: numbers are written in another way, empty values
-    become nulls, columns of an older schema get lost. It is joined on the driver, packed or not, and none of
-    it is held in memory.
+    Text is not parsed, because the result could differ: numbers could change their format, empty values could
+    become nulls, and columns of an older schema could be lost. The driver joins it, compressed or not, without
+    keeping it in memory.
     """
 
     spark: Any
     folder: Path
     format: str
     options: Mapping[str, str]
-    """What the sink writes with."""
+    """The Spark options of the sink."""
 
     def see_jars(self) -> None:
-        """Let this thread see the jars that the session got after its JVM was started."""
+        """Make the jars that were added after the JVM started available to this thread."""
         see_added_jars(self.spark)
 
     def rewrite(self, group: Iterable[str]) -> Iterator[Rewritten]:
-        """One new file for all that fit together; a file that fits no other stays."""
-        # Avro files need one schema, text files have the same around their rows.
+        """One new file for all compatible files; a file that matches no other stays."""
+        # Avro files must have the same schema, text files the same frame.
         alike: dict[Hashable, list[Path]] = {}
         for file in (self.folder / name for name in group):
             key: Hashable = None
@@ -248,7 +248,7 @@ class Rewriter:
                 yield Rewritten(names, _written(staging))
 
     def _read(self, files: Iterable[Path]) -> Any:
-        # Files of an older schema may lack columns, or have some that the query has no more.
+        # Files of an older schema may have fewer or different columns.
         reader = self.spark.read.format(self.format).options(mergeSchema="true", **_WHOLE)
         return reader.load([as_glob(str(file), file) for file in files])
 
@@ -257,10 +257,10 @@ class Rewriter:
         rows.coalesce(1).write.format(self.format).options(**self.options).save(str(staging))
         before, after = rows.count(), self._read(_written(staging)).count()
         if before != after:
-            raise RowsDifferError(f"{before} rows became {after}")
+            raise RowsDifferError(f"expected {count_of(before, 'row')}, got {count_of(after, 'row')}")
 
     def _join(self, files: list[Path], staging: Path, frame: Frame) -> None:
-        """Write one file with the rows of all, within the frame that they share."""
+        """Write one file with the rows of all, within their common frame."""
         staging.mkdir(parents=True)
         with closing(packed(self.spark, staging / f"part{frame.suffix}")) as out:
             out.write(bytearray(frame.head))
@@ -272,14 +272,14 @@ class Rewriter:
             out.write(bytearray(frame.tail))
 
     def _frame(self, file: Path) -> Frame:
-        """What stands around the rows of a text file."""
+        """The frame of a text file."""
         length = self._length(file)
         edge = min(length, _EDGE)
         begin, end = self._at(file, 0, edge), self._at(file, length - edge, edge)
         return frame_of(file.name, self.format, self.options, begin, end)
 
     def _length(self, file: Path) -> int:
-        """The length of what was packed."""
+        """The uncompressed length of a file."""
         with closing(unpacked(self.spark, file)) as source:
             return int(byte_streams(self.spark).consume(source))
 
@@ -290,7 +290,7 @@ class Rewriter:
 
 
 def _written(staging: Path) -> tuple[Path, ...]:
-    """The files that were written, on the disk for good."""
+    """The written files, synced to disk."""
     files = tuple(sorted(file for file in staging.iterdir() if file.name.startswith("part")))
     for file in files:
         with file.open("rb") as stream:
@@ -298,16 +298,16 @@ def _written(staging: Path) -> tuple[Path, ...]:
     return files
 
 
-# Rewrites small files in a thread of its own, while the query goes on.
+# Compacts small files in a separate thread while the query runs.
 
 _INTERRUPT_SECONDS = 5.0
 
 
 class Compactor:
-    """Stages new files for one sink; it neither moves them to their places nor touches the log.
+    """Stages new files for one sink; it neither moves them to their final paths nor changes the log.
 
-    Its Spark jobs run in a fair pool of their own, so they take turns with the queries. What goes wrong once
-    would go wrong again: after a failure nothing is begun until the next start.
+    Its Spark jobs run in a separate fair pool, so they share resources with the queries. After a failure, it
+    does nothing until the next start, because a retry would fail again.
     """
 
     def __init__(self, sink: str, rewriter: Rewriter) -> None:
@@ -322,16 +322,16 @@ class Compactor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether something new can be begun."""
+        """Whether a new compaction can start."""
         return self._thread is None and not self._failed
 
     @property
     def has_finished(self) -> bool:
-        """Whether there is something to take."""
+        """Whether results are available."""
         return self._thread is not None and not self._thread.is_alive()
 
     def begin(self, groups: list[tuple[str, ...]]) -> None:
-        """Rewrite each group of files; nothing happens when there is none."""
+        """Compact each group of files; does nothing without groups."""
         if groups:
             self._done, self._problem = [], None
             self._thread = threading.Thread(
@@ -340,7 +340,7 @@ class Compactor:
             self._thread.start()
 
     def take(self) -> list[Rewritten]:
-        """What was rewritten since `begin`; an error if that failed."""
+        """The results since `begin`; an error if the compaction failed."""
         self._thread = None
         if self._problem:
             self._failed = True
@@ -348,7 +348,7 @@ class Compactor:
         return self._done
 
     def end(self, patience: float | None) -> None:
-        """Wait for what was begun, but only so many seconds; None gives it up at once, without Spark."""
+        """Wait up to `patience` seconds for a running compaction; None abandons it immediately, without Spark."""
         if self._thread is None:
             return
         self._thread.join(patience or 0)
@@ -364,12 +364,12 @@ class Compactor:
         try:
             self._rewriter.see_jars()
             context.setLocalProperty("spark.scheduler.pool", f"{self._sink} compaction")
-            context.setJobGroup(self._job_group, f"{self._sink}: small files are rewritten")
+            context.setJobGroup(self._job_group, f"{self._sink}: compacting small files")
             for group in groups:
                 self._done += self._rewriter.rewrite(group)
                 if self._cancelled.is_set():
                     return
-        except Exception as error:  # noqa: BLE001 - Spark's errors are many kinds: all are told by `take`
+        except Exception as error:  # noqa: BLE001 - Spark raises many kinds of errors; `take` reports them all
             says = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
             problem = COMPACTION_FAILED.at(None, sink=self._sink, says=scrub(says))
             self._problem = replace(problem, detail=scrub(traceback.format_exc()))

@@ -1,4 +1,4 @@
-"""Files as others see them: what they can do as a source and as a sink."""
+"""The files connector: the capabilities of its source and sink."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ else:
     )
 
 
-# What the guards of the source raise; their texts stand in the plan, too, which Spark quotes.
+# What the guards of the source raise; their texts are also in the plan, which Spark quotes.
 _GUARDS = (errors.PARTITION_DIR_UNEXPECTED, errors.PARTITION_VALUE_INVALID, errors.FILES_NAME_UNSUPPORTED)
 _GUARDED = {entry.code: entry for entry in _GUARDS}
 _WRONG_FILE = re.compile(rf"\[USER_RAISED_EXCEPTION\] ({'|'.join(_GUARDED)}) (\S+) (\S+)")
 
 
 class FilesReader(Source[FilesSource]):
-    """Rows of files as they appear, as they are, or as a static table that follows them."""
+    """Reads files as a stream, as a batch, or as a static table that can be refreshed."""
 
     options = FilesSource
     replayable = True
@@ -59,7 +59,7 @@ class FilesReader(Source[FilesSource]):
         return options.path
 
     def columns(self, options: FilesSource) -> Schema | None:
-        """The declared columns; Spark adds those that it finds in the names of folders."""
+        """The declared columns; Spark adds those that it finds in directory names."""
         if options.infer_schema or may_add_columns(options.path, options.options):
             return None
         return options.columns or Schema.of("value string")
@@ -83,7 +83,7 @@ class FilesReader(Source[FilesSource]):
         return () if is_left_to_spark(options.options) else ignored_at(options.globs)
 
     def clean_up(self, options: FilesSource) -> CleanUp | None:
-        return CleanUp(options.archive_to) if options.clean_up else None
+        return CleanUp(options.archive_dir) if options.clean_up else None
 
     def explain(self, failure: Failure, sink: SinkSpec) -> Problem | None:
         wrong = _WRONG_FILE.search(failure.message)
@@ -130,7 +130,7 @@ class FilesReader(Source[FilesSource]):
 
 
 class FilesWriter(Sink[FilesSink]):
-    """Spark's file sink, which lists the committed files in `_spark_metadata`."""
+    """Writes with Spark's file sink, which lists the committed files in `_spark_metadata`."""
 
     options = FilesSink
     modes = frozenset({"append"})
@@ -167,7 +167,7 @@ class FilesWriter(Sink[FilesSink]):
     def run_tasks(
         self, spark: SparkSession, options: FilesSink, context: Context, queries: Sequence[QueryCheckpoint]
     ) -> Iterable[RunTask]:
-        # A manifest that is not wanted any more is taken away, so only other stores have nothing to do.
+        # An obsolete manifest is removed, so only remote file systems need no task.
         mine = (each for each in queries if each.query == context.name and not is_uri(options.path))
         return [sink.upkeep(spark, options, context, each.checkpoint) for each in mine]
 
@@ -197,7 +197,7 @@ class FilesWriter(Sink[FilesSink]):
 
 
 def column_problems(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
-    """What Spark would only find out while it writes the first batch."""
+    """Problems that Spark would report only when it writes the first batch."""
     options = sink.options
     assert isinstance(options, FilesSink), "a files sink has its own options"
     partitioned = {column.lower() for column in options.partition_by}
@@ -222,7 +222,7 @@ def column_problems(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Prob
 
 CONNECTOR = Connector(
     "files",
-    "Files in a folder: avro, csv, json, orc, parquet, text, xml.",
+    "Reads and writes files in directories: Avro, CSV, JSON, ORC, Parquet, text, XML.",
     source=FilesReader(),
     sink=FilesWriter(),
     spark_formats=("avro", "csv", "json", "orc", "parquet", "text", "xml", "com.databricks.spark.csv"),

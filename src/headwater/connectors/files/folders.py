@@ -1,9 +1,9 @@
-"""Folders named `key=value`, which become columns; Spark's own way with them on a stream is not safe.
+"""Partition directories named `key=value`, which become columns; Spark's handling of them is not safe in streams.
 
-Spark looks for such folders once at the start and once more in the files of each batch, and puts the two
-together by position: a folder that comes later can fill the wrong column, another key can give its values to
-a declared column, and a file beside the folders can be left out, all without a word. So on a stream the
-columns are worked out here, from the path of each file, and a file with other folders stops the query.
+Spark discovers such directories once at the start and again in the files of each batch, and combines the two by
+position. A directory that is added later can fill the wrong column, a different key can fill a declared column,
+and a file next to the directories can be skipped, all silently. So for streams, Headwater derives the columns
+from the path of each file, and a file in different partition directories fails the query.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ FILE_FIELDS = {
     "file_block_length": "bigint",
     "file_modification_time": "timestamp",
 }
-"""What Spark knows of the file of a row; parquet files have one more field, which is left out."""
+"""Spark's metadata about the file of a row, without the extra field of Parquet files."""
 FILE_OF_ROW = f"struct({', '.join(f'_metadata.{each}' for each in FILE_FIELDS)}) AS {METADATA}"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""What a folder is called whose key has no value."""
+"""The name of a partition without a value."""
 
 _OPTIONS = ("basepath", "recursivefilelookup")
 _KEYED = r"/[^/=]+=[^/]*(?=/)"
@@ -48,17 +48,17 @@ _SAFE = "!$&'()*+,;=:@~-._"
 
 
 def is_left_to_spark(options: Iterable[str]) -> bool:
-    """Whether the user has taken the folders into their own hands."""
+    """Whether the user's options leave the directories to Spark."""
     return any(option.lower() in _OPTIONS for option in options)
 
 
 def may_add_columns(paths: Iterable[str], options: Iterable[str]) -> bool:
-    """Whether the rows may have more columns than were declared; True where that can't be told."""
+    """Whether the rows may have more columns than declared; True if unknown."""
     return is_left_to_spark(options) or any(is_uri(path) for path in paths)
 
 
 def base_of(path: str, root: str, columns: Iterable[str]) -> str:
-    """The folder from which key=value folders count: before a glob begins, and before a declared key."""
+    """The directory below which key=value directories count: before a glob, and before a declared key."""
     known, base = {column.lower() for column in columns}, list[str]()
     inside = in_project(path, Path(root))
     for part in inside.split("/"):
@@ -70,9 +70,9 @@ def base_of(path: str, root: str, columns: Iterable[str]) -> str:
 
 
 def common_base(paths: Iterable[str], root: Path) -> str | None:
-    """The folder from which key=value folders count below all paths; None where Spark finds it by itself.
+    """The directory below which key=value directories count for all paths; None if Spark finds it.
 
-    That is so without a pattern, and there is none for paths on several file systems.
+    Spark finds it if there is no pattern; paths on several file systems have none.
     """
     bases = {path: base_of(path, str(root), ()) for path in paths}
     if all(path == base for path, base in bases.items()):
@@ -83,28 +83,28 @@ def common_base(paths: Iterable[str], root: Path) -> str | None:
 
 
 Lister = Callable[[str], Iterable[tuple[str, str]]]
-"""Every file below what a pattern stands for, each after the folder or file that the pattern matched."""
+"""Every file below the matches of a pattern, each with the directory or file that matched."""
 
 
 def look(pattern: str, base: str, files: Lister) -> dict[tuple[str, ...], str]:
-    """The keys of the folders in which files lie now, as Spark lists them, each with one of the files."""
+    """The partition keys of the existing files, as Spark lists them, each with one of the files."""
     examples: dict[tuple[str, ...], str] = {}
     for start, file in files(pattern):
         folders = path_in(file).removeprefix(path_in(base)).split("/")[:-1]
         keys = tuple(unquote(folder.partition("=")[0]) for folder in folders if "=" in folder)
-        # Without any key, Spark reads what lies in the folder itself and nothing deeper.
+        # Without any key, Spark reads only the files in the directory itself.
         if keys or start in (file, os.path.dirname(file)):
             examples.setdefault(keys, file)
     return examples
 
 
 def path_in(address: str) -> str:
-    """The path without the file system that it names."""
+    """The path without its file system."""
     return _FILE_SYSTEM.sub("", address, count=1)
 
 
 def local_files(pattern: str) -> Iterator[tuple[str, str]]:
-    """What Spark would list on this machine; a folder without a file is given with nothing behind it."""
+    """What Spark would list on this machine; an empty directory is returned without a file name."""
     for start in sorted(local_matches(pattern)):
         if not os.path.isdir(start) and not is_hidden(os.path.basename(start)):
             yield start, start
@@ -120,58 +120,58 @@ def is_hidden(name: str) -> bool:
 
 
 def fits_a_folder(column: Column) -> bool:
-    """Whether the name of a folder can hold a value of the column's type."""
+    """Whether a directory name can represent a value of the column's type."""
     return not column.type.startswith(("array<", "binary", "map<", "struct<", "variant"))
 
 
 @dataclass(frozen=True)
 class Folders:
-    """How the files below one path get their columns, as SQL over what Spark reads from them."""
+    """How the files below one path get their columns, as SQL over Spark's rows."""
 
     source: str
     base: str
     columns: tuple[Column, ...]
     keys: tuple[str, ...] | None
-    """The keys of the folders as they are written there; None where nothing lay there at the start."""
+    """The partition keys as spelled in the path; None if there were no files at the start."""
     pattern: str = ""
     """The declared path as a glob; without one, the base."""
     by_name: bool = True
-    """The format finds columns by name, so that one may come from the file or from a folder."""
+    """The format finds columns by name, so a column can come from the file or from a directory."""
     path: str = PATH
-    """The column that holds the address of the file."""
+    """The column with the address of the file."""
     validated: bool = False
-    """A value that does not fit its column is null, and told by `wrong_value`; else it fails the query."""
+    """An invalid partition value is null and reported by `wrong_value`; otherwise it fails the query."""
 
     @property
     def inside(self) -> tuple[Column, ...]:
-        """The columns that stand in the files."""
+        """The columns stored in the files."""
         return tuple(column for column in self.columns if self._key_of(column) is None)
 
     @property
     def guard(self) -> str:
-        """True for every row of a file that lies where it should; it fails the query otherwise."""
+        """True for every row of a file in the expected directories; fails the query otherwise."""
         fails = f"raise_error(concat('{WRONG_FOLDER} ', {_text(self.source)}, ' ', {self.path}))"
         checked = f"CASE WHEN {self._at_home} THEN true ELSE {fails} END"
         if self.keys is None:
-            # Below a folder that is not of the form key=value nothing is read. What lies somewhere else
-            # altogether was listed for a reason that is not known here, and is not passed over in silence.
+            # Nothing is read below a directory that is not key=value. A file outside of the base was listed
+            # for an unknown reason, and is not skipped silently.
             below = f"{self.path} RLIKE {_text(_quoted_base(self.base) + '/')}"
             return f"CASE WHEN {self._keyed_only} THEN {checked} WHEN {below} THEN false ELSE {fails} END"
         return checked
 
     @property
     def is_read(self) -> str:
-        """False for a file below a directory that the source ignores; `misplaced` judges the others.
+        """False for a file below a directory that the source ignores; `misplaced` checks the others.
 
-        Spark applies it to the listed files, and opens none for which it is false. A file elsewhere was
-        listed for another reason, and is not ignored.
+        Spark applies it to the listed files and does not open those for which it is false. A file outside of
+        the base was listed for a different reason, and is not ignored.
         """
         if self.keys:
             return "true"
         pattern = path_in(self.pattern or escaped(self.base))
         fixed = split_fixed(pattern)[0].rstrip("/")
-        # A glob stands for the characters of a name, and an address has some of them encoded. That of a
-        # replayed row may not.
+        # A glob matches plain characters, but some are encoded in an address. In the address of a replayed row,
+        # they may not be.
         plain = f"try_url_decode(replace({self.path}, '+', '%2B'))"
         place = f"if(instr({self.path}, '%') > 0, coalesce({plain}, {self.path}), {self.path})"
         matched = rf"(?s){_ANY_SYSTEM}(?:{read_matcher(pattern).pattern})\z"
@@ -180,21 +180,21 @@ class Folders:
         found = f"{read} OR NOT ({below})"
         if is_uri(self.pattern or self.base):
             return found
-        # Cheap, and true for nearly every file: it is in the directory itself.
+        # Cheap, and true for almost every file: it is in the directory itself.
         start = f"file://{'/'.join(encoded(part) for part in fixed.split('/'))}/"
         here = f"locate('/', {self.path}, {len(start) + 1}) = 0"
         return f"(startswith({self.path}, {_text(start)}) AND {here}) OR {found}"
 
     @property
     def misplaced(self) -> str:
-        """True for every row of a file that does not lie where it should."""
+        """True for every row of a file in unexpected directories."""
         if self.keys is None:
             return f"NOT ({self._keyed_only} AND ({self._at_home}))"
         return f"NOT ({self._at_home})"
 
     @property
     def wrong_value(self) -> str:
-        """The first column whose value in the name of a folder does not fit its type; null if all do."""
+        """The first column whose partition value does not match its type; null if all match."""
         wrong = [
             f"WHEN {self._is_wrong(key or column.name, column)} THEN {_text(column.name)}"
             for column in self.columns
@@ -211,7 +211,7 @@ class Folders:
             ]
         )
         if not self.keys and "=" not in self.base:
-            # Cheap, and true for nearly every file.
+            # Cheap, and true for almost every file.
             return f"instr({self.path}, '=') = 0 OR {at_home}"
         return at_home
 
@@ -267,7 +267,7 @@ class Folders:
     def _raw_and_typed(self, key: str, column: Column) -> tuple[str, str]:
         raw = f"regexp_extract({self.path}, {_text(f'.*/{re.escape(encoded(key))}=([^/]*)/')}, 1)"
         once = f"url_decode(replace({raw}, '+', '%2B'))"
-        # The path is an address, and folders are escaped in the way of Hive besides.
+        # The path is an address, and Hive also escapes directory names.
         value = f"coalesce(try_url_decode(replace({once}, '+', '%2B')), {once})"
         return raw, f"try_cast({value} AS {column.type})"
 
@@ -276,21 +276,21 @@ class Folders:
 
 
 def named_safely(source: str) -> str:
-    """SQL: true for a path that Spark can't take for a glob; it fails the query otherwise.
+    """SQL: true for a path that Spark cannot mistake for a glob; fails the query otherwise.
 
-    For each path with such a character, Spark 4.1 reads all files of a batch once more.
+    For each path with a special character, Spark 4.1 reads all files of a batch again.
     """
     fails = f"raise_error(concat('{WRONG_NAME} ', {_text(source)}, ' ', {PATH}))"
     return f"CASE WHEN {PATH} RLIKE r'[*]|%(5B|5C|5D|7B|7D|3F)' THEN {fails} ELSE true END"
 
 
 def encoded(text: str) -> str:
-    """A name as it stands in the path of a file: an address, in which letters of any language stay."""
+    """A name as in the address of a file, where letters of any language are not encoded."""
     return "".join(each if ord(each) > 127 else quote(each, safe=_SAFE) for each in text)
 
 
 def _quoted_base(base: str) -> str:
-    """A pattern for the directory in the address of a file, from its beginning."""
+    """A pattern for the directory at the start of the address of a file."""
     path = "/".join(encoded(part) for part in path_in(base).rstrip("/").split("/"))
     return _ANY_SYSTEM + re.escape(path)
 
@@ -302,19 +302,19 @@ def _text(text: str) -> str:
     return f"'{escaped}'"
 
 
-# What lies in a folder before the first batch: counted quickly, and not to the end of a very full one.
+# The backlog of a directory before the first batch: counted quickly, up to a maximum.
 
 MOST = 20_000
-"""So many files of a path are looked at; that is a fraction of a second."""
+"""The maximum number of files that are counted per path; it takes a fraction of a second."""
 
 KEYS = {"max_files_per_batch": "maxfilespertrigger", "max_bytes_per_batch": "maxbytespertrigger"}
-"""What limits a batch, each with the option of Spark that it is."""
+"""The keys that limit a batch, each with its Spark option."""
 
 
 def waiting_at(
     globs: Iterable[str], limits: Mapping[str, int | None], options: Mapping[str, OptionValue]
 ) -> Waiting | None:
-    """What is to be read there under these limits; None for what is on no disk of this machine."""
+    """The backlog under these limits; None if it is not on a local disk."""
     if any(is_uri(glob) for glob in globs):
         return None
     listed = [islice(files_at(glob, lenient=True), MOST + 1) for glob in globs]
@@ -327,13 +327,13 @@ def waiting_at(
         keys=tuple(KEYS),
         limit=key,
         at_most=limit,
-        # Each path is read by itself, so that the fullest one decides.
+        # Each path is read separately, so the largest one determines the number.
         batches=max((_batches(key, limit, each) for each in found), default=1),
     )
 
 
 def files_at(pattern: str, *, lenient: bool = False) -> Iterator[tuple[str, os.stat_result]]:
-    """The files that a stream over a path would read; where `lenient`, of the folders that can be listed."""
+    """The files that a stream over a path would read; `lenient` skips directories that cannot be listed."""
     for start in local_matches(pattern):
         if os.path.isdir(start):
             yield from _below(start, lenient)
@@ -342,7 +342,7 @@ def files_at(pattern: str, *, lenient: bool = False) -> Iterator[tuple[str, os.s
 
 
 def _below(folder: str, lenient: bool) -> Iterator[tuple[str, os.stat_result]]:
-    """In a folder and in its key=value folders; nothing is read from others."""
+    """The files in a directory and in its key=value directories; others are not read."""
     try:
         entries = os.scandir(folder)
     except OSError:
@@ -351,7 +351,7 @@ def _below(folder: str, lenient: bool) -> Iterator[tuple[str, os.stat_result]]:
         raise
     with entries:
         for entry in entries:
-            # One may have been there a moment ago.
+            # It may have just been deleted.
             with suppress(FileNotFoundError):
                 if is_hidden(entry.name):
                     continue
@@ -374,9 +374,9 @@ def _ignored(folder: str) -> Iterator[str]:
                 each.path for each in islice(entries, MOST) if each.is_dir() and not is_hidden(each.name)
             ]
     except OSError:
-        # A file, or a directory that can't be listed: Spark says so where it matters.
+        # A file, or a directory that cannot be listed: Spark reports it if it matters.
         return
-    # Beside key=value directories, a file in another one fails the query.
+    # Next to key=value directories, a file in any other directory fails the query.
     if not any("=" in os.path.basename(each) for each in below):
         yield from below
 

@@ -1,4 +1,4 @@
-"""Opening files with Spark's own readers, so that the result is that of the batch which would read them."""
+"""Checks files with Spark's readers, so the result is the same as in the batch that would read them."""
 
 from __future__ import annotations
 
@@ -40,31 +40,31 @@ _HOLDS = {
     "bigint": ("tinyint", "smallint", "int"),
     "double": ("float",),
 }
-"""The types in an orc file, besides its own, whose every value a declared type can hold."""
+"""The narrower types in an ORC file that a declared type accepts."""
 
 
 @dataclass(frozen=True)
 class FileOpener:
-    """Reads files through, many at once; where that fails, fewer and fewer until the bad ones are found."""
+    """Reads many files in one job; if that fails, bisects them until the bad files are found."""
 
     spark: SparkSession
     name: str
-    """That of the source."""
+    """The name of the source."""
     format: str
     inside: StructType
     settings: Mapping[str, str]
 
     def __call__(self, files: list[str]) -> dict[str, str]:
-        """What is wrong with each file that can't be read."""
+        """The problem of each unreadable file."""
         if self.format == "csv":
             return {file: wrong for file in files if (wrong := self._failure([file]))}
-        # Spark passes over a file without bytes, and makes nulls of values of another type in an orc file.
+        # Spark ignores empty files, and reads values of a different type in an ORC file as nulls.
         unseen: dict[str, str] = {}
         for file in files:
             wrong = None
-            # What is gone is found when it is read.
+            # Reading reports a missing file.
             with suppress(FileNotFoundError):
-                wrong = "it is empty" if os.path.getsize(file) == 0 else None
+                wrong = "file is empty" if os.path.getsize(file) == 0 else None
             if wrong is None and self.format == "orc":
                 wrong = self._wrong_type(file)
             unseen |= {file: wrong} if wrong else {}
@@ -81,12 +81,12 @@ class FileOpener:
 
     def _failure(self, files: list[str]) -> str | None:
         reader = self.spark.read.format(self.format).schema(self.inside).options(**self.settings)
-        # A page whose bytes were changed is found by its checksum, where the file has them.
+        # Detect corrupt pages by checksum, if the file has checksums.
         reader = reader.option("parquet.page.verify-checksum.enabled", "true")
         try:
             rows = reader.option("recursiveFileLookup", "true").load([escaped(file) for file in files])
             if self.format == "csv":
-                # Only the names in the first line are looked at; each row is validated by itself.
+                # Check only the header; rows are validated separately.
                 rows.take(1)
             else:
                 rows.write.format("noop").mode("overwrite").save()
@@ -94,29 +94,29 @@ class FileOpener:
             said = str(error)
             found = _CONDITION.search(said)
             if found is None:
-                # The files are not to blame, or it is not known which: nothing is decided.
+                # The cause is not a file, or the file is unknown: decide nothing.
                 params = {"name": self.name, "says": said.partition("\n")[0]}
                 raise CheckpointError(errors.FILES_VALIDATION_FAILED.at(None, **params)) from error
             return _told(said, found[1], found[2])
         return None
 
     def _wrong_type(self, file: str) -> str | None:
-        """The first column whose type in an orc file is not one that the declared type can hold."""
+        """The first column whose type in an ORC file does not match the declared type."""
         try:
             reader = self.spark.read.format("orc").option("recursiveFileLookup", "true")
             held = reader.load(escaped(file)).schema
         except (PySparkException, Py4JError):
-            # Whatever it is, reading it through says it better.
+            # Reading the whole file gives a better error.
             return None
         declared = {each.name.lower(): each.dataType.simpleString() for each in self.inside}
         for each in held:
             found, wanted = each.dataType.simpleString(), declared.get(each.name.lower())
             if wanted not in (None, found) and found not in _HOLDS.get(wanted or "", ()):
-                return f"column {each.name} is {found} in the file, and {wanted} in the schema"
+                return f"column {each.name} is {found} in the file, but {wanted} in the schema"
         return None
 
     def stand_in(self, target: Path, says: Mapping[str, str]) -> Path:
-        """Write a file of this format with one row, which says what was rejected."""
+        """Write a placeholder file of this format, with one row that describes the rejected file."""
         target.parent.mkdir(parents=True, exist_ok=True)
         file, text = target.with_suffix(f".{self.format}"), json.dumps(says)
         part = target.with_name(f".{target.name}.{uuid4().hex}")
@@ -133,24 +133,24 @@ class FileOpener:
 
 
 def _told(said: str, condition: str, says: str) -> str:
-    """What is wrong with a file, from the words of Spark and of what it was told."""
+    """The problem of a file, from Spark's error and its cause."""
     header = _HEADER.search(said)
     if header:
-        return f"its first line names {header[1]} where {header[2]} is expected"
+        return f"header is {header[1]}, expected {header[2]}"
     text = _CODE.sub("", _PLACE.sub("", says)).strip()
     causes: list[str] = [] if condition.startswith("PARQUET_COLUMN") else _CAUSE.findall(said)
     return " ".join([text, *(cause.strip() for cause in causes[-1:])]).strip()[:_LONGEST]
 
 
-# Batches that were planned when the source did something else with files that can't be opened.
+# Batches that were planned with a different handling of unreadable files.
 
 
 @dataclass(frozen=True)
 class PlannedFiles(RunTask):
-    """Makes an unfinished batch fit before its query starts.
+    """Adapts a planned batch before its query starts.
 
-    It may name a file that is rejected by now, which is replaced by its stand-in; or a stand-in, which only a
-    source that admits files can read: then the query does not start.
+    The batch may contain a file that is now rejected, which is replaced with its placeholder. Or it contains a
+    placeholder that the source cannot read, because it does not check files: then the query does not start.
     """
 
     context: Context

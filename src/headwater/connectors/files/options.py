@@ -1,4 +1,4 @@
-"""What can be said about files, and what files can do."""
+"""The keys of files sources and sinks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     PrivateAttr,
     ValidationInfo,
@@ -19,28 +21,28 @@ from pydantic import (
 from headwater.connectors.options import SchemaField, option_texts, plain, read_schema
 from headwater.spec import ConnectorOptions, Schema, SinkOptions, SourceOptions
 from headwater.spec.paths import ProjectPath, as_glob, is_uri
-from headwater.values import Duration, nearest
+from headwater.values import Duration, nearest, quoted
 
 Format = Literal["avro", "csv", "json", "orc", "parquet", "text", "xml"]
 
 _SIZE = re.compile(r"(\d+)\s*(b|kb|mb|gb|tb)?$", re.IGNORECASE)
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 
-# Options of Spark that choose among the files of a folder.
+# Spark options that select files in a directory.
 CHOOSING = ("pathglobfilter", "modifiedafter", "modifiedbefore", "maxfileage", "filenameonly")
 
-# Keys that only some formats take; a key that would do nothing is refused.
+# Keys that only some formats support; with other formats they are an error.
 READ_FORMATS = {
     "header": ("csv",),
     "delimiter": ("csv",),
-    "multiline": ("csv", "json"),
+    "multi_line": ("csv", "json"),
     "row_tag": ("xml",),
     "timestamp_format": ("csv", "json", "xml"),
     "date_format": ("csv", "json", "xml"),
     "encoding": ("csv", "json", "xml"),
 }
 VALIDITY_KEYS = (*READ_FORMATS, "format", "columns", "options")
-"""What decides whether a row can be read."""
+"""The keys that determine whether a row is valid."""
 WRITE_FORMATS = {
     "header": ("csv",),
     "delimiter": ("csv",),
@@ -50,7 +52,7 @@ WRITE_FORMATS = {
 }
 
 
-# What Spark can write; text formats take the name of a codec's class as well.
+# The codecs that Spark can write; text formats also accept the class name of a codec.
 _TEXT_CODECS = ("none", "uncompressed", "bzip2", "deflate", "gzip", "lz4", "snappy")
 CODECS = {
     "avro": ("uncompressed", "bzip2", "deflate", "snappy", "xz", "zstandard"),
@@ -68,7 +70,7 @@ def _bytes(value: object) -> object:
         return value
     match = _SIZE.match(value.strip())
     if match is None:
-        raise ValueError(f"`{value}` is not a size; write 512 MB, 10 GB or a number of bytes")
+        raise ValueError(f"expected a size, got `{value}`; write a size such as 512 MB or a number of bytes")
     return int(match[1]) * _UNITS[(match[2] or "b").lower()]
 
 
@@ -100,7 +102,10 @@ Paths = Annotated[
 def _only_for(model: SourceOptions | SinkOptions, allowed: dict[str, tuple[str, ...]], format_: str) -> None:
     for key, formats in allowed.items():
         if key in model.model_fields_set and format_ not in formats:
-            raise ValueError(f"`{key}` does nothing for {format_} files; it is a key of {', '.join(formats)}")
+            allowed_in = quoted(formats, last=" and ")
+            raise ValueError(
+                f"`{key}` is not supported with format `{format_}`, only {allowed_in}; remove it"
+            )
 
 
 def _known_codec(sink: FilesSink) -> None:
@@ -109,41 +114,39 @@ def _known_codec(sink: FilesSink) -> None:
     if codec is None or codec.lower() in known or is_class:
         return
     meant = nearest(codec, known)
-    hint = f"did you mean `{meant}`?" if meant else f"write one of {', '.join(known)}"
-    raise ValueError(f"`compression` is `{codec}`, which {sink.format} files do not have; {hint}")
+    hint = f"did you mean `{meant}`?" if meant else f"use one of {', '.join(known)}"
+    raise ValueError(f"format `{sink.format}` does not support `compression: {codec}`; {hint}")
 
 
 def _only_local(sink: FilesSink) -> None:
-    key = "manifest" if sink.manifest else "compact_after" if sink.compact_after else None
+    key = "manifest" if sink.manifest else "compaction" if sink.compaction else None
     if key and is_uri(sink.path):
         raise ValueError(
-            f"`{key}` needs a folder of the local file system, where a file is replaced in one step, "
-            f"and `path` is {sink.path}; leave it out"
+            f"`{key}` requires a local directory, because it replaces files atomically, "
+            f"but `path` is {sink.path}; remove `{key}`"
         )
 
 
 def _only_compactable(sink: FilesSink) -> None:
-    if sink.compact_after is None:
-        for key in {"compact_to", "keep_compacted"} & sink.model_fields_set:
-            raise ValueError(f"`{key}` does nothing without `compact_after`; write how many files are many")
+    if sink.compaction is None:
         return
     for option in sink.options:
         if option.lower() == "retention" or (
             option.lower() in ("encoding", "charset") and sink.format in ("csv", "json", "xml")
         ):
-            raise ValueError(f"`compact_after` can't go with the option `{option}`; leave one of them out")
+            raise ValueError(f"`compaction` does not support the option `{option}`; remove one of them")
 
 
 def _cleanable(source: FilesSource) -> None:
     for option in source.options:
         if option.lower() == "cleansource":
-            says = "takes files away that another sink has not read yet; write `clean_up` instead"
-            raise ValueError(f"`{option}` {says}")
-    if (source.clean_up == "archive") != (source.archive_to is not None):
-        raise ValueError("`clean_up: archive` and `archive_to`, the folder to move files to, go together")
-    for path in (*source.path, source.archive_to or "") if source.clean_up else ():
+            says = "is not supported, because it removes files that other sinks have not read; use `clean_up`"
+            raise ValueError(f"option `{option}` {says} instead")
+    if (source.clean_up == "archive") != (source.archive_dir is not None):
+        raise ValueError("`clean_up: archive` and `archive_dir` require each other; set both, or neither")
+    for path in (*source.path, source.archive_dir or "") if source.clean_up else ():
         if is_uri(path):
-            raise ValueError(f"`clean_up` works in folders of the local file system, and {path} is none")
+            raise ValueError(f"`clean_up` supports only local directories, got {path}; remove `clean_up`")
 
 
 _SPARK_OPTIONS = {
@@ -152,91 +155,105 @@ _SPARK_OPTIONS = {
     "rowTag": "row_tag",
     "timestampFormat": "timestamp_format",
     "dateFormat": "date_format",
-    "multiLine": "multiline",
+    "multiLine": "multi_line",
     "encoding": "encoding",
     "compression": "compression",
 }
-"""Spark's options of the formats, each with the key that says it."""
-# What Spark and others call the keys, where the names differ by more than case and punctuation.
+"""Spark options of the formats, each with the key that sets it."""
+# Names of the keys in Spark and elsewhere, if they differ by more than case and punctuation.
 _PLACES = {"directory": "path", "folder": "path", "location": "path", "paths": "path"}
 
 
 class _Files(ConnectorOptions):
-    """What both sides say to Spark."""
+    """What sources and sinks share."""
 
     def given(self, option: str) -> str:
-        """What `options` says of an option of Spark, in letters of any case; empty for nothing."""
+        """The value of a Spark option under `options`, ignoring case; empty if it is not set."""
         return str({key.lower(): value for key, value in self.options.items()}.get(option.lower(), ""))
 
     def spark_options(self) -> dict[str, str]:
-        """All that is said of the format, in Spark's words."""
+        """The settings of the format as Spark options."""
         said = {option: getattr(self, key, None) for option, key in _SPARK_OPTIONS.items()}
         said = {option: value for option, value in said.items() if value or value == ""}
         if getattr(self, "format", "") == "csv" and "escape" not in map(str.lower, self.options):
-            # As in RFC 4180, a quote inside quotes is doubled; Spark's own default is a backslash before it.
+            # As in RFC 4180, a quote inside quotes is doubled; Spark's default is a backslash before it.
             said["escape"] = '"'
         return {**option_texts(said), **plain(self)}
 
 
 class FilesSource(_Files, SourceOptions):
-    """Files that appear in a folder; each is read once."""
+    """Reads new files from directories. Each file is read once."""
 
     also_called = {
         **_PLACES,
+        "archive_to": "archive_dir",
         "charset": "encoding",
         "cleanSource": "clean_up",
         "columns": "schema",
         "maxBytesPerTrigger": "max_bytes_per_batch",
         "maxFilesPerTrigger": "max_files_per_batch",
         "sep": "delimiter",
-        "sourceArchiveDir": "archive_to",
+        "sourceArchiveDir": "archive_dir",
     }
 
     path: Paths = Field(
-        description="A folder, a file or a glob, or a list of them; relative to the pipeline file."
+        description="Directory, file or glob, or a list of them. Relative to the pipeline file."
     )
-    format: Format = Field(description="The format of the files.")
+    format: Format = Field(description="File format.")
     columns: SchemaField | None = Field(
         default=None,
         alias="schema",
-        description="The columns: a mapping of names to types, a DDL string, or a `.ddl` or `.json` file.",
+        description="Columns: a mapping of names to types, a DDL string, or the path of a `.ddl`, `.sql` or "
+        "`.json` file. Required unless `infer_schema` is true; text files default to `value string`.",
     )
     infer_schema: bool = Field(
         default=False,
-        description="Work the schema out from the files that are there at the first start, and keep it.",
+        description="Infer the schema from the existing files at the first start, and store it for later starts.",
     )
     max_files_per_batch: int | None = Field(
-        default=None, gt=0, description="Most new files in one batch, of each path."
+        default=None,
+        gt=0,
+        description="Maximum number of new files per batch, for each path. Default: no limit.",
     )
     max_bytes_per_batch: Size | None = Field(
-        default=None, description="Most bytes of new files in one batch, of each path, such as 512 MB."
+        default=None,
+        description="Maximum size of new files per batch, for each path, such as `512 MB`. Default: no limit.",
     )
-    latest_first: bool = Field(default=False, description="Read the newest files first.")
+    latest_first: bool = Field(default=False, description="Process the newest files first.")
     max_file_age: Duration | None = Field(
         default=None,
-        description="After the first batch, files older than the newest by more than this are passed over.",
+        description="After the first batch, ignore files that are older than the newest file by more than this. "
+        "Default: no limit.",
     )
     file_name_only: bool = Field(
-        default=False, description="Tell files apart by name alone: a/x.json and b/x.json are one file."
+        default=False,
+        description="Identify files by name only: `a/x.json` and `b/x.json` count as the same file.",
     )
     clean_up: Literal["archive", "delete"] | None = Field(
         default=None,
-        description="What becomes of a file when every sink that reads it has committed it.",
+        description="Archive or delete a file after every sink that reads it has committed it. "
+        "Default: files stay.",
     )
-    archive_to: ProjectPath | None = Field(
-        default=None, description="archive: the folder that finished files are moved to."
+    archive_dir: ProjectPath | None = Field(
+        default=None, description="Directory for archived files. Required with `clean_up: archive`."
     )
-    header: bool = Field(default=False, description="csv: the first line holds column names.")
+    header: bool = Field(default=False, description="CSV: the first line contains column names.")
     delimiter: str | None = Field(
-        default=None, min_length=1, description="csv: what stands between two values."
+        default=None, min_length=1, description="CSV: separator between values. Default: `,`."
     )
-    multiline: bool = Field(default=False, description="csv, json: a row may span lines.")
-    row_tag: str | None = Field(default=None, description="xml: the element that is a row.")
+    multi_line: bool = Field(default=False, description="CSV, JSON: a row can span several lines.")
+    row_tag: str | None = Field(
+        default=None, description="XML: the element that contains one row. Required for XML."
+    )
     timestamp_format: str | None = Field(
-        default=None, description="csv, json, xml: the pattern of timestamps."
+        default=None, description="CSV, JSON, XML: pattern of timestamps. Default: Spark's."
     )
-    date_format: str | None = Field(default=None, description="csv, json, xml: the pattern of dates.")
-    encoding: str | None = Field(default=None, description="csv, json, xml: the character set.")
+    date_format: str | None = Field(
+        default=None, description="CSV, JSON, XML: pattern of dates. Default: Spark's."
+    )
+    encoding: str | None = Field(
+        default=None, description="CSV, JSON, XML: character encoding. Default: UTF-8."
+    )
 
     _root: Path = PrivateAttr()
 
@@ -245,14 +262,14 @@ class FilesSource(_Files, SourceOptions):
 
     @property
     def globs(self) -> tuple[str, ...]:
-        """The paths as globs: the name of the directory that contains the project is never one."""
+        """The paths as globs; special characters in the path of the project itself are escaped."""
         return tuple(as_glob(path, self._root) for path in self.path)
 
     def spark_options(self) -> dict[str, str]:
-        # Names in the first line that are not those of the schema stop the query; Spark's own default reads
-        # the values by their places, whatever stands above them.
+        # A header that does not match the schema fails the query; by default, Spark ignores the header and
+        # assigns values by position.
         strict = {"enforceSchema": "false"} if self.header else {}
-        # A row that does not fit its schema stops the query; Spark's own default turns it into nulls.
+        # A row that does not match its schema fails the query; by default, Spark replaces it with nulls.
         strict |= {"mode": "FAILFAST"} if self.format in ("csv", "json", "xml") else {}
         return {**strict, **super().spark_options()}
 
@@ -265,79 +282,105 @@ class FilesSource(_Files, SourceOptions):
     def _fits(self) -> FilesSource:
         _only_for(self, READ_FORMATS, self.format)
         if self.columns and self.infer_schema:
-            raise ValueError("give either `schema` or `infer_schema: true`, not both")
+            raise ValueError("`schema` and `infer_schema: true` are mutually exclusive; remove one of them")
         if self.columns is None and not self.infer_schema and self.format != "text":
             raise ValueError(
-                "a schema is required; write `schema:`, or `infer_schema: true` to have it inferred"
+                "`schema` is required; write `schema: {…}`, or set `infer_schema: true` to infer it"
             )
         if self.infer_schema and self.format == "text":
-            raise ValueError("text files have one column, `value string`; leave `infer_schema` out")
-        # Some column holds the lines; the others come from key=value folders.
+            raise ValueError("text files have one column, `value string`; remove `infer_schema`")
+        # One column contains the lines; the others come from key=value directories.
         if self.format == "text" and self.columns and "string" not in (c.type for c in self.columns.columns):
-            raise ValueError("a line of a text file is a string; write `schema: {value: string}`")
+            raise ValueError("text files require a string column; write `schema: {value: string}`")
         if self.format == "xml" and not self.row_tag:
-            raise ValueError("xml files need `row_tag`; write the element that is a row: `row_tag: bird`")
+            raise ValueError(
+                "XML files require `row_tag`; set it to the row element, such as `row_tag: bird`"
+            )
         if self.max_files_per_batch and self.max_bytes_per_batch:
             raise ValueError(
-                "Spark takes one limit: `max_files_per_batch` or `max_bytes_per_batch`, not both"
+                "`max_files_per_batch` and `max_bytes_per_batch` are mutually exclusive; remove one of them"
             )
         limit = "max_files_per_batch" if self.max_files_per_batch else "max_bytes_per_batch"
         if self.latest_first and self.max_file_age and getattr(self, limit):
             raise ValueError(
-                f"`max_file_age` does nothing beside `latest_first` and `{limit}`: "
-                "Spark then reads old files in later batches; leave one of the three out"
+                f"`max_file_age` has no effect with `latest_first` and `{limit}`, because Spark then reads "
+                "old files in later batches; remove one of the three"
             )
         _cleanable(self)
         return self
 
 
+RETENTION = Duration.parse("1 hour")
+"""How long replaced files stay by default, also after `compaction` was removed from the sink."""
+
+
+class Compaction(BaseModel):
+    """Merges small files of a sink into larger ones, without changing what readers see."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    min_files: int = Field(
+        gt=1, description="Compact a directory once it contains this many small files. At least 2."
+    )
+    target_size: Size = Field(
+        default=128 << 20,
+        description="Approximate size of a compacted file, such as `128 MB` (the default).",
+    )
+    retention: Duration = Field(
+        default=RETENTION,
+        description="How long to keep the original files for readers that are still using them.",
+    )
+
+
 class FilesSink(_Files, SinkOptions):
-    """A folder of files; readers through Spark see each row once."""
+    """Writes files to a directory. Spark readers see each row exactly once."""
 
     also_called = {
         **_PLACES,
         "codec": "compression",
+        "compact_after": "compaction",
+        "compact_to": "compaction",
+        "keep_compacted": "compaction",
         "partition_columns": "partition_by",
         "partitioned_by": "partition_by",
         "sep": "delimiter",
     }
 
-    path: ProjectPath = Field(description="The folder to write; relative to the pipeline file.")
-    format: Format = Field(description="The format of the files.")
-    partition_by: Names = Field(default=(), description="Columns that become key=value folders.")
+    path: ProjectPath = Field(description="Output directory. Relative to the pipeline file.")
+    format: Format = Field(description="File format.")
+    partition_by: Names = Field(
+        default=(), description="Columns to partition by, stored as `key=value` directories."
+    )
     compression: str | None = Field(
-        default=None, description="The codec, such as gzip or snappy; each format has its own."
+        default=None,
+        description="Compression codec, such as `gzip` or `snappy`. Default: Spark's default for the format.",
     )
-    header: bool = Field(default=False, description="csv: write column names as the first line.")
+    header: bool = Field(default=False, description="CSV: write column names as the first line.")
     delimiter: str | None = Field(
-        default=None, min_length=1, description="csv: what stands between two values."
+        default=None, min_length=1, description="CSV: separator between values. Default: `,`."
     )
-    row_tag: str | None = Field(default=None, description="xml: the element that is a row.")
+    row_tag: str | None = Field(
+        default=None, description="XML: the element that contains one row. Default: `ROW`."
+    )
     timestamp_format: str | None = Field(
-        default=None, description="csv, json, xml: the pattern of timestamps."
+        default=None, description="CSV, JSON, XML: pattern of timestamps. Default: Spark's."
     )
-    date_format: str | None = Field(default=None, description="csv, json, xml: the pattern of dates.")
+    date_format: str | None = Field(
+        default=None, description="CSV, JSON, XML: pattern of dates. Default: Spark's."
+    )
     manifest: bool = Field(
         default=False,
-        description="Keep a list of the committed files in `_headwater/`, for readers other than Spark.",
+        description="Maintain a list of committed files in `_headwater/` for readers other than Spark.",
     )
-    compact_after: int | None = Field(
+    compaction: Compaction | None = Field(
         default=None,
-        gt=1,
-        description="Rewrite small files as larger ones when so many lie in one folder.",
-    )
-    compact_to: Size | None = Field(
-        default=None, description="About how large a rewritten file is; 128 MB unless told."
-    )
-    keep_compacted: Duration = Field(
-        default=Duration.parse("1 hour"),
-        description="How long files that were rewritten stay, for readers that began before.",
+        description="Merge small files into larger ones while the query runs. Default: no compaction.",
     )
 
     @model_validator(mode="after")
     def _fits(self) -> FilesSink:
         if Path(self.path).is_file():
-            raise ValueError(f"{self.path} is a file; write the name of a folder")
+            raise ValueError(f"{self.path} is a file; set `path` to a directory")
         _only_for(self, WRITE_FORMATS, self.format)
         _known_codec(self)
         _only_local(self)

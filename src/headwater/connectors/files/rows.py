@@ -1,4 +1,4 @@
-"""The rows of a files source, each validated: what Spark reads, and by which of its readers."""
+"""The validated rows of a files source: what Spark reads, and with which reader."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ from headwater.spec.paths import as_glob, fixed_folder, is_pattern
 from headwater.values import BadRows
 
 _CHOOSES = "pathglobfilter"
-# What concerns files and lines, and not the values in them.
+# Options about files and lines, not about values.
 _ABOUT_FILES = ("linesep", "comment", _CHOOSES, "modifiedafter", "modifiedbefore", "ignoremissingfiles")
 
 
 @dataclass(frozen=True)
 class _Path:
-    """One path of the source, by its number among all."""
+    """One path of the source, with its index."""
 
     number: int
     path: str
     folders: Folders
     inside: StructType
-    """The columns that stand in the files."""
+    """The columns stored in the files."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ValidatedFiles(SourceFiles):
     max_row_bytes: int | None = None
 
     def rows(self, replayed: Callable[[], DataFrame] | None) -> DataFrame:
-        """The rows of all paths; those that are replayed go to the path that they came from."""
+        """The rows of all paths; replayed rows belong to their original path."""
         found, left = [], f.lit(True)
         *others, last = self._paths()
         for path in others:
@@ -79,7 +79,7 @@ class ValidatedFiles(SourceFiles):
         return united([*found, self._below(last, replayed().where(left) if replayed else None)])
 
     def admission(self, readers: Sequence[QueryCheckpoint]) -> Admissions:
-        """The task that opens new files before a batch takes them."""
+        """The task that checks new files before a batch reads them."""
         finished = partial(read_by_all, readers, self.context.name)
         return Admissions(self._admission(path, finished) for path in self._paths())
 
@@ -133,7 +133,7 @@ class ValidatedFiles(SourceFiles):
         return validation.read(self._guarded(read, path.folders))
 
     def _guarded(self, rows: DataFrame, folders: Folders) -> DataFrame:
-        """A file in the wrong folders fails the query where bad rows do."""
+        """A file in unexpected directories fails the query if bad rows do."""
         return rows if folders.validated else rows.where(folders.guard)
 
     def _lines(self, path: _Path) -> DataFrame:
@@ -169,7 +169,7 @@ class ValidatedFiles(SourceFiles):
 
     @property
     def _file_of_replayed(self) -> list[Column]:
-        """The same of a row that is replayed: of its file only the name is known."""
+        """The same for a replayed row, of which only the file name is known."""
         known = {"file_path": f.col(ADDRESS), "file_name": f.regexp_extract(ADDRESS, "[^/]*$", 0)}
         fields = [known.get(name, f.lit(None)).cast(type_).alias(name) for name, type_ in FILE_FIELDS.items()]
         return [f.struct(*fields).alias(METADATA)] if self.context.metadata else []
@@ -181,16 +181,16 @@ class ValidatedFiles(SourceFiles):
             folder = self._admitted_folder(path.number)
             if self.context.starts:
                 folder.mkdir(parents=True, exist_ok=True)
-            # There is none where nothing was ever started.
+            # It does not exist before the first start.
             if folder.is_dir():
-                # The list has chosen already, and files in place of rejected ones have names of their own.
+                # The list is already filtered, and the placeholders of rejected files have different names.
                 settings = {key: value for key, value in settings.items() if key.lower() != _CHOOSES}
                 reader = self.reader(path.path, schema, format_, settings)
                 return reader.option("recursiveFileLookup", "true").load(str(folder))
         return self.load_deep(self.reader(path.path, schema, format_, settings), path.path, path.folders)
 
     def _admitted_folder(self, number: int) -> Path:
-        """The folder with the list of admitted files."""
+        """The directory with the list of admitted files."""
         folder = self.context.directory.admitted(number)
         if is_pattern(str(folder)):
             place, name = self.context.at("bad_rows"), self.context.name
@@ -199,18 +199,18 @@ class ValidatedFiles(SourceFiles):
 
 
 def _lies_in(base: str) -> Column:
-    """Whether a row that is replayed came from a file below a folder, or from the file of that name."""
+    """Whether a replayed row is from a file below a directory, or from the file with that name."""
     file = f.col("row.file")
     return f.coalesce((file == base) | file.startswith(base.rstrip("/") + "/"), f.lit(False))
 
 
 def _decoded(replayed: DataFrame, decoder: Decoder) -> DataFrame:
-    """Rows that are replayed, as Spark's reader would give them."""
+    """Replayed rows, as Spark's reader would return them."""
     text = f.col("row.value").cast("string")
     read = replayed.select(
         decoder.typed(text).alias("read"), text.alias("text"), f.col("row.file").alias("file")
     )
-    # Of an xml file Spark keeps the whole text, in which the row is not to be found again.
+    # For XML, Spark keeps the whole text, in which the row cannot be identified.
     lost = f.col("read").isNull() if decoder.format != "xml" else f.lit(True)
     corrupt = f.when(lost, f.coalesce(f.col("text"), f.lit(""))).otherwise(f.col("read")[CORRUPT])
     return read.select(
@@ -224,7 +224,7 @@ def _decoded(replayed: DataFrame, decoder: Decoder) -> DataFrame:
 def run_tasks(
     spark: SparkSession, options: FilesSource, context: Context, queries: Sequence[QueryCheckpoint]
 ) -> Iterator[RunTask]:
-    """What opens new files, takes finished ones away, and makes planned batches fit."""
+    """The tasks that check new files, clean up processed files, and adapt planned batches."""
     admitted = admits(options, context.bad_rows)
     if admitted:
         readers = [each for each in queries if context.name in each.sources]
@@ -233,6 +233,6 @@ def run_tasks(
         folder = commonpath(fixed_folder(path, context.root) for path in options.path)
         places = [as_glob(path, context.root) for path in options.path]
         real = [replace(each, places=tuple(map(place_of, each.places))) for each in queries]
-        deep, done = is_left_to_spark(options.options), CleanUp(options.archive_to)
+        deep, done = is_left_to_spark(options.options), CleanUp(options.archive_dir)
         yield FinishedFiles(context.name, done, Path(folder), places, real, deep=deep)
     yield PlannedFiles(context, len(options.path), queries, admitted)

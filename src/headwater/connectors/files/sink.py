@@ -1,4 +1,4 @@
-"""Spark's file sink: writing, reading back, and what its own log says."""
+"""Spark's file sink: writing, reading back, and its log."""
 
 from __future__ import annotations
 
@@ -30,23 +30,21 @@ from headwater.connectors.files.compaction import (
     small_files,
 )
 from headwater.connectors.files.errors import MANIFEST_WRITE_FAILED
-from headwater.connectors.files.options import FilesSink
+from headwater.connectors.files.options import RETENTION, FilesSink
 from headwater.connectors.files.sink_folder import Manifest, name_in, newest, removable
 from headwater.connectors.files.source import NO_GLOB
 from headwater.errors import CheckpointError
 from headwater.spark.private import file_system
 
-# What follows a committed batch of a files sink: the manifest, and the exchange of small files.
-
-COMPACT_TO = 128 << 20
+# What follows a committed batch of a files sink: the manifest and the compaction of small files.
 
 
 class FilesUpkeep(RunTask):
-    """The task of one sink. Only batches that the query has committed count here.
+    """The task of one sink. Only batches that the query has committed matter here.
 
-    Spark's readers see a batch as soon as the sink has noted it. A stateful query may have to forget that
-    note after a crash and to run the batch again, so the manifest waits for the query's own commit, and so
-    does the compaction: a log file that is rewritten must not be one that may still be taken back.
+    Spark's readers see a batch as soon as it is in the log of the sink. After a crash, a stateful query may
+    have to remove that entry and retry the batch. So the manifest and the compaction wait for the commit of the
+    query: compaction must not change a log entry that may still be removed.
     """
 
     def __init__(
@@ -68,6 +66,7 @@ class FilesUpkeep(RunTask):
         self._clock = clock
         self._recovered = False
         self._shown: Manifest | None = None
+        self._retention = options.compaction.retention if options.compaction else RETENTION
 
     def tick(self, tick: Tick) -> None:
         if tick.last and self._compactor:
@@ -90,7 +89,7 @@ class FilesUpkeep(RunTask):
 
     def _look(self, *, last: bool) -> None:
         commit, compact = self._checkpoint.last_commit, self._log.last_compact
-        # A compact file does not say which of its files came with a batch that is not committed.
+        # A compact file does not show which of its files belong to an uncommitted batch.
         if commit is None or (compact is not None and compact > commit.batch_id):
             return
         committed = commit.batch_id
@@ -100,26 +99,27 @@ class FilesUpkeep(RunTask):
         if self._compactor and self._compactor.has_finished:
             self._exchange(self._compactor.take(), compact)
         listed = self._listed(committed)
-        # The manifest comes before the tidying: it must never name a file that is gone.
+        # Write the manifest before deleting files: it must never list a missing file.
         self._show(committed, listed.values())
-        self._record.tidy(listed, committed, self._clock(), self._options.keep_compacted.seconds)
+        self._record.tidy(listed, committed, self._clock(), self._retention.seconds)
         if self._compactor and self._compactor.is_idle and not last:
             self._compactor.begin(self._due(listed))
 
     @property
     def _planned(self) -> int:
-        """The newest batch that may be under way."""
+        """The newest batch that may be in progress."""
         planned = self._checkpoint.last_offset
         return planned.batch_id if planned else -1
 
     def _listed(self, up_to: int) -> dict[str, SinkFile]:
-        """The files of the log by their names in the folder."""
+        """The files of the log by their names in the directory."""
         return {name_in(self._folder, file): file for file in self._log.files(up_to)}
 
     def _due(self, listed: Mapping[str, SinkFile]) -> list[tuple[str, ...]]:
-        """Small files of the newest compact file, the only one that can be changed in one step."""
+        """Small files of the newest compact log file, the only one that can be changed atomically."""
         sizes = {name: file.size for name, file in listed.items() if file.compacted}
-        return small_files(sizes, self._options.compact_after or 0, self._options.compact_to or COMPACT_TO)
+        wanted = self._options.compaction
+        return small_files(sizes, wanted.min_files, wanted.target_size) if wanted else []
 
     def _show(self, committed: int, files: Iterable[SinkFile]) -> None:
         if not self._options.manifest:
@@ -132,13 +132,13 @@ class FilesUpkeep(RunTask):
             self._shown = shown
 
     def _exchange(self, rewritten: list[Rewritten], compact: int | None) -> None:
-        """Put the new files into their places and into Spark's log; see `Record` for the order."""
+        """Move the new files to their paths and add them to Spark's log; see `CompactionRecord` for the order."""
         listed = self._listed(compact) if compact is not None else {}
         new: dict[NewFile, frozenset[str]] = {}
         moves: dict[Path, str] = {}
         replaced: list[str] = []
         for each in rewritten:
-            # A compact file that Spark wrote meanwhile may have brought back what an earlier exchange took.
+            # A compact file that Spark wrote in the meantime may list files again that an earlier exchange replaced.
             if not listed.keys() >= set(each.files):
                 continue
             replaced += each.files
@@ -165,7 +165,7 @@ class FilesUpkeep(RunTask):
             self._record.drop(one, before)
             return
         edit.apply(self._output)
-        # Read after the exchange: a batch that is planned later finds the new lines in the log.
+        # Read after the exchange: a batch that is planned later uses the changed log.
         self._record.note(*before, replace(one, planned=self._planned, at=self._clock()))
 
 
@@ -181,7 +181,7 @@ def write_stream(writer: DataStreamWriter, options: FilesSink) -> DataStreamWrit
 
 
 def write_batch(rows: DataFrame, options: FilesSink) -> None:
-    """All rows at once; what an earlier batch run wrote there is replaced."""
+    """Write all rows, replacing the output of an earlier batch run."""
     writer = rows.write.format(options.format).mode("overwrite").options(**options.spark_options())
     if options.partition_by:
         writer = writer.partitionBy(*options.partition_by)
@@ -189,7 +189,7 @@ def write_batch(rows: DataFrame, options: FilesSink) -> None:
 
 
 def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> DataFrame:
-    """The rows that the sink has committed, as readers through Spark see them."""
+    """The rows that the sink has committed, as Spark readers see them."""
     if not Path(options.path).exists():
         return spark.createDataFrame([], written)
     reader = spark.read.format(options.format).schema(written)
@@ -197,18 +197,18 @@ def read_back(spark: SparkSession, options: FilesSink, written: StructType) -> D
 
 
 def upkeep(spark: SparkSession, options: FilesSink, context: Context, checkpoint: Path) -> FilesUpkeep:
-    """What follows each committed batch: the manifest, and the rewriting of small files."""
+    """The task after each committed batch: the manifest and the compaction."""
     compactor = None
-    if options.compact_after:
+    if options.compaction:
         rewriter = Rewriter(spark, Path(options.path), options.format, options.spark_options())
         compactor = Compactor(context.name, rewriter)
     return FilesUpkeep(context.name, options, checkpoint, compactor)
 
 
 def stored_schema(spark: SparkSession, options: FilesSink, written: StructType) -> StructType | None:
-    """The schema of the files that are there; only avro, orc and parquet files carry one.
+    """The schema of the existing files; only Avro, ORC and Parquet files contain one.
 
-    The types of partition columns stand in no file: they are taken to be those that will be written.
+    Files do not contain the types of partition columns: they are assumed to be those that will be written.
     """
     if options.format not in ("avro", "orc", "parquet"):
         return None
@@ -227,25 +227,25 @@ def stored_schema(spark: SparkSession, options: FilesSink, written: StructType) 
 
 
 def _same_in_avro(read: StructField, written: StructField, options: FilesSink) -> bool:
-    """Whether an avro file holds the one as the other: avro has no integers smaller than int."""
+    """Whether both types are the same in Avro, which has no integers smaller than int."""
     texts = {_SMALL.sub("int", field.dataType.simpleString()) for field in (read, written)}
     return options.format == "avro" and len(texts) == 1
 
 
 def stored_batch(spark: SparkSession, options: FilesSink) -> int | None:
-    """The newest batch in the sink's own log; Spark passes over this one and all before it."""
+    """The newest batch in the log of the sink; Spark skips this one and all before it."""
     return newest(_log_files(spark, options)[1])
 
 
 def forget_batch(spark: SparkSession, options: FilesSink, batch: int) -> None:
-    """Take the newest batch out of the sink's own log: its files are seen no more, and it can come again."""
+    """Remove the newest batch from the log of the sink, so its files are ignored and it can be written again."""
     system, files = _log_files(spark, options)
     for name in removable(files, batch):
         system.delete(files[name], False)
 
 
 def _log_files(spark: SparkSession, options: FilesSink) -> tuple[Any, dict[str, Any]]:
-    """The file system of the sink's own log, and its files by name."""
+    """The file system of the log of the sink, and the files of the log by name."""
     system, folder = file_system(spark, options.path, SINK_LOG)
     paths = [status.getPath() for status in system.listStatus(folder)] if system.exists(folder) else []
     return system, {str(path.getName()): path for path in paths}

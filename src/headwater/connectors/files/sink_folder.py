@@ -1,4 +1,4 @@
-"""The list of committed files of a sink, for readers that know nothing of Spark's log."""
+"""The manifest: the committed files of a sink, for readers that do not use Spark's log."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from headwater.errors import CheckpointError
 from headwater.errors.catalogue.connectors import SINK_LOG_PATH_INVALID
 from headwater.spec.paths import local_path
 
-# The folder of a files sink as it lies on the disk: its log's entries by their names there.
+# The directory of a files sink on disk: the entries of its log by their names there.
 
 KEPT = "_headwater"
-"""What Headwater keeps in the folder; Spark and other readers pass over names that begin with `_`."""
+"""Headwater's files in the directory; Spark and other readers ignore names that start with `_`."""
 
 
 def name_in(folder: Path, file: SinkFile) -> str:
-    """A file of the log as a path relative to the folder, with `/` between its parts."""
+    """A file of the log as a path relative to the directory, with `/` as separator."""
     path = _path(file)
     if path.is_relative_to(folder):
         return path.relative_to(folder).as_posix()
@@ -27,9 +27,10 @@ def name_in(folder: Path, file: SinkFile) -> str:
 
 
 def named_outside(folder: Path) -> str | None:
-    """A file elsewhere that the folder's log names: Spark writes whole paths, which stay after a move."""
+    """A file in the log that is outside of the directory: Spark stores full paths, which do not change if
+    the directory is moved."""
     for path in map(_path, SinkLog(LocalStore(folder)).files()):
-        # The same folder may have been written through a link.
+        # The same directory may have been written through a symlink.
         if not path.is_relative_to(folder) and not path.resolve().is_relative_to(folder.resolve()):
             return str(path)
     return None
@@ -46,7 +47,7 @@ LIST = f"{KEPT}/files.txt"
 
 @dataclass(frozen=True)
 class Manifest:
-    """The committed files of a sink's folder.
+    """The committed files in the directory of a sink.
 
     _headwater/manifest.json    {"version": 1, "sink": "orders", "format": "parquet", "batch": 12,
                                  "partition_by": ["shop"],
@@ -55,9 +56,9 @@ class Manifest:
                                  ]}
     _headwater/files.txt        shop=north/part-0….parquet
 
-    `batch` is the newest batch whose files are listed; paths are relative to the folder. Each of the two is
-    replaced whole, so a reader sees the list of one batch or of another, never a part. Files without a byte
-    hold no row and are left out, because many readers fail on them.
+    `batch` is the newest batch whose files are listed; paths are relative to the directory. Both files are
+    replaced atomically, so a reader always sees the complete list of one batch. Empty files contain no rows
+    and are excluded, because many readers fail on them.
     """
 
     sink: str
@@ -68,7 +69,7 @@ class Manifest:
 
     @property
     def text(self) -> str:
-        """The content of `manifest.json`, one file a line."""
+        """The content of `manifest.json`, one file per line."""
         head = {
             "version": VERSION,
             "sink": self.sink,
@@ -81,7 +82,7 @@ class Manifest:
         return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "files": [\n{listed}\n]}}\n'
 
     def write(self, folder: Path) -> None:
-        """Replace both files; OSError if that can't be done."""
+        """Replace both files; OSError if that fails."""
         (folder / KEPT).mkdir(exist_ok=True)
         store = LocalStore(folder)
         store.replace(LIST, "".join(f"{path}\n" for path, _ in self.files).encode())
@@ -89,12 +90,12 @@ class Manifest:
 
 
 def listed(folder: Path, files: Iterable[SinkFile]) -> tuple[tuple[str, int], ...]:
-    """Names and sizes of the files that hold something."""
+    """Names and sizes of the files that are not empty."""
     return tuple((name_in(folder, file), file.size) for file in files if file.size)
 
 
 def remove(folder: Path) -> None:
-    """Take the manifest away: one that nobody keeps up to date would mislead."""
+    """Remove the manifest: an outdated one would mislead readers."""
     store = LocalStore(folder)
     for name in (MANIFEST, LIST):
         store.delete(name)
@@ -112,10 +113,10 @@ def newest(names: Iterable[str]) -> int | None:
 
 
 def removable(names: Collection[str], batch: int) -> list[str]:
-    """The files whose removal takes the newest batch out of the log, and nothing else with it.
+    """The files to delete to remove only the newest batch from the log.
 
-    Every tenth file or so is `N.compact` and repeats all the batches before it. It can go only while what it
-    repeats is still there: every file since the last compact one, or since the beginning.
+    About every tenth file is `N.compact` and contains all batches before it. It can be deleted only while the
+    files that it replaces still exist: every file since the previous compact file, or since the beginning.
     """
     if (newest(names) or 0) > batch:
         return []

@@ -1,4 +1,4 @@
-"""Which listing of a static source a batch reads: the rule of `refresh`."""
+"""Which listing of a static source a batch reads, according to `refresh`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Listing = TypeVar("Listing")
 
 @dataclass(frozen=True)
 class BatchKey:
-    """A batch of a query; Spark's id of the query stays the same when it starts again."""
+    """A batch of a query; Spark's ID of the query stays the same after a restart."""
 
     query: str
     batch: str
@@ -30,15 +30,15 @@ class SnapshotPolicy(Generic[Listing]):
     """Gives every batch one listing, taken at its start.
 
     - `start` takes the first listing, before any query starts.
-    - The first question of a batch binds it: by `refresh` to a new listing or to the newest there is. All its
-      other questions get the same one, however many scans ask, and on whichever thread.
-    - A query's next batch begins when the last one is over, and unbinds it. A listing that is not the newest
-      and that no batch is bound to is dropped.
-    - `again` says that a query's batch has failed over its listing and will run again: it is unbound, and
-      whoever asks next takes a new listing that owes nothing to the one before.
+    - The first request of a batch binds it: depending on `refresh`, to a new listing or to the newest one. All
+      other requests of the batch get the same listing, regardless of the number of scans and the thread.
+    - The next batch of a query unbinds the previous one. A listing that is not the newest and not bound to a
+      batch is dropped.
+    - `again` means that a batch failed because of its listing and is retried: it is unbound, and the next
+      request takes a new listing from scratch.
 
-    `take` gets the newest listing and gives it back where nothing has changed; without one it starts afresh.
-    `holds` says whether what a listing names is still what it was; if not, no batch begins with it.
+    `take` receives the newest listing and returns it if nothing has changed; without one, it starts from
+    scratch. `holds` checks whether the files of a listing are unchanged; if not, no batch starts with it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SnapshotPolicy(Generic[Listing]):
         self._turn = threading.RLock()
         self._bound: dict[str, tuple[str, Listing]] = {}
         self._alive: list[Listing] = []
-        """Every listing that was not dropped, the newest last."""
+        """All listings that were not dropped, the newest last."""
         self._taken_at = 0.0
         self._distrusted = False
 
@@ -71,7 +71,7 @@ class SnapshotPolicy(Generic[Listing]):
             self._look(None)
 
     def of(self, key: BatchKey | None) -> Listing | None:
-        """The listing of a batch; outside of batches the newest, and None before the start."""
+        """The listing of a batch; outside of batches, the newest one, and None before the start."""
         with self._turn:
             if key is None or not self._alive:
                 return self.newest
@@ -88,7 +88,7 @@ class SnapshotPolicy(Generic[Listing]):
             return self._bound[query][1] if query in self._bound else None
 
     def again(self, query: str) -> None:
-        """Unbind the batch of a query, and trust the newest listing no more."""
+        """Unbind the batch of a query, and stop using the newest listing."""
         with self._turn:
             self._bound.pop(query, None)
             self._distrusted = True
@@ -102,7 +102,7 @@ class SnapshotPolicy(Generic[Listing]):
             self._alive.clear()
 
     def _next(self) -> Listing:
-        """The listing for a batch that begins now."""
+        """The listing for a batch that starts now."""
         newest = self._alive[-1]
         if self._distrusted or not self._holds(newest):
             return self._look(None)
@@ -114,7 +114,7 @@ class SnapshotPolicy(Generic[Listing]):
         return newest
 
     def _look(self, known: Listing | None) -> Listing:
-        # The age of a listing counts from before it was taken: what changes meanwhile may be missing in it.
+        # The age of a listing counts from before it was taken: changes in the meantime may be missing.
         now = self._clock()
         listing = self._take(known)
         self._taken_at, self._distrusted = now, False
@@ -129,19 +129,19 @@ class SnapshotPolicy(Generic[Listing]):
             self._drop(listing)
 
 
-# Copies of local files as they were at one moment, so that a batch reads what was listed.
+# Copies of local files at one point in time, so a batch reads what was listed.
 
 _ROUNDS = 100
 _WAIT_SECONDS = 0.1
-# A file that was written this very moment may not be whole, and a second write within one tick of the file
-# system's clock would not be seen.
+# A file that was just written may be incomplete, and a second write within one tick of the file system clock
+# would be missed.
 _SETTLED_NS = 50_000_000
 _SETTLING_ROUNDS = 20
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A file as it was seen: two that are equal have the same content."""
+    """The state of a file; equal states mean equal content."""
 
     path: Path
     size: int
@@ -154,21 +154,21 @@ class Seen:
         return cls(path, found.st_size, found.st_mtime_ns, found.st_ino)
 
     def is_settled(self, now_ns: int) -> bool:
-        # A time in the future is another machine's clock and says nothing.
+        # A time in the future comes from the clock of another machine and means nothing.
         return not 0 <= now_ns - self.changed_ns < _SETTLED_NS
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A folder with the copies, and what they are copies of, by their places inside the folder."""
+    """A directory with the copies, and the originals by their paths inside the directory."""
 
     folder: Path
     files: Mapping[PurePath, Seen]
 
     def written_over(self) -> Path | None:
-        """A file that was linked and has been written over since: its copy has changed with it."""
+        """A hard-linked file that was overwritten since: its copy changed with it."""
         for place, seen in self.files.items():
-            # Whoever removes a copy harms the batch that reads it, and nothing here.
+            # A removed copy affects only the batch that reads it.
             with suppress(FileNotFoundError):
                 now = Seen.now(self.folder / place)
                 if now.inode == seen.inode and replace(now, path=seen.path) != seen:
@@ -187,12 +187,12 @@ def take_snapshot(
     *,
     link: bool = False,
 ) -> Snapshot:
-    """Copy what is listed into a new `folder`; `known` itself, where nothing has changed since.
+    """Copy the listed files into a new `folder`; returns `known` if nothing has changed.
 
-    Each file is looked at before the first copy and after the last one. When all are as they were, there was
-    a moment at which all of them stood there together, and the copies are of that moment. Else, and when one
-    is missing, everything is listed again. With `link` files are linked where the file system can: that takes
-    no room, and holds as long as a file is replaced by another one and not written over (`written_over`).
+    Each file is checked before the first copy and after the last one. If all are unchanged, they existed
+    together at one point in time, and the copies are of that time. Otherwise, or if a file is missing, the
+    files are listed again. With `link`, files are hard-linked if the file system supports it. That uses no
+    space, and is safe as long as files are replaced and not overwritten (`written_over`).
     """
     for number in range(_ROUNDS):
         try:
@@ -208,13 +208,13 @@ def take_snapshot(
             wait(_WAIT_SECONDS)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise Unreadable(f"its files can't be copied into the run folder ({error})") from error
+            raise Unreadable(f"could not copy its files to the run directory ({error})") from error
         shutil.rmtree(folder, ignore_errors=True)
-    raise Unreadable("its files are missing, or change faster than they can be copied")
+    raise Unreadable("its files are missing, or change too fast to be copied")
 
 
 def _copied(seen: Mapping[PurePath, Seen], folder: Path, known: Snapshot | None, link: bool) -> bool:
-    """Copy every file; whether all of them are still the same after that."""
+    """Copy every file; returns whether all of them are still unchanged afterwards."""
     folder.mkdir(parents=True)
     before = {each: known.folder / place for place, each in known.files.items()} if known else {}
     for place, each in seen.items():
@@ -222,7 +222,7 @@ def _copied(seen: Mapping[PurePath, Seen], folder: Path, known: Snapshot | None,
         target.parent.mkdir(parents=True, exist_ok=True)
         there = each.path if link else before.get(each)
         if there is not None:
-            # What is there already serves again, if the file system has links.
+            # Reuse an existing copy, if the file system supports links.
             with suppress(OSError):
                 os.link(there, target)
         if not target.exists():

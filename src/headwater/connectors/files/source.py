@@ -44,24 +44,24 @@ from headwater.spec.schema import backticked
 from headwater.values import Refresh
 
 NO_GLOB = {"__globPaths__": "false"}
-"""Spark's own option to take a path literally. It works for one path alone, and a stream ignores it."""
+"""A Spark option to take a path literally. It works for a single path only, and streams ignore it."""
 _AT_ONCE = 5
-"""So many files make a batch where each has a character of a glob in its path: Spark then lists every file as
-often as there are files, and above 32 paths it starts a job for that."""
+"""The maximum number of files per batch if paths contain glob characters: Spark then lists every file once per
+file, and starts a job for it above 32 paths."""
 _ANY_AGE = f"{2**63 - 1}ms"
-"""Spark skips files that are 7 days older than the newest that it has listed, in ignored directories, too."""
+"""By default, Spark skips files that are 7 days older than the newest one, even if that one is ignored."""
 
 
 @dataclass(frozen=True)
 class _StoredSchema:
-    """As Spark writes it in JSON."""
+    """A schema in Spark's JSON format."""
 
     schema: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """The files of a source, and what all ways of reading them share."""
+    """The files of a source, and what all read modes share."""
 
     spark: SparkSession
     options: FilesSource
@@ -76,17 +76,17 @@ class SourceFiles:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """The columns as others see them; Spark can't read every type back from this text."""
+        """The columns with their types as strings; Spark cannot parse all of these strings."""
         return tuple(Column(field.name, field.dataType.simpleString()) for field in self.schema.fields)
 
     @property
     def file_of_row(self) -> list[str]:
-        """SQL: the file that a row is from, if a table asks for it."""
+        """SQL: the file of a row, if a table uses it."""
         return [FILE_OF_ROW] if self.context.metadata else []
 
     @property
     def _left_to_spark(self) -> bool:
-        """Whether the user has taken the directories into their own hands."""
+        """Whether the user's options leave the directories to Spark."""
         return is_left_to_spark(self.options.options)
 
     def stream(self) -> DataFrame:
@@ -94,7 +94,7 @@ class SourceFiles:
         return united(map(self._loaded if self._left_to_spark else self._followed, self.options.path))
 
     def batch(self) -> DataFrame:
-        """The files that are there now."""
+        """The existing files."""
         return united(map(self._loaded if self._left_to_spark else self._found, self.options.path))
 
     def _loaded(self, path: str) -> DataFrame:
@@ -112,13 +112,13 @@ class SourceFiles:
 
     def _found(self, path: str) -> DataFrame:
         folders, reader = self.folders(path), self.reader(path, self.schema)
-        # Spark finds no key=value columns of what a pattern stands for by itself.
+        # Spark does not find key=value columns below a pattern without a base path.
         reader = reader.option("basePath", folders.base) if folders.keys else reader
         rows = self._decoded(self._load(reader, path))
         return rows.selectExpr(*(f"`{column.name}`" for column in self.columns), *self.file_of_row)
 
     def static(self, refresh: Refresh, *, cache: bool) -> tuple[DataFrame, tuple[StaticRows, ...]]:
-        """The files that are there when a batch starts, as far as `refresh` says so."""
+        """The files at the start of a batch, depending on `refresh`."""
         tables = [
             self._table(number, path, refresh, cache=cache) for number, path in enumerate(self.options.path)
         ]
@@ -155,7 +155,7 @@ class SourceFiles:
         format_: str | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> DataFrameReader | DataStreamReader:
-        """Spark's reader of a path, by the format and options of the source if no others are given."""
+        """Spark's reader for a path; by default with the format and options of the source."""
         reader: Any = self.spark.read if self.context.batch else self.spark.readStream
         limits = {} if self.context.batch else self._limits(path)
         given = self.options.spark_options() if settings is None else settings
@@ -181,19 +181,19 @@ class SourceFiles:
     def load_deep(self, reader: DataFrameReader | DataStreamReader, path: str, folders: Folders) -> DataFrame:
         """Load one path with the directories below it, without the files that the source ignores.
 
-        A stream of Spark 4.1 that does not look into directories reads all files of a batch once more for
-        each file that has a character of a glob in its path. With `recursiveFileLookup` it lists each once.
+        Without `recursiveFileLookup`, a stream of Spark 4.1 reads all files of a batch again for each file
+        with a glob character in its path. With it, it lists each file once.
         """
         rows = self._load(reader.option("recursiveFileLookup", "true"), path)
         return rows.where(replace(folders, path=PATH).is_read)
 
     def _load(self, reader: DataFrameReader | DataStreamReader, path: str) -> DataFrame:
-        """Load one path. What the user wrote may be a glob; the folder that the project lies in never is."""
+        """Load one path. The user's path may be a glob, but the path of the project is taken literally."""
         spelled = self._spelled(path)
         if spelled == path or is_pattern(in_project(path, self.context.root)):
             return reader.load(spelled)
-        # Spark takes any path with a backslash for a glob: it finds no key=value columns there by itself, and
-        # it does not look for the list of files that its own file sink keeps.
+        # Spark treats any path with a backslash as a glob: it does not find key=value columns there, and does
+        # not use the file list of its file sink.
         if isinstance(reader, DataFrameReader):
             return reader.options(**NO_GLOB).load(path)
         if (Path(path) / SINK_LOG).exists():
@@ -202,7 +202,7 @@ class SourceFiles:
         return reader.load(spelled)
 
     def _spelled(self, path: str) -> str:
-        """The path as a glob; PipelineError if it misses a file or directory of that very name."""
+        """The path as a glob; PipelineError if it does not match a file or directory with exactly that name."""
         spelled, inside = as_glob(path, self.context.root), in_project(path, self.context.root)
         if is_pattern(inside) and os.path.exists(path) and path not in local_matches(spelled):
             params = {"name": self.context.name, "path": path, "escaped": escaped(inside.lstrip("/"))}
@@ -210,11 +210,11 @@ class SourceFiles:
         return spelled
 
     def _decoded(self, rows: DataFrame, place: str = PATH) -> DataFrame:
-        """Fails the query at a row that is not valid text, which Spark would change without a word.
+        """Fail the query at a row that is not valid text, which Spark would change silently.
 
-        Spark's reader of csv, and of json in a given encoding, has put U+FFFD in place of what it could not
-        decode. If the file itself has that character, that can't be told here; it can where each row is read
-        as bytes (see `has_texts`). Its readers of other json and of xml find such bytes themselves.
+        Spark's CSV reader, and its JSON reader with an explicit encoding, replace bytes that they cannot decode
+        with U+FFFD. A file that contains this character cannot be distinguished here, but can if each row is
+        read as bytes (see `has_texts`). Spark's readers of other JSON and of XML detect such bytes.
         """
         options = self.options
         encoded = options.encoding or options.given("encoding") or options.given("charset")
@@ -231,7 +231,7 @@ class SourceFiles:
         return rows.where(f"CASE WHEN {bad} THEN raise_error({says}) ELSE true END")
 
     def _inferred(self) -> StructType:
-        """The schema worked out at the first start; every later start reads the stored one."""
+        """The schema inferred at the first start; later starts read the stored one."""
         options, context = self.options, self.context
         note = Note.at(context.directory.schema, _StoredSchema)
         try:
@@ -255,12 +255,12 @@ class SourceFiles:
         context.keep(context.directory.schema, note.text(_StoredSchema(schema.jsonValue())))
         return schema
 
-    # The key=value folders of a declared source: what is there at the start, held against its schema.
+    # The key=value directories of a source: those at the start, compared with its schema.
 
     def folders(self, path: str, *, sifted: bool = False) -> Folders:
-        """How the files below a path get their columns; PipelineError where that is not one way for all.
+        """How the files below a path get their columns; PipelineError if that differs between files.
 
-        Files in folders whose keys are no columns are left out of it where each row is `sifted`.
+        If each row is `sifted`, files in directories whose keys are not columns are not considered.
         """
         base = base_of(path, str(self.context.root), (column.name for column in self.columns))
         pattern = as_glob(path, self.context.root)
@@ -272,7 +272,7 @@ class SourceFiles:
             examples = fitting or examples
         keys = self._keys(examples)
         if keys is None and self.options.format == "text" and len(self.columns) > 1:
-            # Only one column of a text file stands in the file.
+            # A text file contains only one column.
             names = [column.name for column in self.columns]
             inside = "value" if "value" in names else names[0]
             keys = tuple(name for name in names if name != inside)
@@ -282,7 +282,7 @@ class SourceFiles:
         return Folders(self.context.name, base, self.columns, keys, pattern, by_name=by_name)
 
     def _keys(self, examples: Mapping[tuple[str, ...], str]) -> tuple[str, ...] | None:
-        """The keys of all files; none where they lie in no such folder, None where nothing is there."""
+        """The partition keys of all files; empty without partition directories, None without files."""
         at, name = self.context.at, self.context.name
         different = {frozenset(map(str.lower, keys)): file for keys, file in examples.items()}
         if len(different) > 1:
@@ -306,7 +306,7 @@ def united(frames: Iterable[DataFrame]) -> DataFrame:
 
 
 def _remote_files(spark: SparkSession, pattern: str) -> Iterator[tuple[str, str]]:
-    """What Spark would list on another file system: one file of each folder."""
+    """What Spark would list on a remote file system: one file per directory."""
     system, path = file_system(spark, pattern)
     for start in system.globStatus(path) or ():
         waiting = [start]

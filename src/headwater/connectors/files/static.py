@@ -1,4 +1,4 @@
-"""A static table of files on Spark, whose listing is decided anew for each batch."""
+"""A static table of files on Spark, with a listing per batch."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ from headwater.spark.private import JavaObject, accept_calls
 from headwater.spec.paths import local_path, plain_path
 from headwater.values import Never, Refresh
 
-# Where the copy of a listed file goes: below its base, so that key=value folders stay what they are.
+# The path of the copy of a listed file, relative to its base, which preserves key=value directories.
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a static table lies in its folders, fixed when its columns were."""
+    """The directory layout of a static table, fixed together with its columns."""
 
     partition_columns: tuple[str, ...]
-    """Those that come from key=value folders."""
+    """The columns from key=value directories."""
     columns: tuple[str, ...] = ()
     """All columns of the table."""
     base: Path | None = None
-    """The folder from which key=value folders count, where the user named one."""
+    """The directory below which key=value directories count, if the user set one."""
     recursive: bool = False
 
     def places(self, roots: Iterable[Path], files: Iterable[Path]) -> Mapping[PurePath, Path]:
-        """The files of the table by the places of their copies: the number of the base, then as below it.
+        """The files of the table by the paths of their copies: the number of the base, then the relative path.
 
-        A file whose folders give other columns than the table has is no part of it, as in Spark, where a
-        file outside of the key=value folders is passed over. Unreadable where a folder gives a column of the
-        table that was thought to be in the files: nothing lay there at the start to tell.
+        A file whose directories have different partition columns is not part of the table, as in Spark, which
+        skips files outside of the key=value directories. Unreadable if a directory provides a column that was
+        assumed to be in the files, because there were no files at the start.
         """
         known, bases = frozenset(roots), dict[Path, int]()
         found: dict[PurePath, Path] = {}
         for file in sorted(files):
-            # The root that it was found below; the base of a root that is a file is its folder.
+            # The root that contains it; the base of a root that is a file is its directory.
             root = (folder for folder in file.parents if folder in known and file not in known)
             base = self.base or next(root, file.parent)
             below = file.relative_to(base)
@@ -71,7 +71,7 @@ class Layout:
         keys = [unquote(part.partition("=")[0]).lower() for part in below.parts[:-1] if "=" in part]
         expected = [column.lower() for column in self.partition_columns]
         if not {column.lower() for column in self.columns}.isdisjoint(set(keys) - set(expected)):
-            raise Unreadable(f"{below} lies in folders of another kind than at the start of the run")
+            raise Unreadable(f"the partition keys of {below} differ from those at the start of the run")
         return keys == expected if expected else len(below.parts) == 1
 
 
@@ -81,20 +81,20 @@ _SPARK_ERRORS = (PySparkException, Py4JError)
 
 
 Load = Callable[[Mapping[str, str], StructType | None], DataFrame]
-"""Reads the path with further options, and with the columns that are given, if any."""
+"""Reads the path with additional options, and with the given columns, if any."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """A listing that does not change any more."""
+    """A listing that no longer changes."""
 
     location: JavaObject
-    """Spark's own index of its files."""
+    """Spark's index of its files."""
     files: tuple[tuple[str, int, int], ...] = ()
-    """What was listed in place and is kept: path, size and time of each file."""
+    """Path, size and time of each file that is read in place."""
     snapshot: Snapshot | None = None
     rows: DataFrame | None = None
-    """Its rows, where Spark keeps them."""
+    """Its rows, if Spark caches them."""
     name: str = field(default_factory=lambda: f"listing {uuid.uuid4().hex}")
 
     def written_over(self) -> Path | None:
@@ -102,7 +102,7 @@ class Version:
 
     def drop(self) -> None:
         if self.rows is not None:
-            # A JVM that is gone keeps nothing.
+            # A terminated JVM caches nothing.
             with suppress(*_SPARK_ERRORS, OSError):
                 self.rows.unpersist()
         if self.snapshot is not None:
@@ -110,16 +110,15 @@ class Version:
 
 
 class StaticFiles:
-    """One path of a static source: a table whose columns are fixed, and whose files change between batches.
+    """One path of a static source: a table with fixed columns, whose files change between batches.
 
-    `rows` is the DataFrame that queries are made of. Its relation has an index of ours, which answers every
-    batch with the one listing that `SnapshotPolicy` gives it. Of local files a snapshot is taken: the batch
-    reads copies in the run folder, so that a file may be removed or replaced at any time. Elsewhere files are
-    read in place.
+    `rows` is the DataFrame that queries use. Its relation has a custom index, which returns the listing that
+    `SnapshotPolicy` assigned to the batch. Local files are copied: the batch reads copies in the run directory,
+    so a file can be removed or replaced at any time. On other file systems, files are read in place.
 
-    With `cache`, each listing has a relation of its own, whose rows Spark keeps once they were read. Our
-    index says that it equals the relation of the listing that its batch is bound to, and no other, so Spark
-    puts the kept rows in its place, or reads the files where there are none yet.
+    With `cache`, each listing has a separate relation, whose rows Spark caches after the first read. The custom
+    index is equal to the relation of the listing that its batch is bound to, so Spark uses the cached rows, or
+    reads the files if there are none yet.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class StaticFiles:
         self._settings = {key: value for key, value in settings.items() if key.lower() != "basepath"}
         self._folder = folder / uuid.uuid4().hex
         self._cache = cache
-        # What is read for a whole run may be large, so it is not copied.
+        # Data that is read for a whole run may be large, so it is not copied.
         self._once = isinstance(refresh, Never)
         self._empty_if_missing = empty_if_missing
         self._numbers = count()
@@ -163,41 +162,41 @@ class StaticFiles:
             refresh, self._take, Version.drop, lambda: CLOCK(), self._holds
         )
         index = FileIndex(f"static {uuid.uuid4().hex}", self._first, self._location, self._is_bound_to)
-        # The name around it gives Spark a second look at the kept rows, after the first has made new ones.
+        # With the alias, Spark looks for cached rows a second time, after the first lookup created new ones.
         self.rows = frame_with_index(spark, self._relation, index).alias("static")
 
     def start(self) -> None:
-        """Take the first listing; whatever a run that was killed has left is removed."""
+        """Take the first listing, and remove what a killed run has left."""
         shutil.rmtree(self._folder.parent, ignore_errors=True)
         self._listings.start()
 
     def again(self, query: str) -> None:
-        """The batch of this query runs again, with a new listing."""
+        """Retry the batch of this query with a new listing."""
         self._listings.again(query)
 
     def outdated(self, query: str) -> bool:
-        """Whether a file was written over while the last batch of this query read it."""
+        """Whether a file was overwritten while the last batch of this query read it."""
         version = self._listings.bound_to(query)
         return version is not None and version.written_over() is not None
 
     def news(self) -> str | None:
-        """The first file that was found written over, told once."""
+        """The first overwritten file, reported once."""
         if self._news is None or self._told:
             return None
         self._told = True
         return str(self._news)
 
     def trouble(self, query: str) -> str | None:
-        """Why the last batch of a query could not be given a listing."""
+        """Why the last batch of a query got no listing."""
         return self._troubles.get(query)
 
     def close(self) -> None:
-        """Drop everything that is kept."""
+        """Drop all listings."""
         self._listings.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _version(self) -> Version | None:
-        # Python answers on the thread that Spark asks on, so these are the query's own properties.
+        # Spark calls Python on the thread of the query, so these are the properties of the query.
         context = self._spark.sparkContext
         query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         key = BatchKey(query, batch) if query and batch else None
@@ -238,7 +237,7 @@ class StaticFiles:
         return Version(self._index_of(snapshot), snapshot=snapshot)
 
     def _listed(self) -> Mapping[PurePath, Path]:
-        """Every file below the paths; which of them belong to the table is for the layout to say."""
+        """Every file below the paths; the layout selects those that belong to the table."""
         try:
             location = relation_of(self._load({"recursiveFileLookup": "true"}, self._columns)).location()
         except AnalysisException as error:
@@ -248,7 +247,7 @@ class StaticFiles:
                 return {}
             raise FileNotFoundError(str(error)) from error
         except Py4JJavaError as error:
-            # A folder went while Spark looked into it; what is there now is listed next.
+            # A directory was deleted while Spark listed it; the next attempt lists the current state.
             if is_about_a_missing_file(error):
                 raise FileNotFoundError(str(error).partition("\n")[0]) from error
             raise
@@ -257,31 +256,31 @@ class StaticFiles:
         return self._layout.places(roots, [path for path in paths if path])
 
     def _index_of(self, snapshot: Snapshot) -> JavaObject:
-        """Spark's index of the copies, with the columns that the table has."""
+        """Spark's index of the copies, with the columns of the table."""
         bases = {place.parts[0] for place in snapshot.files} or {"0"}
         (snapshot.folder / "0").mkdir(exist_ok=True)
         folders = [(snapshot.folder / base).as_uri() for base in sorted(bases)]
         index = index_of_folders(self._spark, folders, self._settings, self._relation.schema())
-        # Looked at now, so that a folder whose value does not fit its column is told as that.
+        # Evaluated now, so an invalid partition value is reported as such.
         index.partitionSchema()
         return index
 
     def _listed_in_place(self, known: Version | None) -> Version:
         location = relation_of(self._load({}, self._columns)).location()
         if location.partitionSchema() != self._first.partitionSchema() and len(location.inputFiles()):
-            raise Unreadable("its key=value folders give other columns than at the start")
-        # Whether anything has changed matters only where rows are kept: a listing itself costs nothing more.
+            raise Unreadable("its partition columns differ from those at the start")
+        # Changes matter only if rows are cached: the listing itself costs nothing more.
         files = files_of(location) if self._cache else ()
         return known if known and self._cache and known.files == files else Version(location, files)
 
 
 def _local(path: str) -> Path:
-    """A local path that may begin with `file:`."""
+    """A local path that may start with `file:`."""
     return Path(plain_path(path)).absolute()
 
 
 def is_about_a_missing_file(error: Py4JJavaError) -> bool:
-    """Whether Java failed because a file or folder was gone, however deep in its causes."""
+    """Whether a missing file or directory is among the causes of a Java error."""
     cause = error.java_exception
     while cause is not None:
         if str(cause.getClass().getName()) == "java.io.FileNotFoundException":

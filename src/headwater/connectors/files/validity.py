@@ -1,4 +1,4 @@
-"""The validity of each row of a file, as columns over what Spark reads."""
+"""The validity of each row of a file, as columns over Spark's rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from headwater.connectors.decoding.formats import more_follows
 from headwater.connectors.files.folders import Folders, encoded
 from headwater.connectors.options import TIMES
 from headwater.spec.schema import backticked
+from headwater.values import count_of
 
-# Addresses, names and patterns that rows and files are found by, as plain text and as SQL.
+# Addresses, names and patterns of rows and files, in Python and as SQL.
 
 TEXT, ADDRESS, CORRUPT, REJECTED = "__hw_text", "__hw_address", "__hw_corrupt", "__hw_rejected"
 
 UNDECODED = "\ufffd"
-"""What Spark's readers put in place of bytes that are no text."""
-NOT_TEXT = "its bytes are not valid text"
+"""The character with which Spark's readers replace bytes that are not valid text."""
+NOT_TEXT = "not valid text"
 
-# Characters above those of one byte, which no line that is read byte by byte can have: the line is one value.
+# Characters above one byte, which cannot occur in a line that is read byte by byte: the line is one value.
 WHOLE_LINE = {
     "header": "true",
     "encoding": "ISO-8859-1",
@@ -40,23 +41,23 @@ _ODD = [chr(each) for each in range(1, 127) if chr(each) != "/" and encoded(chr(
 
 
 def has_text(type_: str) -> bool:
-    """Whether a value of the type is a text or has texts inside."""
+    """Whether a value of the type is or contains a string."""
     return "string" in type_ or "char(" in type_
 
 
 def undecoded(column: str, type_: str) -> str:
-    """SQL: whether a text of the column has what stands in place of bytes that are no text."""
+    """SQL: whether a string of the column contains replaced bytes."""
     text = f"to_json({column})" if type_.startswith(("array<", "map<", "struct<")) else column
     return f"contains({text}, '{UNDECODED}')"
 
 
 def address_of(file: Path) -> str:
-    """The address of a local file, as Spark spells it."""
+    """The address of a local file, as Spark writes it."""
     return f"file://{encoded_path(file)}"
 
 
 def encoded_path(path: Path | str) -> str:
-    """A path as it stands in the address of a file."""
+    """A path as in the address of a file."""
     return "/".join(encoded(part) for part in str(path).split("/"))
 
 
@@ -69,7 +70,7 @@ def plain(address: str) -> str:
 def address(path: str) -> str:
     """SQL: the address of a file from its path."""
     spelled = path
-    # The sign of encoding comes first, or it would encode what was just written.
+    # The percent sign comes first, or it would encode the result of other replacements.
     for char in sorted(_ODD, key=lambda each: each != "%"):
         written = {"'": "\\'", "\\": "\\\\"}.get(char, char)
         spelled = f"replace({spelled}, '{written}', '{encoded(char)}')"
@@ -77,14 +78,14 @@ def address(path: str) -> str:
 
 
 def row_start(tag: str) -> str:
-    """A pattern for the beginning of an xml element that is a row."""
+    """A pattern for the start of an XML element that is a row."""
     return rf"<{re.escape(tag)}(?=[\s/>])"
 
 
 def element(tag: str) -> str:
-    """A pattern for the elements of an xml text that are rows; also for comments, which are none.
+    """A pattern for the row elements of an XML text, and for comments, which are not rows.
 
-    An element that never ends is taken to the end of the text, so that it is quarantined and not lost.
+    An unclosed element extends to the end of the text, so it is quarantined and not lost.
     """
     start = row_start(tag)
     attributes = r"""(?:[^>"'/]|"[^"]*"|'[^']*'|/(?!>))*"""
@@ -94,7 +95,7 @@ def element(tag: str) -> str:
 _READ = "__hw_read"
 _SHOWN = 100
 Misfit = tuple[Column, Reason, Column]
-"""A condition by which a row is bad, and what is said of it then."""
+"""A condition for a bad row, with its reason and detail."""
 
 
 def no_text() -> Column:
@@ -103,32 +104,32 @@ def no_text() -> Column:
 
 @dataclass(frozen=True)
 class Decoder:
-    """Reads the text of a row in the way of one format."""
+    """Parses the text of a row in one format."""
 
     format: str
     inside: StructType
-    """The columns that stand in the files."""
+    """The columns stored in the files."""
     settings: Mapping[str, str]
-    """What Spark's reader of the format gets."""
+    """The options of Spark's reader of the format."""
 
     def rows(self, lines: DataFrame) -> DataFrame:
-        """What was read as lines or whole files, one row for each text of a row."""
+        """Lines or whole files as one text per row."""
         if self.format == "xml":
             return lines.withColumn(TEXT, f.explode(self._elements()))
         return lines if self.format == "text" else lines.where(self._is_row(f.col(TEXT)))
 
     def replayed(self, texts: DataFrame) -> DataFrame:
-        """Texts that are replayed, of which none may be lost: what is no row is to be found bad."""
+        """Replayed texts, of which none may be lost: a text that is not a row is kept as a bad one."""
         if self.format != "xml":
             return texts
         found = self._elements()
         return texts.withColumn(TEXT, f.explode(f.when(f.size(found) > 0, found).otherwise(f.array(TEXT))))
 
     def _elements(self) -> Column:
-        """The elements of an xml text that are rows, with their exact bytes."""
+        """The row elements of an XML text, with their exact bytes."""
         tag, text = self._given["rowtag"], f.col(TEXT)
         found = f.regexp_extract_all(text, f.lit(element(tag)), f.lit(0))
-        # A pattern would change bytes that are not UTF-8; as Latin-1 each byte is a letter of its own.
+        # A pattern would change bytes that are not UTF-8; in Latin-1, each byte is one character.
         letters = f.decode(text.cast("binary"), "ISO-8859-1")
         pattern = f.lit(element(tag.encode().decode("latin-1")))
         by_bytes = f.transform(
@@ -139,23 +140,23 @@ class Decoder:
         return f.filter(found, lambda each: ~each.startswith("<!--"))
 
     def written(self) -> Column:
-        """The text of a row whose columns Spark's reader has found, such as `typed` reads again."""
+        """The text of a row from its columns, in a form that `typed` can parse."""
         values = f.struct(*(f.col(backticked(name)) for name in self.inside.names))
         times = {key: form for key, form in TIMES.items() if key.lower() not in self._given}
         if self.format == "csv":
-            # Spark trims what it writes, and not what it reads.
+            # Spark trims values when it writes, but not when it reads.
             kept = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
             return f.to_csv(values, {**times, **self._options, **kept})
         return f.to_json(values, {**times, **self._options})
 
     def typed(self, text: Column) -> Column:
-        """The columns of a text, and the text itself where it does not fit them; null where it has none."""
+        """The columns of a text, with the text itself if it does not match them; null if it is not a row."""
         if self.format == "text":
             return f.struct(text.alias(self.inside.names[0]), no_text().alias(CORRUPT))
         return self._parsed(text, self.inside)
 
     def is_malformed(self, text: Column) -> Column:
-        """Whether a text that does not fit is none of the format at all, or has other fields."""
+        """Whether a text that does not match is malformed or has different fields."""
         if self.is_whole:
             return f.get_json_object(text, "$").isNull()
         parsed = self._as_strings(text)
@@ -165,15 +166,15 @@ class Decoder:
         return self._parsed(text, StructType([StructField(each.name, StringType()) for each in self.inside]))
 
     def goes_on(self, text: Column) -> Column:
-        """Whether more follows the first value of a text, which Spark would pass over in silence."""
+        """Whether text follows the first value, which Spark would silently ignore."""
         return more_follows(text, self._options) if self.format == "json" else f.lit(False)
 
     def wrong(self, text: Column, typed: Mapping[str, Column]) -> Column:
-        """Which column a text that is well formed does not fit, with the value; null where none is found."""
+        """The column that a well-formed text does not match, with its value; null if unknown."""
         strings, found = self._as_strings(text), []
         if self.is_whole:
-            # Which row of many it was can't be told: Spark keeps the text of all.
-            found.append(f.when(text.rlike(r"^\s*\["), f.lit("a value does not fit its column")))
+            # Which of many rows it was is unknown: Spark keeps the text of all of them.
+            found.append(f.when(text.rlike(r"^\s*\["), f.lit("a value does not match its column type")))
         for each in self.inside:
             value = strings[each.name]
             if self.format == "csv":
@@ -187,7 +188,7 @@ class Decoder:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a text may be that of a whole file with many rows."""
+        """Whether a text may be a whole file with many rows."""
         return self.format == "json" and self._given.get("multiline", "").lower() == "true"
 
     def _parsed(self, text: Column, columns: StructType) -> Column:
@@ -200,7 +201,7 @@ class Decoder:
         return f.when(self._is_row(text), parsed)
 
     def _is_row(self, text: Column) -> Column:
-        """Whether a text may be a row; Spark's parsers make nulls of some that are none."""
+        """Whether a text may be a row; Spark's parsers return nulls for some texts that are not."""
         if self.format == "xml":
             return text.rlike(row_start(self._given["rowtag"]))
         is_row = f.trim(text) != ""
@@ -220,19 +221,19 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Validation:
-    """Puts the validity beside each row that was read below one path."""
+    """Adds the validity to each row below one path."""
 
     decoder: Decoder
     folders: Folders
     required: tuple[str, ...]
     max_row_bytes: int | None
     decodes: bool = False
-    """Spark's reader of the format makes text of bytes, and puts U+FFFD where it can't."""
+    """Spark's reader of the format decodes bytes, and replaces invalid ones with U+FFFD."""
     carried: tuple[str, ...] = ()
-    """Columns that are handed on as they are."""
+    """Columns that are passed through."""
 
     def texts(self, rows: DataFrame) -> DataFrame:
-        """The validity of rows of which each has its text, its address, and what was rejected."""
+        """The validity of rows with their text, their address, and the rejected file."""
         rows = self._placed(rows)
         text = f.col(TEXT)
         fits = f.lit(True) if self.max_row_bytes is None else f.octet_length(TEXT) <= self.max_row_bytes
@@ -245,11 +246,11 @@ class Validation:
         rows = rows.select(*inside, corrupt.alias(CORRUPT), TEXT, ADDRESS, REJECTED, *self.carried)
         large = (~fits, Reason.TOO_LARGE, f.concat(f.octet_length(TEXT), f.lit(" bytes")))
         not_text = (~valid, Reason.MALFORMED, f.lit(NOT_TEXT))
-        longer = (self.decoder.goes_on(text), Reason.MALFORMED, f.lit("more follows in the same line"))
+        longer = (self.decoder.goes_on(text), Reason.MALFORMED, f.lit("extra text after the JSON value"))
         return self._validated(rows, [large, not_text], [longer], f.col(TEXT).cast("binary"))
 
     def read(self, rows: DataFrame) -> DataFrame:
-        """The validity of rows that Spark's reader made columns of."""
+        """The validity of rows that Spark's reader parsed into columns."""
         rows = self._placed(rows)
         written = self.decoder.written() if self.decoder.inside.names else no_text()
         value = f.coalesce(f.col(CORRUPT), written).cast("binary")
@@ -271,13 +272,17 @@ class Validation:
         misplaced, wrong_value = f.expr(self.folders.misplaced), f.expr(self.folders.wrong_value)
         values = dict(zip((each.name for each in self.folders.columns), self.folders.values, strict=True))
         found = [
-            (misplaced, Reason.WRONG_FOLDER, f.lit("its key=value folders are not those of the source")),
-            (wrong_value.isNotNull(), Reason.WRONG_FOLDER, f.concat(f.lit("column "), wrong_value)),
+            (
+                misplaced,
+                Reason.WRONG_PARTITION_DIR,
+                f.lit("unexpected partition directories"),
+            ),
+            (wrong_value.isNotNull(), Reason.WRONG_PARTITION_DIR, f.concat(f.lit("column "), wrong_value)),
             *first,
             *self._misfits(),
             *last,
             *(
-                (f.expr(values[name]).isNull(), Reason.MISSING, f.lit(f"column {name}"))
+                (f.expr(values[name]).isNull(), Reason.MISSING_VALUE, f.lit(f"column {name}"))
                 for name in self.required
             ),
         ]
@@ -297,24 +302,24 @@ class Validation:
         )
 
     def _misfits(self) -> list[Misfit]:
-        """Whether Spark's parser has kept the text of a row, and which of the two reasons it had."""
+        """The conditions under which Spark's parser rejected a row, for each of its two reasons."""
         columns = {each.name: f.col(backticked(each.name)) for each in self.decoder.inside}
         if self.decoder.format == "text" or not columns:
             return []
-        # Spark leaves columns out that nobody asks for, and does not parse them then: here all are asked for.
+        # Spark does not parse unused columns, so use all of them here.
         nulls = reduce(Column.__add__, (each.isNull().cast("int") for each in columns.values()))
         corrupt = f.col(CORRUPT).isNotNull() & (nulls >= 0)
         text = f.col(TEXT)
         malformed = self.decoder.is_malformed(text)
-        says = f.lit(f"no {self.decoder.format} row with these {len(columns)} columns")
+        says = f.lit(f"not a {self.decoder.format.upper()} row with {count_of(len(columns), 'column')}")
         return [
             (corrupt & malformed, Reason.MALFORMED, says),
-            (corrupt, Reason.WRONG_TYPE, self.decoder.wrong(text, columns)),
+            (corrupt, Reason.TYPE_MISMATCH, self.decoder.wrong(text, columns)),
         ]
 
 
 def replayed_texts(replayed: DataFrame) -> DataFrame:
-    """Rows of an earlier quarantine, as rows that are read anew."""
+    """Replayed rows of the quarantine, as texts to parse again."""
     return replayed.select(
         f.col("row.value").cast("string").alias(TEXT),
         f.expr(address("row.file")).alias(ADDRESS),

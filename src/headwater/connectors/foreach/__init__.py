@@ -1,4 +1,4 @@
-"""A user's function or object, called with each row or each batch."""
+"""The foreach and foreach_batch connectors: user code that receives rows or batches."""
 
 from headwater.connectors.foreach.connector import FOREACH, FOREACH_BATCH
 from headwater.connectors.foreach.options import ForeachBatchSink, ForeachSink

@@ -1,4 +1,4 @@
-"""Functions and objects of the user's that take rows or batches."""
+"""User functions and objects that receive rows or batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ForeachWriter(Sink[ForeachSink]):
-    """Calls the user's code for each row, on the executors."""
+    """Calls the user's code with each row, on the executors."""
 
     options = ForeachSink
     modes = ALL_MODES
@@ -49,7 +49,7 @@ class ForeachWriter(Sink[ForeachSink]):
 
 
 class ForeachBatchWriter(Sink[ForeachBatchSink]):
-    """Calls the user's function with a batch that is computed once."""
+    """Calls the user's function with each batch, which is computed once."""
 
     options = ForeachBatchSink
     modes = ALL_MODES
@@ -67,15 +67,15 @@ class ForeachBatchWriter(Sink[ForeachBatchSink]):
         return writer.foreachBatch(computed_once(context.load(options.function)))
 
     def write_batch(self, rows: DataFrame, options: ForeachBatchSink, context: Context) -> None:
-        """One call with all the rows, as batch 0."""
+        """Call the function once with all rows, as batch 0."""
         computed_once(context.load(options.function))(rows, 0)
 
 
 def computed_once(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], None]:
-    """Compute the batch before the function sees it, and keep it while the function works.
+    """Compute the batch before calling the function, and cache it until the function returns.
 
-    Spark computes a batch anew for each action in the function (and not at all where there is none), and
-    counts its input rows as often. Computed up front, the counts are those of one pass whatever it does.
+    Otherwise Spark computes a batch again for each action in the function (and never without an action),
+    and counts its input rows each time. Computed up front, the row counts are always those of one pass.
     """
 
     from headwater.spark.interception import hold_persisted
@@ -83,7 +83,7 @@ def computed_once(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFr
     def call(batch: DataFrame, batch_id: int) -> None:
         batch.persist()
         release = batch.unpersist
-        # Functions that were written for plain Spark persist the batch, and let go of it too early for us.
+        # Functions written for plain Spark persist the batch and unpersist it too early for us.
         hold_persisted(batch)
         try:
             batch.count()
@@ -96,13 +96,13 @@ def computed_once(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFr
 
 FOREACH = Connector(
     "foreach",
-    "A function or an object of yours, called with each row on the executors.",
+    "Calls your function or object with each row, on the executors.",
     sink=ForeachWriter(),
     spark_formats=("foreach",),
 )
 FOREACH_BATCH = Connector(
     "foreach_batch",
-    "A function of yours, called with each batch and its id.",
+    "Calls your function with each batch and its ID, on the driver.",
     sink=ForeachBatchWriter(),
     spark_formats=("foreachbatch",),
 )

@@ -1,4 +1,4 @@
-"""The keys of the sinks that call the user's code."""
+"""The keys of the sinks that call user code."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from headwater.spec.pipeline import ClassField, FunctionField
 
 
 class ForeachSink(SinkOptions):
-    """Calls `function(row)` for each row, or the methods of an object of yours; one of the two keys."""
+    """Calls `function(row)` for each row, or the methods of your object. Set one of the two keys."""
 
     also_called = {"class": "object", "foreach": "function", "writer": "object"}
 
     takes_options = False
 
     function: FunctionField | None = Field(
-        default=None, description='A function that is called with each row, as `"out.py:send"`.'
+        default=None,
+        description='Function to call with each row, such as `"out.py:send"`. Relative to the pipeline file.',
     )
     object: ClassField | None = Field(
         default=None,
-        description='A class, as `"out.py:Writer"`. One object for each task gets `open(partition_id, '
-        "epoch_id)`, `process(row)` for each row, `close(error)`; only `process` has to be there.",
+        description='Class such as `"out.py:Writer"`. Each task calls `open(partition_id, epoch_id)`, '
+        "`process(row)` for each row, and `close(error)` on its own object. Only `process` is required.",
     )
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if (self.function is None) == (self.object is None):
-            has = "neither `function` nor `object` is there" if self.object is None else "it has both forms"
-            raise ValueError(f"{has}; write one of `function:` and `object:`")
+            advice = "set one of them" if self.object is None else "remove one of them"
+            raise ValueError(f"exactly one of `function` and `object` is required; {advice}")
         return self
 
 
@@ -51,7 +52,7 @@ class ForeachBatchSink(SinkOptions):
     takes_options = False
 
     function: FunctionField = Field(
-        description='The function, as `"out.py:write"`, relative to the pipeline file.'
+        description='Function such as `"out.py:write"`. Relative to the pipeline file.'
     )
 
 
@@ -60,10 +61,10 @@ def foreach(
     function: str | Callable[[Any], Any] | None = None,
     object: str | type | None = None,
 ) -> ConnectorCall:
-    """A function or an object of yours, called with each row on the executors."""
+    """Declare a sink that calls your function or object with each row, on the executors."""
     return connector("foreach", **locals())
 
 
 def foreach_batch(*, function: str | Callable[[Any, int], Any]) -> ConnectorCall:
-    """A function of yours, called with each batch and its id."""
+    """Declare a sink that calls your function with each batch and its ID."""
     return connector("foreach_batch", **locals())

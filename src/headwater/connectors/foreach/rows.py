@@ -1,7 +1,7 @@
 """The foreach sink on Spark.
 
-Not Spark's own foreach: when the computation of the rows fails halfway, that one calls `close(None)`, as if
-all were well. Here a batch is one job over its partitions, with the task of `task.py`.
+It does not use Spark's foreach: if the computation of the rows fails, Spark calls `close(None)` as after a
+success. Here, a batch is one job over its partitions, with the task of `task.py`.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from headwater.spark.frames import pickled_partitions
 from headwater.values import Position
 from headwater.values.user_frames import user_line
 
-# Which part of a user's function or object keeps it from being pickled, and in which line it is made.
+# Finds the part of a user's function or object that cannot be pickled, and the line that creates it.
 
 _DEEPEST = 20
 
 
 @dataclass(frozen=True)
 class FailedRow:
-    """The innermost part that can't be pickled: the way to it, and what it is."""
+    """The innermost part that cannot be pickled, and the path to it."""
 
     path: str
-    """As the user would write it: `self.connection`, `LOCK`; empty where the thing itself is to blame."""
+    """As the user would write it: `self.connection`, `LOCK`; empty if the object itself cannot be pickled."""
     value: object
     file: str = ""
-    """Where the name that the path begins with gets its value, as far as it is known."""
+    """The file in which the first name of the path is assigned, if known."""
 
     @property
     def type(self) -> str:
         """`sqlite3.Connection`."""
         kind = type(self.value)
-        # A project's modules are loaded under a name of their own.
+        # The modules of a project are loaded under unique names.
         module = re.sub(r"^hw_[0-9a-f]+\.", "", kind.__module__)
         return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
 
 
 def blame(thing: object, fails: Callable[[object], bool]) -> FailedRow:
-    """The part to blame for a thing that can't be pickled; `fails` says of a value that it can't be."""
+    """The part of an object that cannot be pickled; `fails` tests a value."""
     path, file, seen = "", _file_of(thing), {id(thing)}
     for _ in range(_DEEPEST):
         parts = (part for part in _parts(thing, path) if id(part[1]) not in seen)
@@ -63,20 +63,20 @@ def blame(thing: object, fails: Callable[[object], bool]) -> FailedRow:
             break
         path, thing = found
         seen.add(id(thing))
-        # Names inside a function or class mean what its file says, and no other's.
+        # Names inside a function or class belong to its own file.
         file = _file_of(thing) if isinstance(thing, FunctionType | type) else file
     return FailedRow(path, thing, file)
 
 
 def line_of(found: FailedRow) -> Position | None:
-    """The line in which the part gets its value, if the file tells."""
+    """The line that assigns the part, if it is found."""
     lines = linecache.getlines(found.file) if found.file else []
     try:
         tree = ast.parse("".join(lines))
     except SyntaxError:
         return None
     first = found.path.partition("[")[0]
-    # `self.pool.lock` is made somewhere inside the pool; the user's line is that of `self.pool`.
+    # `self.pool.lock` is created somewhere inside the pool; the user's line is that of `self.pool`.
     names = {first} if "." not in first else {".".join(first.split(".")[:2])}
     if not first.startswith("self."):
         names.add(first.rpartition(".")[2])
@@ -91,7 +91,7 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
 
 
 def _parts(thing: object, path: str) -> Iterator[tuple[str, object]]:
-    """What is pickled along with a thing, each with the way to it."""
+    """What is pickled with an object, each with its path."""
     if isinstance(thing, FunctionType):
         yield from _of_function(thing)
     elif isinstance(thing, MethodType):
@@ -109,7 +109,7 @@ def _parts(thing: object, path: str) -> Iterator[tuple[str, object]]:
 
 
 def _of_function(function: FunctionType) -> Iterator[tuple[str, object]]:
-    """Values of the functions around it, globals that it uses, defaults."""
+    """Closure values, globals and default values of a function."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
@@ -123,7 +123,7 @@ def _of_function(function: FunctionType) -> Iterator[tuple[str, object]]:
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
-    """Names that the code and the functions inside it look up; attributes among them do no harm."""
+    """Names that the code and its inner functions look up; attributes among them do no harm."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -134,25 +134,25 @@ def _file_of(thing: object) -> str:
     if isinstance(thing, FunctionType):
         return thing.__code__.co_filename
     found = thing if isinstance(thing, type) else type(thing)
-    # A class of a notebook has no file, one of C code neither.
+    # A class in a notebook has no file, and neither has one in C.
     functions = (value for value in vars(found).values() if isinstance(value, FunctionType))
     first = next(functions, None)
     return first.__code__.co_filename if first else ""
 
 
-# The executors may have no Headwater.
+# The executors may not have Headwater.
 cloudpickle.register_pickle_by_value(task)  # type: ignore[no-untyped-call]
 
 Task = Callable[[int, Iterable[Any]], Iterable[Any]]
 
-_IN_OBJECT = "Make it in `open`, which is called on the executor, and let go of it in `close`."
+_IN_OBJECT = "Create it in `open`, which runs on the executor, and release it in `close`."
 _IN_FUNCTION = (
-    "Make it inside the function, or in `open` of an object (`object:`), which are called on the executor."
+    "Create it inside the function, or in `open` of an object (`object:`). Both run on the executor."
 )
 
 
 def write_stream(writer: DataStreamWriter, options: ForeachSink, context: Context) -> DataStreamWriter:
-    """One job for each batch, with its number as the epoch."""
+    """One job for each batch, with its ID as the epoch."""
     made = _tasks(options, context)
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -162,12 +162,12 @@ def write_stream(writer: DataStreamWriter, options: ForeachSink, context: Contex
 
 
 def write_batch(rows: DataFrame, options: ForeachSink, context: Context) -> None:
-    """All rows, as epoch 0."""
+    """Write all rows, as epoch 0."""
     _run(rows, _tasks(options, context)(0))
 
 
 def code_problems(options: ForeachSink, context: Context) -> list[Problem]:
-    """What is wrong with the user's function or class, found by doing what a start does."""
+    """Problems with the user's function or class, found by the steps of a start."""
     try:
         _tasks(options, context)
     except PipelineError as error:
@@ -176,7 +176,7 @@ def code_problems(options: ForeachSink, context: Context) -> list[Problem]:
 
 
 def _tasks(options: ForeachSink, context: Context) -> Callable[[int], Task]:
-    """From the number of an epoch to its task; the object is made and pickled once, before the start."""
+    """A function from an epoch to its task; the object is created and pickled once, before the start."""
     if options.function is not None:
         function = context.load(options.function)
         pickled = _pickled(function, options.function.name, context, _IN_FUNCTION)
@@ -194,17 +194,17 @@ def _tasks(options: ForeachSink, context: Context) -> Callable[[int], Task]:
 def _made(found: Callable[[], Any], name: str, context: Context) -> Any:
     try:
         return found()
-    except Exception as error:  # the user's own code: whatever it raises is told at the user's line
+    except Exception as error:  # user code can raise anything; it is reported at the user's line
         raised = f"{type(error).__name__}: {error}".rstrip(". ")
         place = user_line(error.__traceback__, context.root) or context.place
         raise PipelineError(CLASS_INIT_FAILED.at(place, name=name, error=raised)) from error
 
 
 def _pickled(thing: object, name: str, context: Context, hint: str) -> bytes:
-    """The bytes that go to the executors, as PySpark would make them."""
+    """The bytes for the executors, pickled as PySpark does."""
     try:
         return bytes(cloudpickle.dumps(thing))  # type: ignore[no-untyped-call]
-    except Exception as error:  # pickling calls code of any class: whatever it raises, it can't be sent
+    except Exception as error:  # pickling runs code of any class, which can raise anything
         found = blame(thing, _fails)
         part = f"`{found.path}`" if found.path else "it"
         place = line_of(found) or context.place

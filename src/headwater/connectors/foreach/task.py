@@ -1,11 +1,11 @@
-"""What runs on the executors for a foreach sink; sent there by value, since they may have no Headwater.
+"""The executor side of a foreach sink; sent by value, because the executors may not have Headwater.
 
-Nothing of Headwater is imported here for that reason. One task works like this:
+So this module imports nothing of Headwater. A task runs these steps:
 
-    writer = a copy of the user's object, made from its bytes in this task alone
+    writer = a copy of the user's object, unpickled in this task
     writer.open(partition_id, epoch_id)     False: no row is processed
     writer.process(row)                     for each row of the partition
-    writer.close(error)                     after every open that returned; None if all went well
+    writer.close(error)                     after every open that returned; None after a success
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ _END_OF_DATA = -1
 
 
 class RowsCutOff(Exception):
-    """The rows of a partition ended before their end, because what computes them failed or was stopped."""
+    """The rows of a partition are incomplete, because their computation failed or was stopped."""
 
 
 class WholePartition:
-    """Reads the rows that Spark sends to a task, and tells their end from the end of the connection.
+    """Reads the rows that Spark sends to a task, and distinguishes their end from a closed connection.
 
-    Spark's own readers take both for the end. An object that commits in `close` would then commit the first
-    rows of a partition whose computation failed.
+    Spark's readers treat both as the end. An object that commits in `close` would then commit the first rows
+    of a partition whose computation failed.
     """
 
     def load_stream(self, stream: BinaryIO) -> Iterator[Any]:
-        """Every row; RowsCutOff where no mark of the end has come."""
+        """Every row; RowsCutOff if the end marker is missing."""
         while (length := _number(stream)) != _END_OF_DATA:
             data = stream.read(length)
             if len(data) < length:
-                raise RowsCutOff("what computes the rows failed or was stopped")
+                raise RowsCutOff("the computation of the rows failed or was stopped")
             yield from pickle.loads(data)
 
 
 def _number(stream: BinaryIO) -> int:
     data = stream.read(4)
     if len(data) < 4:
-        raise RowsCutOff("what computes the rows failed or was stopped")
+        raise RowsCutOff("the computation of the rows failed or was stopped")
     return int(struct.unpack("!i", data)[0])
 
 
@@ -66,9 +66,9 @@ def with_object(pickled: bytes, epoch_id: int) -> Callable[[int, Iterable[Any]],
         error: BaseException | None = None
         try:
             if wanted is None:
-                raise TypeError("open returned None; it has to return True, or False to skip the rows")
+                raise TypeError("open() returned None; return True, or False to skip the rows")
             for row in rows:
-                # Rows that are not wanted are taken all the same: state is committed after the last one.
+                # Skipped rows are still consumed, because state is committed after the last row.
                 if wanted:
                     writer.process(row)
         except BaseException as raised:
@@ -82,7 +82,7 @@ def with_object(pickled: bytes, epoch_id: int) -> Callable[[int, Iterable[Any]],
 
 
 def _close(writer: Any, error: BaseException | None) -> None:
-    """Close after success or failure; what went wrong first is what Spark gets to hear."""
+    """Close after success or failure; Spark gets the first error."""
     if not hasattr(writer, "close"):
         return
     try:

@@ -1,4 +1,4 @@
-"""Topics of an Apache Kafka cluster."""
+"""The Kafka connector."""
 
 from headwater.connectors.kafka.connector import CONNECTOR
 from headwater.connectors.kafka.sink_options import KafkaSink

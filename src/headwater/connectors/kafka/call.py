@@ -1,4 +1,4 @@
-"""Topics in a Python declaration."""
+"""Kafka topics in a Python declaration."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from headwater.values import Duration, Secret
 
 def kafka(
     *,
-    servers: str,
+    bootstrap_servers: str,
     topic: str | Sequence[str] | None = None,
-    pattern: str | None = None,
+    topic_pattern: str | None = None,
     partitions: Mapping[str, Sequence[int]] | None = None,
     start: str | Mapping[str, Any] | None = None,
     end: str | Mapping[str, Any] | None = None,
     max_rows_per_batch: int | None = None,
     min_rows_per_batch: int | None = None,
-    longest_wait: str | Duration | None = None,
+    max_wait: str | Duration | None = None,
     min_partitions: int | None = None,
-    rows_per_partition: int | None = None,
+    max_rows_per_partition: int | None = None,
     on_data_loss: Literal["fail", "warn"] | None = None,
-    on_new_topic: Literal["fail", "earliest"] | None = None,
-    group: str | None = None,
-    group_prefix: str | None = None,
+    on_topic_recreated: Literal["fail", "earliest"] | None = None,
+    group_id: str | None = None,
+    group_id_prefix: str | None = None,
     format: Literal["avro", "csv", "json", "protobuf", "raw", "text"] | None = None,
     schema: str | Mapping[str, Any] | None = None,
     column: str | None = None,
@@ -37,7 +37,7 @@ def kafka(
     registry: Mapping[str, str | Secret] | None = None,
     descriptor: str | None = None,
     message: str | None = None,
-    kafka_columns: Sequence[str] | Mapping[str, str] | None = None,
+    metadata_columns: Sequence[str] | Mapping[str, str] | None = None,
     tombstones: Literal["bad", "drop", "keep"] | None = None,
     key: str | Sequence[str] | Mapping[str, Any] | None = None,
     topic_column: str | None = None,
@@ -46,7 +46,7 @@ def kafka(
     schema_id: int | None = None,
     headers: str | Mapping[str, str] | None = None,
     partition: str | None = None,
-    dedup_header: bool | None = None,
+    dedup_headers: bool | None = None,
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None = None,
     acks: Literal["all", "1", "0"] | None = None,
     linger: str | Duration | None = None,
@@ -54,5 +54,5 @@ def kafka(
     sasl: Mapping[str, str | Secret] | None = None,
     options: Options | None = None,
 ) -> ConnectorCall:
-    """Topics of a Kafka cluster, as a source or as a sink."""
+    """Declare a source or sink of Kafka topics."""
     return connector("kafka", **locals())

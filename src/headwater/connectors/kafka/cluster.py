@@ -1,7 +1,7 @@
-"""What a Kafka cluster says of its topics, asked through the admin client that comes with Spark's connector.
+"""Queries a Kafka cluster about its topics, through the admin client that ships with Spark's connector.
 
-The client is reached through the session's JVM. Its own time limits are short: a check says in seconds that
-nobody answers, where Spark's readers would try for minutes.
+The client runs in the session's JVM. Its timeouts are short: a check reports an unreachable cluster within
+seconds, while Spark's readers would retry for minutes.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from headwater.values import scrub
 
 SECONDS = 8
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""The id of all zeros, as Kafka writes it."""
+"""The all-zero topic ID, as Kafka encodes it."""
 
 Partition = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as the cluster knows it; one that is deleted and made again gets another id."""
+    """A topic in the cluster. A topic that is deleted and recreated gets a new ID."""
 
     name: str
     id: str
-    """Empty where the brokers are too old to give one."""
+    """Empty if the brokers are too old to provide one."""
     partitions: int
 
 
 class ClusterError(Exception):
-    """What the cluster, or the client on the way to it, has against a question."""
+    """An error of the cluster or of its client."""
 
     def __init__(self, kind: str, says: str) -> None:
         super().__init__(says)
         self.kind, self.says = kind, says
-        """The simple name of the exception in Java, and its message."""
+        """The simple name of the Java exception, and its message."""
 
 
 class NoSuchTopic(ClusterError):
-    """There is no topic of this name."""
+    """The topic does not exist."""
 
 
 class Cluster:
-    """A connection to a cluster; `close` ends it."""
+    """A connection to a cluster; close it with `close`."""
 
     def __init__(self, spark: Any, settings: Mapping[str, str], seconds: int = SECONDS) -> None:
         self._java, self._kafka = java_library(spark), kafka_classes(spark)
@@ -61,25 +61,25 @@ class Cluster:
         given = {
             key.removeprefix("kafka."): value for key, value in settings.items() if key.startswith("kafka.")
         }
-        # `latest` is for a reader of transactions where the first open one begins.
+        # For `read_committed` consumers, `latest` is the start of the first open transaction.
         self._committed = given.get("isolation.level", "").lower() == "read_committed"
         self._admin = _asked(lambda: self._kafka.clients.admin.AdminClient.create({**given, **limits}))
 
     def close(self) -> None:
-        """End the connection without waiting for answers."""
+        """Close the connection without waiting for responses."""
         self._admin.close(self._java.time.Duration.ZERO)
 
     def names(self) -> list[str]:
-        """The names of all topics that are not Kafka's own."""
+        """The names of all topics except internal ones."""
         return sorted(str(name) for name in self._answer(lambda: self._admin.listTopics().names()))
 
     def fitting(self, pattern: str) -> list[str]:
-        """The names that a regular expression of Java matches as a whole."""
+        """The names that a Java regular expression matches completely."""
         compiled = _asked(lambda: self._java.util.regex.Pattern.compile(pattern))
         return [name for name in self.names() if compiled.matcher(name).matches()]
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
-        """The topics of these names; None for one that is not there."""
+        """The topics with these names; None for a topic that does not exist."""
         futures = _asked(lambda: self._admin.describeTopics(list(names)).topicNameValues())
         return {name: self._topic(name, futures) for name in sorted(map(str, futures.keySet()))}
 
@@ -92,8 +92,8 @@ class Cluster:
         return Topic(name, topic_id, int(described.partitions().size()))
 
     def offsets(self, wanted: Mapping[Partition, int | str]) -> dict[Partition, int]:
-        """The offset of each partition at its `earliest`, its `latest`, or of the first message at or after a
-        time in milliseconds; -1 where no message is so late."""
+        """The offset of each partition: `earliest`, `latest`, or the first message at or after a time in
+        milliseconds (-1 if there is none)."""
         admin, common = self._kafka.clients.admin, self._kafka.common
         edges = {"earliest": admin.OffsetSpec.earliest(), "latest": admin.OffsetSpec.latest()}
         keys = {each: common.TopicPartition(*each) for each in wanted}
@@ -115,35 +115,36 @@ class Cluster:
 
 
 def connect(spark: Any, options: Servers, seconds: int = SECONDS) -> Cluster:
-    """A connection to the cluster of a source or sink; each answer is waited for so long."""
+    """A connection to the cluster of a source or sink; `seconds` limits the wait for each response."""
     return Cluster(spark, {**options.connection(), **plain(options)}, seconds)
 
 
 def topics_read(cluster: Cluster, options: KafkaSource) -> dict[str, Topic | None]:
-    """The topics that a source reads; None for one that it names and that is not there."""
+    """The topics that a source reads; None for a named topic that does not exist."""
     named = options.partitions or options.topic or ()
-    return cluster.topics(cluster.fitting(options.pattern) if options.pattern is not None else named)
+    return cluster.topics(
+        cluster.fitting(options.topic_pattern) if options.topic_pattern is not None else named
+    )
 
 
 def slots(spark: Any, options: KafkaSource) -> int:
-    """How many tasks read at once where each partition has one for good: all that a source reads now; 0 where
-    the cluster does not tell."""
+    """The number of tasks if each partition needs one permanently; 0 if the cluster does not respond."""
     try:
         with closing(connect(spark, options)) as cluster:
             found = topics_read(cluster, options)
     except ClusterError:
-        return 0  # what is wrong with the cluster is told of the source itself
+        return 0  # the source itself reports what is wrong with the cluster
     if options.partitions:
         return sum(len(numbers) for numbers in options.partitions.values())
     return sum(topic.partitions for topic in found.values() if topic is not None)
 
 
 def _asked(ask: Callable[[], Any]) -> Any:
-    """The answer of Java; what it throws as an error of ours."""
+    """The result of a Java call; a Java exception becomes a ClusterError."""
     try:
         return ask()
     except Exception as error:
-        # PySpark makes its own errors of some of Java's.
+        # PySpark wraps some Java exceptions in its own errors.
         thrown: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
         if thrown is None:
             raise
@@ -156,7 +157,7 @@ def _translated(thrown: Any) -> ClusterError:
         kinds.append(str(thrown.getClass().getSimpleName()))
         says = str(thrown.getMessage() or "") or says
         thrown = thrown.getCause()
-    # Futures and constructors wrap what happened: the innermost says it.
+    # Futures and constructors wrap the cause; the innermost exception names it.
     kind = next((each for each in reversed(kinds) if each.endswith("Exception")), kinds[-1])
     wrapped = [each for each in kinds if each not in ("ExecutionException", "KafkaException")]
     error = NoSuchTopic if "UnknownTopicOrPartitionException" in kinds else ClusterError

@@ -1,4 +1,4 @@
-"""Kafka as others see it: what it can do as a source and as a sink."""
+"""The Kafka connector: the capabilities of its source and sink."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ else:
         LazyModule(f"headwater.connectors.kafka.{name}") for name in ("cluster", "sink", "source")
     )
 
-# Spark's own names are for plain PySpark queries; declared sources say the keys.
+# Spark's names occur in plain PySpark queries; declared sources use the keys.
 _LONG_TASKS = LongTasks(
     without=(*BATCH_KEYS, *(option for option, key in ALWAYS_SAID.items() if key in BATCH_KEYS))
 )
 
 
 class KafkaReader(Source[KafkaSource]):
-    """Messages of topics, each validated on its key and value."""
+    """Reads messages and validates the key and value of each."""
 
     options = KafkaSource
     replayable = True
-    stream_keys = (*PER_BATCH.values(), "on_new_topic")
+    stream_keys = (*PER_BATCH.values(), "on_topic_recreated")
     batch_keys = ("end",)
     first_start_keys = ("start",)
     validity_keys = VALIDITY_KEYS
@@ -97,12 +97,12 @@ class KafkaReader(Source[KafkaSource]):
 
 
 class KafkaWriter(Sink[KafkaSink]):
-    """Rows as messages."""
+    """Writes rows as messages."""
 
     options = KafkaSink
     modes = ALL_MODES
     delivery = Delivery.REPEATS
-    raised_by = "`dedup_header: true`, and readers that drop repeats by the headers that it adds"
+    raised_by = "`dedup_headers: true`, and consumers that drop duplicates by these headers"
     stores = True
     appends = True
     continuous = True
@@ -110,8 +110,8 @@ class KafkaWriter(Sink[KafkaSink]):
     rejections = REJECTIONS
 
     def places(self, options: KafkaSink) -> tuple[str, ...]:
-        """The topic; which ones a column names is not known before the rows come."""
-        return (f"{options.topic} at {options.servers}",) if options.topic else ()
+        """The topic; topics from a column are unknown before the rows arrive."""
+        return (f"{options.topic} at {options.bootstrap_servers}",) if options.topic else ()
 
     def jars(self, options: KafkaSink) -> tuple[str, ...]:
         return ("kafka", "avro") if options.value == "avro" else ("kafka",)
@@ -119,18 +119,18 @@ class KafkaWriter(Sink[KafkaSink]):
     def delivers(self, options: KafkaSink) -> Delivery:
         if options.acks != "all":
             return Delivery.UNCONFIRMED
-        return Delivery.MARKED if options.dedup_header else self.delivery
+        return Delivery.MARKED if options.dedup_headers else self.delivery
 
     def feeds(self, options: KafkaSink, source: SourceOptions) -> bool:
-        """Whether both name a topic of one cluster; a mirror has one name in two clusters."""
+        """Whether both use the same topic of the same cluster; a mirrored topic exists in two clusters."""
         if not isinstance(source, KafkaSource) or not options.topic:
             return False
-        if set(options.servers.split(",")).isdisjoint(source.servers.split(",")):
+        if set(options.bootstrap_servers.split(",")).isdisjoint(source.bootstrap_servers.split(",")):
             return False
-        if source.pattern:
-            # The pattern is one of Java; what Python can't read of it is left to the run.
+        if source.topic_pattern:
+            # It is a Java pattern; patterns that Python cannot parse are not compared.
             with suppress(re.error):
-                return re.fullmatch(source.pattern, options.topic) is not None
+                return re.fullmatch(source.topic_pattern, options.topic) is not None
         return options.topic in (*(source.topic or ()), *(source.partitions or ()))
 
     def problems(self, sink: SinkSpec, columns: Mapping[str, str]) -> Iterable[Problem]:
@@ -154,7 +154,7 @@ class KafkaWriter(Sink[KafkaSink]):
 
 CONNECTOR = Connector(
     "kafka",
-    "Topics of an Apache Kafka cluster.",
+    "Reads and writes topics of an Apache Kafka cluster.",
     source=KafkaReader(),
     sink=KafkaWriter(),
     spark_formats=("kafka",),

@@ -1,6 +1,6 @@
-"""How a row becomes a message: an expression of SQL for each part, or what is wrong with the columns.
+"""How a row becomes a message: a SQL expression for each part, or the problems with the columns.
 
-The check and the engine read the same value: what is not refused here is what is selected.
+The check and the engine use the same value: whatever passes here is what the sink selects.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _NESTED = ("struct<", "array<", "map<", "variant")
 
 @dataclass
 class Message:
-    """The parts of a message by Kafka's names for them, and all that is wrong."""
+    """The parts of a message by their Kafka names, and all problems."""
 
     name: str
     options: KafkaSink
     columns: Mapping[str, str]
     parts: dict[str, str] = field(default_factory=dict)
     wrong: list[tuple[str, Problem]] = field(default_factory=list)
-    """The key of the sink that each problem is about, not yet at its place in the user's file."""
+    """The key of the sink for each problem, not yet located in the user's file."""
 
     @classmethod
     def of(cls, name: str, options: KafkaSink, columns: Mapping[str, str]) -> Message:
@@ -48,14 +48,14 @@ class Message:
         if options.topic is not None:
             made.parts["topic"] = literal(options.topic)
         elif options.topic_column or made._has("topic"):
-            made._plain_part("topic", options.topic_column, "text", _TEXT)
+            made._plain_part("topic", options.topic_column, "string", _TEXT)
         else:
             made._refuse("topic", errors.KAFKA_TOPIC_MISSING)
         if isinstance(options.key, list):
             keys = [each for column in options.key if (each := made._found("key", column))]
             made.parts["key"] = _json(keys)
         else:
-            made._plain_part("key", options.key, "text or bytes", (*_TEXT, "binary"))
+            made._plain_part("key", options.key, "string or binary", (*_TEXT, "binary"))
         made._value()
         made._headers()
         made._plain_part("partition", options.partition, "int", ("int",))
@@ -63,7 +63,7 @@ class Message:
 
     @property
     def selected(self) -> list[str]:
-        """What to select, in SQL."""
+        """The SQL expressions to select."""
         return [f"{sql} AS `{part}`" for part, sql in self.parts.items()]
 
     def _value(self) -> None:
@@ -73,10 +73,10 @@ class Message:
             found = [each for column in named if (each := self._found("value", column, "columns"))]
             self.parts["value"] = _json(found) if value == "json" else self._avro(found)
         elif value is not None or self._has("value"):
-            self._plain_part("value", value, "text or bytes", (*_TEXT, "binary"))
+            self._plain_part("value", value, "string or binary", (*_TEXT, "binary"))
         else:
             first = next(iter(self.columns), "name")
-            cast = _cast(first, self.columns.get(first, ""), "text", "value")
+            cast = _cast(first, self.columns.get(first, ""), "string", "value")
             self._refuse("value", errors.KAFKA_VALUE_MISSING, column=first, cast=cast)
 
     def _avro(self, columns: list[str]) -> str:
@@ -91,7 +91,7 @@ class Message:
         for says, hint in misfits(schema, {column: self.columns[column] for column in columns}):
             self._refuse("schema_file", errors.KAFKA_AVRO_FIELD_MISMATCH, says=says, hint=hint)
         encoded = f"to_avro({rows}, {literal(schema.text)})"
-        # The wire format of a registry: a zero, the id in four bytes, the record.
+        # The wire format of a registry: a zero byte, the ID in four bytes, the record.
         return encoded if registered is None else f"concat(X'00{registered:08X}', {encoded})"
 
     def _headers(self) -> None:
@@ -106,11 +106,11 @@ class Message:
         part = f"header `{header}`"
         found = self._found(part, column, "headers") or ""
         if found:
-            self._check_type(part, "headers", found, "text or bytes", (*_TEXT, "binary"))
+            self._check_type(part, "headers", found, "string or binary", (*_TEXT, "binary"))
         return f"named_struct('key', {literal(header)}, 'value', CAST({backticked(found)} AS binary))"
 
     def _plain_part(self, part: str, named: str | None, wanted: str, types: tuple[str, ...]) -> None:
-        """A part that is one column: the named one, or in rows as Spark has them that of the part's name."""
+        """A part from one column: the configured one, or the column with the name of the part."""
         if named is None and (self.options.value is not None or not self._has(part)):
             return
         key = "topic_column" if part == "topic" else part
@@ -119,7 +119,7 @@ class Message:
             return
         self._check_type(part, key, found, wanted, types)
         is_text = self.columns[found].startswith(_TEXT)
-        # A collated text is another type to Spark's writer.
+        # A collated string is a different type for Spark's writer.
         self.parts[part] = f"CAST({backticked(found)} AS string)" if is_text else backticked(found)
 
     def _check_type(self, part: str, key: str, column: str, wanted: str, types: tuple[str, ...]) -> None:
@@ -138,7 +138,7 @@ class Message:
         """The column as the rows spell it."""
         spelt = {name.lower(): name for name in self.columns}.get(column.lower())
         if spelt is None:
-            hint = did_you_mean(column, self.columns, f"Its columns are: {', '.join(self.columns)}.")
+            hint = did_you_mean(column, self.columns, f"Use one of its columns: {', '.join(self.columns)}.")
             self._refuse(key or part, errors.KAFKA_COLUMN_NOT_FOUND, part=part, column=column, hint=hint)
         return spelt
 
@@ -147,18 +147,18 @@ class Message:
 
 
 def problems_of(sink: SinkSpec, columns: Mapping[str, str]) -> Iterator[Problem]:
-    """What Spark would only find out while it writes the first batch."""
+    """Problems that Spark would report only when it writes the first batch."""
     options = sink.options
     assert isinstance(options, KafkaSink), "a Kafka sink has its own options"
     for key, problem in Message.of(sink.name, options, columns).wrong:
         yield replace(problem, place=sink.at(key))
-    if options.dedup_header and isinstance(sink.trigger, Continuous | RealTime):
-        place, trigger = sink.at("dedup_header"), str(sink.trigger)
+    if options.dedup_headers and isinstance(sink.trigger, Continuous | RealTime):
+        place, trigger = sink.at("dedup_headers"), str(sink.trigger)
         yield errors.KAFKA_DEDUP_TRIGGER_UNSUPPORTED.at(place, name=sink.name, trigger=trigger)
 
 
 def literal(text: str) -> str:
-    """A text in SQL, whatever is in it and however the session reads quotes."""
+    """A string in SQL, regardless of its content and of how the session parses quotes."""
     return f"CAST(X'{text.encode().hex()}' AS string)"
 
 
@@ -168,7 +168,7 @@ def _json(columns: list[str]) -> str:
 
 
 def _cast(column: str, type_: str, wanted: str, name: str) -> str:
-    """The cast to write."""
+    """The cast to suggest."""
     shown, alias = (each if each.isidentifier() else backticked(each) for each in (column, name))
     if wanted == HEADERS_TYPE and not type_.startswith("array<struct<"):
         return f"array(struct('name' AS key, CAST({shown} AS binary) AS value)) AS {alias}"
@@ -179,11 +179,11 @@ def _cast(column: str, type_: str, wanted: str, name: str) -> str:
     return f"CAST({shown} AS string) AS {alias}"
 
 
-# The headers by which a reader tells a message that was written twice, as SQL.
+# The headers by which consumers recognize duplicate messages, as SQL.
 #
-# A message is known by three headers: the id of the query, the number of the batch, and the row: a hash of
-# all that the message holds, with its number among equal ones of the batch. A batch that runs again gives
-# the same rows, so the same set of marks; which of two equal rows has which number does not matter.
+# Three headers identify a message: the ID of the query, the ID of the batch, and the row: a hash of the whole
+# message with its number among equal messages of the batch. A retried batch has the same rows and so the same
+# headers; which of two equal rows has which number does not matter.
 
 QUERY = "headwater-query"
 BATCH = "headwater-batch"
@@ -195,11 +195,10 @@ _NULL = "CAST('-' AS binary)"
 
 
 def row_hash(parts: Iterable[str]) -> str:
-    """SHA-256 over the parts that are there, each with its length before it, so that no two rows look alike.
+    """SHA-256 over the parts of a message, each prefixed with its length so that no two rows look alike.
 
-    In order: topic, key, value, partition, headers. A part is its length in bytes, a colon and its bytes; a
-    null, or a part that is not there, is a hyphen. Headers are their number, a colon, then name and value of
-    each, as parts.
+    In order: topic, key, value, partition, headers. A part is its length in bytes, a colon and its bytes. A
+    null or missing part is a hyphen. Headers are their number, a colon, then name and value of each, as parts.
     """
     there = set(parts)
     encoded = (_encoded(part) if part in there else _NULL for part in PARTS)
@@ -207,7 +206,7 @@ def row_hash(parts: Iterable[str]) -> str:
 
 
 def with_marks(*, query: str, batch: str, row: str, has_headers: bool) -> str:
-    """The headers of a message with the three marks, in place of those of an earlier pipeline."""
+    """The headers of a message with the three marks, which replace those of an earlier pipeline."""
     names = ", ".join(literal(name) for name in MARKS)
     own = f"filter(coalesce(`headers`, array()), each -> each.key NOT IN ({names}))"
     marks = ", ".join(
@@ -223,7 +222,7 @@ def _encoded(part: str) -> str:
         each = f"concat(sofar, {_sized('each.key')}, {_sized('each.value')})"
         all_of_them = f"aggregate(`headers`, X'', (sofar, each) -> {each})"
         return _unless_null("`headers`", f"concat({_count('size(`headers`)')}, {all_of_them})")
-    # A number is taken as the text that it is written as.
+    # A number is encoded as a string.
     return _sized("CAST(`partition` AS string)" if part == "partition" else f"`{part}`")
 
 

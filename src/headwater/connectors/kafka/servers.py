@@ -1,4 +1,4 @@
-"""How a Kafka cluster is reached: the keys that source and sink share."""
+"""The connection keys that Kafka sources and sinks share."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ JAAS = "kafka.sasl.jaas.config"
 KEY = "kafka.ssl.keystore.key"
 KEY_PASSWORD = "kafka.ssl.key.password"
 
-# Kafka's own words for what `tls` and `sasl` say.
+# The Kafka settings that `tls` and `sasl` replace.
 _SECURITY = ("kafka.security.protocol", "kafka.ssl.", "kafka.sasl.")
 
 
 class _Keys(BaseModel):
-    """Keys inside a key."""
+    """A block of nested keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
 
 class Tls(_Keys):
-    """Encryption, with certificates in PEM files; the driver reads them, the executors need no copy."""
+    """TLS encryption, with certificates in PEM files. Only the driver reads the files."""
 
     ca: ProjectPath | None = Field(
         default=None,
-        description="The certificates that sign the brokers'; without it those that Java trusts.",
+        description="PEM file with the CA certificates of the brokers. Default: the CAs that Java trusts.",
     )
     certificate: ProjectPath | None = Field(
-        default=None, description="This client's certificate, with those that sign it behind it."
+        default=None,
+        description="PEM file with the client certificate, followed by its certificate chain. Default: none.",
     )
     key: ProjectPath | None = Field(
-        default=None, description="The private key of the certificate, as PKCS#8 (`BEGIN PRIVATE KEY`)."
+        default=None,
+        description="PEM file with the private key of the certificate, in PKCS#8 (`BEGIN PRIVATE KEY`).",
     )
     key_password: Password | None = Field(
-        default=None, description="The password of the key, as `${secret:NAME}`."
+        default=None, description="Password of the private key, as `${secret:NAME}`."
     )
     check_host: bool = Field(
-        default=True, description="Whether a broker's certificate must name the host that it was reached by."
+        default=True, description="Verify that the certificate of a broker matches its host name."
     )
 
     @field_validator("ca", "certificate", "key")
@@ -58,20 +60,20 @@ class Tls(_Keys):
     def _readable(cls, path: str | None) -> str | None:
         if path is not None:
             if not Path(path).is_file():
-                raise ValueError(f"there is no file {path}; write the path of a PEM file")
+                raise ValueError(f"file {path} not found; set it to the path of a PEM file")
             _text(path)
         return path
 
     @model_validator(mode="after")
     def _fits(self) -> Tls:
         if (self.certificate is None) != (self.key is None):
-            raise ValueError("`certificate` and `key` go together; write both, or neither")
+            raise ValueError("`certificate` and `key` require each other; set both, or neither")
         if self.key_password is not None and self.key is None:
-            raise ValueError("`key_password` does nothing without `key`; write the key, or leave it out")
+            raise ValueError("`key_password` requires `key`; set `key`, or remove `key_password`")
         return self
 
     def settings(self) -> dict[str, str]:
-        """Kafka's settings. The texts of the files go along: an executor elsewhere has no such files."""
+        """The Kafka settings, including the content of the files: remote executors do not have them."""
         settings: dict[str, str] = {}
         if self.ca:
             settings["kafka.ssl.truststore.type"] = "PEM"
@@ -89,16 +91,14 @@ class Tls(_Keys):
 
 
 class Sasl(_Keys):
-    """A user and a password."""
+    """SASL authentication with a user and a password."""
 
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
-        description="How the password is shown to be known."
-    )
-    user: str = Field(min_length=1, description="The user's name.")
-    password: Password = Field(description="The password, as `${secret:NAME}`.")
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(description="SASL mechanism.")
+    user: str = Field(min_length=1, description="User name.")
+    password: Password = Field(description="Password, as `${secret:NAME}`.")
 
     def settings(self) -> dict[str, str]:
-        """Kafka's settings."""
+        """The Kafka settings."""
         user, password = _quoted(self.user), _quoted(revealed(self.password))
         entry = f"{_MODULES[self.mechanism]} required username={user} password={password};"
         hidden(password[1:-1])
@@ -107,13 +107,13 @@ class Sasl(_Keys):
 
 
 class Servers(ConnectorOptions):
-    """Where the cluster is, and how to prove who we are."""
+    """The address of the cluster, encryption and authentication."""
 
     also_called = {
-        "bootstrap.servers": "servers",
-        "broker": "servers",
-        "brokers": "servers",
-        "hosts": "servers",
+        "bootstrap.servers": "bootstrap_servers",
+        "broker": "bootstrap_servers",
+        "brokers": "bootstrap_servers",
+        "hosts": "bootstrap_servers",
         "sasl.jaas.config": "sasl",
         "sasl.mechanism": "sasl",
         "ssl": "tls",
@@ -121,30 +121,34 @@ class Servers(ConnectorOptions):
         "security.protocol": "tls",
     }
 
-    servers: str = Field(
-        min_length=1, description="The brokers to ask first, as `host:port`, separated by commas."
+    bootstrap_servers: str = Field(
+        min_length=1, description="Bootstrap brokers as `host:port`, separated by commas."
     )
-    tls: Tls | None = Field(default=None, description="Talk to the brokers through TLS.")
-    sasl: Sasl | None = Field(default=None, description="Log in with a user and a password.")
+    tls: Tls | None = Field(default=None, description="TLS encryption. Default: off.")
+    sasl: Sasl | None = Field(default=None, description="SASL authentication. Default: off.")
 
-    @field_validator("servers")
+    @field_validator("bootstrap_servers")
     @classmethod
     def _addresses(cls, servers: str) -> str:
         for server in servers.split(","):
             host, colon, port = server.strip().rpartition(":")
             if not host or not colon or not port.isdigit() or not 0 < int(port) < 65536:
-                raise ValueError(f"`{server.strip()}` is no `host:port`; write such as localhost:9092")
+                raise ValueError(
+                    f"expected `host:port`, got `{server.strip()}`; write for example localhost:9092"
+                )
         return ",".join(server.strip() for server in servers.split(","))
 
     @model_validator(mode="after")
     def _said_once(self) -> Servers:
         for option in self.options:
             if option.lower() == "kafka.bootstrap.servers":
-                raise ValueError(f"`options` has `{option}`, which `servers` says; write the key alone")
+                raise ValueError(
+                    f"`{option}` under `options` is not supported; set `bootstrap_servers` instead"
+                )
             if option.lower().startswith(_SECURITY) and (self.tls or self.sasl):
                 raise ValueError(
-                    f"`options` has `{option}` beside `{'tls' if self.tls else 'sasl'}`: one would win over "
-                    "the other in silence; write the keys `tls` and `sasl`, or all of it under `options`"
+                    f"`{option}` under `options` conflicts with `{'tls' if self.tls else 'sasl'}`; use either "
+                    "the keys `tls` and `sasl`, or only `options`"
                 )
         return self
 
@@ -161,8 +165,8 @@ class Servers(ConnectorOptions):
         return super().hidden_options() | own
 
     def connection(self) -> dict[str, str]:
-        """The options of Spark that lead to the cluster; what is secret in them is hidden in every text."""
-        settings = {"kafka.bootstrap.servers": self.servers}
+        """The Spark options for the connection; secrets in them are redacted in all output."""
+        settings = {"kafka.bootstrap.servers": self.bootstrap_servers}
         if self.tls or self.sasl:
             protocol = ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
             settings["kafka.security.protocol"] = protocol
@@ -171,7 +175,7 @@ class Servers(ConnectorOptions):
 
 
 def _quoted(text: str) -> str:
-    """A text as a value of Java's login configuration, which knows C's escapes."""
+    """A string as a value of Java's login configuration, which uses C escapes."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
@@ -180,19 +184,19 @@ def _text(path: str) -> str:
     try:
         return Path(path).read_text(encoding="ascii", errors="replace")
     except OSError as error:
-        raise ValueError(f"{path} can't be read ({error.strerror}); let this user read it") from error
+        raise ValueError(f"could not read {path} ({error.strerror}); fix its permissions") from error
 
 
-# Which names a topic can have.
+# Valid topic names.
 
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def topic_name(name: str) -> str:
-    """A name as Kafka takes it; ValueError for another."""
+    """A valid topic name; ValueError for others."""
     if not _LEGAL.fullmatch(name) or name in (".", ".."):
         raise ValueError(
-            f"`{name}` is no name of a topic; Kafka takes letters from a to z, digits, `.`, `_` and `-`, "
-            "at most 249 of them"
+            f"invalid topic name `{name}`; use letters from a to z, digits, `.`, `_` and `-`, at most 249 "
+            "characters"
         )
     return name

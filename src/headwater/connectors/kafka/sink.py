@@ -27,7 +27,7 @@ _HASH, _AT, _NUMBER = "__hw_hash", "__hw_at", "__hw_number"
 
 
 def outgoing(rows: DataFrame, options: KafkaSink, context: Context) -> DataFrame:
-    """The rows as messages: the columns that Spark's Kafka writer takes."""
+    """The rows as messages, in the columns that Spark's Kafka writer expects."""
     columns = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     message = Message.of(context.name, options, columns)
     if message.wrong:
@@ -44,34 +44,34 @@ def _try_avro(rows: DataFrame, columns: dict[str, str], message: Message, contex
         rows.sparkSession.range(1).selectExpr(*nulls).selectExpr(message.parts["value"]).collect()
     except (PySparkException, Py4JError) as error:
         told = _MISFIT.search(f"{error}\n{getattr(error, '_stackTrace', '')}")
-        # That a field takes no null says nothing of the rows that will come.
+        # That a field does not accept null says nothing about the actual rows.
         if told:
-            key, advice = "value", "Leave the column out"
+            key, advice = "value", "Exclude the column"
             if message.options.schema_file:
-                key, advice = "schema_file", "Mend the file"
-            hint = f"{advice}, or select the column with a type that fits."
+                key, advice = "schema_file", "Fix the schema file"
+            hint = f"{advice}, or cast the column to a matching type."
             params = {"name": context.name, "says": told[1].rstrip(". "), "hint": hint}
             raise PipelineError(KAFKA_AVRO_FIELD_MISMATCH.at(context.at(key), **params)) from error
 
 
 def write_stream(writer: DataStreamWriter, options: KafkaSink, context: Context) -> DataStreamWriter:
-    """Messages as they come; with marks they go batch by batch."""
+    """Stream the messages; with `dedup_headers`, write them batch by batch."""
     settings = _settings(options)
-    if not options.dedup_header:
+    if not options.dedup_headers:
         return writer.format("kafka").options(**settings)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         query = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        assert query is not None, "Spark tells the query's id to all that works for it"
+        assert query is not None, "Spark sets the ID of the query on its threads"
         _write(_marked(batch, query, batch_id), settings)
 
     return writer.foreachBatch(computed_once(write))
 
 
 def write_batch(rows: DataFrame, options: KafkaSink, context: Context) -> None:
-    """All rows as messages; their marks are of one run, so that a second one is no repeat of the first."""
+    """Write all rows as messages; their headers contain a run ID, so a second run is not a duplicate."""
     messages, settings = outgoing(rows, options, context), _settings(options)
-    if not options.dedup_header:
+    if not options.dedup_headers:
         _write(messages, settings)
         return
     run = str(uuid.uuid4())
@@ -83,7 +83,7 @@ def _write(messages: DataFrame, settings: dict[str, str]) -> None:
 
 
 def _marked(messages: DataFrame, query: str, batch_id: int) -> DataFrame:
-    """The messages with the headers that tell them apart, in the order in which they came."""
+    """The messages with the headers that identify them, in their original order."""
     parts = [part for part in PARTS if part in messages.columns]
     headers = with_marks(
         query=query,
@@ -96,8 +96,8 @@ def _marked(messages: DataFrame, query: str, batch_id: int) -> DataFrame:
         .withColumn(_AT, monotonically_increasing_id())
         .withColumn(_NUMBER, expr(f"row_number() OVER (PARTITION BY {_HASH} ORDER BY {_AT}) - 1"))
     )
-    # To be counted, equal rows were brought together. Messages of one key are in order only if those of one
-    # task go out of one task again, in their order: the upper bits tell the task.
+    # Counting equal rows shuffled them. Messages of one key stay in order only if the rows of one task are
+    # again written by one task, in their order; the upper bits identify the task.
     ordered = numbered.repartition(expr(f"shiftright({_AT}, 33)")).sortWithinPartitions(_AT)
     kept = [f"`{part}`" for part in parts if part != "headers"]
     return ordered.selectExpr(*kept, f"{headers} AS `headers`")

@@ -1,4 +1,4 @@
-"""What can be said about the Kafka sink."""
+"""The keys of a Kafka sink."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from headwater.spec import SinkOptions
 from headwater.spec.paths import absolute, project_root
 from headwater.values import Duration, did_you_mean
 
-# An Avro schema in a file, and what it has against columns.
+# An Avro schema in a file, and how it differs from the columns.
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-# The types of Spark that an Avro primitive takes, as Spark's own serializer has it.
+# The Spark types that an Avro primitive accepts, as in Spark's serializer.
 _TAKES = {
     "boolean": ("boolean",),
     "int": ("int", "smallint", "tinyint", "date", "interval"),
@@ -44,16 +44,16 @@ _TAKES = {
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """The schema of a record: its text and its fields."""
+    """An Avro record schema: its text and its fields."""
 
     file: str
     text: str
     fields: tuple[tuple[str, Any], ...]
-    """Names and types, as the file has them."""
+    """Names and types as in the file."""
 
 
 def read_schema(written: str, info: ValidationInfo) -> AvroSchema:
-    """The schema in a file; ValueError says what is wrong with it."""
+    """The schema in a file; ValueError if it is invalid."""
     path = Path(absolute(written.strip(), project_root(info)))
     text = file_text(path)
     try:
@@ -63,46 +63,48 @@ def read_schema(written: str, info: ValidationInfo) -> AvroSchema:
         fields = tuple((each["name"], each["type"]) for each in schema["fields"])
         return AvroSchema(str(path), text, fields)
     except json.JSONDecodeError as error:
-        raise ValueError(f"the schema file {path} is no JSON: {error}") from error
+        raise ValueError(f"schema file {path} is not valid JSON: {error}") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"the schema file {path} holds no Avro record with fields") from error
+        raise ValueError(f"schema file {path} does not contain an Avro record with fields") from error
 
 
 def is_avro_name(name: str) -> bool:
-    """Whether a field can have this name."""
+    """Whether this is a valid field name."""
     return _NAME.fullmatch(name) is not None
 
 
 def as_avro_name(name: str) -> str:
-    """A name that a field can have, near to the given one."""
+    """A valid field name similar to the given one."""
     cleaned = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")
     return cleaned if is_avro_name(cleaned) else f"_{cleaned}"
 
 
 def misfits(schema: AvroSchema, columns: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What stands between the columns and the schema, as far as names and plain types tell; what to do."""
+    """Differences between columns and schema in names and simple types, each with a hint."""
     found = {name.lower(): name for name in columns}
     fields = {name.lower(): name for name, _ in schema.fields}
     for name, type_ in schema.fields:
         if name.lower() not in found:
-            # Spark's serializer fills in nothing, a default neither.
-            near = did_you_mean(name, columns, f"Its columns are: {', '.join(columns)}.")
-            yield f"no column is there for its field `{name}`", near
+            # Spark's serializer does not fill in missing values, not even defaults.
+            near = did_you_mean(name, columns, f"Add the column. Existing columns: {', '.join(columns)}.")
+            yield f"field `{name}` has no matching column", near
             continue
         column = found[name.lower()]
         wanted = _primitive(type_)
         if wanted and not columns[column].startswith(_TAKES[wanted]):
             cast = f"Select it as `CAST({column} AS {AVRO_PLAIN[wanted]}) AS {column}`."
-            yield f"the column `{column}` is {columns[column]}, and its field is {wanted}", cast
+            yield f"column `{column}` is {columns[column]}, but its field is {wanted}", cast
     for name in columns:
         if name.lower() not in fields:
             names = [each for each, _ in schema.fields]
-            near = did_you_mean(name, names, f"Its fields are: {', '.join(names)}.")
-            yield f"it has no field for the column `{name}`", f"{near} Or leave it out by `columns`."
+            near = did_you_mean(
+                name, names, f"Add a field to the schema. Its fields are: {', '.join(names)}."
+            )
+            yield f"column `{name}` has no matching field", f"{near} Or exclude the column with `columns`."
 
 
 def _primitive(type_: Any) -> str:
-    """The primitive that a field holds besides null; empty for what is none, or has several."""
+    """The primitive type of a nullable field; empty for other types and for unions of several."""
     if isinstance(type_, list):
         rest = [each for each in type_ if each != "null"]
         return _primitive(rest[0]) if len(rest) == 1 else ""
@@ -112,7 +114,7 @@ def _primitive(type_: Any) -> str:
 ENCODINGS = ("json", "avro")
 _ONLY_WITH = {"columns": ENCODINGS, "schema_file": ("avro",), "schema_id": ("avro",)}
 
-# What typed keys say in Kafka's words; the same under `options` would be two words for one thing.
+# Kafka settings that typed keys set; the same setting under `options` is an error.
 PRODUCER = {"kafka.compression.type": "compression", "kafka.acks": "acks", "kafka.linger.ms": "linger"}
 OF_SPARK = {"topic": "topic"}
 
@@ -142,64 +144,68 @@ AvroField = Annotated[AvroSchema, WithJsonSchema({"type": "string"})]
 
 
 class KafkaSink(Servers, SinkOptions):
-    """Messages into a topic, made from the columns of each row."""
+    """Writes each row as a message."""
 
     also_called = {**PRODUCER, **OF_SPARK, "format": "value", "value.format": "value", "key_column": "key"}
 
     topic: Annotated[str, AfterValidator(topic_name)] | None = Field(
-        default=None, min_length=1, description="The topic; it wins over `topic_column` and a column `topic`."
+        default=None,
+        min_length=1,
+        description="Topic for all rows. Overrides `topic_column` and a column `topic`.",
     )
     topic_column: str | None = Field(
-        default=None, description="A column of text that names the topic of each row."
+        default=None, description="String column that contains the topic of each row."
     )
     key: str | list[str] | None = Field(
         default=None,
-        description="The column that is the key, of text or bytes; or a list of columns, written as JSON.",
+        description="String or binary column to use as the message key, or a list of columns to write as JSON. "
+        "Default: no key.",
     )
     value: str | None = Field(
         default=None,
-        description="`json` or `avro`: all columns, or those under `columns`. Else the column that is the "
-        "value, of text or bytes. Without it: the column `value`, and beside it those named `key`, `topic`, "
-        "`partition` and `headers`.",
+        description="`json` or `avro` to encode all columns (or those in `columns`), or the name of a string or "
+        "binary column. Default: the column `value`, with the columns `key`, `topic`, `partition` and "
+        "`headers` if they exist.",
     )
     columns: Columns | None = Field(
-        default=None, description="With `value: json` or `avro`: the columns that it holds."
+        default=None,
+        description="With `value: json` or `value: avro`: columns to encode. Default: all columns.",
     )
     schema_file: AvroField | None = Field(
         default=None,
-        description="With `value: avro`: a file with the Avro schema; without one, Spark makes it from the "
-        "columns.",
+        description="With `value: avro`: file with the Avro schema. Default: Spark derives it from the columns.",
     )
     schema_id: int | None = Field(
         default=None,
         ge=0,
         lt=2**31,
-        description="With `value: avro` and `schema_file`: the schema's id in a registry, written before "
-        "each value in the registry's wire format. The schema has to be registered already.",
+        description="With `schema_file`: ID of the schema in a schema registry, written before each value in "
+        "the registry's wire format. The schema must already be registered.",
     )
     headers: str | dict[str, str] | None = Field(
         default=None,
-        description="Columns by the names of headers; or one column of "
-        "`array<struct<key:string,value:binary>>`.",
+        description="Message headers: a mapping of header names to string or binary columns, or one column of "
+        "type `array<struct<key:string,value:binary>>`. Default: no headers.",
     )
     partition: str | None = Field(
-        default=None, description="A column of int that tells the partition; where it is null, the key does."
+        default=None,
+        description="Int column that contains the partition of each row. If it is null, Kafka chooses by key.",
     )
-    dedup_header: bool = Field(
+    dedup_headers: bool = Field(
         default=False,
-        description="Add headers by which readers tell a message that was written twice: query, batch and "
-        "row.",
+        description="Add headers (query, batch and row) by which consumers can drop duplicate messages.",
     )
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None = Field(
-        default=None, description="How messages are compressed; Kafka's own default is `none`."
+        default=None, description="Compression of the messages. Default: Kafka's, which is `none`."
     )
     acks: Acks = Field(
         default="all",
-        description="Which brokers have to have a message: all replicas in sync, the leader alone (1), or "
-        "none (0); with less than `all`, rows may be lost.",
+        description="Acknowledgments to wait for: all in-sync replicas, the leader (`1`), or none (`0`). With "
+        "less than `all`, rows can be lost.",
     )
     linger: Duration | None = Field(
-        default=None, description="How long a message may wait for others to be sent with it."
+        default=None,
+        description="How long to wait for more messages to send in one request. Default: Kafka's.",
     )
 
     @field_validator("schema_file", mode="before")
@@ -210,22 +216,22 @@ class KafkaSink(Servers, SinkOptions):
     @model_validator(mode="after")
     def _fits(self) -> KafkaSink:
         if isinstance(self.key, list) and not self.key:
-            raise ValueError("`key` is an empty list; leave it out for messages without a key")
+            raise ValueError("`key` is an empty list; remove it to write messages without a key")
         for key, encodings in _ONLY_WITH.items():
             if getattr(self, key) is not None and self.value not in encodings:
                 choice = " or ".join(f"`value: {each}`" for each in encodings)
-                raise ValueError(f"`{key}` does nothing without {choice}")
+                raise ValueError(f"`{key}` requires {choice}; remove it, or set `value`")
         if self.schema_id is not None and self.schema_file is None:
-            raise ValueError("`schema_id` is the id of a schema; name its file as `schema_file`")
+            raise ValueError("`schema_id` requires `schema_file`; set it to the file of the schema")
         for option in self.options:
             own = {**PRODUCER, **OF_SPARK}.get(option.lower())
             if own:
-                raise ValueError(f"`{option}` under `options` has a key of its own; write `{own}: …`")
+                raise ValueError(f"`{option}` under `options` is not supported; set the key `{own}` instead")
         return self
 
 
 def producer_settings(sink: KafkaSink) -> dict[str, str]:
-    """What the typed keys say to Kafka's producer, in its own words."""
+    """The typed keys as settings of the Kafka producer."""
     said = {option: getattr(sink, key) for option, key in PRODUCER.items()}
-    # Kafka takes times in milliseconds without a unit.
+    # Kafka expects times in milliseconds, without a unit.
     return {option: value.removesuffix("ms") for option, value in option_texts(said).items()}

@@ -35,37 +35,37 @@ from headwater.connectors.kafka.source_options import GROUPS, PER_BATCH, PER_TAS
 from headwater.connectors.kafka.start import cluster_problem, resolve_positions, start_note
 from headwater.connectors.options import option_texts, plain
 from headwater.errors import CheckpointError, HeadwaterError, PipelineError, Problem
+from headwater.values import count_of
 
-# Looks after the topics of a Kafka source: what was deleted unread, and topics that were made again.
+# Watches the topics of a Kafka source for unread messages that were deleted and for recreated topics.
 #
-# Spark tells neither to anyone when it goes on after a loss. A topic that was deleted and made again it takes
-# for the old one: offsets that are gone back are passed over, and where the new topic has grown beyond the
-# old offset even a query that fails on a loss reads on from there. So the id of each topic is kept beside
-# the checkpoint:
+# Spark reports neither when it continues after data loss. It takes a recreated topic for the old one: it skips
+# offsets below the old position, and once the new topic has grown beyond it, even a query that fails on data
+# loss continues from there. So Headwater stores the ID of each topic next to the checkpoint:
 #
 # .headwater/kafka/<query>.json    {"version": 1, "sources": {"clicks": {"clicks-topic": "id"}}}
 #
-# It is the id of the topic whose offsets are in the checkpoint. It is written before the query starts, and
-# changed only together with these offsets.
+# It is the ID of the topic whose offsets are in the checkpoint. Headwater writes it before the query starts
+# and changes it only together with these offsets.
 
 T = TypeVar("T")
 
 LOOK_SECONDS = 2.0
 ANSWER_SECONDS = 2
-"""How long a look waits for an answer; a run looks after other things meanwhile not at all."""
+"""How long a look waits for a response; it blocks all other tasks of the run."""
 _BACK_OFF_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
 class _Noted:
-    """The ids of topics by their names, for each source of a query."""
+    """The topic IDs by name, for each source of a query."""
 
     sources: dict[str, dict[str, str]]
 
 
 @dataclass(frozen=True)
 class TopicIds:
-    """The ids of the topics whose offsets a query's checkpoint holds."""
+    """The IDs of the topics whose offsets are in the checkpoint of a query."""
 
     file: Path
     query: str
@@ -82,26 +82,26 @@ class TopicIds:
         try:
             noted = Note.at(self.file, _Noted).read()
         except NoteError as error:
-            what = f"the topics that the query `{self.query}` has read"
-            then = "the topics that there are now are then taken for those of the checkpoint"
+            what = f"the topic IDs of query `{self.query}`"
+            then = "Headwater then assumes that the current topics are those of the checkpoint"
             params = {"what": what, "file": str(self.file), "says": error.reason, "then": then}
             raise CheckpointError(errors.KAFKA_RECORD_UNREADABLE.at(None, **params)) from error
-        # Without a record nothing is known of the topics, as before the first start.
+        # Without a record, the topics are unknown, as before the first start.
         return noted.sources if noted else {}
 
 
 @dataclass
 class _Query:
-    """How far one query has come in the topics of the source."""
+    """The progress of one query in the topics of the source."""
 
     reader: QueryCheckpoint
     ids: TopicIds
     numbers: tuple[int, ...]
-    """The places of the source among those of the query."""
+    """The indexes of the source among the sources of the query."""
     batches: list[Mapping[str, Any]] = field(default_factory=list)
-    """The progress of batches that were not looked at yet."""
+    """Progress of batches that were not inspected yet."""
     told: dict[Partition, int] = field(default_factory=dict)
-    """Up to where a loss was told."""
+    """The offset up to which a loss was reported."""
 
     @property
     def name(self) -> str:
@@ -113,11 +113,11 @@ class _Query:
 
     @property
     def begun(self) -> bool:
-        """Whether its next start goes on from its checkpoint."""
+        """Whether its next start resumes from its checkpoint."""
         return self._checkpoint.state.resumes
 
     def positions(self) -> dict[Partition, int]:
-        """Where the next batch begins: behind what is committed."""
+        """Where the next batch starts, after the last commit."""
         if not self.reader.checkpoint.is_dir():
             return {}
         commit = self._checkpoint.last_commit
@@ -132,20 +132,20 @@ class _Query:
         return found
 
     def known_ids(self) -> dict[str, str]:
-        """The ids of the topics of which the checkpoint holds offsets, planned ones too."""
+        """The IDs of the topics with offsets in the checkpoint, including planned ones."""
         if not self.reader.checkpoint.is_dir():
             return {}
         topics = {topic for topic, _ in self._offsets(self._checkpoint.last_offset)}
         return {name: id for name, id in self.ids.read().items() if name in topics}
 
     def made_again(self, topics: Mapping[str, Topic]) -> list[str]:
-        """The topics that are others than those whose offsets the checkpoint holds."""
+        """The topics that were recreated since the checkpoint stored their offsets."""
         known = self.known_ids()
         return [name for name, id in _ids(topics).items() if known.get(name, id) != id]
 
 
 class TopicWatch(RunTask):
-    """The task of one source."""
+    """Watches the topics of one source."""
 
     def __init__(
         self,
@@ -173,9 +173,9 @@ class TopicWatch(RunTask):
         ]
 
     def before_start(self, query: str, backup: Path) -> list[Problem]:
-        """Before a query starts: hold its checkpoint against the topics that there are; what is to be said.
+        """Before a query starts, compare its checkpoint with the existing topics; returns notices.
 
-        CheckpointError where it holds offsets of another topic of the same name.
+        CheckpointError if it contains offsets of a different topic with the same name.
         """
         each = next((one for one in self._queries if one.name == query), None)
         if each is None:
@@ -186,17 +186,17 @@ class TopicWatch(RunTask):
                 forget_start(store, each.numbers).apply(store, LocalStore(backup))
             topics = self._topics(SECONDS)
             said = [self._read_anew(each, topics[name], backup) for name in each.made_again(topics)]
-            # A topic that is not there now keeps its id: made again, it is another one.
+            # A missing topic keeps its ID: if it is recreated, it is a different topic.
             each.ids.write({**each.known_ids(), **_ids(topics)})
             return [*said, *self._losses(each, self._earliest(topics))]
         finally:
-            # Who starts has more time than a look.
+            # A start uses a longer timeout than a look.
             self.close()
 
     def tick(self, tick: Tick) -> None:
         for query in self._queries:
             query.batches += tick.progress.get(query.name, ())
-        # Where a query failed there is still time for brokers that answer, and none to wait for others.
+        # If a query failed, ask only brokers that responded before.
         due = tick.healthy or self._answered if tick.last else self._clock() >= self._due
         try:
             if due:
@@ -204,7 +204,7 @@ class TopicWatch(RunTask):
         except StopQueries as stop:
             if not tick.last:
                 raise
-            # Nothing is left to stop; the next start would refuse, and it is better known now.
+            # Nothing is left to stop, but the next start would fail, so report it now.
             raise CheckpointError(*stop.problems) from stop
 
     def _look(self) -> None:
@@ -221,7 +221,7 @@ class TopicWatch(RunTask):
         earliest = self._earliest(topics)
         problems: list[Problem] = []
         for query in self._queries:
-            # Topics that came later are noted, and those that came again after the checkpoint had let go.
+            # Record new topics, and topics that were recreated after the checkpoint dropped them.
             query.ids.write({**_ids(topics), **query.known_ids()})
             if self._options.on_data_loss == "warn":
                 problems += self._topics_gone(query, topics)
@@ -233,7 +233,7 @@ class TopicWatch(RunTask):
             raise CheckpointError.of(problems)
 
     def _too_many_partitions(self, topics: Mapping[str, Topic]) -> dict[str, Problem]:
-        """The queries that have no core for a partition which came since, and would wait for ever."""
+        """Queries without a core for a new partition, which would wait forever."""
         count = 0 if self._options.partitions else sum(topic.partitions for topic in topics.values())
         params = {"name": self._context.name, "partitions": count}
         return {
@@ -243,12 +243,12 @@ class TopicWatch(RunTask):
         }
 
     def _other_topic(self, query: _Query, topic: str) -> Problem:
-        restarts = self._options.on_new_topic == "earliest"
+        restarts = self._options.on_topic_recreated == "earliest"
         entry = errors.KAFKA_TOPIC_RECREATED_STOPPED if restarts else errors.KAFKA_TOPIC_RECREATED
         return entry.at(self._context.at("topic"), topic=topic, sink=query.name, name=self._context.name)
 
     def _read_anew(self, query: _Query, topic: Topic, backup: Path) -> Problem:
-        if self._options.on_new_topic == "fail":
+        if self._options.on_topic_recreated == "fail":
             raise CheckpointError(self._other_topic(query, topic.name))
         start = {part: offset for (_, part), offset in self._earliest({topic.name: topic}).items()}
 
@@ -274,7 +274,7 @@ class TopicWatch(RunTask):
         self._gone |= {(query.name, topic) for topic, _ in query.positions() if topic not in topics}
 
     def _losses(self, query: _Query, earliest: Mapping[Partition, int]) -> Iterator[Problem]:
-        """What Kafka deleted before the query had read it, each once."""
+        """What Kafka deleted before the query read it, each loss once."""
         if self._options.on_data_loss != "warn":
             return
         for number, progress in product(query.numbers, query.batches):
@@ -285,14 +285,14 @@ class TopicWatch(RunTask):
     def _lost_in(
         self, query: _Query, source: Mapping[str, Any], earliest: Mapping[Partition, int]
     ) -> Iterator[Problem]:
-        """What a committed batch was to read and can't have read: fewer rows came than it has offsets."""
+        """What a committed batch did not read: it has fewer rows than offsets."""
         start, end = _offsets(source.get("startOffset")), _offsets(source.get("endOffset"))
         wanted = sum(end[each] - start[each] for each in start if each in end)
         missing = wanted - int(source.get("numInputRows") or 0)
         for each in sorted(start) if missing > 0 else ():
             first_left = min(earliest.get(each, 0), end.get(each, 0))
             yield from self._lost(
-                query, each, start[each], first_left, f" ({missing} of its rows did not come)"
+                query, each, start[each], first_left, f" ({count_of(missing, 'row')} missing)"
             )
 
     def _lost(
@@ -312,7 +312,7 @@ class TopicWatch(RunTask):
             )
 
     def _earliest(self, topics: Mapping[str, Topic]) -> dict[Partition, int]:
-        if self._options.on_data_loss != "warn" and self._options.on_new_topic == "fail":
+        if self._options.on_data_loss != "warn" and self._options.on_topic_recreated == "fail":
             return {}
         wanted = [(topic.name, number) for topic in topics.values() for number in range(topic.partitions)]
         return self._asked(lambda cluster: cluster.offsets(dict.fromkeys(wanted, "earliest")))
@@ -334,19 +334,19 @@ class TopicWatch(RunTask):
         return answer
 
     def close(self) -> None:
-        """The run is over, or has not begun after all."""
+        """Disconnect after the run, or after a start that failed."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
 
 
 def _ids(topics: Mapping[str, Topic]) -> dict[str, str]:
-    """The ids of the topics that have one."""
+    """The IDs of the topics that have one."""
     return {name: topic.id for name, topic in topics.items() if topic.id}
 
 
 def _offsets(written: Any) -> dict[Partition, int]:
-    """Offsets as Spark writes them: topics, and in each the partitions."""
+    """Offsets as Spark stores them: by topic and partition."""
     if not isinstance(written, Mapping):
         return {}
     return {
@@ -368,7 +368,7 @@ def read_validated(
     max_row_bytes: int | None,
     replayed: Callable[[], DataFrame] | None,
 ) -> DataFrame:
-    """Messages, each validated; `replayed` reads messages of the quarantine."""
+    """Validated messages; `replayed` reads messages of the quarantine."""
     raw = raw_messages(spark, options, context)
     if replayed is not None:
         raw = raw.unionByName(_as_messages(replayed()))
@@ -376,7 +376,7 @@ def read_validated(
 
 
 def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) -> DataFrame:
-    """The eight columns of Kafka's messages; the cluster is asked first whether it has what is to be read."""
+    """The eight columns of Kafka messages, after the cluster confirmed that the topics and offsets exist."""
     try:
         with closing(connect(spark, options)) as cluster:
             positions = resolve_positions(cluster, options, context, str(spark.conf.get(_TIMEZONE)))
@@ -389,23 +389,21 @@ def raw_messages(spark: SparkSession, options: KafkaSource, context: Context) ->
 def watch(
     spark: SparkSession, options: KafkaSource, context: Context, readers: Iterable[QueryCheckpoint]
 ) -> TopicWatch:
-    """Looks after the topics while queries read them."""
+    """A task that watches the topics while queries read them."""
     return TopicWatch(options, context, readers, partial(connect, spark, options))
 
 
 def spark_options(options: KafkaSource, positions: Mapping[str, str], context: Context) -> dict[str, str]:
-    """Everything that was said, in Spark's words."""
+    """All settings as Spark options."""
     keys = {**PER_TASK, **GROUPS, **({} if context.batch else PER_BATCH)}
     if context.ends_when_idle:
-        # Rows that wait for others would never be read.
-        keys = {
-            option: key for option, key in keys.items() if key not in ("min_rows_per_batch", "longest_wait")
-        }
+        # Otherwise the last rows would never be read.
+        keys = {option: key for option, key in keys.items() if key not in ("min_rows_per_batch", "max_wait")}
     said = {option: getattr(options, key) for option, key in keys.items()}
     if options.topic:
         subscription = {"subscribe": ",".join(options.topic)}
-    elif options.pattern:
-        subscription = {"subscribePattern": options.pattern}
+    elif options.topic_pattern:
+        subscription = {"subscribePattern": options.topic_pattern}
     else:
         subscription = {"assign": json.dumps(options.partitions)}
     return {
@@ -420,7 +418,7 @@ def spark_options(options: KafkaSource, positions: Mapping[str, str], context: C
 
 
 def _as_messages(replayed: DataFrame) -> DataFrame:
-    """Rows of a quarantine as the messages that they were."""
+    """Quarantined rows as the original messages."""
     row = {each: f"row.{each}" for each in ("key", "value", "topic", "partition", "offset", "timestamp")}
     row |= {"timestampType": "row.timestamp_type", "headers": "row.headers"}
     return replayed.select(*(col(path).alias(name) for name, path in row.items()))

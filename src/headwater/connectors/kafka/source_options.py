@@ -1,4 +1,4 @@
-"""What can be said about the Kafka source."""
+"""The keys of a Kafka source."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 from headwater.connectors.decoding.options import Decoded
 from headwater.connectors.kafka.servers import Servers, topic_name
 from headwater.spec import SourceOptions
-from headwater.values import Duration, Secret, nearest
+from headwater.values import Duration, Secret, nearest, quoted
 
-# Where in its topics a Kafka source starts and ends: the words, offsets and times that users write.
+# Start and end positions as users write them: keywords, offsets and timestamps.
 
 Edge = Literal["earliest", "latest"]
 Where = int | Edge
@@ -25,28 +25,28 @@ _SPARK = {"earliest": -2, "latest": -1}
 
 @dataclass(frozen=True)
 class Position:
-    """Where partitions start or end: at an edge, but those that have an offset or a time of their own."""
+    """Start or end positions: an edge for all partitions except those with their own offset or time."""
 
     others: Edge
     offsets: Mapping[str, Mapping[int, Where]] = field(default_factory=dict, hash=False)
     times: datetime | Mapping[str, datetime | Mapping[int, datetime]] | None = field(default=None, hash=False)
-    """The first message at or after a time: one for all, one for each topic, or one for each partition."""
-    none_after: Literal["latest", "fail"] = "fail"
-    """What to do with a partition that has no message at or after its time."""
+    """The first message at or after a time: one time for all, per topic, or per partition."""
+    fallback: Literal["latest", "fail"] = "fail"
+    """How to handle a partition without a message at or after its time."""
 
     @property
     def is_edge(self) -> bool:
         return not self.offsets and self.times is None
 
     def of(self, topic: str, partition: int) -> Where | datetime:
-        """The offset or the time of one partition, or the edge that it is at."""
+        """The offset, time or edge of one partition."""
         found: Any = self.offsets if self.times is None else self.times
         for key in (topic, partition):
             found = found.get(key) if isinstance(found, Mapping) else found
         return self.others if found is None else found
 
     def named(self) -> Iterator[tuple[str, int | None]]:
-        """The topics and partitions that are named; None for a whole topic."""
+        """The topics and partitions that it names; None for a whole topic."""
         for topic, found in (self.times if isinstance(self.times, Mapping) else self.offsets).items():
             yield from ((topic, part) for part in (found if isinstance(found, Mapping) else [None]))
 
@@ -54,17 +54,17 @@ class Position:
         if self.is_edge:
             return self.others
         if self.times is None:
-            return f"offsets {_in_words(self.offsets)}, others {self.others}"
-        return f"time {_in_words(self.times)}, others {self.others}, none after {self.none_after}"
+            return f"offsets {_in_words(self.offsets)}, default {self.others}"
+        return f"timestamp {_in_words(self.times)}, default {self.others}, fallback {self.fallback}"
 
 
 def spark_offset(where: Where) -> int:
-    """An offset as Spark's JSON has it, where the edges are negative."""
+    """An offset as in Spark's JSON, where edges are negative numbers."""
     return where if isinstance(where, int) else _SPARK[where]
 
 
 def milliseconds(moment: datetime, zone: str) -> int:
-    """A time since 1970; one without a zone is in the pipeline's."""
+    """Milliseconds since 1970; a time without a zone uses the time zone of the pipeline."""
     known = moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))
     return round(known.timestamp() * 1000)
 
@@ -83,7 +83,7 @@ def _end(written: object) -> Position:
     place = _place(written, "end", "latest")
     offsets = [where for found in place.offsets.values() for where in found.values()]
     if "earliest" in (place.others, *offsets):
-        raise ValueError("`end` at earliest leaves nothing to read; write latest, offsets or a time")
+        raise ValueError("`end: earliest` leaves no messages to read; use `latest`, offsets or a timestamp")
     return place
 
 
@@ -92,16 +92,16 @@ def _place(written: object, key: str, others: Edge) -> Position:
         return written
     if isinstance(written, str):
         return Position(_edge(written, key))
-    if not isinstance(written, Mapping) or not written.keys() & {"offsets", "time"}:
+    if not isinstance(written, Mapping) or not written.keys() & {"offsets", "timestamp"}:
         raise ValueError(_ways(key))
-    kind = "offsets" if "offsets" in written else "time"
-    takes = ("offsets", "others") if kind == "offsets" else ("none_after", "others", "time")
+    kind = "offsets" if "offsets" in written else "timestamp"
+    takes = ("offsets", "default") if kind == "offsets" else ("default", "fallback", "timestamp")
     for unknown in written.keys() - set(takes):
-        raise ValueError(f"`{key}` by {kind} has no key `{unknown}`; it takes {', '.join(takes)}")
-    rest = _edge(written.get("others", others), f"{key}.others")
-    if kind == "time":
-        return Position(rest, times=_times(written["time"], key), none_after=_none_after(written, key))
-    wanted = f"`{key}.offsets` maps topics to offsets by partition; "
+        raise ValueError(f"unknown key `{unknown}` in `{key}`; use {quoted(takes, last=' and ')}")
+    rest = _edge(written.get("default", others), f"{key}.default")
+    if kind == "timestamp":
+        return Position(rest, times=_times(written["timestamp"], key), fallback=_fallback(written, key))
+    wanted = f"`{key}.offsets` must map topics to offsets by partition; "
     wanted += 'write `{topic: {"0": 23, "1": latest}}`'
     offsets = {
         topic: {part: _offset(where, key) for part, where in _by_partition(each, wanted)}
@@ -111,10 +111,10 @@ def _place(written: object, key: str, others: Edge) -> Position:
 
 
 def _ways(key: str) -> str:
-    edges = "earliest, latest" if key == "start" else "latest"
+    edges = "`earliest`, `latest`" if key == "start" else "`latest`"
     return (
-        f'`{key}` is {edges}, `{{offsets: {{topic: {{"0": 23}}}}}}` or '
-        f'`{{time: "2026-01-31 12:00:00"}}`; write one of these'
+        f"expected {edges}, offsets or a timestamp; write for example "
+        f'`{key}: {{offsets: {{topic: {{"0": 23}}}}}}` or `{key}: {{timestamp: "2026-01-31 12:00:00"}}`'
     )
 
 
@@ -125,22 +125,24 @@ def _edge(written: object, key: str) -> Edge:
     meant = nearest(written, EDGES) if isinstance(written, str) else None
     if "." not in key and not meant:
         raise ValueError(_ways(key))
-    hint = f"did you mean `{meant}`?" if meant else "write one of them"
-    raise ValueError(f"`{key}` is earliest or latest, not `{written}`; {hint}")
+    hint = f"did you mean `{meant}`?" if meant else f"set `{key}` to one of them"
+    raise ValueError(f"expected `earliest` or `latest` for `{key}`, got `{written}`; {hint}")
 
 
-def _none_after(written: Mapping[str, Any], key: str) -> Literal["latest", "fail"]:
-    if key == "end" and "none_after" in written:
+def _fallback(written: Mapping[str, Any], key: str) -> Literal["latest", "fail"]:
+    if key == "end" and "fallback" in written:
         raise ValueError(
-            "`none_after` is for `start`: an end without a message after it is latest; leave it out"
+            "`fallback` applies only to `start`, because `end` falls back to `latest`; remove it"
         )
-    match written.get("none_after", "fail" if key == "start" else "latest"):
+    match written.get("fallback", "fail" if key == "start" else "latest"):
         case "latest":
             return "latest"
         case "fail":
             return "fail"
         case given:
-            raise ValueError(f"`{key}.none_after` is latest or fail, not `{given}`; write one of them")
+            raise ValueError(
+                f"expected `latest` or `fail` for `{key}.fallback`, got `{given}`; use one of them"
+            )
 
 
 def _offset(written: object, key: str) -> Where:
@@ -148,15 +150,14 @@ def _offset(written: object, key: str) -> Where:
         return written
     if written in EDGES:
         return _edge(written, key)
-    raise ValueError(
-        f"an offset in `{key}` is a whole number from 0 on, earliest or latest, not `{written}`; mend it"
-    )
+    raise ValueError(f"invalid offset `{written}`; use a whole number from 0, `earliest` or `latest`")
 
 
 def _times(written: object, key: str) -> datetime | dict[str, datetime | Mapping[int, datetime]]:
     if not isinstance(written, Mapping):
         return _time(written, key)
-    wanted = f'`{key}.time` is a time, or maps topics to times; write `{{topic: "2026-01-31 12:00:00"}}`'
+    wanted = f"`{key}.timestamp` must be a timestamp, or map topics to timestamps; "
+    wanted += 'write `{topic: "2026-01-31 12:00:00"}`'
     return {
         topic: {part: _time(moment, key) for part, moment in _by_partition(each, wanted)}
         if isinstance(each, Mapping)
@@ -174,8 +175,8 @@ def _time(written: object, key: str) -> datetime:
         return datetime.fromisoformat(str(written).strip())
     except ValueError:
         raise ValueError(
-            f"`{written}` in `{key}` is no time; write one as 2026-01-31 12:00:00, with +01:00 behind it "
-            "where it is not in the pipeline's time zone"
+            f"invalid timestamp `{written}`; write a timestamp such as 2026-01-31 12:00:00, with an offset such "
+            "as +01:00 if it is not in the time zone of the pipeline"
         ) from None
 
 
@@ -190,9 +191,9 @@ def _by_partition(written: object, wanted: str) -> Iterator[tuple[int, Any]]:
 
 
 def partition_number(written: object) -> int:
-    """A partition as users write it: a number, or a text of digits."""
+    """A partition as users write it: a number, or a string of digits."""
     if isinstance(written, bool) or not str(written).isascii() or not str(written).isdigit():
-        raise ValueError(f"`{written}` is no partition; partitions are whole numbers from 0 on")
+        raise ValueError(f"invalid partition `{written}`; use a whole number from 0")
     return int(str(written))
 
 
@@ -213,19 +214,19 @@ EndField = Annotated[
 PER_BATCH = {
     "maxOffsetsPerTrigger": "max_rows_per_batch",
     "minOffsetsPerTrigger": "min_rows_per_batch",
-    "maxTriggerDelay": "longest_wait",
+    "maxTriggerDelay": "max_wait",
 }
-PER_TASK = {"minPartitions": "min_partitions", "maxRecordsPerPartition": "rows_per_partition"}
-GROUPS = {"kafka.group.id": "group", "groupIdPrefix": "group_prefix"}
-"""Options of Spark, each with the key that says it word for word."""
+PER_TASK = {"minPartitions": "min_partitions", "maxRecordsPerPartition": "max_rows_per_partition"}
+GROUPS = {"kafka.group.id": "group_id", "groupIdPrefix": "group_id_prefix"}
+"""Spark options, each with the key that sets it unchanged."""
 BATCH_KEYS = (*PER_BATCH.values(), *PER_TASK.values())
-"""Keys that say how large batches and their tasks are; they do nothing where tasks don't end."""
+"""Keys that limit batches and their tasks; they have no effect on tasks that run continuously."""
 _NAMES = {
     **PER_BATCH,
     **PER_TASK,
     **GROUPS,
     "subscribe": "topic",
-    "subscribePattern": "pattern",
+    "subscribePattern": "topic_pattern",
     "assign": "partitions",
     "startingOffsets": "start",
     "startingTimestamp": "start",
@@ -235,15 +236,15 @@ _NAMES = {
     "endingTimestamp": "end",
     "endingOffsetsByTimestamp": "end",
     "failOnDataLoss": "on_data_loss",
-    "includeHeaders": "kafka_columns",
+    "includeHeaders": "metadata_columns",
 }
 ALWAYS_SAID = {option.lower(): key for option, key in _NAMES.items()}
-"""Options of Spark that a key says, in lower case: said twice, one would win in silence."""
+"""Spark options that a key sets, in lower case. If set twice, one would silently override the other."""
 
 
 def _as_list(value: object) -> object:
     if isinstance(value, str) and "," in value:
-        raise ValueError(f"`{value}` is no name of a topic; write several topics as a list: [a, b]")
+        raise ValueError(f"invalid topic name `{value}`; write several topics as a list: `[a, b]`")
     return [value] if isinstance(value, str) else value
 
 
@@ -261,7 +262,7 @@ def _numbers(written: object) -> object:
     listed = {topic: each if isinstance(each, list | tuple) else [each] for topic, each in written.items()}
     for topic, numbers in listed.items():
         if not numbers:
-            raise ValueError(f"`partitions` names none of `{topic}`; write such as [0, 1], or leave it out")
+            raise ValueError(f"`partitions` is empty for topic `{topic}`; write a list such as `[0, 1]`")
     return {topic: tuple(sorted(set(map(partition_number, each)))) for topic, each in listed.items()}
 
 
@@ -276,60 +277,79 @@ Partitions = Annotated[
 
 
 class KafkaSource(Decoded, Servers, SourceOptions):
-    """Messages of one or more topics."""
+    """Reads messages from one or more topics."""
 
     also_called = {
         **ALWAYS_SAID,
         "auto.offset.reset": "start",
         "scan.startup.mode": "start",
-        "consumer_group": "group",
-        "group.id": "group",
+        "consumer_group": "group_id",
+        "group.id": "group_id",
         "value.format": "format",
     }
 
-    topic: Topics | None = Field(default=None, description="The topic, or a list of topics.")
-    pattern: str | None = Field(
+    topic: Topics | None = Field(
+        default=None,
+        description="Topic, or a list of topics. Set exactly one of `topic`, `topic_pattern` and `partitions`.",
+    )
+    topic_pattern: str | None = Field(
         default=None,
         min_length=1,
-        description="A regular expression of Java for the whole names of topics, also of later ones.",
+        description="Java regular expression that matches whole topic names. Includes topics created later.",
     )
     partitions: Partitions | None = Field(
-        default=None, description="Some partitions of topics: `{clicks: [0, 1]}`."
+        default=None, description="Partitions to read, by topic, such as `{clicks: [0, 1]}`."
     )
     start: StartField = Field(
         default=Position("earliest"),
-        description="Where a first start begins: `earliest`, `latest`, `{offsets: …}` or `{time: …}`.",
+        description="Where the first start reads from: `earliest`, `latest`, `{offsets: …}` or "
+        "`{timestamp: …}`. Later starts resume from the checkpoint.",
     )
     end: EndField = Field(
         default=Position("latest"),
-        description="As finished data: where reading ends: `latest`, `{offsets: …}` or `{time: …}`.",
+        description="Where a batch run or a static source stops reading: `latest`, `{offsets: …}` or "
+        "`{timestamp: …}`.",
     )
-    max_rows_per_batch: int | None = Field(default=None, gt=0, description="At most so many rows in a batch.")
+    max_rows_per_batch: int | None = Field(
+        default=None, gt=0, description="Maximum number of messages per batch. Default: no limit."
+    )
     min_rows_per_batch: int | None = Field(
-        default=None, gt=0, description="Wait with a batch until there are so many rows, or `longest_wait`."
+        default=None,
+        gt=0,
+        description="Delay a batch until this many messages are available or `max_wait` has passed. "
+        "Default: no delay.",
     )
-    longest_wait: Duration | None = Field(
-        default=None, description="How long `min_rows_per_batch` may hold rows back; 15 minutes unless told."
+    max_wait: Duration | None = Field(
+        default=None, description="Maximum delay with `min_rows_per_batch`. Default: 15 minutes."
     )
     min_partitions: int | None = Field(
-        default=None, gt=0, description="Split a batch into at least so many tasks."
+        default=None,
+        gt=0,
+        description="Split each batch into at least this many tasks. Default: one task per Kafka partition.",
     )
-    rows_per_partition: int | None = Field(
-        default=None, gt=0, description="Split a batch so that no task has more rows."
+    max_rows_per_partition: int | None = Field(
+        default=None,
+        gt=0,
+        description="Split each batch so that no task reads more messages than this. Default: no limit.",
     )
     on_data_loss: Literal["fail", "warn"] = Field(
-        default="fail", description="What to do when Kafka has deleted messages that were not read yet."
-    )
-    on_new_topic: Literal["fail", "earliest"] = Field(
         default="fail",
-        description="What to do when a topic was deleted and made again: stop, or read the new one from its "
-        "start.",
+        description="If Kafka deleted unread messages: `fail` the query, or `warn` and continue.",
     )
-    group: str | None = Field(
-        default=None, min_length=1, description="The consumer group, where the brokers allow only some."
+    on_topic_recreated: Literal["fail", "earliest"] = Field(
+        default="fail",
+        description="If a topic was deleted and recreated: `fail` the query, or read the new topic from "
+        "`earliest`.",
     )
-    group_prefix: str | None = Field(
-        default=None, min_length=1, description="How the group ids that Spark makes begin."
+    group_id: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Consumer group ID, if the brokers allow only certain IDs. Default: generated by Spark.",
+    )
+    group_id_prefix: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Prefix of the consumer group IDs that Spark generates. Default: Spark's.",
     )
 
     def secrets(self) -> Iterator[tuple[tuple[str, ...], Secret]]:
@@ -341,35 +361,34 @@ class KafkaSource(Decoded, Servers, SourceOptions):
 
     @model_validator(mode="after")
     def _fits(self) -> KafkaSource:
-        given = [key for key in ("topic", "pattern", "partitions") if getattr(self, key) is not None]
+        given = [key for key in ("topic", "topic_pattern", "partitions") if getattr(self, key) is not None]
         if len(given) != 1:
             raise ValueError(
-                "exactly one of `topic`, `pattern` and `partitions` says what is read; "
-                + ("write one of them" if not given else f"leave all but one of {', '.join(given)} out")
+                "exactly one of `topic`, `topic_pattern` and `partitions` is required; "
+                + ("set one of them" if not given else f"remove all but one of {quoted(given)}")
             )
         least, most = self.min_rows_per_batch, self.max_rows_per_batch
         if least and most and least > most:
             raise ValueError(
-                f"`min_rows_per_batch` is {least} and `max_rows_per_batch` {most}; mend one of them"
+                f"`min_rows_per_batch` ({least:,}) is greater than `max_rows_per_batch` ({most:,}); "
+                "fix one of them"
             )
-        if self.longest_wait and least is None:
-            raise ValueError(
-                "`longest_wait` does nothing without `min_rows_per_batch`; write both, or neither"
-            )
-        if self.group and self.group_prefix:
-            raise ValueError("`group_prefix` does nothing beside `group`; leave one of them out")
+        if self.max_wait and least is None:
+            raise ValueError("`max_wait` requires `min_rows_per_batch`; set both, or neither")
+        if self.group_id and self.group_id_prefix:
+            raise ValueError("`group_id_prefix` has no effect with `group_id`; remove one of them")
         for option in self.options:
             key = ALWAYS_SAID.get(option.lower())
             if key:
-                raise ValueError(f"`options` has `{option}`, which the key `{key}` says; write the key")
+                raise ValueError(f"`{option}` under `options` is not supported; set the key `{key}` instead")
         return self
 
 
 def places(options: KafkaSource) -> tuple[str, ...]:
-    """The topics; the servers may change while the topics stay the same."""
+    """The topics; the brokers may change while the topics stay the same."""
     if options.topic:
         return tuple(f"kafka:{topic}" for topic in sorted(options.topic))
-    if options.pattern:
-        return (f"kafka:/{options.pattern}/",)
+    if options.topic_pattern:
+        return (f"kafka:/{options.topic_pattern}/",)
     found = (options.partitions or {}).items()
     return tuple(f"kafka:{topic}[{', '.join(map(str, numbers))}]" for topic, numbers in sorted(found))

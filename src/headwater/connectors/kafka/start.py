@@ -1,4 +1,4 @@
-"""From where to where a Kafka source reads, resolved with the cluster before anything starts."""
+"""Resolves the start and end offsets of a Kafka source with the cluster, before any query starts."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _SPARK_KEYS = {"start": "startingOffsets", "end": "endingOffsets"}
 
 
 def resolve_positions(cluster: Cluster, options: KafkaSource, context: Context, zone: str) -> dict[str, str]:
-    """The options of Spark that say from where to where; PipelineError with all that does not fit."""
+    """The Spark options for the start and end offsets; PipelineError with all problems found."""
     keys = ("start", "end") if context.batch else () if context.goes_on else ("start",)
     topics = _topics(cluster, options, context)
     _refuse(_unknown(options, context, topics, keys))
     if context.goes_on:
-        # Every query has its own note of where it began; Spark wants to be told some place all the same.
+        # Every query resumes from its checkpoint, but Spark requires a start position anyway.
         return {_SPARK_KEYS["start"]: "earliest"}
     partitions = [
         (topic.name, number)
@@ -61,26 +61,28 @@ def _refuse(problems: Iterable[Problem]) -> None:
 def _topics(cluster: Cluster, options: KafkaSource, context: Context) -> dict[str, Topic]:
     found = topics_read(cluster, options)
     unknown, place = errors.KAFKA_TOPIC_NOT_FOUND, context.at("partitions" if options.partitions else "topic")
-    told = {"name": context.name, "servers": options.servers}
+    told = {"name": context.name, "servers": options.bootstrap_servers}
     missing = [name for name, topic in found.items() if topic is None]
     known = cluster.names() if missing else []
     _refuse(unknown.at(place, topic=f"`{each}`", hint=_meant(each, known), **told) for each in missing)
     if not found:
-        hint = "It has to match the whole name, and at each start there has to be one such topic."
-        fits = f"that fits the pattern `{options.pattern}`"
-        raise PipelineError(unknown.at(context.at("pattern"), topic=fits, hint=hint, **told))
+        hint = "Create a topic first, or correct `topic_pattern`; it must match the whole topic name."
+        fits = f"matching `{options.topic_pattern}`"
+        raise PipelineError(unknown.at(context.at("topic_pattern"), topic=fits, hint=hint, **told))
     return {name: topic for name, topic in found.items() if topic is not None}
 
 
 def _meant(topic: str, known: list[str]) -> str:
-    shown = f"It has {quoted(known[:10])}{' and others' if len(known) > 10 else ''}."
-    return did_you_mean(topic, known, shown if known else "It has none; make the topic first.")
+    shown = f"Use one of its topics: {quoted(known[:10])}{' and others' if len(known) > 10 else ''}."
+    return did_you_mean(
+        topic, known, shown if known else "Create the topic first; the cluster has no topics."
+    )
 
 
 def _unknown(
     options: KafkaSource, context: Context, topics: Mapping[str, Topic], keys: Iterable[str]
 ) -> Iterator[Problem]:
-    """Topics and partitions that the keys name and that are not there, or are not read."""
+    """Topics and partitions that the keys name, but that do not exist or are not read."""
     read = options.partitions or {}
     named = [("partitions", topic, number) for topic, numbers in read.items() for number in numbers]
     named += [(key, *each) for key in keys for each in getattr(options, key).named()]
@@ -90,13 +92,13 @@ def _unknown(
         if not count or (read and number is not None and number not in read[topic]):
             yield errors.KAFKA_TOPIC_NOT_READ.at(context.at(key), key=key, **told)
         elif number is not None and number >= count:
-            params = {"partition": number, "partitions": count, **told}
+            params = {"partition": number, "last": count - 1, **told}
             yield errors.KAFKA_PARTITION_NOT_FOUND.at(context.at(key), **params)
 
 
 @dataclass(frozen=True)
 class _Positions:
-    """Where the partitions of a source are read from, and up to."""
+    """The start and end positions of the partitions of a source."""
 
     cluster: Cluster
     options: KafkaSource
@@ -105,10 +107,10 @@ class _Positions:
     partitions: list[Partition]
 
     def of(self, key: str) -> Offsets | Edge:
-        """Where each partition is read from, or up to; one word where it is the same edge everywhere.
+        """The start or end of each partition; a single word if it is the same edge for all of them.
 
-        Spark wants every partition named once one is. Times become offsets here, so that all sinks of a
-        source begin at the same message, and a time without one is told before the start.
+        Spark requires all partitions once one is named. Times are resolved to offsets here, so all sinks of
+        a source start at the same message, and a time without a message is reported before the start.
         """
         place: Position = getattr(self.options, key)
         if place.is_edge:
@@ -121,9 +123,9 @@ class _Positions:
         }
         found = self.cluster.offsets(times) if times else {}
         quiet = [each for each, offset in found.items() if offset < 0]
-        if place.none_after == "fail":
+        if place.fallback == "fail":
             _refuse(self._nothing_after(key, each, times[each]) for each in quiet)
-        # A batch can't start at `latest`, and at the offset that this is it holds nothing of the partition.
+        # A batch cannot start at `latest`, so it starts at the offset that `latest` is now.
         ends: Mapping[Partition, Where] = dict.fromkeys(quiet, "latest")
         if quiet and self.context.batch:
             ends = self.cluster.offsets(dict.fromkeys(quiet, "latest"))
@@ -141,10 +143,10 @@ class _Positions:
         return {"name": self.context.name, "topic": partition[0], "partition": partition[1]}
 
     def as_it_is_now(self, found: Offsets | Edge) -> Offsets | Edge:
-        """`latest` as the offset that it is now, or was at a start that not all queries came through.
+        """`latest` as the current offset, or as the offset of an earlier start that did not complete.
 
-        Each query would take another one, the later it starts, and miss what came before it. So would a
-        quarantine that begins at `earliest` when Kafka has just deleted what another query dropped there.
+        Otherwise each query would resolve `latest` when it starts and miss earlier messages. The same
+        applies to a quarantine that starts at `earliest` while Kafka deletes messages.
         """
         edges = ("latest", "earliest") if self.context.bad_rows is BadRows.QUARANTINE else ("latest",)
         wanted: Offsets = dict.fromkeys(self.partitions, found) if isinstance(found, str) else found
@@ -155,8 +157,8 @@ class _Positions:
             return found
         if noted:
             ends = self.cluster.offsets(dict.fromkeys(moving, "latest"))
-            # A partition that came since, also one of a topic made again, is read from its start, as it would
-            # have been by a query that ran.
+            # A partition that was added since, or belongs to a recreated topic, is read from its beginning,
+            # as a running query would have read it.
             known = {each: noted[each] for each in moving if each in noted and noted[each] <= ends[each]}
             return {**wanted, **dict.fromkeys(moving, "earliest"), **known}
         now = self.cluster.offsets(moving)
@@ -164,7 +166,7 @@ class _Positions:
         return {**wanted, **now}
 
     def beyond(self, key: str) -> Iterator[Problem]:
-        """Offsets that a partition does not have: Spark would wait for them, or fail on a loss."""
+        """Offsets outside the range of a partition: Spark would wait for them, or report data loss."""
         place: Position = getattr(self.options, key)
         wanted = {each: where for each in self.partitions if isinstance(where := place.of(*each), int)}
         first = self.cluster.offsets(dict.fromkeys(wanted, "earliest")) if wanted else {}
@@ -175,7 +177,7 @@ class _Positions:
                 yield errors.KAFKA_OFFSET_OUT_OF_RANGE.at(self.context.at(key), **params, **self._told(each))
 
     def refuse_empty_batch(self, start: Offsets | str, end: Offsets | str) -> None:
-        """What Spark refuses of a batch with an assertion of Java."""
+        """Reject ranges on which Spark would fail with a Java assertion."""
         starts = start if isinstance(start, dict) else dict.fromkeys(self.partitions, start)
         if "latest" in (start, *starts.values()):
             raise PipelineError(errors.KAFKA_RANGE_EMPTY.at(self.context.at("start"), name=self.context.name))
@@ -199,11 +201,11 @@ def _by_topic(offsets: Mapping[Partition, int]) -> dict[str, dict[int, int]]:
     return by_topic
 
 
-# Where `latest` was at a first start, or `earliest`, kept until every query of the source has begun.
+# The resolved `latest` (or `earliest`) of a first start, stored until every query of the source has started.
 #
-# Queries start one after another, and a crash may come between two of them; and a continuous query writes
-# down nothing before its first epoch. Without the note those that begin later would begin elsewhere, and
-# pass over what was sent meanwhile.
+# Queries start one after another, and a crash can happen between two of them. A continuous query stores
+# nothing before its first epoch. Without this record, queries that start later would start at different
+# offsets and skip messages.
 #
 # .headwater/kafka/starts/<source>.json
 #
@@ -212,25 +214,25 @@ def _by_topic(offsets: Mapping[Partition, int]) -> dict[str, dict[int, int]]:
 
 @dataclass(frozen=True)
 class _Start:
-    """Where partitions were when `start` was resolved."""
+    """The offsets of the partitions when `start` was resolved."""
 
     start: str
     offsets: dict[str, dict[int, int]]
 
 
 def start_note(context: Context) -> Path:
-    """Where `latest` was at a first start."""
+    """The file with the resolved start offsets."""
     return context.directory.note("kafka", "starts", f"{context.name}.json")
 
 
 def read_start(context: Context, start: str) -> dict[Partition, int]:
-    """What was noted for the same `start`; nothing where every query has begun since."""
+    """The stored offsets for the same `start`; empty once every query has started."""
     file = start_note(context)
     try:
         noted = Note.at(file, _Start).read()
     except NoteError as error:
-        what = f"where the queries of the source `{context.name}` begin"
-        then = "queries that have not begun yet then begin with what is latest now"
+        what = f"the start offsets of source `{context.name}`"
+        then = "Queries that have not started yet then start at the current offsets"
         params = {"what": what, "file": str(file), "says": error.reason, "then": then}
         raise PipelineError(errors.KAFKA_RECORD_UNREADABLE.at(context.at("start"), **params)) from error
     offsets = noted.offsets if noted and noted.start == start else {}
@@ -238,7 +240,7 @@ def read_start(context: Context, start: str) -> dict[Partition, int]:
 
 
 def note_start(context: Context, start: str, offsets: Mapping[Partition, int]) -> None:
-    """Leave a note for the start of the run, which writes it before the first query starts."""
+    """Store the offsets; the run writes them before the first query starts."""
     file = start_note(context)
     context.keep(file, Note.at(file, _Start).text(_Start(start, _by_topic(offsets))))
 
@@ -263,20 +265,24 @@ _NO_ANSWER = (
 def cluster_problem(
     error: ClusterError, options: KafkaSource, context: Context, seconds: int = SECONDS
 ) -> Problem:
-    """What the cluster has against a source that waited so long for it, at the user's line."""
-    params = {"name": context.name, "servers": options.servers, "says": error.says}
+    """The problem behind a cluster error, at the user's line; `seconds` is the timeout that applied."""
+    params = {"name": context.name, "servers": options.bootstrap_servers, "says": error.says}
     if error.kind == "PatternSyntaxException":
-        return errors.KAFKA_PATTERN_INVALID.at(context.at("pattern"), name=context.name, says=error.says)
+        return errors.KAFKA_PATTERN_INVALID.at(
+            context.at("topic_pattern"), name=context.name, says=error.says
+        )
     if "PBES2" in error.says:
         return errors.KAFKA_KEY_ENCRYPTION_UNSUPPORTED.at(context.at("tls"), name=context.name)
     if error.kind in _LOGIN:
         return errors.KAFKA_AUTHENTICATION_FAILED.at(
-            context.at("sasl" if options.sasl else "servers"), **params
+            context.at("sasl" if options.sasl else "bootstrap_servers"), **params
         )
     if error.kind.endswith("AuthorizationException"):
         return errors.KAFKA_NOT_AUTHORIZED.at(context.at("topic"), **params)
     if error.kind in _SETTINGS:
-        return errors.KAFKA_SETTINGS_INVALID.at(context.at("servers"), name=context.name, says=error.says)
+        return errors.KAFKA_SETTINGS_INVALID.at(
+            context.at("bootstrap_servers"), name=context.name, says=error.says
+        )
     if error.kind in _NO_ANSWER:
-        return errors.KAFKA_UNREACHABLE.at(context.at("servers"), seconds=seconds, **params)
-    return errors.KAFKA_REQUEST_FAILED.at(context.at("servers"), kind=error.kind, **params)
+        return errors.KAFKA_UNREACHABLE.at(context.at("bootstrap_servers"), seconds=seconds, **params)
+    return errors.KAFKA_REQUEST_FAILED.at(context.at("bootstrap_servers"), kind=error.kind, **params)

@@ -1,4 +1,4 @@
-"""A source or sink of the user's own, written for Spark's Python Data Source API."""
+"""The python connector: user classes for Spark's Python Data Source API."""
 
 from headwater.connectors.python.connector import CONNECTOR, PythonSink, PythonSource
 

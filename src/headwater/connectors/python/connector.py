@@ -1,4 +1,4 @@
-"""Sources and sinks that a class of the user's brings, written for Spark's Python Data Source API."""
+"""Sources and sinks that a user class implements with Spark's Python Data Source API."""
 
 from __future__ import annotations
 
@@ -24,30 +24,31 @@ from headwater.spec import ClassRef, Delivery, Schema, SinkOptions, SourceOption
 from headwater.spec.pipeline import ClassField
 
 PYTHON_CLASS_INVALID = Entry(
-    "`{class_name}` of the {side} `{name}` is no data source: it does not derive from Spark's DataSource.",
+    "{side} `{name}`: class `{class_name}` is not a data source: it does not derive from Spark's `DataSource`.",
     "Write `from pyspark.sql.datasource import DataSource` and `class {class_name}(DataSource):`.",
 )
 PYTHON_METHOD_MISSING = Entry(
-    "The {side} `{name}` can't {does}: its class `{class_name}` has no `{method}`.", "{hint}"
+    "{side} `{name}` does not support {does}: class `{class_name}` has no {method}.", "{hint}"
 )
 PYTHON_SCHEMA_MISSING = Entry(
-    "The columns of the source `{name}` are not known: its class `{class_name}` has no `schema`.",
-    'Write `schema:` beside `class:`, or a method `def schema(self): return "id int, …"`.',
+    "Source `{name}`: unknown columns, because class `{class_name}` has no method `schema()`.",
+    'Set `schema` on the source, or add a method `def schema(self): return "id int, …"` to the class.',
 )
 
 ENTRIES = name_entries(globals())
 
 
 class PythonSource(SourceOptions):
-    """Rows of a class of yours: `streamReader` or `simpleStreamReader` streams, `reader` reads at once."""
+    """Reads rows from your class: `streamReader` or `simpleStreamReader` for streams, `reader` for batches."""
 
     python_class: ClassField = Field(
-        alias="class", description='The DataSource, as `"feeds.py:Tickers"`, relative to the pipeline file.'
+        alias="class",
+        description='`DataSource` class such as `"feeds.py:Tickers"`. Relative to the pipeline file.',
     )
     columns: SchemaField | None = Field(
         default=None,
         alias="schema",
-        description="The columns, where the class leaves them to you; else its `schema()` says them.",
+        description="Columns, if the class does not define them. Default: its `schema()` method.",
     )
 
     @field_validator("columns", mode="before")
@@ -57,10 +58,11 @@ class PythonSource(SourceOptions):
 
 
 class PythonSink(SinkOptions):
-    """Hands rows to a class of yours: to its `streamWriter`, in a batch run to its `writer`."""
+    """Passes rows to your class: to its `streamWriter`, or in a batch run to its `writer`."""
 
     python_class: ClassField = Field(
-        alias="class", description='The DataSource, as `"out.py:Post"`, relative to the pipeline file.'
+        alias="class",
+        description='`DataSource` class such as `"out.py:Post"`. Relative to the pipeline file.',
     )
 
 
@@ -70,7 +72,7 @@ def python(
     schema: str | Mapping[str, Any] | None = None,
     options: Options | None = None,
 ) -> ConnectorCall:
-    """A class of yours, written for Spark's Python Data Source API, as a source or as a sink."""
+    """Declare a source or sink that uses your class for Spark's Python Data Source API."""
     return connector("python", **{"class": class_, "schema": schema, "options": options})
 
 
@@ -84,7 +86,7 @@ else:
 
 
 class PythonReader(Source[PythonSource]):
-    """Rows from the class's readers."""
+    """Reads with the readers of the class."""
 
     options = PythonSource
     replayable = True
@@ -103,7 +105,7 @@ class PythonReader(Source[PythonSource]):
 
 
 class PythonWriter(Sink[PythonSink]):
-    """Rows to the class's writers."""
+    """Writes with the writers of the class."""
 
     options = PythonSink
     modes = ALL_MODES
@@ -126,7 +128,7 @@ class PythonWriter(Sink[PythonSink]):
 
 CONNECTOR = Connector(
     "python",
-    "A class of yours, written for Spark's Python Data Source API.",
+    "Reads or writes with your class for Spark's Python Data Source API.",
     source=PythonReader(),
     sink=PythonWriter(),
     errors=ENTRIES,

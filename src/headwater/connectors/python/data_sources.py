@@ -1,4 +1,4 @@
-"""A user's data source on Spark."""
+"""User-defined data sources on Spark."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from headwater.errors import PipelineError, Problem
 from headwater.spark.private import python_includes
 from headwater.spark.query import writer_session
 from headwater.spark.session import data_source_exists
+from headwater.values import quoted
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a class must have for one use: one of these methods, of which Spark calls the first it finds."""
+    """The methods that a class needs for one use: Spark calls the first one that exists."""
 
     does: str
     methods: tuple[str, ...]
@@ -36,25 +37,23 @@ class Need:
 
 
 STREAM_SOURCE = Need(
-    "be read as a stream",
+    "streaming reads",
     ("streamReader", "simpleStreamReader"),
-    "Write `def streamReader(self, schema):` in it; with a `reader` alone it can be `static: true`.",
+    "Add `def streamReader(self, schema):` to the class. A class with only a `reader` supports `static: true`.",
 )
 BATCH_SOURCE = Need(
-    "be read at once, as `static: true` or in a batch run",
+    "batch reads (`static: true` or batch runs)",
     ("reader",),
-    "Write `def reader(self, schema):` in it, or read it as a stream.",
+    "Add `def reader(self, schema):` to the class, or read it as a stream.",
 )
 STREAM_SINK = Need(
-    "take a stream", ("streamWriter",), "Write `def streamWriter(self, schema, overwrite):` in it."
+    "streaming writes", ("streamWriter",), "Add `def streamWriter(self, schema, overwrite):` to the class."
 )
-BATCH_SINK = Need(
-    "take the rows of a batch run", ("writer",), "Write `def writer(self, schema, overwrite):` in it."
-)
+BATCH_SINK = Need("batch runs", ("writer",), "Add `def writer(self, schema, overwrite):` to the class.")
 
 
 def read_stream(spark: SparkSession, options: PythonSource, context: Context) -> DataFrame:
-    """Rows from the class's stream reader."""
+    """Read with the stream reader of the class."""
     found = _source_class(options, context, STREAM_SOURCE)
     _show_modules_to_stream_readers(spark.sparkContext)
     reader = spark.readStream.format(_registered(spark, found, "source", context.name))
@@ -64,7 +63,7 @@ def read_stream(spark: SparkSession, options: PythonSource, context: Context) ->
 
 
 def read_batch(spark: SparkSession, options: PythonSource, context: Context) -> DataFrame:
-    """Rows from the class's reader, all that there are now."""
+    """Read all existing rows with the reader of the class."""
     found = _source_class(options, context, BATCH_SOURCE)
     reader = spark.read.format(_registered(spark, found, "source", context.name))
     if options.columns:
@@ -73,20 +72,20 @@ def read_batch(spark: SparkSession, options: PythonSource, context: Context) -> 
 
 
 def write_stream(writer: DataStreamWriter, options: PythonSink, context: Context) -> DataStreamWriter:
-    """Rows to the class's stream writer."""
+    """Write with the stream writer of the class."""
     found = _sink_class(options, context)
     name = _registered(writer_session(writer), found, "sink", context.name)
     return writer.format(name).options(**plain(options))
 
 
 def write_batch(rows: DataFrame, options: PythonSink, context: Context) -> None:
-    """All rows to the class's writer, which is told to append."""
+    """Append all rows with the writer of the class."""
     name = _registered(rows.sparkSession, _sink_class(options, context), "sink", context.name)
     rows.write.format(name).mode("append").options(**plain(options)).save()
 
 
 def code_problems(options: PythonSink, context: Context) -> list[Problem]:
-    """What is wrong with the class of a sink, before anything starts."""
+    """Problems with the class of a sink, before anything starts."""
     try:
         _sink_class(options, context)
     except PipelineError as error:
@@ -109,13 +108,13 @@ def _sink_class(options: PythonSink, context: Context) -> type[DataSource]:
 def _data_source(
     options: PythonSource | PythonSink, context: Context, side: str, need: Need
 ) -> type[DataSource]:
-    """The user's class; PipelineError where it is no data source, or not one for this use."""
+    """The user's class; PipelineError if it is not a data source, or does not support this use."""
     found: object = context.load(options.python_class)
-    told = {"side": side, "name": context.name, "class_name": options.python_class.name}
+    told = {"side": side.capitalize(), "name": context.name, "class_name": options.python_class.name}
     if not isinstance(found, type) or not issubclass(found, DataSource):
         raise PipelineError(PYTHON_CLASS_INVALID.at(context.at("class"), **told))
     if not any(_has(found, method) for method in need.methods):
-        method = "` and no `".join(need.methods)
+        method = quoted(need.methods, last=" or ")
         problem = PYTHON_METHOD_MISSING.at(
             context.at("class"), **told, does=need.does, method=method, hint=need.hint
         )
@@ -124,16 +123,16 @@ def _data_source(
 
 
 def _has(found: type[DataSource], method: str) -> bool:
-    """Whether a class of the user's has the method: DataSource itself has them all, and each only refuses."""
+    """Whether a user class overrides the method: `DataSource` has them all, but they only raise."""
     return getattr(found, method) is not getattr(DataSource, method)
 
 
 def _registered(spark: SparkSession, found: type[DataSource], side: str, name: str) -> str:
-    """Make the class known to the pipeline's session under a name of its own, and say that name.
+    """Register the class in the session under a unique name, and return that name.
 
-    Under the name that the class gives itself it could meet a format of Spark's, or another class. Spark asks
-    the class for its name again in every Python process, so it is a class derived from the user's that says
-    the new one. That class is sent by value, the user's own by name: its module is with the executors.
+    The name that the class returns could conflict with a Spark format or another class. Spark asks the class
+    for its name again in every Python process, so a derived class returns the new one. It is sent by value,
+    the user's class by name: its module is available on the executors.
     """
     unique = f"headwater_{side}_{name.lower()}"
 
@@ -142,17 +141,17 @@ def _registered(spark: SparkSession, found: type[DataSource], side: str, name: s
 
     kept = {"__module__": found.__module__, "__qualname__": found.__qualname__, "__doc__": found.__doc__}
     derived = type(found.__name__, (found,), {**kept, "name": classmethod(renamed)})
-    # A query that starts a second time in one session finds its class there.
+    # It is already registered if a query starts again in the same session.
     if not data_source_exists(spark, unique):
         spark.dataSource.register(derived)
     return unique
 
 
 def _show_modules_to_stream_readers(context: SparkContext) -> None:
-    """Let the process that holds a stream's reader find the user's modules.
+    """Make the user's modules available to the process of a stream reader.
 
-    On the driver Spark tells that process (and no other) to look for them in a folder of its own below the
-    one where they are, and puts nothing there.
+    On the driver, Spark makes only that process search a separate directory below the one with the modules,
+    but puts nothing there.
     """
     files = Path(SparkFiles.getRootDirectory())
     folder = files / "streaming_job"

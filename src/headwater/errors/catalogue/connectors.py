@@ -1,77 +1,82 @@
-"""What can go wrong with connectors."""
+"""Problems with connectors."""
 
 from headwater.errors.problems import Entry
 
 CONNECTOR_NOT_FOUND = Entry(
-    "There is no {side} connector `{name}`.", "{hint} Installed {side} connectors: {known}."
+    "Unknown {side} connector `{name}`.", "{hint} Installed {side} connectors: {known}."
 )
 CONNECTOR_LOAD_FAILED = Entry(
-    "The installed connector `{name}` ({module}) can't be loaded: {error}.",
-    "Repair or uninstall the package that brings it.",
+    "Could not load connector `{name}` ({module}): {error}.",
+    "Reinstall or uninstall the package that provides the connector.",
 )
 CONNECTOR_FILE_OUTSIDE_RUN_DIR = Entry(
-    "The connector `{connector}` of `{name}` wants to keep {file}, outside of the run folder {folder}.",
-    "Report it to the authors of the connector: what it keeps belongs below `context.directory.path`.",
+    "`{name}`: the {connector} connector tried to store {file}, which is outside the run directory "
+    "{directory}.",
+    "Report this bug to the authors of the connector: files must be stored below `context.directory.path`.",
 )
 CONNECTOR_NAME_CONFLICT = Entry(
-    "Two installed packages bring a connector `{name}` (one is {other}).", "Uninstall one of them."
+    "Two installed packages provide a connector named `{name}` (one is {other}).", "Uninstall one of them."
 )
 SINK_LOG_PATH_INVALID = Entry(
-    "The log of the folder {folder} names a file outside of it: {file}.",
-    "Move the folder back (Spark's log contains absolute paths), or give the sink a new name and a new "
+    "The log of directory {folder} lists a file outside of it: {file}.",
+    "Move the directory back (Spark's log contains absolute paths), or give the sink a new name and a new "
     "output path; it then starts from scratch.",
 )
 
 
-# What can be wrong with static sources, and what can happen to them.
+# Static sources: invalid options, and problems while a run uses them.
 
 OPTION_NEEDS_STATIC = Entry(
-    "The key `{key}` does nothing for the source `{name}`, which is a stream.",
-    "Take it out, or write `static: true` to have the source read as a finished table.",
+    "Source `{name}`: `{key}` has no effect on a stream.",
+    "Remove `{key}`, or set `static: true` to read the source as a static table.",
 )
 OPTION_NEEDS_STREAM = Entry(
-    "The key `{key}` does nothing for the source `{name}`, which is static: it is read whole.",
-    "Take it out, or take out `static: true` to have the source read as a stream.",
+    "Source `{name}`: `{key}` has no effect on a static source, which is read completely.",
+    "Remove `{key}`, or remove `static: true` to read the source as a stream.",
 )
 CACHE_REFRESH_CONFLICT = Entry(
-    "The source `{name}` can't have `cache: true` with `refresh: every batch`: the kept rows would never be "
-    "used a second time.",
-    "Take `cache` out, or refresh less often, for instance `refresh: every 10 minutes`.",
+    "Source `{name}`: `cache: true` has no effect with `refresh: every batch`, because cached rows would "
+    "never be reused.",
+    "Remove `cache`, or refresh less often, for example `refresh: every 10 minutes`.",
 )
 REFRESH_UNSUPPORTED = Entry(
-    "The source `{name}` can't be refreshed: with `{connector}` Spark alone decides when it looks again.",
-    "Take `refresh` out.",
+    "Source `{name}`: the {connector} connector does not support `refresh`. Spark decides when to re-read "
+    "the data.",
+    "Remove `refresh`.",
 )
 STATIC_UNREADABLE = Entry(
-    "The static source `{name}` can't be read: {says}.",
-    "Put it right and start again: a batch that needed it was not written, and runs then.",
+    "Could not read static source `{name}`: {says}.",
+    "Fix the source and restart. Batches that need it have not been written and are retried.",
 )
 STATIC_FILE_DELETED = Entry(
-    "A file of a static source was removed or written over while the query `{sink}` read it.",
-    "Its batch runs again with the files that are there now.",
+    "Query `{sink}`: a file of a static source was deleted or overwritten while the query read it.",
+    "Retrying the batch with the current files. To avoid this, add new files instead of changing existing "
+    "ones.",
 )
 STATIC_FILE_OVERWRITTEN = Entry(
-    "A file of the static source `{name}` was written over in its place: {file}.",
-    "Batches read the files that are there now. Write new files aside and rename them into place, or say "
-    "with `refresh:` when changes are to be seen.",
+    "Source `{name}`: a file of this static source was overwritten in place: {file}.",
+    "Write new files to a temporary name and rename them, or set `refresh:` to control when changes take "
+    "effect. Batches now read the current files.",
 )
 
 
-# Tables in the memory of a run, and queries over them.
+# Memory tables and queries over them.
 
 RUN_SQL_INVALID = Entry(
-    "Spark refuses the query: {says}.", "Mend the SQL; the tables in memory are: {tables}."
+    "Spark rejected the query: {says}.", "Fix the SQL. Available memory tables: {tables}."
 )
 RUN_SQL_STREAM_UNSUPPORTED = Entry(
-    "The query reads a stream, which has no end.",
-    "Query a table in memory: {tables}. To have another, add a `memory` sink that reads the stream's table.",
+    "Cannot query a stream with `Run.sql()`.",
+    "Query a memory table: {tables}. To query other tables, add a `memory` sink that reads them.",
 )
 SINK_CONNECTOR_CHANGED = Entry(
-    "The checkpoint of `{sink}` was made by a `{old}` sink, and now it is `{new}`: {says}.",
-    "Give the sink another name, or start from the beginning with a new run folder (`folder:`); either with "
-    "another output folder.",
+    "Sink `{sink}`: the connector changed from `{old}` to `{new}`, which the checkpoint does not support: "
+    "{says}.",
+    "Rename the sink, or set a new `run_dir` to start from scratch. In both cases, also set a new output "
+    "path.",
 )
 CHECKPOINT_REMOVE_FAILED = Entry(
-    "The sink `{sink}` begins anew at each start, but its old checkpoint {path} can't be removed: {reason}.",
-    "See to it that this user may remove it: `rm -r {path}`.",
+    "Sink `{sink}` starts from scratch at each start, but its old checkpoint {path} could not be deleted: "
+    "{reason}.",
+    "Check that this user can delete the directory: `rm -r {path}`.",
 )

@@ -1,33 +1,31 @@
-"""What a run tells besides failures; nothing has to be done."""
+"""Notices of a run: nothing failed, and no action is needed."""
 
 from headwater.errors.problems import Entry
 
-LOCK_TAKEN_OVER = Entry("The run before this one is dead ({owner}); its place was taken.")
-JAR_DOWNLOADED = Entry("Fetched {jar} into {folder}.")
-BROKER_JARS_DOWNLOADING = Entry("Fetching the broker's jars ({lacking} of {all}) into {folder} …")
+LOCK_TAKEN_OVER = Entry("The previous run ({owner}) died without releasing its lock. Taking over.")
+JAR_DOWNLOADED = Entry("Downloaded {jar} to {directory}.")
+BROKER_JARS_DOWNLOADING = Entry("Downloading the broker's jars ({lacking} of {all}) to {folder} …")
 EXECUTORS_CHECKING = Entry(
-    "Checking that the executors of {master} share the pipeline's local paths: waiting for answers, "
-    "{count} registered so far."
+    "Checking that the executors of {master} share the pipeline's local paths: waiting for answers, {count} "
+    "registered so far.",
 )
-START_STOPPED = Entry("{signal}: no query had started.")
-RUN_STOPPING = Entry("{signal}: the running batches are finished first.")
-TIME_LIMIT_REACHED = Entry("{limit} are over.")
-STOPPED_BY_FAILURE = Entry("The query `{sink}` was stopped because another one failed (`--fail-fast`).")
-ALL_DATA_READ = Entry("Nothing is left to read.")
-INPUT_UNREAD = Entry("Some input can't be taken in: the run ends without it.")
-QUERY_RESTART_FAILED = Entry("The query `{sink}` could not be started again ({says}).")
+START_STOPPED = Entry("Received {signal}: stopped before any query started.")
+RUN_STOPPING = Entry(
+    "Received {signal}: finishing the current batches. Press Ctrl-C again to exit immediately."
+)
+TIME_LIMIT_REACHED = Entry("Reached the time limit of {limit}.")
+STOPPED_BY_FAILURE = Entry("Stopped query `{sink}` because another query failed (`--fail-fast`).")
+ALL_DATA_READ = Entry("No more data to read.")
+INPUT_UNREAD = Entry("Some files could not be read; stopping without them.")
+QUERY_RESTART_FAILED = Entry("Could not restart query `{sink}`: {says}.")
 MEMORY_TABLE_EMPTY = Entry(
-    "{sink}: a table in memory begins empty; the {batches} of the run before went with its process, "
-    "and the sources are read from their start again"
+    "{sink}: memory tables do not survive a restart. Discarded {batches}; re-reading the sources from the "
+    "beginning.",
 )
-TRIGGER_CONVERTED = Entry(
-    "{sink}: its checkpoint was made to go on with {following}; the old files are in {backup}"
-)
-ROWS_REPLAYED = Entry(
-    "{sink}: rows of {sources} are fed again; the checkpoint from before is kept as {backup}"
-)
-BATCH_ROWS_BAD = Entry("{source}: {bad} of {rows} rows can't be read{becomes}")
-BATCH_ROWS_VIOLATING = Entry("{table}: {failed} of {rows} rows fail {expectation}{becomes}")
+TRIGGER_CONVERTED = Entry("{sink}: converted the checkpoint to {following}. The old files are in {backup}.")
+ROWS_REPLAYED = Entry("{sink}: replaying rows of {sources}. The previous checkpoint is in {backup}.")
+BATCH_ROWS_BAD = Entry("{source}: bad rows: {bad:,} of {rows:,}{action}.")
+BATCH_ROWS_VIOLATING = Entry("{table}: rows that failed `{expectation}`: {failed:,} of {rows:,}{action}.")
 BATCH_ROWS_PARTLY_COUNTED = Entry(
-    "{name}: counted are the rows that the sink `{sink}` asked for, which may not be all"
+    "{name}: these counts cover only the rows that sink `{sink}` requested, which may not be all."
 )

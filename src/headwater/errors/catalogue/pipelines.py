@@ -1,322 +1,392 @@
-"""What can be wrong with a declared pipeline."""
+"""Problems of a declared pipeline."""
 
 from headwater.errors.problems import Entry
 
-KEY_UNKNOWN = Entry("There is no key `{key}` in {where}.", "{hint}")
-KEY_MISSING = Entry("The key `{key}` is missing in {where}.", "Add it: {example}.")
-VALUE_INVALID = Entry("{what} is not right: {says}.", "{hint}")
+KEY_UNKNOWN = Entry(
+    "{where}: unknown key `{key}`.",
+    "{hint}",
+)
+KEY_RENAMED = Entry(
+    "{where}: `{key}` was renamed to `{new}`.",
+    "Write `{new}` instead of `{key}`.",
+)
+KEY_MISSING = Entry(
+    "{where}: missing key `{key}`.",
+    "Add {example}.",
+)
+VALUE_INVALID = Entry(
+    "{what}: {says}.",
+    "{hint}",
+)
 NAME_INVALID = Entry(
-    "`{name}` can't be the name of {where}.",
-    "Use the letters a to z, digits and `_`, not beginning with a digit, such as `{suggestion}`.",
+    "`{name}` is not a valid name for {where}.",
+    "Use the letters a to z, digits and `_`, and do not start with a digit. For example: `{suggestion}`.",
 )
 NAME_CONFLICT = Entry(
-    "The name `{name}` is declared twice: {first} and {second}.",
-    "Rename one of them: sources and tables share one name space, and upper and lower case are the same.",
+    "Name `{name}` is declared twice: {first} and {second}.",
+    "Rename one of them. Sources and tables share one namespace, and names are not case-sensitive.",
 )
 TABLE_NOT_FOUND = Entry(
-    "`{name}`, which {where} reads, is no source and no table of this pipeline.", "{hint}"
+    "{where}: source or table `{name}` not found in this pipeline.",
+    "{hint}",
 )
-TABLE_CYCLE = Entry("These tables read each other in a circle: {cycle}.", "Take one of the references out.")
+TABLE_CYCLE = Entry(
+    "These tables read each other in a cycle: {cycle}.",
+    "Remove one of the references.",
+)
 SINK_PATH_CONFLICT = Entry(
-    "The sink `{second}` writes to {place}, which is the place of the sink `{first}`, or meets it.",
-    "Give each sink a place of its own, beside the other; else readers of one see the rows of both.",
+    "Sink `{second}`: {place} overlaps the output of sink `{first}`.",
+    "Write each sink to a separate location, neither inside the other. Otherwise, readers see the rows of "
+    "both.",
 )
 SINK_IN_RUN_DIR = Entry(
-    "The sink `{sink}` writes to {place}, which meets the run folder {folder}.",
-    "Give it a folder outside: the run folder holds checkpoints, and may be removed as a whole.",
+    "Sink `{sink}`: {place} overlaps the run directory {folder}.",
+    "Set a path outside the run directory. It stores checkpoints and can be deleted as a whole.",
 )
 SINK_WRITES_SOURCE = Entry(
-    "The sink `{sink}` writes to {place}, which is or lies in what the source `{source}` reads ({read}).",
-    "Give the sink a folder or topic of its own; else the pipeline feeds itself.",
+    "Sink `{sink}` writes to {place}, which source `{source}` reads ({read}).",
+    "Write to a separate directory or topic. Otherwise, the pipeline reads its own output.",
 )
 PIPELINE_NO_SINKS = Entry(
-    "The pipeline `{name}` has no sink, so there is nothing to run.",
-    "Add one under `sinks:`, for instance `{{reads: {table}, connector: console}}`.",
+    "Pipeline `{name}` has no sinks, so it has nothing to run.",
+    "Add a sink under `sinks:`, for example `{{reads: {table}, connector: console}}`.",
 )
 TABLE_KIND_CONFLICT = Entry(
-    "The table `{name}` must have exactly one of `sql`, `python` and `distinct`, and has {has}.",
-    'Write `{name}: SELECT …`, `{name}: {{python: "file.py:function"}}` or '
-    "`{name}: {{reads: a_table, distinct: [id]}}`.",
+    "Table `{name}`: expected exactly one of `sql`, `python` and `deduplicate`, got {has}.",
+    'Write `{name}: SELECT …`, `{name}: {{python: "file.py:function"}}` or `{name}: {{reads: a_table, '
+    "deduplicate: [id]}}`.",
 )
 FUNCTION_KIND_CONFLICT = Entry(
-    "The function `{name}` must have exactly one of `python` and `class`, and has {has}.",
-    'Write `{name}: {{python: "file.py:function"}}` or `{name}: {{class: com.example.Function}}`.',
+    "Function `{name}`: expected exactly one of `python` and `java_class`, got {has}.",
+    'Write `{name}: {{python: "file.py:function"}}` or `{name}: {{java_class: com.example.Function}}`.',
 )
-JAR_NOT_FOUND = Entry("There is no jar {path}.", "{hint}")
+JAR_NOT_FOUND = Entry(
+    "Jar {path} not found.",
+    "{hint}",
+)
 KEY_NEEDS_DEDUPLICATE = Entry(
-    "The table `{name}` has `{key}`, which only a table with `distinct` has.",
-    "Take it out, or write `{name}: {{reads: a_table, distinct: [id]}}`.",
+    "Table `{name}`: key `{key}` requires `deduplicate`.",
+    "Remove `{key}`, or write `{name}: {{reads: a_table, deduplicate: [id]}}`.",
 )
 SECRET_NOT_ALLOWED = Entry(
-    "{what} can't take a secret: it would be shown in plans, logs or Spark's settings.",
-    "Secrets go into `options:` or into keys made for them; use `${{NAME}}` for a plain value.",
+    "{what} does not accept a secret. It would appear in plans, logs or Spark settings.",
+    "Use secrets only under `options` and in keys for credentials. For other values, write `${{NAME}}`.",
 )
 PIPELINE_NOT_FOUND = Entry(
-    "{file} declares no pipeline.",
-    'Make one at the top level of the file: `p = headwater.Pipeline("name")`; of a plain PySpark program '
-    "`headwater check {file}` tells what can be said.",
+    "{file} does not declare a pipeline.",
+    'Create one at the top level of the file: `p = headwater.Pipeline("name")`. To check a plain PySpark '
+    "script, run `headwater check {file}`.",
 )
-PIPELINE_AMBIGUOUS = Entry("{file} declares several pipelines: {names}.", "Name one: `{file}:{first}`.")
-PIPELINE_FILE_INVALID = Entry("{file} is not a pipeline file.", "Give a .yml, .yaml or .py file.")
+PIPELINE_AMBIGUOUS = Entry(
+    "{file} declares several pipelines: {names}.",
+    "Choose one, for example `{file}:{first}`.",
+)
+PIPELINE_FILE_INVALID = Entry(
+    "{file} is not a pipeline file.",
+    "Pass a .yml, .yaml or .py file.",
+)
 STATIC_UNSUPPORTED = Entry(
-    "The source `{name}` can't be static: `{connector}` has no end and no batch form.",
-    "Leave `static: true` out, or read files.",
+    "Source `{name}`: connector `{connector}` does not support static reads.",
+    "Remove `static: true`, or use a connector with bounded data, such as `files`.",
 )
-SOURCE_PATH_NOT_FOUND = Entry("The source `{name}` reads {path}, which is not there.", "{hint}")
+SOURCE_PATH_NOT_FOUND = Entry(
+    "Source `{name}`: path {path} not found.",
+    "{hint}",
+)
 SQL_NOT_A_QUERY = Entry(
-    "The SQL of the table `{name}` is no query ({kind}).",
-    "A table is a SELECT; statements that change something have no place in a pipeline.",
+    "Table `{name}`: the SQL is not a query ({kind}).",
+    "Write a single SELECT. A pipeline does not support statements that change data.",
 )
 SPARK_SETTING_INVALID = Entry(
-    "`{key}` is no setting of Spark: their names begin with `spark.`, and others are ignored.", "{hint}"
+    "`{key}` is not a Spark setting. Spark ignores names that do not start with `spark.`.",
+    "{hint}",
 )
-SPARK_SETTING_NOT_ALLOWED = Entry("`{key}` is set by Headwater.", "{hint}")
+SPARK_SETTING_NOT_ALLOWED = Entry(
+    "`{key}` cannot be set under `spark` because Headwater sets it.",
+    "{hint}",
+)
 RUN_DIR_REMOTE = Entry(
-    "The run folder {folder} is not on a local file system.", "Name a local folder under `folder:`."
+    "Run directory {folder} is not on a local file system.",
+    "Set `run_dir` to a local directory.",
 )
 
 
-# What can be wrong with a file as such: reading it, its YAML, its `${…}`.
+# Problems of a file: reading it, its YAML syntax, its `${…}` substitutions.
 
-FILE_NOT_FOUND = Entry("There is no file {file}.", "{hint}")
-FILE_IS_DIRECTORY = Entry("{file} is a folder, not a file.", "{hint}")
-FILE_UNREADABLE = Entry("{file} can't be read: {reason}.", "Check who may read it: `ls -l {file}`.")
-FILE_ENCODING_INVALID = Entry("This line is not UTF-8 text.", "Save {file} as UTF-8 in your editor.")
+FILE_NOT_FOUND = Entry(
+    "File {file} not found.",
+    "{hint}",
+)
+FILE_IS_DIRECTORY = Entry(
+    "{file} is a directory, not a file.",
+    "{hint}",
+)
+FILE_UNREADABLE = Entry(
+    "Could not read {file}: {reason}.",
+    "Check its permissions with `ls -l {file}`.",
+)
+FILE_ENCODING_INVALID = Entry(
+    "This line is not valid UTF-8.",
+    "Save {file} as UTF-8.",
+)
 YAML_TOO_LARGE = Entry(
-    "{file} holds more than {limit}, the most that is read.",
-    "Check that it is the right file, its brackets and what `*aliases` repeat; move long SQL or code into "
-    "files of their own.",
+    "{file} exceeds the limit of {limit}.",
+    "Check that it is the right file, that its brackets are closed, and what its `*aliases` expand to. "
+    "Move long SQL or code into separate files.",
 )
 YAML_ALIAS_NOT_FOUND = Entry(
-    "`*{name}` repeats a value, but no complete value above is marked `&{name}`.",
-    'If it is meant as text, quote it: "*{name}".',
+    "Alias `*{name}` refers to no complete value above that is marked `&{name}`.",
+    'If you mean a string, quote it: `"*{name}"`.',
 )
 YAML_DOCUMENTS = Entry(
-    "A second YAML document begins here, and a file holds one pipeline.",
-    "Move what follows into a file of its own, or take the `---` or `...` line out.",
+    "A second YAML document starts here. A file declares one pipeline.",
+    "Move the second document into a separate file, or remove the `---` or `...` line.",
 )
 YAML_NOT_MAPPING = Entry(
-    "The file must hold keys with values at its top level, and it holds {kind}.",
-    "Begin with `name: my_pipeline`.",
+    "Expected a mapping at the top level of the file, got {kind}.",
+    "Start the file with `name: my_pipeline`.",
 )
 YAML_TAB = Entry(
     "This line is indented with a tab, which YAML does not allow.",
     "Indent with spaces, the same number on every line of one block.",
 )
 YAML_INDENT = Entry(
-    "The indentation of this line does not fit the lines above it.",
-    "Line it up with the keys or list items that it belongs to.",
+    "The indentation of this line does not match the lines above it.",
+    "Align it with the keys or list items that it belongs to.",
 )
 YAML_NO_COLON = Entry(
-    "This line is no `key: value`: `{line}`.",
-    "Write a colon and a space after the key; indent the line further if it continues the one above.",
+    "This line is not a `key: value` pair: `{line}`.",
+    "Write a colon and a space after the key. If the line continues the one above, indent it further.",
 )
 YAML_NO_SPACE = Entry(
-    "There is no space after the colon in `{found}`, so it is not read as a key with a value.",
-    "Write `{suggestion}`; quote it if it is meant as one text.",
+    "Missing space after the colon in `{found}`, so YAML does not read it as a key and a value.",
+    "Write `{suggestion}`. If you mean a single string, quote it.",
 )
 YAML_QUOTE_COLON = Entry(
-    "The value holds a colon followed by a space, which begins another key in YAML.",
-    "Quote the value: `{suggestion}`; or write it below the key after a `|`.",
+    "The value contains a colon followed by a space, which YAML reads as another key.",
+    "Quote the value: `{suggestion}`. Or write it as a block below the key, after `|`.",
 )
 YAML_QUOTE_COMMA = Entry(
-    "Between brackets a comma ends a value, so `{found}` is read as {pieces} values.",
+    "Inside brackets, a comma ends a value, so YAML reads `{found}` as {pieces} values.",
     "Quote the value: `{suggestion}`.",
 )
 YAML_QUOTE_SUBSTITUTION = Entry(
-    "Between brackets `{found}` must be quoted, because YAML reads its `{{` as a new mapping.",
+    "Inside brackets, `{found}` must be quoted, because YAML reads its `{{` as a new mapping.",
     "Write `{suggestion}`.",
 )
-YAML_QUOTE_START = Entry("A value that begins with {character} must be quoted.", "Write `{suggestion}`.")
+YAML_QUOTE_START = Entry(
+    "A value that starts with {character} must be quoted.",
+    "Write `{suggestion}`.",
+)
 YAML_KEY_INVALID = Entry(
-    "A key must be text, and here stands {kind}.",
-    "Quote the key; if `{{`, `[` or `*` is meant as text, quote the whole value.",
+    "A key must be a string, got {kind}.",
+    "Quote the key. If `{{`, `[` or `*` is part of a string, quote the whole value.",
 )
 YAML_DUPLICATE_KEY = Entry(
-    "The key `{key}` stands twice: on line {first} and on line {second}.", "Rename or delete one of the two."
+    "Key `{key}` is defined twice, on line {first} and on line {second}.",
+    "Rename or delete one of them.",
 )
 YAML_UNSUPPORTED = Entry(
     "{what} are not supported: `{found}`.",
-    "Take it out, and write merged keys out; quote it if it is meant as text.",
+    "Remove it. Replace a merge key with the keys it stands for. If you mean a string, quote it.",
 )
-YAML_UNCLOSED = Entry("The {opened} opened here is not closed.", "Add the closing {closing}.")
+YAML_UNCLOSED = Entry(
+    "The {opened} opened here is not closed.",
+    "Add the closing {closing}.",
+)
 YAML_COMMA = Entry(
-    "A comma or the closing {closing} is missing before this place.",
-    "Add it; quote values that hold brackets, quotes or `#`.",
+    "Missing comma or closing {closing} before this position.",
+    "Add it. Quote values that contain brackets, quotes or `#`.",
 )
 YAML_LIST = Entry(
-    "A list item can't begin on the same line as its key.",
-    "Put `- …` on the next line, or write the list between brackets: [a, b].",
+    "A list item cannot start on the same line as its key.",
+    "Put `- …` on the next line, or write the list in brackets: `[a, b]`.",
 )
 YAML_SYNTAX = Entry(
-    "This line can't be read as YAML: `{line}`.",
-    "Check indentation, brackets and quotes here and on the line above; quote special characters, and write "
-    "`\\\\` for a backslash between double quotes.",
+    "This line is not valid YAML: `{line}`.",
+    "Check indentation, brackets and quotes on this line and the line above. Quote special characters, and "
+    "write `\\\\` for a backslash in double quotes.",
 )
 VARIABLE_MISSING = Entry(
-    "The environment variable {name} is not set.",
-    "{hint}Set it, `export {name}=…`, or give a default, `${{{name}:-…}}`.",
+    "Environment variable {name} is not set.",
+    "{hint}Set it with `export {name}=…`, or add a default: `${{{name}:-…}}`.",
 )
 VARIABLE_MALFORMED = Entry(
-    "`{found}` is no substitution.",
-    "Write `${{NAME}}`, `${{NAME:-default}}` or `${{secret:NAME}}`; write `$${{` for a literal `${{`.",
+    "`{found}` is not a valid substitution.",
+    "Write `${{NAME}}`, `${{NAME:-default}}` or `${{secret:NAME}}`. For a literal `${{`, write `$${{`.",
 )
-VARIABLE_IN_KEY = Entry("The key `{key}` holds `${{`, and only values are substituted.", "Write the key out.")
+VARIABLE_IN_KEY = Entry(
+    "Key `{key}` contains `${{`. Only values support substitution.",
+    "Write the key without a variable.",
+)
 SECRET_MISSING = Entry(
-    "The secret {name} is neither in the environment nor in a file named by {name}_FILE.",
-    "Set it before the run: `export {name}=…` or `export {name}_FILE=/path/to/file`.",
+    "Secret {name} not found in the environment variable {name}, or in a file named by {name}_FILE.",
+    "Before the run, set `export {name}=…` or `export {name}_FILE=/path/to/file`.",
 )
 SECRET_FILE_UNREADABLE = Entry(
-    "The secret {name} can't be read from {file}, which {name}_FILE names: {reason}.",
-    "Set {name}_FILE to a readable text file, or set {name} itself.",
+    "Could not read secret {name} from {file}, the file that {name}_FILE names: {reason}.",
+    "Set {name}_FILE to a readable text file, or set {name}.",
 )
 
 
-# Expectations: conditions that can't be judged, rows that fail them, rows that can't be set aside.
+# Problems of expectations: invalid conditions, rows that violate them.
 
 EXPECTATION_SYNTAX = Entry(
-    "The expectation `{expectation}` of the table `{table}` is no SQL: {says}.",
-    "Write a condition over the table's columns, such as `cost >= 0`.",
+    "Table `{table}`: expectation `{expectation}` is not valid SQL: {says}.",
+    "Write a condition on the columns of the table, such as `cost >= 0`.",
 )
 EXPECTATION_COLUMN_NOT_FOUND = Entry(
-    "The expectation `{expectation}` of the table `{table}` asks for `{column}`, which is no column of it.",
+    "Table `{table}`: expectation `{expectation}` uses the column `{column}`, which the table does not have.",
     "{hint}",
 )
 EXPECTATION_NOT_BOOLEAN = Entry(
-    "The expectation `{expectation}` of the table `{table}` gives {type}; true or false is wanted.",
-    "Compare it with something, such as `cost >= 0`.",
+    "Table `{table}`: expectation `{expectation}` returns {type}. Expected a boolean.",
+    "Write a comparison, such as `cost >= 0`.",
 )
 EXPECTATION_NOT_PER_ROW = Entry(
-    "The expectation `{expectation}` of the table `{table}` has {what} in it, and each row is judged alone.",
-    "Work it out in the table's own query, and let the condition ask for the column.",
+    "Table `{table}`: expectation `{expectation}` contains {what}. Headwater evaluates a condition on each "
+    "row separately.",
+    "Compute the value in the query of the table, and use that column in the condition.",
 )
 EXPECTATION_NONDETERMINISTIC = Entry(
-    "The expectation `{expectation}` of the table `{table}` has `{part}` in it, which may give another value "
-    "each time: a batch that runs again would judge its rows otherwise.",
-    "Leave `{part}` out, or judge by a column that a row brings along.",
+    "Table `{table}`: expectation `{expectation}` contains `{part}`, which can return a different value "
+    "when Spark retries a batch.",
+    "Remove `{part}`, or use a column of the row instead.",
 )
 EXPECTATION_INVALID = Entry(
-    "Spark does not take the expectation `{expectation}` of the table `{table}`: {says}.",
-    "Mend the condition and run `headwater check` again.",
+    "Table `{table}`: Spark rejected expectation `{expectation}`: {says}.",
+    "Fix the condition and run `headwater check` again.",
 )
 EXPECTATION_FAILED = Entry(
-    "A row of the table `{table}` fails the expectation `{expectation}` (`{check}`): {row}.",
-    "Mend the row where it comes from or the condition, and run again: the batch is computed anew. With "
-    "`else: quarantine` such rows are set aside, with `else: drop` left out, and the others go on.",
+    "Table `{table}`: a row violates expectation `{expectation}` (`{condition}`): {row}.",
+    "Fix the row at its origin or the condition, and restart; the batch is retried. To keep running, set "
+    "`on_violation: quarantine` or `on_violation: drop`.",
 )
 EXPECTATION_VIOLATED = Entry(
-    "{sink}: {rows} of {all} rows of the table `{table}` fail the expectation `{expectation}` in batch "
+    "Query `{sink}`: {rows:,} of {all:,} rows of table `{table}` violate expectation `{expectation}` in batch "
     "{batch}; {what}.",
-    "From now on they are only counted; the summary of the run has the number.",
+    "Inspect these rows. From now on they are only counted; see the summary of the run.",
 )
 
 
-# What is wrong with a finding that is accepted.
+# Problems of suppressed findings.
 
 SUPPRESS_CODE_UNKNOWN = Entry(
-    "No check ever finds `{code}`, which {where} accepts.", "{hint} The page of rules lists the codes."
+    "`{code}`, which {where} suppresses, is not the code of a check.",
+    "{hint} For all codes, see the reference of checks.",
 )
 SUPPRESS_NOT_ALLOWED = Entry(
-    "{where} accepts `{code}`, which can't be accepted: {says}.",
-    "Take it out of `accept`, and do what the error itself says.",
+    "{where} suppresses `{code}`, which cannot be suppressed: {says}.",
+    "Remove it from `suppress` and fix the error.",
 )
 SUPPRESS_UNUSED = Entry(
-    "{where} accepts `{code}`, and the check finds nothing of that there.",
-    "Take it out of `accept`, so that it does not hide what comes later.",
+    "{where} suppresses `{code}`, but the check does not report it there.",
+    "Remove it from `suppress`. Otherwise, it hides the finding if it appears later.",
 )
 
 
-# What can be wrong with the user's own Python files.
+# Problems of the user's Python files.
 
 CODE_FILE_NOT_FOUND = Entry(
-    "There is no Python file {file}.",
-    "Correct the name or create the file; Python files in that folder, nearest name first: {known}.",
+    "Python file {file} not found.",
+    "Correct the name or create the file. Similar files in that directory: {known}.",
 )
 CODE_FILE_UNREADABLE = Entry(
-    "The Python file {file} can't be read: {reason}.",
-    "Check with `ls -la {file}` that it is a file and that this user may read it.",
+    "Could not read the Python file {file}: {reason}.",
+    "Check with `ls -la {file}` that it is a file and that you can read it.",
 )
 CODE_OUTSIDE_PROJECT = Entry(
-    "The Python file {file} lies outside the pipeline's folder {root}.",
-    "Move it beside the pipeline file or below: only modules in that folder are sent to the executors.",
+    "Python file {file} is outside the project directory {root}.",
+    "Move it into the directory of the pipeline file or below. Headwater sends only modules from there to "
+    "the executors.",
 )
 CODE_FILE_NAME_INVALID = Entry(
-    "{file} can't be loaded as a module because of its name.",
-    "Rename it: a module's file ends in .py, and neither it nor its folders have another dot in their names.",
+    "{file} cannot be imported as a module because of its name.",
+    "Rename it. The file name must end in `.py`; no other dot is allowed in it or in its directories.",
 )
 CODE_ENCODING_INVALID = Entry(
-    "This line is not in the file's encoding: {reason}.",
-    "Save the file as UTF-8, or name its encoding in the first line, such as `# -*- coding: latin-1 -*-`.",
+    "This line does not match the encoding of the file: {reason}.",
+    "Save the file as UTF-8, or declare its encoding on the first line, such as `# -*- coding: latin-1 -*-`.",
 )
 CODE_SYNTAX = Entry(
-    "Python can't read this line: {reason}.", "Correct it; `python -m py_compile {file}` shows the same."
+    "Python syntax error: {reason}.",
+    "Fix this line. To reproduce the error, run `python -m py_compile {file}`.",
 )
 CODE_FAILED = Entry(
-    "This line failed while its module was loaded: {exception}.",
-    "Correct it, then run `headwater check` again; `--verbose` shows the whole traceback.",
+    "This line failed while Headwater imported its module: {exception}.",
+    "Fix it and run `headwater check` again. For the full traceback, add `--verbose`.",
 )
 CODE_NEEDS_SPARK = Entry(
-    "This line needs a running Spark, and none runs yet while the file of a pipeline is loaded.",
-    'Name types as objects, `@udf(DoubleType())` and not `@udf("double")`; move the rest into a function.',
+    "This line needs a Spark session, but none is running while Headwater loads the pipeline file.",
+    'Write types as objects: `@udf(DoubleType())`, not `@udf("double")`. Move other code into a function.',
 )
 CODE_NOT_INSTALLED = Entry(
-    "This line imports {module}, which is neither installed nor a module beside the pipeline file.",
+    "This line imports {module}, which is neither installed nor a module in the project directory.",
     "Install the package in this environment, or correct the name.",
 )
 CODE_DYNAMIC_IMPORT = Entry(
-    "This line loads {module} by its name as text, so it can't be seen that the executors need it.",
-    "Use an `import` statement for {module}; it may stand inside a function.",
+    "This line imports {module} dynamically, so Headwater cannot send it to the executors.",
+    "Use an `import` statement for {module}. It can be inside a function.",
 )
 CODE_NAME_NOT_FOUND = Entry(
-    "{file} has no {kind} {name}.", "Correct the name; what the file has, nearest name first: {known}."
+    "{file} has no {kind} `{name}`.",
+    "Correct the name. Similar names in the file: {known}.",
 )
-CODE_NAME_INVALID = Entry("{name} in {file} is {kind}, not {wanted}.", "Name {wanted} of this file.")
+CODE_NAME_INVALID = Entry(
+    "`{name}` in {file} is {kind}, not {wanted}.",
+    "Use the name of {wanted} in this file.",
+)
 FUNCTION_DEFINED_ELSEWHERE = Entry(
-    "{function} is no plain `def` in {file}, so the tables it reads can't be told from its parameters.",
-    "Name the file and function whose `def` it is, or write a `def {function}(…)` here that calls it.",
+    "`{function}` is not defined with `def` in {file}, so Headwater cannot read its parameters.",
+    "Refer to the file and function with the `def`, or add a `def {function}(…)` here that calls it.",
 )
 FUNCTION_PARAMETERS_UNSUPPORTED = Entry(
-    "The function {function} takes {parameter}, but every parameter has to be passed by its name.",
-    "Write its parameters out as plain names, without `*`, `**` or `/`.",
+    "Function `{function}` takes {parameter}, but Headwater passes every argument by name.",
+    "Declare its parameters as plain names, without `*`, `**` or `/`.",
 )
 FUNCTION_ARGUMENTS_MISMATCH = Entry(
-    "`{function}({takes})` is called with {count} arguments ({passed}), which it can't take.",
-    "Write it as `def {short}({passed}):`.",
+    "`{function}({takes})` does not accept the {count} arguments it is called with ({passed}).",
+    "Define it as `def {short}({passed}):`.",
 )
-FUNCTION_RETURN_TYPE = Entry("The function `{name}` {says}.", "{hint}")
+FUNCTION_RETURN_TYPE = Entry(
+    "Function `{name}` {says}.",
+    "{hint}",
+)
 CLASS_NOT_FOUND = Entry(
-    "The class {java_class} of the function `{name}` is in none of the jars.",
-    "Name the jar that holds it under `jars:`, and the class with its package, such as com.example.Mean.",
+    "Function `{name}`: class {java_class} not found in any jar.",
+    "Add its jar under `jars`, and write the class with its package, such as `com.example.Mean`.",
 )
 CLASS_NOT_A_FUNCTION = Entry(
-    "The class {java_class} of the function `{name}` is no function of Spark's.",
-    "It has to implement org.apache.spark.sql.api.java.UDF1 (or another of UDF0 … UDF22), or to extend "
-    "org.apache.spark.sql.expressions.Aggregator.",
+    "Function `{name}`: class {java_class} is not a Spark function.",
+    "Implement `org.apache.spark.sql.api.java.UDF1` (or another of UDF0 … UDF22), or extend "
+    "`org.apache.spark.sql.expressions.Aggregator`.",
 )
 AGGREGATOR_INPUT_UNSUPPORTED = Entry(
-    "The class {java_class} of the function `{name}` takes {taken}, which SQL can't pass.",
-    "Declare its input as one of Java's own types, such as Aggregator<Double, …>; in Scala write "
-    "java.lang.Double.",
+    "Function `{name}`: class {java_class} takes {taken}, which SQL cannot pass.",
+    "Declare its input as a standard Java type, such as `Aggregator<Double, …>`. In Scala, write "
+    "`java.lang.Double`.",
 )
 FUNCTION_NAME_CONFLICT = Entry(
-    "The function `{name}` has the name of one that Spark has itself, and would take its place everywhere.",
-    "Give it another name, such as `my_{name}`.",
+    "Function `{name}` would replace the Spark function of the same name.",
+    "Rename it, for example to `my_{name}`.",
 )
 
 
-# What can be wrong with the user's own classes, and with what is sent to the executors.
+# Problems of the user's classes, and of objects that are sent to the executors.
 
 CLASS_METHOD_MISSING = Entry(
-    "The class {name} has no method {method}.", "Write `def {method}({takes}):` in it."
+    "Class {name} has no method `{method}`.",
+    "Add `def {method}({takes}):` to it.",
 )
 CLASS_NEEDS_ARGUMENTS = Entry(
-    "Objects of the class {name} are made without arguments, but its `__init__` needs `{needs}`.",
+    "Class {name}: `__init__` requires `{needs}`, but Headwater creates the object without arguments.",
     "Give every parameter of `__init__` a default, or read the value from the environment there.",
 )
 CLASS_INIT_FAILED = Entry(
     "`{name}()` failed: {error}.",
-    "Correct it; what needs the executor, such as a connection, belongs into `open`.",
+    "Fix the constructor. Move code that needs the executor, such as opening a connection, into `open`.",
 )
 NOT_SERIALIZABLE = Entry(
-    "`{name}` can't be sent to the executors: {part} can't be pickled ({type}).", "{hint}"
+    "`{name}` cannot be sent to the executors: {part} cannot be pickled ({type}).",
+    "{hint}",
 )

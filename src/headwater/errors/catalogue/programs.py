@@ -1,79 +1,86 @@
-"""What can be said of plain PySpark: a script under `headwater check`, a DataFrame in `hw.check`."""
+"""Problems of plain PySpark: a script in `headwater check`, a DataFrame in `hw.check`; and of commands."""
 
 from headwater.errors.problems import Entry
 
 DATAFRAME_EXPECTED = Entry(
-    "`hw.check` takes a DataFrame of Spark, and got {got}.",
+    "`hw.check` expects a Spark DataFrame, got {got}.",
     "Pass the DataFrame whose `writeStream` you would start: `hw.check(df, mode=…, sink=…)`.",
 )
 STREAM_EXPECTED = Entry(
-    "The DataFrame of `{name}` is no stream: it reads static rows alone.",
-    "Read one of its sources with `spark.readStream`, or write it with `df.write`, which needs no check.",
+    "The DataFrame of `{name}` is not a stream: it reads only static data.",
+    "Read one of its sources with `spark.readStream`. If you write it with `df.write`, it needs no check.",
 )
 CONNECT_SESSION_UNSUPPORTED = Entry(
-    "This is a session of Spark Connect, whose plans stay on its server and can't be judged here.",
-    "Make the session without `remote(…)`, SPARK_REMOTE and `spark.api.mode`, and check again.",
+    "`hw.check` does not support Spark Connect, because the plans stay on its server.",
+    "Create the session without `remote(…)`, SPARK_REMOTE and `spark.api.mode`, and check again.",
 )
-MODE_INVALID = Entry("`{mode}` is no output mode.", "Write append, update or complete.")
+MODE_INVALID = Entry(
+    "`{mode}` is not an output mode.",
+    "Use `append`, `update` or `complete`.",
+)
 TRIGGER_INVALID = Entry(
-    "`hw.check` can't read the trigger: {says}.",
+    "`hw.check`: invalid trigger: {says}.",
     'Write it as in a pipeline file: `trigger="every 10 seconds"`.',
 )
 SINK_INVALID = Entry(
-    "`hw.check` can't tell what the sink {got} is.",
-    'Name a format of Spark\'s (`sink="parquet"`), pass the function of `foreachBatch`, or a connector '
-    "such as `hw.files(…)`.",
+    "`hw.check`: invalid sink {got}.",
+    'Pass a Spark format (`sink="parquet"`), the function for `foreachBatch`, or a connector such as '
+    "`hw.files(…)`.",
 )
 SCRIPT_OFFLINE_UNSUPPORTED = Entry(
-    "{file} declares no pipeline, and a plain program can't be judged offline: its queries come to be only "
+    "{file} does not declare a pipeline, and a script cannot be checked offline: its queries exist only "
     "when it runs.",
-    "Leave `--offline` out: `headwater check {file}` runs it and starts none of its queries.",
+    "Omit `--offline`: `headwater check {file}` runs the script and starts none of its queries.",
 )
 SCRIPT_ARGUMENTS_NOT_ALLOWED = Entry(
-    "`{arguments}` after `--` is for a script, and {file} declares a pipeline.",
-    "Take it out, or check the script that takes these arguments.",
+    "`{arguments}` after `--` is for scripts, but {file} declares a pipeline.",
+    "Remove it, or check the script that takes these arguments.",
 )
 SUPPRESS_SCRIPT_ONLY = Entry(
-    "`--accept` is for a script, and {file} declares a pipeline.",
-    "Write the code and its reason into the file, below `accept:`.",
+    "`--suppress` is for scripts, but {file} declares a pipeline.",
+    "Add the code and its reason under `suppress:` in the file.",
 )
 SUPPRESS_REASON_MISSING = Entry(
-    "`{code}` is to be accepted, and no reason is given.", "Write in a few words why it is all right: {form}."
+    "`{code}` is suppressed without a reason.",
+    "State briefly why the finding is intentional: {form}.",
 )
 SCRIPT_FAILED = Entry(
-    "The script fails at this line: {error}.",
-    "Mend it; `--verbose` shows the whole traceback and what the script has printed.",
+    "The script fails on this line: {error}.",
+    "Fix it. For the full traceback and the output of the script, add `--verbose`.",
 )
 SCRIPT_NEEDS_PROGRESS = Entry(
-    "This line needs the progress of a query, and in a check none has run: {error}.",
-    "Ask first whether there is any, `if query.lastProgress:`; a real query has none before its first batch, "
-    "either.",
+    "This line needs the progress of a query, but a check runs no queries: {error}.",
+    "Test for progress first: `if query.lastProgress:`. A real query also has none before its first batch.",
 )
 SCRIPT_ACTION_UNSUPPORTED = Entry(
-    "This line runs {action} on a stream, which has no end.",
-    "Write the stream with `writeStream`; what should happen with each batch goes into `foreachBatch`.",
+    "This line runs {action} on a stream, which is unbounded.",
+    "Write the stream with `writeStream`, and process each batch in `foreachBatch`.",
 )
 SCRIPT_SOURCE_NOT_FOUND = Entry(
-    "Spark knows no data source `{format}`, which this line reads or writes.", "{hint}"
+    "Data source `{format}`, which this line reads or writes, not found.",
+    "{hint}",
 )
-SCRIPT_EXIT = Entry("The script ends itself with exit code {code}{says}.", "{hint}")
+SCRIPT_EXIT = Entry(
+    "The script exits with code {code}{says}.",
+    "{hint}",
+)
 SCRIPT_DIED = Entry(
-    "The script's process ended with {how} before the script was through{says}.",
-    "Run it by itself to see why; `--verbose` shows what it has printed.",
+    "The script's process ended with {how} before the script finished{says}.",
+    "Run the script without `headwater check` to see why. For its output, add `--verbose`.",
 )
 SCRIPT_TIMEOUT = Entry(
-    "After {seconds} the script {file} had not come to its end; {reached}.",
-    "Nothing starts in a check, so it must not wait for rows. If it only needs longer, give it more with "
-    "`--deadline`.",
+    "The script {file} did not finish within {seconds}; {reached}.",
+    "Do not wait for rows in the script: a check starts no queries. If the script only needs longer, raise "
+    "`--timeout`.",
 )
 SCRIPT_NEEDS_WRITE = Entry(
-    "This line reads {place}, which line {line} of {file} would have written; a check writes nothing, so the "
-    "script can't go on from here.",
-    "Run the part that writes once by itself, then check again.",
+    "This line reads {place}, which line {line} of {file} would have written. A check writes nothing, so "
+    "the script cannot continue.",
+    "Run the part that writes once outside the check, then check again.",
 )
 SCRIPT_PROCESS = Entry(
-    "This line starts the process `{command}`. A check does not start processes. The call returned exit code "
-    "0 and no output.",
+    "This line starts the process `{command}`. A check does not start processes. The call returned exit "
+    "code 0 and no output.",
     "Pass its output to the script as an argument if the queries depend on it: `headwater check … -- …`.",
 )
 SCRIPT_FORKS = Entry(
@@ -91,85 +98,103 @@ SCRIPT_NETWORK = Entry(
 SCRIPT_WEAK_SANDBOX = Entry(
     "The script ran {sandbox}, because this machine does not allow namespaces. The check could not prevent "
     "{effects}.",
-    "Check only scripts here that you would also run; or check on Linux as root or with unprivileged user "
-    "namespaces, where a check prevents these effects.",
+    "On this machine, check only scripts that you would also run. Or check on Linux, as root or with "
+    "unprivileged user namespaces, where a check prevents these effects.",
 )
 SCRIPT_QUERY_MISSING = Entry(
-    "{file} came to its end and started no streaming query, and it declares no pipeline.", "{hint}"
+    "{file} started no streaming query and declares no pipeline.",
+    "{hint}",
 )
 CHECKPOINT_MISSING = Entry(
-    "The query `{name}` has no checkpoint, and Spark starts none into {format} without.",
-    'Name a folder that stays: `.option("checkpointLocation", "…")`.',
+    "Query `{name}` has no checkpoint, which Spark requires for {format}.",
+    'Set a permanent directory: `.option("checkpointLocation", "…")`.',
 )
 CHECKPOINT_TEMPORARY = Entry(
-    "The query `{name}` has no checkpoint that stays: Spark makes one in a folder for passing files, so each "
-    "start begins anew, and rows come again or are lost.",
-    'Name a folder that stays: `.option("checkpointLocation", "…")`.',
+    "Query `{name}`: Spark uses a temporary checkpoint, so every start begins from scratch and can "
+    "duplicate or lose rows.",
+    'Set a permanent directory: `.option("checkpointLocation", "…")`.',
 )
 CHECKPOINT_CONFLICT = Entry(
-    "The query `{name}` has the checkpoint {checkpoint}, which the query `{other}` has already.",
-    "Give each query a checkpoint of its own.",
+    "Query `{name}`: checkpoint {checkpoint} is already used by query `{other}`.",
+    "Set a separate checkpoint for each query.",
 )
 QUERY_NAME_CONFLICT = Entry(
-    "A query with the name `{name}` runs already when this one starts, and Spark refuses the second.",
-    "Give each query a name of its own with `queryName`.",
+    "Query `{name}`: a query with this name is already running, so Spark rejects the second one.",
+    "Give each query a unique name with `queryName`.",
 )
 QUERY_NAME_MISSING = Entry(
-    "A stream into memory needs a name for its table, and this one has none.",
-    'Name it: `.queryName("totals")`.',
+    "A query that writes to `memory` needs a name for its table.",
+    'Add `.queryName("totals")`.',
 )
 SINK_PATH_MISSING = Entry(
-    "The query `{name}` writes {format} files and does not say where.",
-    'Name a folder: `.start("folder")` or `.option("path", "folder")`.',
+    "Query `{name}` writes {format} files but sets no path.",
+    'Set a directory: `.start("directory")` or `.option("path", "directory")`.',
 )
 SINK_FORMAT_UNSUPPORTED = Entry(
-    "Spark can't write a stream with the format `{format}`, which the query `{name}` does.", "{hint}"
+    "Query `{name}`: Spark cannot write a stream in the format `{format}`.",
+    "{hint}",
 )
 PARTITION_BY_COLUMN_NOT_FOUND = Entry(
-    "The query `{name}` is partitioned by `{column}`, which its rows don't have.", "Its columns are: {known}."
+    "Query `{name}`: partition column `{column}` not found.",
+    "Use a column of the query: {known}.",
 )
 PARTITION_BY_UNSUPPORTED = Entry(
-    "The query `{name}` is partitioned by {columns}, which Spark refuses with the format {format}.",
-    "Take `partitionBy` out.",
+    "Query `{name}` is partitioned by {columns}, which Spark does not support for the format {format}.",
+    "Remove `partitionBy`.",
 )
 
 
-# What can be wrong with a call or a command line.
+# Problems of a call or a command line.
 
 TABLE_NAME_MISSING = Entry(
-    "A table made with `sql=` or `python=` needs its name first.",
-    'Write `p.table("name", sql="SELECT …")`, or put `@p.table` over a function.',
+    "A table declared with `sql=` or `python=` needs a name as its first argument.",
+    'Write `p.table("name", sql="SELECT …")`, or decorate a function with `@p.table`.',
 )
 CONF_INVALID = Entry(
-    "`--conf {text}` is not a setting.",
-    "Write `--conf key=value`, for instance `--conf spark.sql.shuffle.partitions=4`.",
+    "Invalid `--conf {text}`. Expected `key=value`.",
+    "Write for example `--conf spark.sql.shuffle.partitions=4`.",
 )
 DURATION_INVALID = Entry(
-    "`{option} {text}` is not a length of time: {says}.",
-    "Write for instance `{option} 60s` or `{option} '10 minutes'`.",
+    "Invalid `{option} {text}`: {says}.",
+    "Write for example `{option} 60s` or `{option} '10 minutes'`.",
 )
 DIRECTORY_NOT_EMPTY = Entry(
-    "`{path}` is there already and is not empty.", "Name a new folder: `headwater init my_project`."
+    "`{path}` already exists and is not empty.",
+    "Choose a new directory: `headwater init my_project`.",
 )
 TEMPLATE_NOT_FOUND = Entry(
-    "There is no template `{name}`.", "{hint}Write one of these after `--template`: {known}."
+    "Template `{name}` not found.",
+    "{hint}Set `--template` to one of: {known}.",
 )
-QUERY_NOT_FOUND = Entry("This run has no query `{name}`.", "{hint} Its queries are: {known}.")
+QUERY_NOT_FOUND = Entry(
+    "This run has no query `{name}`.",
+    "{hint} Queries of this run: {known}.",
+)
+OPTION_RENAMED = Entry(
+    "Option `{option}` was renamed to `{new}`.",
+    "Write `{new}` instead of `{option}`.",
+)
 OPTION_NEEDS_BATCH = Entry(
-    "`{option}` is for batch runs, and `--batch` is not there.",
-    "Add `--batch`, or take `{option}` out to start the stream.",
+    "`{option}` requires `--batch`.",
+    "Add `--batch`, or omit `{option}` to start the stream.",
 )
 OPTIONS_CONFLICT_BATCH = Entry(
-    "`--until-idle`, `--for`, `--fail-fast` and `--stop-timeout` mean nothing with `--batch`.",
-    "Take them out: a batch run ends by itself.",
+    "`--until-idle`, `--for`, `--fail-fast` and `--stop-timeout` cannot be combined with `--batch`.",
+    "Remove them. A batch run stops automatically.",
 )
-CONNECTOR_NOT_INSTALLED = Entry("There is no connector `{name}`.", "{hint} Installed are: {known}.")
-OPTIONS_CONFLICT = Entry("`{one}` and `{other}` are two forms of the same output.", "Leave one of them out.")
+CONNECTOR_NOT_INSTALLED = Entry(
+    "Connector `{name}` not found.",
+    "{hint} Installed connectors: {known}.",
+)
+OPTIONS_CONFLICT = Entry(
+    "`{one}` and `{other}` cannot be combined: each selects an output format.",
+    "Remove one of them.",
+)
 RATE_INVALID = Entry(
-    "`--rate {text}` is not a rate: {says}.",
-    "Write for instance `--rate clicks=1000/s`, `--rate clicks=500/m` or `--rate clicks=20/h`.",
+    "Invalid `--rate {text}`: {says}.",
+    "Write for example `--rate clicks=1000/s`, `--rate clicks=500/m` or `--rate clicks=20/h`.",
 )
 RATE_SOURCE_NOT_FOUND = Entry(
-    "`--rate` names `{name}`, which is no streaming source of this pipeline.",
-    "{hint}Its streaming sources are: {known}.",
+    "`--rate`: streaming source `{name}` not found in this pipeline.",
+    "{hint}Streaming sources: {known}.",
 )

@@ -1,379 +1,389 @@
-"""What can go wrong on Spark: when a pipeline is analyzed, and while it runs."""
+"""Problems that Spark finds: while a pipeline is analyzed, and while it runs."""
 
 from headwater.errors.problems import Entry
 
 SETTING_TOO_LATE = Entry(
-    "`{key}: {value}` can't be set any more: the Spark of this process runs already, with {now}.",
-    "Run this pipeline in a process of its own, or set it where that Spark is started.",
+    "Cannot set `{key}: {value}`: Spark is already running in this process (current value: {now}).",
+    "Run this pipeline in a separate process, or set the value where that Spark session is created.",
 )
-SQL_SYNTAX = Entry("The SQL of the table `{name}` can't be read: {says}.", "{hint}")
-COLUMN_NOT_FOUND = Entry("{where} names the column {column}, which its input does not have.", "{hint}")
-WATERMARK_COLUMN_NOT_FOUND = Entry(
-    "The watermark of {where} is on `{column}`, which is none of its columns.", "{hint}"
-)
+SQL_SYNTAX = Entry("Table `{name}`: invalid SQL: {says}.", "{hint}")
+COLUMN_NOT_FOUND = Entry("{where}: column {column} not found.", "{hint}")
+WATERMARK_COLUMN_NOT_FOUND = Entry("Watermark column `{column}` not found in {where}.", "{hint}")
 WATERMARK_TYPE_INVALID = Entry(
-    "The watermark of {where} is on `{column}`, which is {type} and no timestamp.",
-    "Declare it as timestamp, or make one in a table (`to_timestamp({column})`) with the `watermark:` there.",
+    "Watermark column `{column}` of {where} must be a timestamp, got {type}.",
+    "Declare the column as `timestamp`, or convert it in a table with `to_timestamp({column})` and set "
+    "`watermark` on that table.",
 )
 FUNCTION_NOT_FOUND = Entry(
-    "{where} calls the function {function}, which Spark does not have.",
-    "Check its spelling; functions of your own are declared under `functions:`.",
+    "{where}: function {function} not found.",
+    "Check the spelling, or declare your own function under `functions:`.",
 )
 TYPE_MISMATCH = Entry(
-    "{where} puts together types that don't fit: {says}.", "Cast one side, for instance `CAST(x AS double)`."
+    "{where}: incompatible types: {says}.", "Cast one side, for example `CAST(x AS double)`."
 )
-STREAM_OPERATION_UNSUPPORTED = Entry("{where} does what Spark can't do on a stream: {says}.", "{hint}")
-MODE_UNSUPPORTED = Entry("The sink `{sink}` can't run in {mode} mode: {says}.", "{hint}")
+STREAM_OPERATION_UNSUPPORTED = Entry(
+    "{where} uses an operation that Spark does not support on streams: {says}.", "{hint}"
+)
+MODE_UNSUPPORTED = Entry("Sink `{sink}`: this query does not support {mode} mode: {says}.", "{hint}")
 SINK_MODE_UNSUPPORTED = Entry(
-    "The sink `{sink}` is in {mode} mode, which the {connector} connector does not take.",
-    "It takes: {modes}.",
+    "Sink `{sink}`: the {connector} connector does not support {mode} mode.", "Use one of: {modes}."
 )
 SPARK_ANALYSIS_FAILED = Entry(
-    "Spark refuses {where}: {says}.", "Mend what it names; `--verbose` shows Spark's full text."
+    "Spark rejected {where}: {says}.",
+    "Fix the cause that Spark names. To see the full Spark error, add `--verbose`.",
 )
 TABLE_CODE_FAILED = Entry(
-    "The function of the table `{name}` failed: {error}.",
-    "Mend the function at this line; `--verbose` shows its traceback.",
+    "Table `{name}`: the function failed: {error}.",
+    "Fix the function at this line. To see the traceback, add `--verbose`.",
 )
 CLASS_CODE_FAILED = Entry(
-    "The class of {where} failed: {error}.", "Mend the class at this line; `--verbose` shows its traceback."
+    "The class of {where} failed: {error}.",
+    "Fix the class at this line. To see the traceback, add `--verbose`.",
 )
 TABLE_NOT_A_DATAFRAME = Entry(
-    "The function of the table `{name}` returned {returned} and not a DataFrame.",
-    "Return a DataFrame made from its parameters.",
+    "Table `{name}`: the function must return a DataFrame, got {returned}.",
+    "Return a DataFrame that is derived from the function's parameters.",
 )
 TABLE_ACTION_UNSUPPORTED = Entry(
-    "The function of the table `{name}` runs {action} on a stream, which has no end.",
-    "Return the DataFrame as it is; what should happen with each batch goes into a `foreach_batch` sink.",
+    "Table `{name}`: the function calls {action}, but streams do not support actions.",
+    "Return the DataFrame without running an action. To process each batch, add a `foreach_batch` sink.",
 )
 TABLE_WRITE_UNSUPPORTED = Entry(
-    "The function of the table `{name}` calls {call}, and such a function must only return a DataFrame: it "
-    "is called at every check and before every start.",
-    "Return the DataFrame, and declare a sink that reads the table; what should happen with each batch goes "
-    "into a `foreach_batch` sink.",
+    "Table `{name}`: the function calls {call}, but a table function must only return a DataFrame. "
+    "Headwater calls it at every check and before every start.",
+    "Return the DataFrame, and declare a sink that reads the table. To process each batch, use a "
+    "`foreach_batch` sink.",
 )
 SINK_NOT_STREAMING = Entry(
-    "The sink `{sink}` reads `{reads}`, in which nothing streams.",
-    "Take `static: true` off one of its sources, or run it with `headwater run --batch`.",
+    "Sink `{sink}` reads `{reads}`, but none of its sources is a stream.",
+    "Remove `static: true` from one of the sources, or run the pipeline with `headwater run --batch`.",
 )
 DEDUP_NEEDS_WATERMARK = Entry(
-    "The table `{name}` is distinct within the watermark, and {source} has none.",
-    "Declare one (`watermark: {{column: at, delay: 10 minutes}}` at the source, `withWatermark` in PySpark), "
-    "or tell rows apart without a limit (no `within: watermark`, dropDuplicates), which never forgets.",
+    "Table `{name}`: deduplication within the watermark needs a watermark, but {source} has none.",
+    "Declare a watermark: `watermark: {{column: at, delay: 10 minutes}}` on the source, or `withWatermark` "
+    "in PySpark. To deduplicate without a time limit (unbounded state), remove `within: watermark` or use "
+    "`dropDuplicates`.",
 )
 WORKER_TOO_SLOW = Entry(
-    "The query `{sink}` failed: a Python process for your code did not start within Spark's ten seconds.",
-    "The machine was too busy: start again, nothing is lost; with fewer sinks or more cores it comes less.",
-    retry=True,
+    "Query `{sink}` failed: a Python worker did not start within Spark's limit of 10 s.",
+    "Restart the pipeline; the batch is retried. If it happens again, run fewer sinks or add cores.",
+    retryable=True,
 )
 BATCH_UNSUPPORTED = Entry(
-    "{what} `{name}` ({connector}) has no batch form.",
-    "Leave it out of `run --batch`, or use in its place what has one: stored data, `distinct` without "
-    "`within`, applyInPandas.",
+    "{what} `{name}` ({connector}) does not support batch runs.",
+    "Use an alternative that supports batch runs: a source with stored data, `deduplicate` without "
+    "`within`, or `applyInPandas`.",
 )
 BATCH_OUTPUT_DIR_MISSING = Entry(
-    "The sink `{sink}` keeps what the stream wrote to {place}; a batch run must not write there.",
-    "Name another folder: `headwater run --batch --into results/`.",
+    "Sink `{sink}`: a batch run cannot write to {place}, because the stream writes there.",
+    "Write the results to a different directory: `headwater run --batch --output-dir results/`.",
 )
 BATCH_APPEND_REQUIRED = Entry(
-    "A batch run would add its rows to {place}, where the stream of the sink `{sink}` writes, too.",
-    "If that is what you want: `headwater run --batch --append`.",
+    "Sink `{sink}`: a batch run would append its rows to {place}, where the stream also writes.",
+    "To append the rows anyway, run `headwater run --batch --append`.",
 )
 BATCH_OUTPUT_DIR_CONFLICT = Entry(
-    "A batch run must not replace {place}: {why}.", "Name another folder with `--into`, or an empty one."
+    "A batch run cannot replace {place}: {why}.", "Set `--output-dir` to a different or an empty directory."
 )
 QUERY_CODE_FAILED = Entry(
-    "The query `{sink}` failed in your code: {error}.",
-    "Mend the code at this line and start again; the batch is repeated from its checkpoint.",
+    "Query `{sink}` failed in your code: {error}.",
+    "Fix the code at this line and restart. The batch is retried from its checkpoint.",
 )
 ROW_MALFORMED = Entry(
-    "The query `{sink}` met a row that does not fit its schema: {says}.",
-    "Mend the file or the schema; `bad_rows: quarantine` on the source sets such rows aside, and the others "
-    "go on.",
+    "Query `{sink}` failed on a row that does not match the schema: {says}.",
+    "Fix the file or the schema and restart; the batch is retried. To quarantine such rows instead, set "
+    "`bad_rows: quarantine` on the source.",
 )
 DATA_FILE_UNREADABLE = Entry(
-    "The query `{sink}` met a file that can't be read: {says}.",
-    "Mend the file or move it away, and start again; `bad_rows: quarantine` on the source sets such files "
-    "aside, and the others go on.",
+    "Query `{sink}` could not read a file: {says}.",
+    "Fix the file or move it out of the directory, then restart. To quarantine such files instead, set "
+    "`bad_rows: quarantine` on the source.",
 )
 FILE_DELETED = Entry(
-    "The query `{sink}` can't read a file any more: {says}.",
-    "Put the file back and start again; the batch is repeated from its checkpoint.",
+    "Query `{sink}` could not find a file that it had listed before: {says}.",
+    "Restore the file and restart. The batch is retried from its checkpoint.",
 )
 QUERY_FAILED = Entry(
-    "The query `{sink}` failed: {says}.",
-    "The full text is in the log file of the run folder ({log}); start again once the cause is mended.",
+    "Query `{sink}` failed: {says}.", "Fix the cause and restart. The full error is in {log}."
 )
 SPARK_DIED = Entry(
-    "Spark's process ended while the query `{sink}` ran: it was killed, or it had too little memory.",
-    "Look at the end of {log}, then start again; the batch is repeated from its checkpoint.",
-    retry=True,
+    "The Spark process exited while query `{sink}` was running. It was killed or ran out of memory.",
+    "Check the end of {log}, then restart. The batch is retried from its checkpoint.",
+    retryable=True,
 )
 CONNECTION_FAILED = Entry(
-    "The query `{sink}` got no connection to a server: {says}.",
-    "See that it runs where the pipeline file says, and is reached from here; then start again.",
-    retry=True,
+    "Query `{sink}` could not connect to a server: {says}.",
+    "Check that the server is running and reachable at the address in the pipeline file, then restart.",
+    retryable=True,
 )
 FORCED_STOP = Entry(
-    "A second interrupt ended the run at once.", "The batch that ran is repeated at the next start."
+    "A second interrupt stopped the run immediately.",
+    "Restart the pipeline; the interrupted batches are retried.",
 )
 FORCED_STOP_AT_START = Entry(
-    "A second interrupt ended the start of the pipeline.",
-    "Start again; should a batch have begun already, it is repeated.",
+    "A second interrupt stopped the pipeline during startup.",
+    "Restart the pipeline; a batch that had already started is retried.",
 )
 MONITOR_FAILED = Entry(
-    "Headwater could not watch the queries any longer and stopped them: {says}.",
-    "Start again, the queries go on from their checkpoints; report what `--verbose` shows.",
+    "Headwater could not monitor the queries and stopped them: {says}.",
+    "Restart; the queries resume from their checkpoints. Report this bug with the output of `--verbose`.",
 )
 EVENT_PROCESSING_FAILED = Entry(
     "Headwater could not process a Spark event: {says}. The queries continue, but counts may be too low.",
-    "Report this message with the pipeline's `spark.log`.",
+    "Report this bug with the pipeline's `spark.log`.",
 )
 PROGRESS_LOST = Entry(
-    "Spark dropped the progress of {lost} batches of `{sink}`: the counts of this run are too low.",
-    "Set `spark.sql.streaming.numRecentProgressUpdates` to 100 or more, so that Headwater can catch up.",
+    "Query `{sink}`: Spark dropped progress reports ({lost:,}), so the counts of this run are too low.",
+    "Set `spark.sql.streaming.numRecentProgressUpdates` to 100 or more.",
 )
 PROGRESS_UNREADABLE = Entry(
-    "The query `{sink}` ended, but Headwater could not read its last progress within {limit}: the counts of "
+    "Query `{sink}` stopped, but Headwater could not read its last progress within {limit}. The counts of "
     "this run may be too low.",
-    "Look for the cause in the pipeline's `spark.log`, such as a JVM that no longer responds. Committed "
-    "batches are not affected.",
+    "Check the pipeline's `spark.log` for the cause, such as an unresponsive JVM. Committed batches are not "
+    "affected.",
 )
 STOP_TIMEOUT = Entry(
-    "The running batch of `{sink}` did not end within {limit}; it was interrupted.",
-    "It is repeated at the next start; `--stop-timeout` gives it longer.",
+    "Query `{sink}`: the current batch did not finish within {limit} and was interrupted.",
+    "Restart to retry the batch. To wait longer on shutdown, set `--stop-timeout`.",
 )
 BACKLOG_GROWING = Entry(
-    "The query `{sink}` is behind: {waiting} files wait in {path}, and the last batch took {taken} of them.",
-    "If they don't become fewer, raise `{limit}` of the source.",
+    "Query `{sink}` is falling behind: {path} has a backlog of {waiting:,} files, and the last batch read "
+    "{taken:,}.",
+    "If the backlog does not shrink, raise `{limit}` on the source.",
 )
 QUERY_METADATA_UNREADABLE = Entry(
-    "{file} can't be read ({says}).",
-    "It was written by another version of Headwater or cut short; put it back from a backup, or move it "
-    "away: what it says is then not compared any more.",
+    "Could not read the query metadata in {file}: {says}.",
+    "Restore the file from a backup, or delete it: `rm {file!r}`. Without it, Headwater cannot compare the "
+    "pipeline with its last start.",
 )
 RUN_DIR_CONFLICT = Entry(
-    "The run folder {folder} belongs to the pipeline `{owner}`, and this one is `{name}`.",
-    "Give this pipeline a run folder of its own (`folder:`), or change its name back.",
+    "Run directory {directory} belongs to pipeline `{owner}`, but this pipeline is `{name}`.",
+    "Set a separate `run_dir` for this pipeline, or restore its old name.",
 )
 INPUT_IDLE = Entry(
-    "{query} waits for {sources}: {brought} no rows since {since}, and {watermark}.",
-    "Its next rows let the watermark go on. Where it may be silent for long, let it send a row now and then; "
-    "`watermark_policy: fastest`, said before the first start, waits for nobody and drops what comes late.",
+    "{query}: idle {inputs} the watermark (no rows since {since}; {watermark}).",
+    "Have the source send a row regularly, such as a heartbeat. If rows may arrive late, set "
+    "`watermark_policy: fastest` before the first start: the watermark then ignores idle inputs, and Spark "
+    "drops rows that arrive behind it.",
 )
 MAINTENANCE_FAILED = Entry(
-    "What is done between batches went wrong: {says}.",
-    "The queries go on, and it is tried again after the next batch; logs/failures.log has the rest.",
-    retry=True,
+    "A maintenance task failed between batches: {says}.",
+    "Check `logs/failures.log` for the cause. The queries continue, and Headwater retries the task after "
+    "the next batch.",
+    retryable=True,
 )
 
 
-# What can be wrong with a checkpoint folder, and with the lock beside it.
+# Problems with a checkpoint directory and its lock.
 
 CHECKPOINT_UNREADABLE = Entry(
-    "The checkpoint file {file} can't be read: {reason}.",
-    "Check with `ls -la {file!r}` that it exists and that this user may read it.",
+    "Could not read checkpoint file {file}: {reason}.",
+    "Check that the file exists and that this user can read it: `ls -la {file!r}`.",
 )
 CHECKPOINT_METADATA_CORRUPT = Entry(
-    "The checkpoint's {file} does not hold the query's id: {reason}.",
-    'Restore it from a backup; if the id is known from a log, write one line into it: {{"id":"<the id>"}}.',
+    "Checkpoint file {file} is corrupt, so the query ID is unknown: {reason}.",
+    'Restore the file from a backup. If a log shows the ID, write this line into the file: `{{"id":"<the '
+    'ID>"}}`.',
 )
 CHECKPOINT_OFFSETS_CORRUPT = Entry(
-    "The offset file {file} of batch {batch} is damaged: {reason}.",
-    "If the checkpoint has no commits/{batch}, delete it with `rm -f {file!r} {checksum!r}` and the batch is "
-    "planned again; otherwise restore the checkpoint from a backup.",
+    "Offset file {file} of batch {batch} is corrupt: {reason}.",
+    "If `commits/{batch}` does not exist, run `rm -f {file!r} {checksum!r}`; Spark then plans the batch "
+    "again. Otherwise, restore the checkpoint from a backup.",
 )
 CHECKPOINT_COMMIT_CORRUPT = Entry(
-    "The commit file {file} of batch {batch} is damaged: {reason}.",
-    "Delete it with `rm -f {file!r} {checksum!r}`; the batch is then run again with the same offsets.",
+    "Commit file {file} of batch {batch} is corrupt: {reason}.",
+    "Run `rm -f {file!r} {checksum!r}`. Spark then retries the batch with the same offsets.",
 )
 CHECKPOINT_FILE_LOG_CORRUPT = Entry(
-    "The log file {file} that lists the files of batch {batch} is damaged: {reason}.",
-    "Restore it from a backup; Spark can't start this query without it.",
+    "Log file {file}, which lists the files of batch {batch}, is corrupt: {reason}.",
+    "Restore the file from a backup. Spark cannot start this query without it.",
 )
 CHECKPOINT_FILE_LOG_INVALID = Entry(
-    "{file} does not list files: it belongs to another kind of source.",
-    "Read the positions of that source from the checkpoint's offsets instead.",
+    "{file} is not a list of files: a different kind of source wrote it.",
+    "Read the offsets of that source from the `offsets` directory of the checkpoint.",
 )
 CHECKPOINT_VERSION_UNSUPPORTED = Entry(
-    "The checkpoint file {file} has version {version}; this Headwater reads up to v{newest}.",
-    "A newer Spark wrote it: take a Headwater that supports that Spark, `pip install --upgrade headwater`.",
+    "Checkpoint file {file} has version {version}, but this version of Headwater supports only v{newest} "
+    "and older.",
+    "Upgrade Headwater to a version that supports the Spark that wrote it: `pip install --upgrade "
+    "headwater`.",
 )
 CHECKPOINT_LOCKED = Entry(
-    "The checkpoint {checkpoint} is in use by run {run} (process {pid} of {user} on {host}) since {since}.",
-    "Wait for its end, or stop it: Ctrl-C or `kill {pid}`. Another `folder:` begins from the start again.",
+    "Checkpoint {checkpoint} is locked by run {run} (process {pid}, user {user}, host {host}) since {since}.",
+    "Wait for that run to finish, or stop it with `kill {pid}`. To start from scratch instead, set a "
+    "different `run_dir`.",
 )
 CHECKPOINT_LOCKED_BY_THIS_PROCESS = Entry(
-    "The checkpoint {checkpoint} is already in use by run {run} of this process ({pid}) since {since}.",
-    "Stop that run first, or give this pipeline another `folder:`.",
+    "Checkpoint {checkpoint} is already locked by run {run} in this process ({pid}) since {since}.",
+    "Stop that run first, or set a different `run_dir` for this pipeline.",
 )
 CHECKPOINT_LOCKED_ELSEWHERE = Entry(
-    "The checkpoint {checkpoint} is in use by run {run} (process {pid} of {user} on {host}) since {since}; "
-    "its last sign of life was at {seen}.",
-    "Stop that run on {host} with `kill {pid}`, or, if it is gone, start again after {free_at}.",
-    retry=True,
+    "Checkpoint {checkpoint} is locked by run {run} (process {pid}, user {user}, host {host}) since "
+    "{since}. Last heartbeat: {seen}.",
+    "Stop that run on {host} with `kill {pid}`. If it has died, start again after {free_at}.",
+    retryable=True,
 )
 CHECKPOINT_BUSY = Entry(
-    "Another run has been starting on the checkpoint {checkpoint} for more than {seconds} seconds.",
-    "Try again; if it stays, `fuser {guard!r}` names the process that holds the file.",
-    retry=True,
+    "Checkpoint {checkpoint}: another run has been starting for more than {seconds} s.",
+    "Try again. If the problem persists, find the process that holds the lock: `fuser {guard!r}`.",
+    retryable=True,
 )
 LOCK_LOST = Entry(
-    "The checkpoint {checkpoint} now belongs to run {run} (process {pid} of {user} on {host}) since {since}.",
-    "This run was silent for too long and has to end; to start it again, stop the other first: `kill {pid}`.",
+    "This run lost the lock on checkpoint {checkpoint} to run {run} (process {pid}, user {user}, host "
+    "{host}) at {since}.",
+    "Stop the other run with `kill {pid}`, then restart this one. A run loses its lock if it sends no "
+    "heartbeat for 60 s.",
 )
 LOCK_REMOVED = Entry(
-    "The lock {file} of this run was removed or overwritten, so another run may use the checkpoint.",
-    "Start the run again, and leave that file in place while it runs.",
+    "Lock file {file} of this run was deleted or overwritten, so another run may use the checkpoint.",
+    "Restart the run, and do not touch the file while it is running.",
 )
 LOCK_VERSION_UNSUPPORTED = Entry(
-    "The lock {file} has version {version}; this Headwater knows version {known}.",
-    "Use the Headwater that wrote it; if no run is alive on this checkpoint, `rm {file!r}`.",
+    "Lock file {file} has version {version}, but this version of Headwater supports version {known}.",
+    "Use the version of Headwater that wrote it. If no run uses this checkpoint, delete it: `rm {file!r}`.",
 )
 LOCK_UNUSABLE = Entry(
-    "The lock {file} can't be read or written: {reason}.",
-    "Check that the disk has space and that this user may write there: `df {folder!r}; ls -ld {folder!r}`.",
-    retry=True,
+    "Could not read or write lock file {file}: {reason}.",
+    "Check that the disk has free space and that this user can write to the directory: `df {directory!r}; "
+    "ls -ld {directory!r}`.",
+    retryable=True,
 )
 JVM_STILL_RUNNING = Entry(
-    "The run {run} has died, but its Spark process {pid} is still alive and may still write the checkpoint "
+    "Run {run} has died, but its Spark process {pid} is still running and may write to checkpoint "
     "{checkpoint}.",
-    "End it with `kill -9 {pid}`, then start again.",
-    retry=True,
+    "Run `kill -9 {pid}`, then start again.",
+    retryable=True,
 )
 CHECKPOINT_UPDATE_FAILED = Entry(
-    "Headwater could not change {folder} for this start: {reason}.",
-    "Fix the cause and start again. The next start completes the change; nothing is lost.",
-    retry=True,
+    "Headwater could not update {directory} for this start: {reason}.",
+    "Fix the cause and restart. The next start completes the update; no data is lost.",
+    retryable=True,
 )
 CHECKPOINT_FIRST_BATCH_PENDING = Entry(
-    "The checkpoint {checkpoint} holds batch {batch}, which is not committed, and none before it: under a "
-    "continuous trigger the query would forget where it began, and could pass over rows.",
-    "Start it once with the trigger from before until a batch is committed, and change the trigger then; or "
-    "begin anew: remove {checkpoint} while the pipeline does not run.",
+    "Checkpoint {checkpoint} contains only batch {batch}, which is not committed. With a continuous "
+    "trigger, the query would lose its start offsets and could skip rows.",
+    "Run the pipeline with the previous trigger until a batch is committed, then change the trigger. To "
+    "start from scratch instead, stop the pipeline and delete {checkpoint}.",
 )
 CHECKPOINT_INPUTS_CORRUPT = Entry(
-    "The file {file}, which names the sources of a checkpoint, is damaged: {reason}.",
-    "Delete it with `rm -f {file!r}` and start again: the sources of the last start are taken then, and if "
-    "they don't fit the checkpoint, nothing is changed.",
+    "File {file}, which lists the sources of a checkpoint, is corrupt: {reason}.",
+    "Run `rm -f {file!r}` and restart. Headwater then uses the sources of the last start. If they do not "
+    "match the checkpoint, it changes nothing.",
 )
 CHECKPOINT_REPLAY_FAILED = Entry(
-    "The checkpoint {folder} can't be made to know of rows that are fed again: {reason}.",
-    "Mend what is said, and start again: what was begun is ended then, and the old checkpoint is kept.",
+    "Checkpoint {directory}: could not add the source of replayed rows: {reason}.",
+    "Fix the cause and restart. The next start completes the change and keeps the old checkpoint as a "
+    "backup.",
 )
 
 
-# What keeps a query from running as it is declared, beside what rules say.
+# Queries that cannot run as declared and that no rule covers.
 
 PIVOT_UNSUPPORTED = Entry(
-    "`pivot` is two aggregations one after the other, which a stream can't do in {mode} mode.",
-    "Write a column for each value: `count_if(kind = 'a') AS a, count_if(kind = 'b') AS b`, or "
-    "`sum(n) FILTER (WHERE kind = 'a') AS a`.",
+    "`pivot` runs two aggregations in a row. Streams do not support this in {mode} mode.",
+    "Write one column per value: `count_if(kind = 'a') AS a, count_if(kind = 'b') AS b`, or `sum(n) FILTER "
+    "(WHERE kind = 'a') AS a`.",
 )
 SUBQUERY_UNSUPPORTED = Entry(
-    "{where} reads a stream inside an expression (IN, EXISTS, or a query for a single value), which can't be "
-    "done.",
-    "{hint}",
+    "{where}: subqueries (IN, EXISTS or a scalar subquery) cannot read a stream.", "{hint}"
 )
 SOURCE_NOT_REPLAYABLE_TWICE = Entry(
-    "The query of the sink `{sink}` would read the source `{name}` ({connector}) {count} times over, and "
-    "each time get other rows.",
-    "Let a `files` sink store the rows, and join them in another pipeline that reads its folder.",
+    "Query `{sink}` reads source `{name}` ({connector}) {count} times and would get different rows each "
+    "time.",
+    "Store the rows with a `files` sink, and join them in a second pipeline that reads its directory.",
 )
 JARS_ADDED_TOO_LATE = Entry(
-    "The query of `{sink}` can't run under `{trigger}` in this process: Spark ran already when the jars of "
-    "the connector were added, and then no epoch is ever committed.",
-    "Let Headwater start Spark, as `headwater run` does; or start it with `spark.jars` set to {jars}.",
+    "Query `{sink}` cannot run with trigger `{trigger}` in this process: Spark was already running when the "
+    "connector's jars were added, so it would never commit an epoch.",
+    "Start the pipeline with `headwater run`, or start Spark with `spark.jars` set to {jars}.",
 )
 REAL_TIME_NOT_AVAILABLE = Entry(
-    "Spark {version} has no real-time trigger.",
-    "Use Spark 4.1 or newer; or another trigger, such as `every 1 second`.",
+    "Spark {version} does not support the real-time trigger.",
+    "Upgrade to Spark 4.1 or later, or use a different trigger such as `every 1 second`.",
 )
 UNTIL_IDLE_UNSUPPORTED = Entry(
-    "`--until-idle` and `wait_idle()` wait for the end of what the sources hold, and the query of `{sink}` "
-    "under `{trigger}` never comes to one.",
-    "Leave that out; or use a trigger with batches, such as `every 1 second`.",
+    "Query `{sink}`: trigger `{trigger}` does not support `--until-idle` and `wait_idle()`, because it "
+    "never becomes idle.",
+    "Remove `--until-idle`, or use a trigger with batches, such as `every 1 second`.",
 )
 
 
-# Rows that were set aside, and feeding them again.
+# Quarantined rows and their replay.
 
 QUARANTINE_UNREADABLE = Entry(
-    "The file {file} of a quarantine can't be read: {reason}.",
-    "See whether it was changed or removed by hand; the rows in other files can be read without it.",
+    "Could not read quarantine file {file}: {reason}.",
+    "Check whether the file was changed or deleted, and restore it. Rows in other files are not affected.",
 )
 QUARANTINE_NOT_FOUND = Entry(
-    "Nothing was ever set aside for `{name}`; {known}.",
-    "A source sets bad rows aside with `bad_rows: quarantine`, a table with `else: quarantine` at an "
-    "expectation. List what there is: `headwater quarantine ls {file}`.",
+    "`{name}` has no quarantined rows; {known}.",
+    "List the quarantines: `headwater quarantine list {file}`. To quarantine rows, set `bad_rows: "
+    "quarantine` on a source or `on_violation: quarantine` on an expectation.",
 )
 REPLAY_TRIGGER_UNSUPPORTED = Entry(
-    "The sink `{sink}` reads `{name}` with the trigger `{trigger}`, which takes rows from one source only.",
-    "Set another trigger such as `every 10 seconds`, and stay with it: rows that were fed again stay among "
-    "what the query reads.",
+    "Sink `{sink}` reads `{name}` with trigger `{trigger}`. This trigger supports only one source, so rows "
+    "cannot be replayed.",
+    "Set a different trigger, such as `every 10 seconds`, and keep it. The query reads replayed rows from "
+    "then on.",
 )
 REPLAY_QUERY_UNSUPPORTED = Entry(
-    "The query of `{sink}` reads `{stream}` several times over (in a UNION, or in a join with itself), and "
-    "rows of `{name}` can't be fed again into such a query.",
-    "Read it once, with `CASE` or `explode` for the branches, or bring the rows into the source by another "
-    "way: `headwater quarantine export` writes them.",
+    "Query `{sink}` reads `{stream}` more than once (in a UNION or a self-join), so rows of `{name}` cannot "
+    "be replayed.",
+    "Read it once, and use `CASE` or `explode` for the branches. Or export the rows with `headwater "
+    "quarantine export` and send them to the source again.",
 )
 REPLAY_TARGET_MISSING = Entry(
-    "Rows of `{name}` that are fed again would be read by no query: {why}.",
-    "Declare it as it was when the rows were set aside and let a sink read it, or write the rows out for "
-    "another use: `headwater quarantine export {file} {name}`.",
+    "Replayed rows of `{name}` would not reach any query: {why}.",
+    "Declare `{name}` as it was when the rows were quarantined, and add a sink that reads it. Or export the "
+    "rows: `headwater quarantine export {file} {name}`.",
 )
 REPLAY_FILE_INVALID = Entry(
-    "The file {file} has no mended rows in line {line}: {reason}.",
-    "Give it the form that `headwater quarantine export` writes, a JSON object in each line, and change "
-    "`text`, or `value` (the bytes in base64) where a row is no text.",
+    "{file}: line {line} is not a corrected row: {reason}.",
+    "Use the format of `headwater quarantine export`: one JSON object per line. Correct `text`, or `value` "
+    "(Base64) if the row is binary.",
 )
 REPLAY_FILE_UNREADABLE = Entry(
-    "The file of mended rows {file} can't be read: {reason}.",
-    "Look at its name; `headwater quarantine export … --to FILE` writes one.",
+    "Could not read the corrected rows in {file}: {reason}.",
+    "Check the path. To create a file, run `headwater quarantine export … --output FILE`.",
 )
 EXPORT_FILE_UNWRITABLE = Entry(
-    "The rows can't be written to {file}: {reason}.",
-    "Name another file with `--to`, in a folder that is there and that this user may write; without `--to` "
-    "they go to standard output.",
+    "Could not write the rows to {file}: {reason}.",
+    "Set `--output` to a file in an existing directory that this user can write to, or omit it to print the "
+    "rows.",
 )
 REPLAY_OFFSET_UNKNOWN = Entry(
-    "It can't be told how far the query `{sink}` has read `{name}`, so that rows which are fed again might "
-    "come to it twice.",
-    "Its checkpoint is older than what is kept of its last start, or newer. Run the pipeline once, "
-    "`headwater run {file} --until-idle`, then feed the rows.",
+    "Query `{sink}`: its progress in `{name}` is unknown, so replayed rows could be duplicated. The "
+    "checkpoint does not match the metadata of its last start.",
+    "Run the pipeline once with `headwater run {file} --until-idle`, then replay the rows.",
 )
 REPLAYED_ROWS_MISSING = Entry(
-    "The query of `{sink}` has read rows of `{source}` that were fed again, and their folder {folder} is "
-    "gone.",
-    "Put the folder back; it is part of what the query has read.",
+    "Query `{sink}` has read replayed rows of `{source}`, but their directory {directory} does not exist.",
+    "Restore the directory. The query cannot resume without it.",
 )
 REPLAYED_ROWS_DROPPED = Entry(
-    "The query of `{sink}` has read rows of `{source}` that were fed again, and as it is declared now it "
-    "would not read them any more.",
-    "Let the sink read `{source}` as before. For another query give the sink another name: it begins anew.",
+    "Query `{sink}` has read replayed rows of `{source}`, but its new definition does not read them.",
+    "Have the sink read `{source}` as before. For a different query, rename the sink; it then starts from "
+    "scratch.",
 )
 REPLAYED_ROWS_INVALID = Entry(
-    "A row that was fed again to the table `{table}` is not one JSON object with all that a row of it needs: "
-    "{row}.",
-    "Give the table an expectation with `else: quarantine` (the condition `true` is enough) and run again: "
-    "the row is set aside, and can be mended and fed once more.",
+    "Table `{table}`: a replayed row is not a JSON object with all required columns: {row}.",
+    "Add an expectation with `on_violation: quarantine` to the table (the condition `true` is enough) and "
+    "restart. The row is then quarantined, and you can correct and replay it again.",
 )
 
 
-# Rows that can't be read, and what becomes of them.
+# Bad rows.
 
 BAD_ROW = Entry(
-    "A row of the source `{source}` can't be read: {reason} ({where}).",
-    "Mend it where it comes from, or write `bad_rows: quarantine` at the source: bad rows are then set aside "
-    "and counted, and the others go on. `drop` and `keep` are the other choices.",
+    "Source `{source}`: bad row at {where}: {reason}.",
+    "Fix the row at its origin, or set `bad_rows: quarantine` on the source to quarantine bad rows and keep "
+    "running. Other options: `drop`, `keep`.",
 )
 QUARANTINE_STATIC_SOURCE = Entry(
-    "The source `{name}` is static and has `bad_rows: quarantine`, but only a stream sets rows aside: a "
-    "static source is read anew for each batch.",
-    "Write `bad_rows: drop`, `keep` or `fail`, or leave `static` out.",
+    "Source `{name}`: a static source does not support `bad_rows: quarantine`, because it is re-read for "
+    "each batch.",
+    "Set `bad_rows` to `drop`, `keep` or `fail`, or remove `static`.",
 )
 BAD_ROWS_UNSUPPORTED = Entry(
-    "The source `{name}` has `{key}`, but a {connector} source can't tell a row that can't be read.",
-    "Leave `{key}` out, and judge the rows by an expectation of a table (`expect:`).",
+    "Source `{name}`: the {connector} connector does not detect bad rows and does not support `{key}`.",
+    "Remove `{key}`, and check the rows with an expectation on a table (`expect:`).",
 )

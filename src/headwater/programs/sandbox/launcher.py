@@ -76,7 +76,7 @@ def main() -> None:
         if status is None or select.select([begun], [], [], 0)[0]:
             break
     if os.getppid() != order["parent"]:
-        # Nobody else will clean up.
+        # The parent is gone and cannot clean up.
         shutil.rmtree(order["scratch"], ignore_errors=True)
     sys.exit(_BY_SIGNAL + signal.SIGKILL if status is None else status)
 

@@ -139,7 +139,7 @@ def enclose(base: Path, files: Path, own: Iterable[str], *, network: bool, user_
             cover.own(path)
     _kernel_files(root)
     _mount(files, Path(f"{root}{files}"), flags=_BIND)
-    # The old root ends up below the new one and is taken away: nothing has a path to it any more.
+    # The old root ends up below the new one and is unmounted: no path leads to it anymore.
     os.chdir(root)
     call("syscall", _PIVOT_ROOT[platform.machine()], b".", b".")
     call("umount2", b".", _DETACH)

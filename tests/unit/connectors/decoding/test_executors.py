@@ -65,7 +65,7 @@ def test_two_answers_at_one_moment_are_one(tmp_path: Path) -> None:
 def test_a_schema_that_was_there_and_is_gone_is_no_fault_of_the_row(tmp_path: Path) -> None:
     decided = SchemaDecisions(str(tmp_path))
     decided.decide(5, KNOWN)
-    with schema_registry() as registry, pytest.raises(RuntimeError, match="has it no more"):
+    with schema_registry() as registry, pytest.raises(RuntimeError, match="no longer exists"):
         executors.avro_by_number(server(registry), None, decided)(numbered(5, RECORD))
 
 
@@ -97,7 +97,7 @@ def test_a_schema_that_is_half_written_is_waited_for(tmp_path: Path) -> None:
     (tmp_path / "5.avsc").write_text(json.dumps(ONE)[:20])
     folder = RegistryFolder(str(tmp_path))
     read = executors.avro_by_number(folder, None, SchemaDecisions(str(tmp_path / "notes")))
-    with pytest.raises(RuntimeError, match="avsc is no JSON"):
+    with pytest.raises(RuntimeError, match="avsc is not valid JSON"):
         read(numbered(5, RECORD))
     (tmp_path / "5.avsc").write_text(json.dumps(ONE))
     assert read(numbered(5, RECORD)) == GOOD
@@ -123,7 +123,7 @@ CHOICES = record(["null", "long", "string"], {"type": "enum", "name": "E", "symb
     ],
 )
 def test_no_number_that_is_none_of_a_union_or_an_enum_is_read(data: str, found: str | None) -> None:
-    bad = (None, "malformed", "it is no record of the schema")
+    bad = (None, "malformed", "not a record of the schema")
     read = executors.avro(json.dumps(CHOICES))
     assert read(bytes.fromhex(data)) == ((found, None, None) if found else bad)
 
@@ -137,16 +137,16 @@ def test_a_record_is_brought_to_another_union_and_another_enum() -> None:
         assert read(numbered(5, bytes.fromhex("01040000")))[1] == "malformed"
 
 
-ENDLESS = "it has an array whose items take no bytes"
+ENDLESS = "an array whose items take no bytes is not supported"
 NOTHING = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "null"}]}
 
 
 @pytest.mark.parametrize(
     ("schema", "data", "says"),
     [
-        (record(["null", "R"]), b"\x02" * 2000 + b"\0", "R has itself inside"),
+        (record(["null", "R"]), b"\x02" * 2000 + b"\0", "recursive type R is not supported"),
         (record({"type": "array", "items": record("long") | {"name": "S"}}, {"type": "map", "values": "R"}),
-         b"\0\0", "R has itself inside"),
+         b"\0\0", "recursive type R is not supported"),
         (record({"type": "array", "items": "null"}), b"\0", ENDLESS),
         (record(NOTHING, {"type": "array", "items": "N"}), b"\0", ENDLESS),
         (record({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}), b"\0",

@@ -36,12 +36,12 @@ def refusal(root: Path = Path("/project"), **said: Any) -> str:
         ),
         ({"schema": "a int not null"}, "a int"),
         ({"format": "text"}, "value string"),
-        ({"format": "text", "column": "line", "kafka_columns": []}, "line string"),
+        ({"format": "text", "column": "line", "metadata_columns": []}, "line string"),
         ({"format": "raw", "key": {}}, "key binary, value binary"),
-        ({"format": "raw", "kafka_columns": ["topic"]}, "value binary, topic string"),
+        ({"format": "raw", "metadata_columns": ["topic"]}, "value binary, topic string"),
         ({"schema": "a int", "key": {"format": "text", "column": "ad_id"}}, "ad_id string, a int"),
         (
-            {"schema": "a int", "key": {"schema": "id int"}, "kafka_columns": {"offset": "at"}},
+            {"schema": "a int", "key": {"schema": "id int"}, "metadata_columns": {"offset": "at"}},
             "key struct<id:int>, a int, at bigint",
         ),
     ],
@@ -72,33 +72,33 @@ def test_the_keys_of_protobufs_maps_are_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "part"),
     [
-        ({"format": "json"}, "`format: json` needs the columns"),
-        ({"format": "csv"}, "`format: csv` needs the columns"),
-        ({"format": "text", "schema": "a int"}, "`schema` does nothing for the format text"),
-        ({"schema": "a int", "delimiter": ";"}, "`delimiter` does nothing for the format json"),
-        ({"format": "text", "tombstones": "keep"}, "`tombstones` does nothing for the format text"),
-        ({"schema": "a int", "column": "b"}, "`column` does nothing for the format json"),
-        ({"schema": "a int", "kafka_columns": {"offset": "A"}}, "two columns are called `A`"),
-        ({"schema": "key int", "key": {}}, "two columns are called `key`"),
-        ({"schema": "a int", "kafka_columns": ["ofset"]}, "did you mean `offset`?"),
-        ({"format": "csv", "schema": "a array<int>"}, "`a` is array<int>, which a line of csv can't hold"),
-        ({"schema": "a array<map<int,string>>"}, "the keys of maps are read as text: write map<string,…>"),
-        ({"format": "avro"}, "is read by the schema in `schema_file`"),
-        ({"format": "avro", "registry": {"folder": "s"}}, "either `schema` or `schema_file`"),
-        ({"format": "avro", "schema": "a int", "registry": {}}, "write either `url`"),
+        ({"format": "json"}, "`format: json` requires the columns"),
+        ({"format": "csv"}, "`format: csv` requires the columns"),
+        ({"format": "text", "schema": "a int"}, "`schema` is not supported with format `text`"),
+        ({"schema": "a int", "delimiter": ";"}, "`delimiter` is not supported with format `json`"),
+        ({"format": "text", "tombstones": "keep"}, "`tombstones` is not supported with format `text`"),
+        ({"schema": "a int", "column": "b"}, "`column` is not supported with format `json`"),
+        ({"schema": "a int", "metadata_columns": {"offset": "A"}}, "duplicate column `A`"),
+        ({"schema": "key int", "key": {}}, "duplicate column `key`"),
+        ({"schema": "a int", "metadata_columns": ["ofset"]}, "did you mean `offset`?"),
+        ({"format": "csv", "schema": "a array<int>"}, "CSV does not support the type of column `a` (array<int>)"),
+        ({"schema": "a array<map<int,string>>"}, "map keys must be strings; use `map<string,…>`"),
+        ({"format": "avro"}, "without `registry` requires `schema_file`"),
+        ({"format": "avro", "registry": {"directory": "s"}}, "either `schema` or `schema_file`"),
+        ({"format": "avro", "schema": "a int", "registry": {}}, "exactly one of `url` and `directory` is required"),
         ({"format": "avro", "schema": "a int", "registry": {"url": "http://u:p@h"}}, "`user` and `password`"),
-        ({"format": "avro", "schema": "a int", "registry": {"url": "http://h", "user": "u"}}, "go together"),
+        ({"format": "avro", "schema": "a int", "registry": {"url": "http://h", "user": "u"}}, "require each other"),
         (
             {
                 "format": "avro",
                 "schema": "a int",
                 "registry": {"url": "http://h", "user": "u", "password": "p"},
             },
-            "for a password write ${secret:NAME}",
+            "expected a secret; write ${secret:NAME}",
         ),
-        ({"format": "protobuf", "message": "a.B"}, "needs `descriptor`"),
-        ({"format": "protobuf", "message": "a.B", "descriptor": "x.desc"}, "there is no descriptor file"),
-        ({"format": "avro", "schema_file": "x.avsc"}, "there is no schema file"),
+        ({"format": "protobuf", "message": "a.B"}, "requires `descriptor`"),
+        ({"format": "protobuf", "message": "a.B", "descriptor": "x.desc"}, "descriptor file /project/x.desc not found"),
+        ({"format": "avro", "schema_file": "x.avsc"}, "schema file /project/x.avsc not found"),
     ],
 )
 def test_what_would_do_nothing_or_is_not_enough_is_refused(said: dict[str, Any], part: str) -> None:
@@ -108,14 +108,14 @@ def test_what_would_do_nothing_or_is_not_enough_is_refused(said: dict[str, Any],
 @pytest.mark.parametrize(
     ("schema", "part"),
     [
-        ("nothing", "is no JSON"),
-        ('"long"', "a record is wanted"),
+        ("nothing", "is not valid JSON"),
+        ('"long"', "expected a record"),
         ('{"type": "record", "name": "R", "fields": []}', "has no fields"),
-        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}', "has itself inside"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}', "recursive type `R`"),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "r", "type": '
             '{"type": "array", "items": {"type": "record", "name": "N", "fields": []}}}]}',
-            "the record `N` has no fields",
+            "record `N` has no fields",
         ),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "r", "type": '
@@ -124,10 +124,10 @@ def test_what_would_do_nothing_or_is_not_enough_is_refused(said: dict[str, Any],
         ),
         (
             '{"type": "record", "name": "R", "fields": [{"name": "r", "type": ["int", "string"]}]}',
-            "a column has one type",
+            "a union of several types",
         ),
-        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "What"}]}', "no type `What`"),
-        ('{"type": "record", "name": "R"}', "is no Avro schema"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "r", "type": "What"}]}', "unknown type `What`"),
+        ('{"type": "record", "name": "R"}', "is not an Avro schema"),
     ],
 )
 def test_avro_schemas_that_columns_cant_have_are_refused(tmp_path: Path, schema: str, part: str) -> None:
@@ -140,7 +140,7 @@ def test_a_message_that_is_not_in_the_descriptor_is_refused_with_the_nearest(tmp
     said = {"format": "protobuf", "descriptor": "birds.desc"}
     assert "did you mean `field.Bird`?" in refusal(tmp_path, **said, message="field.Brid")
     (tmp_path / "birds.desc").write_bytes(b"\xff\xff")
-    assert "is no descriptor file" in refusal(tmp_path, **said, message="field.Bird")
+    assert "is not a descriptor file" in refusal(tmp_path, **said, message="field.Bird")
 
 
 def test_a_registry_shows_no_password() -> None:

@@ -97,7 +97,7 @@ def test_good_files_are_listed_and_bad_ones_have_one_stand_in_each(shop: Shop) -
     first, second = shop.listed()
     assert first == f"file://{str(good).replace(' ', '%20')}"
     assert second.startswith(f"file://{shop.kept}/rejected/")
-    assert shop.rejected() == [{"file": str(bad), "reason": "unreadable file", "detail": "broken"}]
+    assert shop.rejected() == [{"file": str(bad), "reason": "unreadable_file", "detail": "broken"}]
     # A second start opens nothing again and shows the same.
     shop.opened.clear()
     shop.admission().start()
@@ -131,8 +131,8 @@ def test_a_start_waits_for_a_file_that_may_be_being_written(shop: Shop) -> None:
     said: list[Problem] = []
     shop.admission().start(said.append, pause=pause)
     assert (len(pauses), len(shop.rejected())) == (int(SETTLED_SECONDS), 1)
-    assert [each.sentence for each in said] == [
-        f"s: waiting for {shop.folder}/a.x, which can't be opened yet and keeps changing."
+    assert [each.message for each in said] == [
+        f"s: waiting for {shop.folder}/a.x, which is not readable yet and keeps changing."
     ]
 
 
@@ -207,7 +207,7 @@ def test_what_keeps_files_from_being_decided_on_is_told_when_it_lasts(
     assert pending.undecided
     assert problem is not None
     assert problem.code == "HW-FILES-UNREADABLE"
-    assert problem.params == {"name": "s", "says": f"{growing} can't be opened and keeps changing"}
+    assert problem.params == {"name": "s", "says": f"{growing} (still changing)"}
     shop.put("a.x", "good", age=0)
     assert both.pending() == Pending(1)
 

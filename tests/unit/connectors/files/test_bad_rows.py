@@ -30,7 +30,7 @@ sinks:
         ("format: json, schema: {a: int not null}, static: true", "schema"),
         ("format: parquet, schema: {a: int}, bad_rows: keep", "bad_rows"),
         ("format: orc, schema: {a: int}, max_row_bytes: 10", "max_row_bytes"),
-        ("format: csv, schema: {a: int}, multiline: true, max_row_bytes: 10", "max_row_bytes"),
+        ("format: csv, schema: {a: int}, multi_line: true, max_row_bytes: 10", "max_row_bytes"),
         ("format: csv, schema: {a: int}, bad_rows: drop, options: {mode: PERMISSIVE}", "mode"),
         ("format: json, schema: {a: int}, bad_rows: keep, options: {basePath: /x}", "basePath"),
         (

@@ -60,8 +60,9 @@ class Sink:
     def __init__(self, root: Path, **keys: Any) -> None:
         self.folder, self.checkpoint = root / "my out", root / "checkpoint"
         self.now = 1_000_000.0
+        compaction = {"min_files": 3, **keys}
         self.options = FilesSink.model_validate(
-            {"path": str(self.folder), "format": "text", "manifest": True, "compact_after": 3, **keys}
+            {"path": str(self.folder), "format": "text", "manifest": True, "compaction": compaction}
         )
         self.restart()
 
@@ -152,7 +153,7 @@ def settle(sink: Sink) -> None:
 
 
 def test_a_manifest_names_the_files_of_committed_batches_and_no_others(tmp_path: Path) -> None:
-    sink = Sink(tmp_path, compact_after=100)
+    sink = Sink(tmp_path, min_files=100)
     sink.look()
     assert not (sink.folder / "_headwater").exists()
     sink.run(0)
@@ -221,7 +222,7 @@ def test_small_files_of_each_folder_become_one_and_go_after_an_hour(tmp_path: Pa
 
 
 def test_a_log_that_spark_wrote_in_the_same_moment_names_the_old_files_again(tmp_path: Path) -> None:
-    sink = Sink(tmp_path, keep_compacted="0 s")
+    sink = Sink(tmp_path, retention="0 s")
     sink.run(0, 1, 2, 3, 4)
     old = sink.log_files(2, 5)
     sink.plan(5)
@@ -263,7 +264,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, kill_at: int) -> Callable[[], int]:
 def test_a_kill_at_any_step_leaves_each_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kills = 0
     for number in range(1, 100):
-        sink = Sink(tmp_path / str(number), keep_compacted="0 s")
+        sink = Sink(tmp_path / str(number), retention="0 s")
         sink.run(0, 1, 2, 3)
         with monkeypatch.context() as patched:
             done = steps(patched, number)
@@ -353,17 +354,26 @@ def test_a_file_that_is_not_as_spark_writes_it_is_joined_to_no_other(format: str
     "keys",
     [
         {"path": "s3a://bucket/out", "manifest": True},
-        {"path": "s3a://bucket/out", "compact_after": 5},
-        {"compact_to": "1 MB"},
-        {"keep_compacted": Duration.parse("1 hour")},
-        {"compact_after": 5, "options": {"retention": "1d"}},
-        {"compact_after": 5, "options": {"encoding": "UTF-16"}},
-        {"compact_after": 1},
+        {"path": "s3a://bucket/out", "compaction": {"min_files": 5}},
+        {"compaction": {"target_size": "1 MB"}},
+        {"compaction": {"retention": Duration.parse("1 hour")}},
+        {"compaction": {"min_files": 5}, "options": {"retention": "1d"}},
+        {"compaction": {"min_files": 5}, "options": {"encoding": "UTF-16"}},
+        {"compaction": {"min_files": 1}},
+        {"compaction": {"min_files": 5, "target_size": 0}},
+        {"compaction": {"min_files": 5, "compact_to": "1 MB"}},
     ],
 )
 def test_what_can_not_be_is_refused(keys: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         FilesSink.model_validate({"path": "/out", "format": "json", **keys})
+
+
+def test_the_keys_of_a_compaction_have_defaults() -> None:
+    sink = FilesSink.model_validate({"path": "/out", "format": "json", "compaction": {"min_files": 50}})
+    assert sink.compaction
+    assert sink.compaction.target_size == 128 << 20
+    assert sink.compaction.retention == Duration.parse("1 hour")
 
 
 def test_what_goes_wrong_with_a_rewriting_is_told_without_secrets(

@@ -18,4 +18,4 @@ def test_a_file_without_bytes_is_wrong_although_spark_would_pass_over_it(format:
     file = tmp_path / "empty"
     file.touch()
     opened = FileOpener(cast(SparkSession, None), "s", format, StructType(), {})
-    assert opened([str(file)]) == {str(file): "it is empty"}
+    assert opened([str(file)]) == {str(file): "file is empty"}

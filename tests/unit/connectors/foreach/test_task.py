@@ -80,7 +80,7 @@ def test_false_skips_but_takes_the_rows() -> None:
 
 
 def test_no_answer_is_no_false() -> None:
-    with pytest.raises(TypeError, match="open returned None"):
+    with pytest.raises(TypeError, match=r"open\(\) returned None"):
         run(Forgets(), [1])
     assert calls == [("open", 3, 7), ("close", TypeError)]
 

@@ -55,7 +55,7 @@ class World:
         self.cluster = Cluster({"clicks": Topic("clicks", "one", 1)})
         self.now = 100.0
         options = KafkaSource.model_validate(
-            {"servers": "a:1", "topic": "clicks", **keys}, context={"root": folder}
+            {"bootstrap_servers": "a:1", "topic": "clicks", **keys}, context={"root": folder}
         )
         context = Context(
             "clicks",
@@ -123,10 +123,10 @@ def test_the_id_of_each_topic_is_kept_beside_the_checkpoint(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("on_new_topic", "code"), [("fail", "TOPIC-RECREATED"), ("earliest", "TOPIC-RECREATED-STOPPED")]
+    ("on_topic_recreated", "code"), [("fail", "TOPIC-RECREATED"), ("earliest", "TOPIC-RECREATED-STOPPED")]
 )
-def test_a_topic_made_again_ends_the_query(tmp_path: Path, on_new_topic: str, code: str) -> None:
-    world = World(tmp_path, on_new_topic=on_new_topic)
+def test_a_topic_made_again_ends_the_query(tmp_path: Path, on_topic_recreated: str, code: str) -> None:
+    world = World(tmp_path, on_topic_recreated=on_topic_recreated)
     world.begin()
     world.committed(0, 5)
     assert world.look() == []
@@ -149,7 +149,7 @@ def test_a_start_is_refused_or_begins_with_the_new_topic(tmp_path: Path) -> None
     with pytest.raises(CheckpointError) as refused:
         refusing.begin()
     assert [_short(problem) for problem in refused.value.problems] == ["TOPIC-RECREATED"]
-    anew = World(tmp_path, on_new_topic="earliest")
+    anew = World(tmp_path, on_topic_recreated="earliest")
     anew.cluster = Cluster(again, {("clicks", 0): 3})
     assert [_short(problem) for problem in anew.begin()] == ["TOPIC-RESET"]
     lines = (tmp_path / "checkpoint/offsets/0").read_text().splitlines()

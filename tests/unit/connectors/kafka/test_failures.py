@@ -10,50 +10,50 @@ _LOST = "[KAFKA_DATA_LOSS.{}] Some data may have been lost because … Reason:\n
 
 
 @pytest.mark.parametrize(
-    ("condition", "sentence", "code", "says"),
+    ("condition", "message", "code", "says"),
     [
         (
             "COULD_NOT_READ_OFFSET_RANGE",
             "Could not read records in offset [10, 20) for topic partition my-clicks-0 with consumer group.",
             "HW-KAFKA-DATA-LOSS",
-            "offsets from 10 on of partition 0 of `my-clicks`, in a batch that goes up to 19",
+            "partition 0 of `my-clicks` from offset 10, in a batch that reads up to offset 19",
         ),
         (
             "START_OFFSET_RESET",
             "Starting offset for clicks-3 was 5 but consumer reset to 9.",
             "HW-KAFKA-DATA-LOSS",
-            "offsets 5 to 8 of partition 3 of `clicks`",
+            "partition 3 of `clicks`, offsets 5 to 8",
         ),
         (
             "START_OFFSET_RESET",
             "Starting offset for clicks-3 was 23 but consumer reset to 0.",
             "HW-KAFKA-DATA-LOSS",
-            "offset 23 and all behind it of partition 3 of `clicks`",
+            "partition 3 of `clicks`, offset 23 and later",
         ),
         (
             "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
             "Added partition clicks-3 starts from 4 instead of 0.",
             "HW-KAFKA-DATA-LOSS",
-            "offsets 0 to 3 of the new partition 3 of `clicks`",
+            "new partition 3 of `clicks`, offsets 0 to 3",
         ),
         (
             "PARTITION_OFFSET_CHANGED",
             "Partition clicks-0 offset was changed from 200 to 20.",
             "HW-KAFKA-TOPIC-OFFSETS-RESET",
-            "partition 0 of `clicks` was read up to offset 200, and ends at 20 now",
+            "partition 0 of `clicks` was read up to offset 200, but now ends at 20",
         ),
         (
             "PARTITIONS_DELETED",
             "Partitions Set(clicks-0, clicks-1) have been deleted.",
             "HW-KAFKA-TOPIC-DELETED",
-            "Kafka has no clicks-0, clicks-1 any more",
+            "missing partitions: clicks-0, clicks-1",
         ),
     ],
 )
 def test_a_loss_is_named_with_topic_partition_and_offsets(
-    condition: str, sentence: str, code: str, says: str
+    condition: str, message: str, code: str, says: str
 ) -> None:
-    found = kafka_failure(_LOST.format(condition, sentence))
+    found = kafka_failure(_LOST.format(condition, message))
     assert found is not None
     assert (found[0].code, found[1]) == (code, says)
 
@@ -87,7 +87,7 @@ def test_a_topic_that_is_gone() -> None:
 def test_a_broker_that_does_not_answer(text: str, says: str) -> None:
     found = kafka_failure(text)
     assert found is not None
-    assert (found[0].code, found[1], found[0].retry) == ("HW-KAFKA-TIMEOUT", says, True)
+    assert (found[0].code, found[1], found[0].retryable) == ("HW-KAFKA-TIMEOUT", says, True)
     # The same words of a writer are told as what they are there.
     assert kafka_failure(f"{text}\tat org.apache.spark.sql.kafka010.KafkaRowWriter.send\n") is None
 
@@ -111,33 +111,33 @@ def test_a_topic_that_nobody_could_write_to_is_none_that_was_read() -> None:
         (
             "TimeoutException: Expiring 3 record(s) for my-topic.a-1:120000 ms has passed since then",
             "HW-KAFKA-WRITE-FAILED",
-            "no answer came for 120000 ms, with messages for partition 1 of `my-topic.a` under way",
+            "no response within 120,000 ms while sending to partition 1 of `my-topic.a`",
         ),
         (
             "TimeoutException: Topic out-1 not present in metadata after 60000 ms.",
             "HW-KAFKA-SINK-TOPIC-NOT-FOUND",
-            "no broker told of a topic `out-1` for 60000 ms",
+            "topic `out-1` not found within 60,000 ms",
         ),
         (
             "Partition 9 of topic out with partition count 2 is not present in metadata after 60000 ms.",
             "HW-KAFKA-SINK-TOPIC-NOT-FOUND",
-            "`out` has no partition 9: it has 2, from 0 on",
+            "topic `out` has no partition 9 (number of partitions: 2)",
         ),
         (
             "The message is 2000088 bytes when serialized which is larger than 1048576, "
             "which is the value of the max.request.size configuration.",
             "HW-KAFKA-MESSAGE-TOO-LARGE",
-            "it has 2000088 bytes, and the producer sends 1048576 at most",
+            "2,000,088 bytes, but the producer sends at most 1,048,576",
         ),
         (
             "The request included a message larger than the max message size the server will accept.",
             "HW-KAFKA-MESSAGE-TOO-LARGE",
-            "the broker takes none as large",
+            "the broker rejected it",
         ),
         (
             "null topic present in the data. Use the topic option for setting a default topic.",
             "HW-KAFKA-TOPIC-NULL",
-            "its column is null",
+            "its topic column is null",
         ),
     ],
 )

@@ -18,7 +18,7 @@ COLUMNS = {"ad": "string", "cost": "double", "raw": "binary", "both": "struct<a:
 
 def message(rows: Mapping[str, str] = COLUMNS, **written: Any) -> Message:
     options = KafkaSink.model_validate(
-        {"servers": "localhost:9092", "topic": "t", **written}, context={"root": Path("/project")}
+        {"bootstrap_servers": "localhost:9092", "topic": "t", **written}, context={"root": Path("/project")}
     )
     return Message.of("out", options, rows)
 
@@ -87,7 +87,7 @@ def test_with_a_value_only_what_is_named_is_taken() -> None:
         ),
         (
             {"value": "ad", "key": ["ad", "zz"]},
-            ("key", "HW-KAFKA-COLUMN-NOT-FOUND", "Its columns are: ad, cost, raw, both, part."),
+            ("key", "HW-KAFKA-COLUMN-NOT-FOUND", "Use one of its columns: ad, cost, raw, both, part."),
         ),
         ({"value": "add"}, ("value", "HW-KAFKA-COLUMN-NOT-FOUND", "Did you mean `ad`?")),
     ],
@@ -124,11 +124,11 @@ def test_avro_names_and_fields_have_to_fit(tmp_path: Path) -> None:
     columns = {"AD": "string", "n": "int", "x": "int", "more": "int"}
     assert wrong(columns, value="avro", schema_file=str(schema)) == [
         ("schema_file", "HW-KAFKA-AVRO-FIELD-MISMATCH", "Select it as `CAST(n AS bigint) AS n`."),
-        ("schema_file", "HW-KAFKA-AVRO-FIELD-MISMATCH", "Its columns are: AD, n, x, more."),
+        ("schema_file", "HW-KAFKA-AVRO-FIELD-MISMATCH", "Add the column. Existing columns: AD, n, x, more."),
         (
             "schema_file",
             "HW-KAFKA-AVRO-FIELD-MISMATCH",
-            "Its fields are: ad, n, gone, x. Or leave it out by `columns`.",
+            "Add a field to the schema. Its fields are: ad, n, gone, x. Or exclude the column with `columns`.",
         ),
     ]
     assert wrong({"count(1)": "bigint"}, value="avro") == [("value", "HW-KAFKA-AVRO-NAME-INVALID", None)]
@@ -137,7 +137,7 @@ def test_avro_names_and_fields_have_to_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("trigger", ["continuous 1 second", "real time 5 seconds"])
 def test_marks_need_batches(trigger: str) -> None:
     options = KafkaSink.model_validate(
-        {"servers": "localhost:9092", "topic": "t", "value": "ad", "dedup_header": True}
+        {"bootstrap_servers": "localhost:9092", "topic": "t", "value": "ad", "dedup_headers": True}
     )
     sink = SinkSpec(name="out", reads="r", connector="kafka", options=options, trigger=parse_trigger(trigger))
     assert [each.code for each in problems_of(sink, COLUMNS)] == ["HW-KAFKA-DEDUP-TRIGGER-UNSUPPORTED"]

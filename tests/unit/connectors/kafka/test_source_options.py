@@ -14,7 +14,7 @@ from headwater.connectors.kafka.source_options import Position, places
 from headwater.values import secret
 
 SASL = {"mechanism": "PLAIN", "user": "u", "password": secret("P")}
-ONE: dict[str, Any] = {"servers": "localhost:9092", "topic": "clicks"}
+ONE: dict[str, Any] = {"bootstrap_servers": "localhost:9092", "topic": "clicks"}
 
 
 def read(root: Path = Path("/project"), **written: Any) -> KafkaSource:
@@ -30,7 +30,7 @@ def refusal(**written: Any) -> str:
 
 def test_a_source_starts_with_all_that_there_is() -> None:
     source = read(**ONE)
-    assert (source.start, source.end, source.on_data_loss, source.on_new_topic) == (
+    assert (source.start, source.end, source.on_data_loss, source.on_topic_recreated) == (
         Position("earliest"),
         Position("latest"),
         "fail",
@@ -46,14 +46,14 @@ def test_a_source_starts_with_all_that_there_is() -> None:
             {"offsets": {"clicks": {"0": 23, 1: "latest"}}},
             Position("earliest", {"clicks": {0: 23, 1: "latest"}}),
         ),
-        ({"offsets": {"clicks": {"0": 0}}, "others": "latest"}, Position("latest", {"clicks": {0: 0}})),
-        ({"time": "2026-01-31 12:00:00"}, Position("earliest", times=datetime(2026, 1, 31, 12))),
+        ({"offsets": {"clicks": {"0": 0}}, "default": "latest"}, Position("latest", {"clicks": {0: 0}})),
+        ({"timestamp": "2026-01-31 12:00:00"}, Position("earliest", times=datetime(2026, 1, 31, 12))),
         (
-            {"time": "2026-01-31", "none_after": "latest"},
-            Position("earliest", times=datetime(2026, 1, 31), none_after="latest"),
+            {"timestamp": "2026-01-31", "fallback": "latest"},
+            Position("earliest", times=datetime(2026, 1, 31), fallback="latest"),
         ),
         (
-            {"time": {"a": "2026-01-31T00:00:00+00:00", "b": {"1": datetime(2026, 1, 1)}}},
+            {"timestamp": {"a": "2026-01-31T00:00:00+00:00", "b": {"1": datetime(2026, 1, 1)}}},
             Position(
                 "earliest", times={"a": datetime(2026, 1, 31, tzinfo=UTC), "b": {1: datetime(2026, 1, 1)}}
             ),
@@ -68,38 +68,38 @@ def test_a_start_is_a_word_offsets_or_times(written: Any, place: Any) -> None:
     ("keys", "says"),
     [
         ({"start": "earlist"}, "did you mean `earliest`?"),
-        ({"start": 5}, "`start` is earliest, latest,"),
-        ({"start": {"offset": {}}}, "`start` is earliest, latest,"),
-        ({"start": {"offsets": {"clicks": 5}}}, "maps topics to offsets by partition"),
-        ({"start": {"offsets": {"clicks": {"x": 5}}}}, "`x` is no partition"),
-        ({"start": {"offsets": {"clicks": {"0": -5}}}}, "whole number from 0 on"),
-        ({"start": {"offsets": {"clicks": {"0": 5}}, "none_after": "fail"}}, "has no key `none_after`"),
-        ({"start": {"time": "yesterday"}}, "`yesterday` in `start` is no time"),
-        ({"start": {"time": "2026-01-01", "none_after": "earliest"}}, "is latest or fail"),
-        ({"start": {"time": "2026-01-01", "others": "first"}}, "is earliest or latest, not `first`"),
-        ({"end": "earliest"}, "leaves nothing to read"),
-        ({"end": {"time": "2026-01-01", "none_after": "latest"}}, "`none_after` is for `start`"),
-        ({"pattern": "c.*"}, "exactly one of `topic`, `pattern` and `partitions`"),
-        ({"topic": None}, "exactly one of `topic`, `pattern` and `partitions`"),
-        ({"servers": "localhost"}, "`localhost` is no `host:port`"),
-        ({"min_rows_per_batch": 9, "max_rows_per_batch": 3}, "`min_rows_per_batch` is 9"),
-        ({"longest_wait": "1 minute"}, "does nothing without `min_rows_per_batch`"),
-        ({"group": "g", "group_prefix": "p"}, "`group_prefix` does nothing beside `group`"),
-        ({"options": {"startingOffsets": "latest"}}, "which the key `start` says"),
-        ({"options": {"kafka.bootstrap.servers": "x:1"}}, "which `servers` says"),
-        ({"tls": {}, "options": {"Kafka.SSL.truststore.location": "x"}}, "beside `tls`"),
-        ({"tls": {}, "options": {"kafka.sasl.jaas.config": "x"}}, "beside `tls`"),
-        ({"sasl": SASL, "options": {"kafka.sasl.jaas.config": "x"}}, "beside `sasl`"),
-        ({"sasl": SASL, "options": {"kafka.security.protocol": "SSL"}}, "beside `sasl`"),
+        ({"start": 5}, "expected `earliest`, `latest`, offsets or a timestamp"),
+        ({"start": {"offset": {}}}, "expected `earliest`, `latest`, offsets or a timestamp"),
+        ({"start": {"offsets": {"clicks": 5}}}, "must map topics to offsets by partition"),
+        ({"start": {"offsets": {"clicks": {"x": 5}}}}, "invalid partition `x`"),
+        ({"start": {"offsets": {"clicks": {"0": -5}}}}, "invalid offset `-5`; use a whole number from 0"),
+        ({"start": {"offsets": {"clicks": {"0": 5}}, "fallback": "fail"}}, "unknown key `fallback` in `start`"),
+        ({"start": {"timestamp": "yesterday"}}, "invalid timestamp `yesterday`"),
+        ({"start": {"timestamp": "2026-01-01", "fallback": "earliest"}}, "expected `latest` or `fail`"),
+        ({"start": {"timestamp": "2026-01-01", "default": "first"}}, "expected `earliest` or `latest` for `start.default`, got `first`"),
+        ({"end": "earliest"}, "leaves no messages to read"),
+        ({"end": {"timestamp": "2026-01-01", "fallback": "latest"}}, "`fallback` applies only to `start`"),
+        ({"topic_pattern": "c.*"}, "exactly one of `topic`, `topic_pattern` and `partitions`"),
+        ({"topic": None}, "exactly one of `topic`, `topic_pattern` and `partitions`"),
+        ({"bootstrap_servers": "localhost"}, "expected `host:port`, got `localhost`"),
+        ({"min_rows_per_batch": 9, "max_rows_per_batch": 3}, "`min_rows_per_batch` (9) is greater than"),
+        ({"max_wait": "1 minute"}, "`max_wait` requires `min_rows_per_batch`"),
+        ({"group_id": "g", "group_id_prefix": "p"}, "`group_id_prefix` has no effect with `group_id`"),
+        ({"options": {"startingOffsets": "latest"}}, "set the key `start` instead"),
+        ({"options": {"kafka.bootstrap.servers": "x:1"}}, "set `bootstrap_servers` instead"),
+        ({"tls": {}, "options": {"Kafka.SSL.truststore.location": "x"}}, "conflicts with `tls`"),
+        ({"tls": {}, "options": {"kafka.sasl.jaas.config": "x"}}, "conflicts with `tls`"),
+        ({"sasl": SASL, "options": {"kafka.sasl.jaas.config": "x"}}, "conflicts with `sasl`"),
+        ({"sasl": SASL, "options": {"kafka.security.protocol": "SSL"}}, "conflicts with `sasl`"),
         ({"topic": "a,b"}, "write several topics as a list"),
-        ({"topic": ["a", "b c"]}, "`b c` is no name of a topic"),
-        ({"topic": ".."}, "`..` is no name of a topic"),
-        ({"topic": "a" * 250}, "is no name of a topic"),
-        ({"topic": None, "partitions": {"a/b": [0]}}, "`a/b` is no name of a topic"),
-        ({"topic": None, "partitions": {"a": []}}, "names none of `a`"),
+        ({"topic": ["a", "b c"]}, "invalid topic name `b c`"),
+        ({"topic": ".."}, "invalid topic name `..`"),
+        ({"topic": "a" * 250}, "invalid topic name"),
+        ({"topic": None, "partitions": {"a/b": [0]}}, "invalid topic name `a/b`"),
+        ({"topic": None, "partitions": {"a": []}}, "`partitions` is empty for topic `a`"),
         ({"sasl": {"mechanism": "PLAIN", "user": "u", "password": "open"}}, "write ${secret:NAME}"),
-        ({"tls": {"certificate": "no.pem"}}, "there is no file"),
-        ({"tls": {"key_password": secret("P")}}, "does nothing without `key`"),
+        ({"tls": {"certificate": "no.pem"}}, "not found; set it to the path of a PEM file"),
+        ({"tls": {"key_password": secret("P")}}, "`key_password` requires `key`"),
     ],
 )
 def test_what_makes_no_sense_is_refused(keys: dict[str, Any], says: str) -> None:
@@ -114,9 +114,9 @@ def test_a_password_in_clear_is_not_repeated() -> None:
 
 def test_a_checkpoint_is_bound_to_topics_and_not_to_servers() -> None:
     assert places(read(**ONE)) == ("kafka:clicks",)
-    assert places(read(servers="a:1", topic=["b", "a"])) == ("kafka:a", "kafka:b")
-    assert places(read(servers="a:1", pattern="a.*")) == ("kafka:/a.*/",)
-    assert places(read(servers="a:1", partitions={"a": [1, 0]})) == ("kafka:a[0, 1]",)
+    assert places(read(bootstrap_servers="a:1", topic=["b", "a"])) == ("kafka:a", "kafka:b")
+    assert places(read(bootstrap_servers="a:1", topic_pattern="a.*")) == ("kafka:/a.*/",)
+    assert places(read(bootstrap_servers="a:1", partitions={"a": [1, 0]})) == ("kafka:a[0, 1]",)
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_certificate_that_only_another_user_may_read_is_refused(
         read(tmp_path, **ONE, tls={"ca": "ca.pem"})
     (only,) = error.value.errors()
     assert only["loc"][-2:] == ("tls", "ca")
-    assert "ca.pem can't be read (Permission denied); let this user read it" in only["msg"]
+    assert "ca.pem (Permission denied); fix its permissions" in only["msg"]
 
 
 def test_certificates_go_along_as_texts(tmp_path: Path, hidden: list[str]) -> None:

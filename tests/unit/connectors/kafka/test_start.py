@@ -54,7 +54,9 @@ class Cluster:
 
 
 def settled(start: Any, *, batch: bool = False, goes_on: bool = False, of: Any = CONTEXT, **keys: Any) -> Any:
-    options = KafkaSource.model_validate({"servers": "a:1", "topic": "clicks", "start": start, **keys})
+    options = KafkaSource.model_validate(
+        {"bootstrap_servers": "a:1", "topic": "clicks", "start": start, **keys}
+    )
     context = Context("clicks", batch=batch, goes_on=goes_on, **of)
     found = resolve_positions(Cluster(), options, context, "UTC")  # type: ignore[arg-type]
     return {key: json.loads(value) if "{" in value else value for key, value in found.items()}
@@ -65,9 +67,9 @@ def settled(start: Any, *, batch: bool = False, goes_on: bool = False, of: Any =
     [
         ("latest", {"0": 150, "1": 7}),
         ({"offsets": {"clicks": {"0": "latest", "1": "earliest"}}}, {"0": 150, "1": -2}),
-        ({"offsets": {"clicks": {"1": 6}}, "others": "latest"}, {"0": 250, "1": 6}),
-        ({"time": AFTER, "none_after": "latest"}, {"0": 90, "1": 7}),
-        ({"time": {"clicks": {"0": AFTER}}, "others": "latest"}, {"0": 90, "1": 7}),
+        ({"offsets": {"clicks": {"1": 6}}, "default": "latest"}, {"0": 250, "1": 6}),
+        ({"timestamp": AFTER, "fallback": "latest"}, {"0": 90, "1": 7}),
+        ({"timestamp": {"clicks": {"0": AFTER}}, "default": "latest"}, {"0": 90, "1": 7}),
     ],
 )
 def test_latest_is_settled_once_for_all_queries(start: Any, offsets: dict[str, int]) -> None:
@@ -78,7 +80,7 @@ def test_latest_is_settled_once_for_all_queries(start: Any, offsets: dict[str, i
 def test_a_start_that_was_cut_off_is_gone_on_with(tmp_path: Path) -> None:
     kept: dict[Path, str] = {}
     run = {**CONTEXT, "directory": RunDirectory(tmp_path).source("clicks"), "keep": kept.__setitem__}
-    first = settled({"time": AFTER, "none_after": "latest"}, of=run)
+    first = settled({"timestamp": AFTER, "fallback": "latest"}, of=run)
     ((file, text),) = kept.items()
     note = json.loads(text)
     assert (note["version"], note["offsets"]) == (1, {"clicks": {"1": 7}})
@@ -87,7 +89,7 @@ def test_a_start_that_was_cut_off_is_gone_on_with(tmp_path: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_text(text.replace('"1": 7', '"1": 6'))
     first["startingOffsets"]["clicks"]["1"] = 6
-    assert settled({"time": AFTER, "none_after": "latest"}, of=run) == first
+    assert settled({"timestamp": AFTER, "fallback": "latest"}, of=run) == first
     # Another start is another matter, and so is a partition that came since.
     assert settled("latest", of=run) == {"startingOffsets": {"clicks": {"0": 150, "1": 7}}}
     for noted, offsets in (({"0": 9}, {"0": 9, "1": -2}), ({"0": 9, "1": 8}, {"0": 9, "1": -2})):
@@ -119,14 +121,14 @@ def test_where_rows_are_set_aside_it_is_settled_once_too(tmp_path: Path) -> None
 
 
 def test_a_batch_holds_nothing_of_a_partition_without_a_message_so_late() -> None:
-    found = settled({"time": AFTER, "none_after": "latest"}, batch=True)
+    found = settled({"timestamp": AFTER, "fallback": "latest"}, batch=True)
     assert found["startingOffsets"] == {"clicks": {"0": 90, "1": 7}}
 
 
 @pytest.mark.parametrize(
     ("start", "code"),
     [
-        ({"time": AFTER}, "HW-KAFKA-NO-OFFSET-FOR-TIMESTAMP"),
+        ({"timestamp": AFTER}, "HW-KAFKA-NO-OFFSET-FOR-TIMESTAMP"),
         ({"offsets": {"clicks": {"2": 6}}}, "HW-KAFKA-PARTITION-NOT-FOUND"),
         ({"offsets": {"views": {"0": 6}}}, "HW-KAFKA-TOPIC-NOT-READ"),
         ({"offsets": {"clicks": {"1": 4}}}, "HW-KAFKA-OFFSET-OUT-OF-RANGE"),
@@ -162,6 +164,6 @@ def test_an_offset_that_is_not_there_is_told_with_those_that_are() -> None:
     ],
 )
 def test_only_brokers_that_do_not_answer_are_out_of_reach(kind: str, code: str) -> None:
-    options = KafkaSource.model_validate({"servers": "a:1", "topic": "clicks"})
+    options = KafkaSource.model_validate({"bootstrap_servers": "a:1", "topic": "clicks"})
     problem = cluster_problem(ClusterError(kind, "says"), options, Context("clicks", batch=False, **CONTEXT))
     assert problem.code == code

@@ -1,8 +1,0 @@
-"""Sums by shop and product, by shop, and of everything."""
-
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import sum
-
-
-def rolled(sales: DataFrame) -> DataFrame:
-    return sales.rollup("shop", "product").agg(sum("amount").alias("amount"))
