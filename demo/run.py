@@ -116,7 +116,9 @@ class Feeder:
 def main() -> None:
     """Feed and run."""
     with Feeder(ARRIVALS) as feeder:
-        print(f"Writing orders to {os.path.relpath(ARRIVALS)} from file {feeder.first} on. Press Ctrl-C to stop.")
+        print(
+            f"Writing orders to {os.path.relpath(ARRIVALS)} from file {feeder.first} on. Press Ctrl-C to stop."
+        )
         print(f"Results: {os.path.relpath(HERE / 'work')}/priced and /revenue. Starting Spark …", flush=True)
         sys.argv = ["headwater", "run", str(HERE / "pipeline.yml"), *sys.argv[1:]]
         headwater()

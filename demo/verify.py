@@ -66,7 +66,9 @@ class Verdict:
         if self.equal:
             return f"{self.query}: {self.found.total()} rows, equal to the batch result; {self.says}"
         more, less = self.found - self.expected, self.expected - self.found
-        return f"{self.query}: DIFFERENT; {more.total()} unexpected rows {more}, {less.total()} missing {less}"
+        return (
+            f"{self.query}: DIFFERENT; {more.total()} unexpected rows {more}, {less.total()} missing {less}"
+        )
 
 
 def standing(work: Path, query: str) -> Standing:
@@ -93,7 +95,9 @@ def in_time(spark: SparkSession, files: tuple[str, ...]) -> tuple[DataFrame, int
     late, kept = _behind("seen"), ~_behind("perhaps_seen")
     unclear = judged.where(~late & ~kept).count()
     if unclear:
-        raise ValueError(f"{unclear} rows are late or not, depending on the batches, so the results cannot be compared")
+        raise ValueError(
+            f"{unclear} rows are late or not, depending on the batches, so the results cannot be compared"
+        )
     return judged.where(kept).select("order_id", "at", "product_id", "quantity"), judged.where(late).count()
 
 

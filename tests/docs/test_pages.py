@@ -117,7 +117,9 @@ def test_commands_named_in_the_text_exist_with_their_options() -> None:
             if hasattr(command, "commands"):
                 assert word in command.commands, f"{page.name}: headwater {' '.join(words)}"
                 command = command.commands[word]
-        known = {each for parameter in command.params for each in (*parameter.opts, *parameter.secondary_opts)}
+        known = {
+            each for parameter in command.params for each in (*parameter.opts, *parameter.secondary_opts)
+        }
         # What comes after `--` belongs to a script.
         own = takewhile(lambda word: word != "--", words)
         used = {word.split("=")[0] for word in own if word.startswith("--")}

@@ -201,7 +201,7 @@ sinks:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ('{"name":"nobody"}', "missing, column id"),
+        ('{"name":"nobody"}', "missing_value, column id"),
         # What the parts of Spark's message stand apart by may stand in a value, too.
         (r'{"id":"a\tb\nc"}', "type_mismatch, column id is int: a b c"),
     ],

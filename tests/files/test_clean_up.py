@@ -94,7 +94,7 @@ def test_files_go_when_all_sinks_have_them_and_no_sink_misses_a_row(
     assert files_in(tmp_path / "in") == {"0.json"}
     notices = [event.message for event in events if isinstance(event, Notice)]
     (said,) = [message for message in notices if "HW-CLEAN-UP" in message]
-    assert said.startswith(f"HW-CLEAN-UP-FILE-CHANGED {tmp_path / 'in' / '0.json'} ")
+    assert said.startswith(f"HW-CLEAN-UP-FILE-CHANGED Source `lines`: {tmp_path / 'in' / '0.json'} ")
     assert files_in(tmp_path / "done") == archived | {"in/3.json"}
     # Nothing is read twice, and nothing is missing.
     ids = [0, 1, 2, 3, 10]

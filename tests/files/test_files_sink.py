@@ -106,7 +106,7 @@ def judge_other_schemas(project: Path) -> None:
     }
     # A new pipeline that writes where another one wrote is held to what the files say.
     elsewhere = pipeline("SELECT CAST(id AS string) AS id, kind, name FROM birds").replace(
-        "name: birds", "name: others\nfolder: others", 1
+        "name: birds", "name: others\nrun_dir: others", 1
     )
     strangers = check(write(project, elsewhere, "others.yml"))
     told = {("HW-SINK-TYPES-CHANGED", f"{format}_files") for format in ("avro", "orc", "parquet")}

@@ -136,7 +136,7 @@ sinks:
 """
 INFERRED = """
 name: inferred
-folder: FOLDER
+run_dir: FOLDER
 sources:
   birds: {connector: files, path: birds, format: json, infer_schema: true}
 sinks:

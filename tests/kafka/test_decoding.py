@@ -105,7 +105,7 @@ def test_every_format_becomes_columns(
             ("avro", '{"id":1,"kind":"heron","weight":2.50}'): 1,
             ("avro", '{"_bad_reason":"malformed"}'): 2,
             ("numbered", '{"who":{"id":1},"id":1,"kind":"heron"}'): 1,
-            ("numbered", '{"who":{"id":1},"_bad_reason":"unknown schema id"}'): 1,
+            ("numbered", '{"who":{"id":1},"_bad_reason":"unknown_schema_id"}'): 1,
             ("protobuf", '{"id":1,"kind":"heron","notes":["a"]}'): 1,
             ("protobuf", '{"_bad_reason":"malformed"}'): 1,
             ("text", '{"line":"héron"}'): 1,

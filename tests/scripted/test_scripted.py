@@ -446,7 +446,8 @@ sinks:
 def test_a_read_that_fails_is_told_and_the_next_test_goes_on(player: TestRunner, project: Path) -> None:
     (project / "bad_read.py").write_text("def read(spark):\n    return {}['nothing']\n", encoding="utf-8")
     (project / "no_frame.py").write_text("def read(spark):\n    return [1]\n", encoding="utf-8")
-    for file, says in (("bad_read.py", "KeyError: 'nothing'"), ("no_frame.py", "it returned list, expected a DataFrame")):
+    wrong = {"bad_read.py": "KeyError: 'nothing'", "no_frame.py": "it returned list, expected a DataFrame"}
+    for file, says in wrong.items():
         settings = f'sinks: {{appended: {{read: "{file}:read"}}}}\n'
         result = played(player, project, "- expect: {appended: []}\n", settings)
         (problem,) = result.problems

@@ -39,7 +39,7 @@ sinks:
 # No executor has to see the run folder where a query has no state.
 STATELESS = """
 name: stateless
-folder: FOLDER
+run_dir: FOLDER
 sources:
   orders: {connector: files, path: "or*rs/*.json", format: json, schema: {id: bigint}}
 sinks:

@@ -253,7 +253,7 @@ def test_avro_by_the_numbers_of_a_registry(
         assert validities(named.collect()) == [
             (heron, None, None),
             ({"id": 2, "seen": datetime(2026, 5, 1)}, None, None),
-            ({}, "unknown schema id", "9"),
+            ({}, "unknown_schema_id", "9"),
             ({}, "malformed", "not a record of schema 1"),
             ({}, "malformed", "extra bytes after the record"),
             ({}, *no_schema),
@@ -270,7 +270,7 @@ def test_avro_by_the_numbers_of_a_registry(
         asked = len(registry.asked)
         assert (
             validities(validated(raw, by_file, context(tmp_path), None).collect())[2][1]
-            == "unknown schema id"
+            == "unknown_schema_id"
         )
         assert "/schemas/ids/9" not in registry.asked[asked:]
         ask_again(RunDirectory(tmp_path).source("messages"))
@@ -325,9 +325,9 @@ def test_avro_by_the_numbers_of_files(spark: SparkSession, tmp_path: Path) -> No
     schemas.mkdir()
     (schemas / "1.avsc").write_text(json.dumps(BIRD))
     frame = validated(raw, options(**said), context(tmp_path), None)
-    assert validities(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
+    assert validities(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown_schema_id", "2")]
     (schemas / "2.avsc").write_text(json.dumps(BIRD))
-    assert validities(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown schema id", "2")]
+    assert validities(frame.collect()) == [({"id": 3}, None, None), ({}, "unknown_schema_id", "2")]
     ask_again(RunDirectory(tmp_path).source("messages"))
     assert validities(frame.collect()) == [({"id": 3}, None, None), ({"id": 3}, None, None)]
 

@@ -42,7 +42,7 @@ class CatalogSource(SourceOptions):
     def _qualified(cls, name: str) -> str:
         name = name.strip()
         if not _NAME.fullmatch(name):
-            raise ValueError(f"invalid table name `{name}`; write database.table, such as shop.orders")
+            raise ValueError(f"`{name}` is not a table name; write database.table, such as shop.orders")
         if not _QUALIFIED.fullmatch(name):
             # Without a database, Spark would resolve it to a source or table of this pipeline.
             raise ValueError(f"table `{name}` has no database; write default.{name}")

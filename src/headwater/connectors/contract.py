@@ -294,7 +294,7 @@ class Reason(StrEnum):
     TYPE_MISMATCH = "type_mismatch"
     MISSING_VALUE = "missing_value"
     TOO_LARGE = "too_large"
-    UNKNOWN_SCHEMA = "unknown schema id"
+    UNKNOWN_SCHEMA = "unknown_schema_id"
     UNREADABLE_FILE = "unreadable_file"
     WRONG_PARTITION_DIR = "wrong_partition_dir"
     EXPECTATION = "expectation"

@@ -92,7 +92,7 @@ def _takes_bytes(schema: Any, named: dict[str, Any]) -> bool:
     return bool(schema["type"] != "null" and schema.get("size") != 0)
 
 
-MALFORMED, TYPE_MISMATCH, UNKNOWN_SCHEMA = "malformed", "type_mismatch", "unknown schema id"
+MALFORMED, TYPE_MISMATCH, UNKNOWN_SCHEMA = "malformed", "type_mismatch", "unknown_schema_id"
 REGISTRY_FAILED = "HW-REGISTRY-SCHEMA-UNAVAILABLE"
 """The prefix of a failure that the registry causes, not the row."""
 

@@ -148,7 +148,7 @@ class Decoding(BaseModel):
                 said = "schema" if key == "columns_said" else key
                 raise ValueError(
                     f"`{said}` is not supported with format `{self.written_as}`, only "
-                    f"{_quoted(formats, last=' and ')}; remove it"
+                    f"{_quoted(formats, last=' and ')}; remove `{said}`"
                 )
         _complete(self)
         # Read the file now, so problems with it are reported when the pipeline is loaded.

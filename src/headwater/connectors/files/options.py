@@ -104,7 +104,7 @@ def _only_for(model: SourceOptions | SinkOptions, allowed: dict[str, tuple[str, 
         if key in model.model_fields_set and format_ not in formats:
             allowed_in = quoted(formats, last=" and ")
             raise ValueError(
-                f"`{key}` is not supported with format `{format_}`, only {allowed_in}; remove it"
+                f"`{key}` is not supported with format `{format_}`, only {allowed_in}; remove `{key}`"
             )
 
 

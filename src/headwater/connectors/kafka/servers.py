@@ -196,7 +196,7 @@ def topic_name(name: str) -> str:
     """A valid topic name; ValueError for others."""
     if not _LEGAL.fullmatch(name) or name in (".", ".."):
         raise ValueError(
-            f"invalid topic name `{name}`; use letters from a to z, digits, `.`, `_` and `-`, at most 249 "
+            f"`{name}` is not a valid topic name; use letters from a to z, digits, `.`, `_` and `-`, at most 249 "
             "characters"
         )
     return name

@@ -150,7 +150,7 @@ def _offset(written: object, key: str) -> Where:
         return written
     if written in EDGES:
         return _edge(written, key)
-    raise ValueError(f"invalid offset `{written}`; use a whole number from 0, `earliest` or `latest`")
+    raise ValueError(f"`{written}` is not a valid offset; use a whole number from 0, `earliest` or `latest`")
 
 
 def _times(written: object, key: str) -> datetime | dict[str, datetime | Mapping[int, datetime]]:
@@ -175,7 +175,7 @@ def _time(written: object, key: str) -> datetime:
         return datetime.fromisoformat(str(written).strip())
     except ValueError:
         raise ValueError(
-            f"invalid timestamp `{written}`; write a timestamp such as 2026-01-31 12:00:00, with an offset such "
+            f"`{written}` is not a timestamp; write a timestamp such as 2026-01-31 12:00:00, with an offset such "
             "as +01:00 if it is not in the time zone of the pipeline"
         ) from None
 
@@ -193,7 +193,7 @@ def _by_partition(written: object, wanted: str) -> Iterator[tuple[int, Any]]:
 def partition_number(written: object) -> int:
     """A partition as users write it: a number, or a string of digits."""
     if isinstance(written, bool) or not str(written).isascii() or not str(written).isdigit():
-        raise ValueError(f"invalid partition `{written}`; use a whole number from 0")
+        raise ValueError(f"`{written}` is not a partition number; use a whole number from 0")
     return int(str(written))
 
 
@@ -244,7 +244,7 @@ ALWAYS_SAID = {option.lower(): key for option, key in _NAMES.items()}
 
 def _as_list(value: object) -> object:
     if isinstance(value, str) and "," in value:
-        raise ValueError(f"invalid topic name `{value}`; write several topics as a list: `[a, b]`")
+        raise ValueError(f"`{value}` is not a valid topic name; write several topics as a list: `[a, b]`")
     return [value] if isinstance(value, str) else value
 
 

@@ -28,7 +28,7 @@ PYTHON_CLASS_INVALID = Entry(
     "Write `from pyspark.sql.datasource import DataSource` and `class {class_name}(DataSource):`.",
 )
 PYTHON_METHOD_MISSING = Entry(
-    "{side} `{name}` does not support {does}: class `{class_name}` has no {method}.", "{hint}"
+    "{side} `{name}` does not support {does}: class `{class_name}` has no `{method}`.", "{hint}"
 )
 PYTHON_SCHEMA_MISSING = Entry(
     "Source `{name}`: unknown columns, because class `{class_name}` has no method `schema()`.",

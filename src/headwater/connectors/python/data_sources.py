@@ -24,7 +24,6 @@ from headwater.errors import PipelineError, Problem
 from headwater.spark.private import python_includes
 from headwater.spark.query import writer_session
 from headwater.spark.session import data_source_exists
-from headwater.values import quoted
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def _data_source(
     if not isinstance(found, type) or not issubclass(found, DataSource):
         raise PipelineError(PYTHON_CLASS_INVALID.at(context.at("class"), **told))
     if not any(_has(found, method) for method in need.methods):
-        method = quoted(need.methods, last=" or ")
+        method = "` or `".join(need.methods)
         problem = PYTHON_METHOD_MISSING.at(
             context.at("class"), **told, does=need.does, method=method, hint=need.hint
         )

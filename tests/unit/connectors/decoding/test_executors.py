@@ -25,7 +25,7 @@ from tests.schema_registry import PASSWORD, USER, StandIn, schema_registry
 
 ONE = {"type": "record", "name": "One", "fields": [{"name": "id", "type": "long"}]}
 RECORD = avro(ONE, {"id": 7})
-GOOD, BAD = ('{"id": 7}', None, None), (None, "unknown schema id", "5")
+GOOD, BAD = ('{"id": 7}', None, None), (None, "unknown_schema_id", "5")
 
 
 @pytest.fixture(autouse=True)

@@ -81,13 +81,22 @@ def test_the_keys_of_protobufs_maps_are_texts(tmp_path: Path) -> None:
         ({"schema": "a int", "metadata_columns": {"offset": "A"}}, "duplicate column `A`"),
         ({"schema": "key int", "key": {}}, "duplicate column `key`"),
         ({"schema": "a int", "metadata_columns": ["ofset"]}, "did you mean `offset`?"),
-        ({"format": "csv", "schema": "a array<int>"}, "CSV does not support the type of column `a` (array<int>)"),
+        (
+            {"format": "csv", "schema": "a array<int>"},
+            "CSV does not support the type of column `a` (array<int>)",
+        ),
         ({"schema": "a array<map<int,string>>"}, "map keys must be strings; use `map<string,…>`"),
         ({"format": "avro"}, "without `registry` requires `schema_file`"),
         ({"format": "avro", "registry": {"directory": "s"}}, "either `schema` or `schema_file`"),
-        ({"format": "avro", "schema": "a int", "registry": {}}, "exactly one of `url` and `directory` is required"),
+        (
+            {"format": "avro", "schema": "a int", "registry": {}},
+            "exactly one of `url` and `directory` is required",
+        ),
         ({"format": "avro", "schema": "a int", "registry": {"url": "http://u:p@h"}}, "`user` and `password`"),
-        ({"format": "avro", "schema": "a int", "registry": {"url": "http://h", "user": "u"}}, "require each other"),
+        (
+            {"format": "avro", "schema": "a int", "registry": {"url": "http://h", "user": "u"}},
+            "require each other",
+        ),
         (
             {
                 "format": "avro",
@@ -97,7 +106,10 @@ def test_the_keys_of_protobufs_maps_are_texts(tmp_path: Path) -> None:
             "expected a secret; write ${secret:NAME}",
         ),
         ({"format": "protobuf", "message": "a.B"}, "requires `descriptor`"),
-        ({"format": "protobuf", "message": "a.B", "descriptor": "x.desc"}, "descriptor file /project/x.desc not found"),
+        (
+            {"format": "protobuf", "message": "a.B", "descriptor": "x.desc"},
+            "descriptor file /project/x.desc not found",
+        ),
         ({"format": "avro", "schema_file": "x.avsc"}, "schema file /project/x.avsc not found"),
     ],
 )
