@@ -25,10 +25,10 @@ print(json.dumps([problems_of("jsonl"), problems_of("spread"), problems_of("file
 """
 
 
-TOPIC = {"servers": "localhost:9092", "topic": "orders"}
+TOPIC = {"bootstrap_servers": "localhost:9092", "topic": "orders"}
 SAMPLES: dict[str, dict[str, dict[str, Any]]] = {
     "catalog": {"source": {"table": "shop.orders"}},
-    "console": {"sink": {"rows": 3}},
+    "console": {"sink": {"num_rows": 3}},
     "files": {
         "source": {"path": "in", "format": "json", "schema": {"id": "int"}},
         "sink": {"path": "out", "format": "avro"},

@@ -103,12 +103,12 @@ def test_a_kill_after_the_ledger_has_a_batch_repeats_nothing(
 def test_a_mended_row_is_replayed_once(site: Path, project: Path) -> None:
     assert headwater(site, project, "run", "--until-idle", "pipeline.yml").returncode == 0
     exported = headwater(
-        site, project, "quarantine", "export", "pipeline.yml", "payments", "--to", "bad.jsonl"
+        site, project, "quarantine", "export", "pipeline.yml", "payments", "--output", "bad.jsonl"
     )
     assert exported.returncode == 0, exported.stderr
     text = (project / "bad.jsonl").read_text().replace('"3,much"', '"3,7.00"')
     (project / "bad.jsonl").write_text(text)
-    done = headwater(site, project, "quarantine", "replay", "pipeline.yml", "payments", "--from", "bad.jsonl")
+    done = headwater(site, project, "quarantine", "replay", "pipeline.yml", "payments", "--file", "bad.jsonl")
     assert done.returncode == 0, done.stderr
     assert headwater(site, project, "run", "--until-idle", "pipeline.yml").returncode == 0
     assert held(project) == PAID + Counter({(3, 700): 1})

@@ -148,7 +148,7 @@ def refused(folder: Path) -> None:
     since = holder.since.isoformat(timespec="seconds")
     for word in (
         "HW-CHECKPOINT-LOCKED",
-        f"process {holder.process.pid} ",
+        f"process {holder.process.pid}, ",
         since,
         f"kill {holder.process.pid}",
     ):

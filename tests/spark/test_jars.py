@@ -67,7 +67,7 @@ def test_without_a_network_the_message_says_which_file_to_put_where_and_then_it_
         assert refused.wait() == 5
     assert "HW-JAR-DOWNLOAD-FAILED" in refused.stderr
     assert "org.apache.spark:spark-avro_2.13:" in refused.stderr
-    assert f"put {jar.name} into {given}" in refused.stderr
+    assert f"copy {jar.name} to {given}" in refused.stderr
     with headwater(tmp_path, "doctor", "--jars", "--json", **environ) as doctor:
         assert doctor.wait() == 0
     (told,) = [each for each in json.loads(doctor.stdout)["checks"] if each["name"] == "jar for avro"]

@@ -56,4 +56,4 @@ def test_late_rows_are_told_in_progress_live_table_and_summary(tmp_path: Path, s
         view.show(event)
     assert view._rows["counted"]["late"] == "2"
     (ended,) = [event for event in events if isinstance(event, RunFinished)]
-    assert "2 late at distinct" in describe(ended)
+    assert "2 late in deduplication" in describe(ended)

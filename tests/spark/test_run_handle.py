@@ -213,7 +213,7 @@ def test_a_batch_that_hangs_does_not_hang_the_stop(context: SparkContext, tmp_pa
     assert (run.is_stuck, run.is_active) == (False, False)
     assert query.problem is not None
     assert query.problem.code == "HW-STOP-TIMEOUT"
-    assert query.problem.params == {"sink": "called", "limit": "0.1 seconds"}
+    assert query.problem.params == {"sink": "called", "limit": "0.1 s"}
     assert (query.status, run.exit_code) == (QueryStatus.STOPPED, 1)
 
 
