@@ -16,69 +16,69 @@ help: ## list the targets
 
 setup: $(READY) ## create .venv with everything locked in requirements/
 
-# The stamp holds the folder it was made in: a moved clone has a broken .venv and sets up again.
+# The stamp contains the directory of the clone: a moved clone has a broken .venv and needs a new one.
 ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
 $(READY): force
 endif
 $(READY): pyproject.toml requirements/uv.lock requirements/dev.lock scripts/setup.sh
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh "$(CURDIR)"
 
-demo: setup ## run the demonstration (ARGS="…" is handed on)
+demo: setup ## run the demo (ARGS="…" passes options to headwater run)
 	@$(PY) demo/run.py $(ARGS)
 
-demo-verify: setup ## compare what the demo wrote with the batch result over the same input
+demo-verify: setup ## compare the output of the demo with a batch job over the same input
 	@$(PY) demo/verify.py
 
-demo-kafka: setup ## ad impressions and clicks through a real Kafka broker, and what was set aside
+demo-kafka: setup ## join ad impressions and clicks from a local Kafka broker, with malformed messages in quarantine
 	@$(PY) -m demo.kafka.run $(ARGS)
 
-quick: setup ## the checks that need no JVM, in under a minute
+quick: setup ## run the checks and tests that need no JVM (under a minute)
 	@$(PY) -m scripts.gate --quick
 
-test: setup ## the whole gate: style, types, import contracts, every test
+test: setup ## run the whole gate: style, types, import contracts, every test
 	@$(PY) -m scripts.gate
 
-features: setup ## the contract's rows with their state in the last test run
+features: setup ## list the feature contract with the results of the last test run
 	@$(PY) -m scripts.features
 
-figures: setup ## files, lines, and the modules that a command passes (ARGS=--no-walks)
+figures: setup ## count files, lines, and the modules that each command uses (ARGS=--no-walks)
 	@$(PY) -m scripts.figures $(ARGS)
 
-soak: setup ## tests/faults again and again (ROUNDS=10), then what the gate has no time for
+soak: setup ## repeat tests/faults (ROUNDS=10), then run the tests that are too slow for the gate
 	@$(PY) -m scripts.soak $(ROUNDS)
 
-reference: setup ## write the generated pages of the docs again
+reference: setup ## generate the reference pages of the docs
 	@$(PY) -m scripts.reference
 
-pictures: setup ## draw the pictures of the docs again, from the tests of the examples and a real terminal (tmux)
+pictures: setup ## draw the pictures of the docs from the tests of the examples and a real terminal (tmux)
 	@$(PY) -m scripts.pictures
 	@$(PY) -m scripts.terminal
 
-outcomes: setup ## start what is new in the checker's matrix for real and record it (ARGS=--all: every case)
+outcomes: setup ## run new cases of the check matrix on Spark and record the results (ARGS=--all: every case)
 	@$(PY) -m scripts.outcomes $(ARGS)
 
-plans: setup ## record the plans anew on which facts are tested
+plans: setup ## record the plans that the tests of query facts use
 	@$(PY) -m scripts.plans
 
-bench-check: setup ## how fast the offline check is beside spark-pipelines dry-run (ARGS=ROUNDS)
+bench-check: setup ## compare the offline check with spark-pipelines dry-run (ARGS=ROUNDS)
 	@$(PY) bench/offline_check.py $(ARGS)
 
-bench-lag: setup ## how far progress is behind the commits on a busy machine (ARGS=SECONDS)
+bench-lag: setup ## measure how far progress events lag behind commits on a busy machine (ARGS=SECONDS)
 	@$(PY) bench/progress_lag.py $(ARGS)
 
-bench-kafka: setup ## what Headwater costs on Kafka beside PySpark by hand (ARGS=ROUNDS)
+bench-kafka: setup ## compare Headwater on Kafka with hand-written PySpark (ARGS=ROUNDS)
 	@$(PY) bench/kafka_layer.py $(ARGS)
 
 docs: setup ## build the documentation into site/
 	@$(PY) -m zensical build --clean --strict
 
-lock: setup ## compile the locks again (ARGS=--upgrade takes newer versions)
+lock: setup ## compile the lock files (ARGS=--upgrade: newer versions)
 	@$(PY) -m scripts.lock $(ARGS)
 
-compat: setup ## the tests with another PySpark: SPARK=4.2.1 (ARGS="tests/unit …" runs a part)
+compat: setup ## run the tests with another PySpark: SPARK=4.2.1 (ARGS="tests/unit …": some of them)
 	@$(PY) -m scripts.compat $(SPARK) $(ARGS)
 
-clean: ## remove what was built (.venv stays)
+clean: ## remove build output (keeps .venv)
 	rm -rf build dist site spark-warehouse metastore_db derby.log
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .cache
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,23 +1,23 @@
-"""What Headwater costs on Kafka: the same work by hand in PySpark, beside it, in one JVM and by turns.
+"""Compares Headwater on Kafka with hand-written PySpark: the same work, in one JVM, taking turns.
 
     make bench-kafka                      (ARGS=9 for nine rounds)
     python bench/kafka_layer.py [ROUNDS] [MESSAGES]
 
-JSON messages from a real broker, decoded, into parquet files and into another topic. By hand it is
-`from_json` with a corrupt-record column, a filter that drops broken rows, and Spark's own sinks; Headwater
-does the same with `bad_rows: drop`, and beside it with `bad_rows: quarantine`, which is a second query over
-the same messages. A fourth way is the shortest by hand: `from_json` alone, where a broken message silently
-becomes a row of nulls; no other way reads so little of what comes. Every query takes all messages with
-`available now`.
+Each variant decodes JSON messages from a real broker and writes them to Parquet files or to another topic:
 
-The session by hand has every setting that Headwater's queries have, taken from the same place
-(`query_settings`): shuffle partitions, the state store and its changelog, the file manager of checkpoints,
-the time zone, the watermark policy, and no filters pushed into parsers. All else is the same session in the
-same JVM. What is not equal is what Headwater does besides: it tells texts with more than one object, or that
-are not UTF-8, from good ones, which `from_json` by hand does not, and it counts rows.
+- hand-written: `from_json` with a corrupt-record column, a filter that drops malformed rows, and Spark's sinks
+- hand-written, shortest: `from_json` only; a malformed message silently becomes a row of nulls
+- Headwater with `bad_rows: drop`
+- Headwater with `bad_rows: quarantine`, which runs a second query over the same messages
 
-What is compared is the time that Spark spends in its batches, as Spark's own progress tells it, and the whole
-time from the start of the query to its end. In every round each way has to have read every message.
+Every query processes all messages with `available now`.
+
+The hand-written queries use the same session settings as Headwater (`query_settings`): shuffle partitions, state
+store and changelog, file manager of checkpoints, time zone, watermark policy, and no filter pushdown into parsers.
+Headwater does more work: it counts rows, and it detects messages that contain several objects or are not UTF-8.
+
+The script compares the time in Spark's batches, as reported by Spark, and the total time of the query. In each
+round, every variant must have read every message.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ sinks:
 
 @dataclass(frozen=True)
 class Done:
-    """What one way has done in a round."""
+    """The result of one variant in a round."""
 
     batches: float
     whole: float
     rows: int
-    """So many it has read, as Spark tells."""
+    """Number of input rows, as reported by Spark."""
 
 
 @dataclass
 class Measured:
-    """Seconds of each round, in Spark's batches and from start to end."""
+    """Seconds of each round: in Spark's batches, and in total."""
 
     batches: list[float] = field(default_factory=list)
     whole: list[float] = field(default_factory=list)
@@ -89,7 +89,7 @@ Work = Callable[[Path], Done]
 
 
 def produce(servers: str, messages: int) -> None:
-    """The messages, three in a thousand of them broken."""
+    """Send the messages; 0.3 percent of them are malformed."""
     create_topic(servers, "clicks", PARTITIONS)
     producer = Producer(
         {"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000}
@@ -106,11 +106,11 @@ def produce(servers: str, messages: int) -> None:
         producer.produce("clicks", text.encode(), partition=number % PARTITIONS)
         producer.poll(0)
     if left := producer.flush(120):
-        raise RuntimeError(f"{left} messages were not taken")
+        raise RuntimeError(f"{left} messages were not delivered")
 
 
 def decoded(spark: SparkSession, servers: str, *, dropping: bool) -> DataFrame:
-    """What a careful user writes by hand; without dropping, what a careless one does."""
+    """The hand-written query; without `dropping`, it does not handle malformed messages."""
     raw = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", servers)
@@ -132,7 +132,7 @@ def decoded(spark: SparkSession, servers: str, *, dropping: bool) -> DataFrame:
 
 
 def by_hand(spark: SparkSession, servers: str, topic: str, *, dropping: bool = True) -> Work:
-    """The query by hand, into files, or into a topic if there is one."""
+    """The hand-written query, to files or, if given, to a topic."""
 
     def work(folder: Path) -> Done:
         began = time.monotonic()
@@ -170,14 +170,14 @@ def declared(folder: Path, servers: str, bad_rows: str, sink: str) -> Path:
 
 
 def with_settings_of_headwater(spark: SparkSession, servers: str, folder: Path) -> None:
-    """The session by hand under the settings that Headwater chooses for its queries."""
+    """Apply the settings of Headwater's queries to the session of the hand-written queries."""
     spec = load(declared(folder, servers, "drop", "connector: noop"))
     for setting in query_settings(spec, {}, CORES, {}):
         spark.conf.set(setting.key, setting.value)
 
 
 def by_headwater(servers: str, topic: str, bad_rows: str) -> Work:
-    """The same, declared."""
+    """The same work as a pipeline."""
     sink = (
         f"connector: kafka, bootstrap_servers: '{servers}', topic: {topic}, value: json"
         if topic
@@ -200,14 +200,14 @@ def by_headwater(servers: str, topic: str, bad_rows: str) -> Work:
 
 
 def main() -> int:
-    """Measure, print, and say whether the target is met."""
+    """Measure and print. The exit code is 1 if the target is missed."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     messages = int(sys.argv[2]) if len(sys.argv) > 2 else MESSAGES
     with (
         tempfile.TemporaryDirectory(prefix="headwater-bench-") as scratch,
         Broker(Path(scratch, "broker")) as broker,
     ):
-        print(f"{messages:,} messages in {PARTITIONS} partitions, {rounds} rounds after one to warm up")
+        print(f"{messages:,} messages in {PARTITIONS} partitions, {rounds} rounds after a warm-up")
         produce(broker.servers, messages)
         create_topic(broker.servers, "copied", PARTITIONS)
         jars = ",".join(str(jar_store().take(artifact).path) for artifact in artifacts_of("kafka"))
@@ -227,10 +227,10 @@ def main() -> int:
 
 
 def measure(spark: SparkSession, servers: str, topic: str, scratch: Path, rounds: int, messages: int) -> bool:
-    """One kind of sink, all ways by turns."""
+    """Measure all variants with one kind of sink, taking turns."""
     ways: dict[str, Work] = {
-        "by hand": by_hand(spark, servers, topic),
-        "by hand, nulls kept": by_hand(spark, servers, topic, dropping=False),
+        "PySpark": by_hand(spark, servers, topic),
+        "PySpark, nulls kept": by_hand(spark, servers, topic, dropping=False),
         "bad_rows: drop": by_headwater(servers, topic, "drop"),
         "bad_rows: quarantine": by_headwater(servers, topic, "quarantine"),
     }
@@ -240,20 +240,20 @@ def measure(spark: SparkSession, servers: str, topic: str, scratch: Path, rounds
             folder = Path(tempfile.mkdtemp(dir=scratch))
             done = work(folder)
             if done.rows != messages:
-                raise RuntimeError(f"{name}: {done.rows} messages were read, not {messages}")
+                raise RuntimeError(f"{name}: {done.rows} messages were read, expected {messages}")
             if number:
                 times[name].add(done)
     print(f"\nKafka → {'Kafka' if topic else 'parquet'}")
-    hand = times["by hand"]
+    hand = times["PySpark"]
     for name, each in times.items():
         ratio, whole = ratio_of(hand.batches, each.batches), ratio_of(hand.whole, each.whole)
         rate = messages / statistics.median(each.batches)
-        print(f"  {name:22} {rate:10,.0f} rows/s   {ratio:.2f} of by hand in batches, {whole:.2f} in all")
+        print(f"  {name:22} {rate:10,.0f} rows/s   {ratio:.2f} of PySpark in batches, {whole:.2f} in total")
     return ratio_of(hand.batches, times["bad_rows: drop"].batches) >= TARGET
 
 
 def ratio_of(hand: list[float], ours: list[float]) -> float:
-    """The speed beside that of the same round by hand; the median over the rounds."""
+    """The speed relative to PySpark in the same round; the median over the rounds."""
     return statistics.median(one / other for one, other in zip(hand, ours, strict=True))
 
 

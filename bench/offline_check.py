@@ -1,16 +1,16 @@
-"""How long a check takes: Headwater offline, and `spark-pipelines dry-run`, which comes with PySpark.
+"""Compares `headwater check --offline` with `spark-pipelines dry-run`, which ships with PySpark.
 
     make bench-check                      (ARGS=3 for three rounds)
     python bench/offline_check.py [ROUNDS]
 
-Both judge an equal project of 100 tables: the same two sources, the same SQL (but for the word STREAM, which
-declarative pipelines want before what streams), ten sinks. Each is run as a user runs it, a process of its
-own from the command to its end, by turns. Before that both must pass the project and refuse it with one
-name misspelt. `spark-pipelines` analyzes with Spark, so it also knows columns and types; a full
-`headwater check` does that, too, and more, and is measured beside.
+Both check an equivalent project of 100 tables: the same two sources, ten sinks, and the same SQL (except for the
+keyword STREAM, which declarative pipelines require before a stream). The commands take turns, each in its own
+process. First, both must accept the project and reject a version with a misspelled name. `spark-pipelines` analyzes
+with Spark, so it also checks columns and types. A full `headwater check` does the same and more, and is also
+measured.
 
-What `spark-pipelines` needs on top of PySpark is the dependency group `bench`, locked in
-requirements/bench.lock, and comes into an environment of its own, build/bench.
+The additional packages of `spark-pipelines` are the dependency group `bench`, locked in requirements/bench.lock
+and installed in build/bench.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ LAST = (
 
 
 def tables(stream: str = "") -> Iterator[tuple[str, str]]:
-    """Chains of tables, each with its SQL; `stream` is the word before what streams."""
+    """Chains of tables, each with its SQL; `stream` is the keyword before a stream."""
     for chain in range(CHAINS):
         names = ["clicks", *(f"t{chain}_{step}" for step in range(DEPTH))]
         for number, (before, name) in enumerate(pairwise(names)):
@@ -99,7 +99,7 @@ def sinks() -> Iterator[tuple[str, str]]:
 
 
 def write_project(folder: Path, *, misspelt: bool = False) -> None:
-    """The project in both forms, side by side."""
+    """Write the project in both forms."""
     wrong = ("FROM {}t4_3".format, "FROM {}t4_E".format) if misspelt else None
 
     def spelt(sql: str, stream: str = "") -> str:
@@ -130,7 +130,7 @@ def _quoted(sql: str) -> str:
 
 @dataclass
 class Contestant:
-    """A command, and how long it took each time."""
+    """A command and its durations."""
 
     title: str
     command: list[str]
@@ -142,7 +142,7 @@ class Contestant:
         return statistics.median(self.seconds)
 
     def run(self, folder: Path) -> tuple[int, float]:
-        """Run it in a project: its exit code, and the time by the clock."""
+        """Run it in a project. Returns its exit code and the elapsed time."""
         began = time.perf_counter()
         process = subprocess.Popen(
             self.command,
@@ -155,28 +155,28 @@ class Contestant:
         try:
             process.communicate(timeout=LONGEST_SECONDS)
         except BaseException:
-            # A JVM that the command started goes with it.
+            # Also kill the JVM that the command started.
             os.killpg(process.pid, signal.SIGKILL)
             raise
         return process.returncode, time.perf_counter() - began
 
     def measure(self, folder: Path) -> float:
-        """One round more; what it measures must pass."""
+        """Measure one round, in which the check must pass."""
         code, seconds = self.run(folder)
         if code:
-            raise SystemExit(f"{self.title}: ended with {code}")
+            raise SystemExit(f"{self.title}: exited with code {code}")
         self.seconds.append(seconds)
         return seconds
 
 
 def headwater(*arguments: str) -> Contestant:
-    """Headwater's command, as the environment of this interpreter has it."""
+    """The `headwater` command of this environment."""
     command = [str(Path(sys.executable).parent / "headwater"), "check", *arguments, "many.yml"]
     return Contestant(" ".join(["headwater", "check", *arguments]), command, os.environ)
 
 
 def spark_pipelines() -> Contestant:
-    """Spark's command in an environment of its own, in which its Python finds what it needs."""
+    """The `spark-pipelines` command in its own environment."""
     binaries = ENVIRONMENT / "bin"
     environ = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SPARK_HOME")}
     environ |= {
@@ -187,7 +187,7 @@ def spark_pipelines() -> Contestant:
 
 
 def install() -> str:
-    """Bring build/bench up to the lock; a word on why that can't be, or nothing."""
+    """Install the locked packages in build/bench. Returns an error message, or an empty string."""
     stamp, lock = ENVIRONMENT / ".ready", LOCK.read_text(encoding="utf-8")
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == lock:
         return ""
@@ -199,21 +199,21 @@ def install() -> str:
     ):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            return done.stderr.strip() or f"uv ended with {done.returncode}"
+            return done.stderr.strip() or f"uv exited with code {done.returncode}"
     stamp.write_text(lock, encoding="utf-8")
     return ""
 
 
 def refuse_wrong(contestants: list[Contestant], folder: Path) -> None:
-    """Who does not see a table that is not there has checked nothing."""
+    """Every command must reject a project with an unknown table."""
     for each in contestants:
         code, _ = each.run(folder)
         if not code:
-            raise SystemExit(f"{each.title}: passed a project that reads a table which is not there")
+            raise SystemExit(f"{each.title}: accepted a project that reads an unknown table")
 
 
 def print_rounds(contestants: list[Contestant], folder: Path, rounds: int) -> None:
-    """Run all by turns, after a round that is not counted, and print each time."""
+    """Run all commands in turn, after a warm-up round, and print the times."""
     for each in contestants:
         each.run(folder)
     print(f"{'':8}" + "".join(f"{each.title:>28}" for each in contestants))
@@ -224,7 +224,7 @@ def print_rounds(contestants: list[Contestant], folder: Path, rounds: int) -> No
 
 
 def print_ratio(ours: Contestant, theirs: Contestant, target: float | None = None) -> None:
-    """How many times as long the other one takes; below 1, Headwater has lost."""
+    """Print how many times as long the other command takes; below 1, Headwater is slower."""
     pairs = [other / own for own, other in zip(ours.seconds, theirs.seconds, strict=True)]
     lost = sum(pair < 1 for pair in pairs)
     ratio = theirs.median / ours.median
@@ -236,18 +236,18 @@ def print_ratio(ours: Contestant, theirs: Contestant, target: float | None = Non
 
 
 def main() -> None:
-    """Measure, and print the ratios."""
+    """Measure and print the ratios."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
     offline, full = headwater("--offline"), headwater()
     missing = install()
     if missing:
-        print(f"`spark-pipelines` can't be had here, so nothing is compared:\n{missing}\n")
+        print(f"`spark-pipelines` could not be installed, so there is no comparison:\n{missing}\n")
     theirs = [] if missing else [spark_pipelines()]
     with tempfile.TemporaryDirectory() as work:
         wrong, right = Path(work) / "wrong", Path(work) / "right"
         write_project(wrong, misspelt=True)
         write_project(right)
-        print(f"{CHAINS * DEPTH} tables, {CHAINS} sinks, each time a process of its own", flush=True)
+        print(f"{CHAINS * DEPTH} tables, {CHAINS} sinks, each command in its own process", flush=True)
         refuse_wrong([offline, full, *theirs], wrong)
         print_rounds([offline, full, *theirs], right, rounds)
     for other in theirs:

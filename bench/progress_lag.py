@@ -1,4 +1,4 @@
-"""How far the progress that Headwater shows is behind the commits, while the machine is busy.
+"""Measures how far progress events lag behind commits on a busy machine.
 
     make bench-lag                        (ARGS=120 for 120 seconds for each listener)
     python bench/progress_lag.py [SECONDS]
@@ -49,7 +49,7 @@ sinks:
 
 
 class PySparkListener(StreamingQueryListener):
-    """PySpark's own way to the same events; it stands in for Headwater's listener."""
+    """PySpark's own listener, in the role of Headwater's."""
 
     def __init__(self, emit: Callable[[Event], None], ended: Callable[[str], None], **_: Any) -> None:
         self._emit = emit
@@ -76,7 +76,7 @@ class PySparkListener(StreamingQueryListener):
 
 
 class Commits(threading.Thread):
-    """When each batch was committed; read all the time, since Spark deletes old files of the log."""
+    """The commit time of each batch. Polls continuously, because Spark deletes old files of the log."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(daemon=True)
@@ -109,7 +109,7 @@ def burn() -> None:
 
 @contextmanager
 def busy() -> Iterator[None]:
-    """All cores with other work."""
+    """Keep all cores busy."""
     burners = [multiprocessing.get_context("fork").Process(target=burn, daemon=True) for _ in range(BURNERS)]
     for each in burners:
         each.start()
@@ -122,7 +122,7 @@ def busy() -> Iterator[None]:
 
 
 def measure(listener: Any, seconds: float) -> list[float]:
-    """How many seconds each batch was shown after its commit."""
+    """The seconds between the commit of each batch and its progress event."""
     launch.EventListener = listener  # type: ignore[attr-defined]
     shown: dict[int, float] = {}
 
@@ -138,7 +138,7 @@ def measure(listener: Any, seconds: float) -> list[float]:
         with busy():
             running, session = start(load(file), RunOptions(), emit, lambda line: None)
             time.sleep(seconds)
-            # What is not shown by now is at least so late.
+            # A batch without an event by now has at least this lag.
             end = time.time()
             lags = {batch: shown.get(batch, end) - at for batch, at in dict(commits.at).items()}
         running.stop()
@@ -148,7 +148,7 @@ def measure(listener: Any, seconds: float) -> list[float]:
 
 
 def main() -> int:
-    """Measure, print, and say whether the target is met."""
+    """Measure and print. The exit code is 1 if the target is missed."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
     print(f"{BURNERS} busy processes on {os.cpu_count()} cores, {seconds:g} seconds each")
     worst = 0.0

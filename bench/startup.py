@@ -1,9 +1,9 @@
-"""How long it takes until Headwater answers: `import headwater`, `--help`, an offline check of 100 tables.
+"""Measures the startup time of `import headwater`, `--help`, and an offline check of 100 tables.
 
     python bench/startup.py [ROUNDS]
 
-Prints the best and the median of some rounds by the clock, each in a process of its own, and the median of
-the time on the processor, which other programs disturb less.
+Runs each command several times in its own process. Prints the best and the median elapsed time, and the median CPU
+time, which other programs affect less.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAIN = "from headwater.cli.main import main; main()"
 
 
 def pipeline(tables: int) -> str:
-    """Tables that each read the one before, join it with a source and count in windows."""
+    """A pipeline of tables; each joins the previous one with a source and counts in windows."""
     names = ["clicks", *(f"t{number}" for number in range(tables))]
     lines = ["name: many", "sources:", "  clicks: {connector: rate}", "tables:"]
     for before, name in pairwise(names):
@@ -39,7 +39,7 @@ def pipeline(tables: int) -> str:
 
 
 def seconds(command: Sequence[str], rounds: int, bytecode: Path) -> tuple[list[float], list[float]]:
-    """The time of a command by the clock and on the processor, several times."""
+    """Elapsed time and CPU time of a command, for several rounds."""
     environ = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environ["PYTHONPYCACHEPREFIX"] = str(bytecode)
     clock, processor = [], []
@@ -48,7 +48,7 @@ def seconds(command: Sequence[str], rounds: int, bytecode: Path) -> tuple[list[f
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environ)
         clock.append(time.perf_counter() - began)
         processor.append(_used() - used)
-    # The first round compiled the modules, as the first use after an installation does.
+    # The first round compiles the modules, like the first use after an installation.
     return clock[1:], processor[1:]
 
 
@@ -69,7 +69,7 @@ def main() -> None:
             "headwater --help": ["-c", MAIN, "--help"],
             f"offline check, {TABLES} tables": ["-c", MAIN, "check", "--offline", str(file)],
         }
-        print(f"{'':28}{'best':>8}{'median':>8}{'processor':>11}")
+        print(f"{'':28}{'best':>8}{'median':>8}{'CPU':>11}")
         for title, arguments in commands.items():
             clock, processor = seconds([sys.executable, *arguments], rounds, Path(folder) / "bytecode")
             print(

@@ -1,10 +1,10 @@
-"""How long tests of a streaming query take: by Headwater, and by hand in plain PySpark.
+"""Compares the duration of tests of a streaming query: Headwater and hand-written PySpark.
 
     python bench/stream_tests.py [TESTS]
 
-Each test feeds a windowed count twice and compares the rows after each feed. By hand that is a folder of
-JSON files, a memory sink and `processAllAvailable`, once with Spark's default settings and once with those
-that Headwater uses. All of it happens in one process on one JVM, warm; ratios are what counts.
+Each test feeds a windowed count twice and compares the rows after each feed. The hand-written tests use a directory
+of JSON files, a memory sink and `processAllAvailable`, once with Spark's default settings and once with those of
+Headwater. All tests run in one process and one JVM, after a warm-up. Compare the ratios, not the absolute times.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def counts(words: DataFrame) -> DataFrame:
 
 
 def headwater_test(stream_test: StreamTest) -> None:
-    """One test by Headwater."""
+    """One test with Headwater."""
     run = stream_test(counts, streams={"words": SCHEMA}, mode="update")
     run.feed(FIRST, expect=AFTER_FIRST)
     run.feed(SECOND, expect=AFTER_SECOND)
@@ -50,7 +50,7 @@ def headwater_test(stream_test: StreamTest) -> None:
 
 
 def plain_test(spark: SparkSession, folder: Path) -> None:
-    """The same by hand."""
+    """The same test, hand-written."""
     source = folder / "words"
     source.mkdir(parents=True)
     writer = counts(spark.readStream.schema(SCHEMA).json(str(source))).writeStream
@@ -78,7 +78,7 @@ def plain_test(spark: SparkSession, folder: Path) -> None:
 
 
 def seconds(test: Callable[[], None], tests: int, first: int = 1) -> float:
-    """The time of some tests, after the first ones, which are not counted."""
+    """The total time of the tests, after the first ones as a warm-up."""
     for _ in range(first):
         test()
     began = time.perf_counter()
@@ -88,7 +88,7 @@ def seconds(test: Callable[[], None], tests: int, first: int = 1) -> float:
 
 
 def plain(spark: SparkSession, folder: Path, tests: int) -> float:
-    """The time of the tests by hand."""
+    """The total time of the hand-written tests."""
 
     def test() -> None:
         plain_test(spark, folder)
@@ -106,7 +106,7 @@ def main() -> None:
     work, player = Path(tempfile.mkdtemp()), TestRunner()
     try:
         stream_test = StreamTest(player)
-        # What runs first would pay for the JVM's warming up.
+        # The first tests warm up the JVM.
         ours = seconds(lambda: headwater_test(stream_test), tests, first=10)
         equal = spark.newSession()
         for key, value in {**STATE, FILE_MANAGER: FASTER_FILE_MANAGER, **QUICK}.items():
@@ -117,10 +117,13 @@ def main() -> None:
         player.close()
         spark.stop()
         shutil.rmtree(work, ignore_errors=True)
-    print(f"{tests} tests, two feeds each, warm")
-    print(f"  tested by Headwater                {ours:7.1f} s  {ours / tests:5.2f} s a test")
-    for name, took in (("by hand, Spark's defaults", default), ("by hand, Headwater's settings", tuned)):
-        print(f"  {name:33}  {took:7.1f} s  {took / tests:5.2f} s a test  {took / ours:5.1f} times as long")
+    print(f"{tests} tests, two feeds each, after a warm-up")
+    print(f"  Headwater                          {ours:7.1f} s  {ours / tests:5.2f} s per test")
+    for name, took in (
+        ("hand-written, Spark defaults", default),
+        ("hand-written, Headwater settings", tuned),
+    ):
+        print(f"  {name:33}  {took:7.1f} s  {took / tests:5.2f} s per test  {took / ours:5.1f} times as long")
 
 
 if __name__ == "__main__":

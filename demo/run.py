@@ -1,8 +1,7 @@
-"""The demo: feeds orders into work/arrivals/ and runs pipeline.yml on them, until Ctrl-C.
+"""The demo: writes orders to work/arrivals/ and runs pipeline.yml on them until you press Ctrl-C.
 
-Everything on the command line goes to `headwater run`, for instance `--for=60s`. What a file of orders holds
-is worked out from its number alone, and files appear whole; so after a stop or a crash of any kind the feed
-goes on with the next number, without a gap.
+Arguments are passed to `headwater run`, for example `--for=60s`. The contents of a file depend only on its
+number, and files appear atomically. After a stop or a crash, the feeder continues with the next number.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ NUMBERED = re.compile(r"orders-(\d{7})\.json")
 
 
 def arrivals(number: int) -> list[dict[str, Any]]:
-    """The rows of one file: new orders, some seen before, and now and then one from the day before."""
+    """The rows of one file: new orders, some duplicates, and sometimes an order from the day before."""
     chance = random.Random(f"{SEED} arrivals {number}")
     rows = new_orders(number)
     if number:
@@ -48,7 +47,7 @@ def arrivals(number: int) -> list[dict[str, Any]]:
 
 
 def new_orders(number: int) -> list[dict[str, Any]]:
-    """The orders that a file is the first to hold; one in ten was made a while before the others."""
+    """The new orders of a file; one in ten is older than the others."""
     chance = random.Random(f"{SEED} orders {number}")
     return [
         _order(f"{number:07}-{place:03}", START + number * SPAN + _moment(chance), chance)
@@ -72,7 +71,7 @@ def _order(name: str, at: datetime, chance: random.Random) -> dict[str, Any]:
 
 
 def write(folder: Path, number: int) -> None:
-    """Write one file so that it appears whole: Spark reads a file as soon as it sees it, and only once."""
+    """Write one file atomically, because Spark reads a file once, as soon as it appears."""
     name = f"orders-{number:07}.json"
     part = folder / f".{name}.part"
     part.write_text("".join(json.dumps(row) + "\n" for row in arrivals(number)), encoding="utf-8")
@@ -80,7 +79,7 @@ def write(folder: Path, number: int) -> None:
 
 
 def numbers(folder: Path) -> Iterator[int]:
-    """The numbers of the files that are there."""
+    """The numbers of the existing files."""
     for file in folder.iterdir():
         match = NUMBERED.fullmatch(file.name)
         if match:
@@ -88,7 +87,7 @@ def numbers(folder: Path) -> Iterator[int]:
 
 
 class Feeder:
-    """A thread that writes a file each second; it ends with the process, however that ends."""
+    """A daemon thread that writes a file each second."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -114,7 +113,7 @@ class Feeder:
 
 
 def main() -> None:
-    """Feed and run."""
+    """Start the feeder and run the pipeline."""
     with Feeder(ARRIVALS) as feeder:
         print(
             f"Writing orders to {os.path.relpath(ARRIVALS)} from file {feeder.first} on. Press Ctrl-C to stop."

@@ -1,4 +1,4 @@
-"""The demo's Python table."""
+"""The Python table of the demo."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pyspark.sql import DataFrame
 
 
 def orders(arrivals: DataFrame) -> DataFrame:
-    """Every order once, however often it arrived; the watermark says how long Spark has to remember it."""
+    """Drop duplicate orders. The watermark limits how long Spark remembers an order."""
     return arrivals.dropDuplicates(["order_id", "at"])

@@ -1,8 +1,7 @@
-"""Compares what the demo wrote with the same computed at once, by plain PySpark, over the files it has read.
+"""Compares the output of the demo with a plain PySpark batch job over the same files.
 
-Which files a query has read, and which minutes are closed, is taken from its checkpoint. A row that came
-later than the watermark allows is left out; the rule below knows which rows those are without knowing the
-batches. The demo must not be running.
+The checkpoint of a query shows which files it has read and which minutes are closed. The job drops the rows that
+were too late for the watermark; it does not need to know the batches. Stop the demo first.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ REVENUE = "minute timestamp, category string, orders bigint, revenue decimal(29,
 
 DELAY = timedelta(minutes=2)
 AHEAD = 2
-"""A file may be read in an earlier batch than at most so many files of smaller numbers."""
+"""At most this many files with smaller numbers can be read in a later batch than a file."""
 BEHIND = 2 * 5 + AHEAD
-"""Rows are held against the watermark of the batch before theirs, and a batch reads five files at most: so
-that watermark has seen every file that is so many numbers behind."""
+"""Spark compares rows with the watermark of the previous batch, and a batch reads at most five files. That
+watermark therefore includes every file whose number is smaller by at least this much."""
 
 Rows = Counter[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a query stands: the files it has read, and the watermark that its last batch worked with."""
+    """The progress of a query: the files it has read, and the watermark of its last batch."""
 
     files: tuple[str, ...]
     watermark: datetime
@@ -51,7 +50,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a sink holds against what it should hold."""
+    """The rows of a sink, and the expected rows."""
 
     query: str
     found: Rows
@@ -72,9 +71,9 @@ class Verdict:
 
 
 def standing(work: Path, query: str) -> Standing:
-    """The standing of a query, from its checkpoint and the log of its sink."""
+    """The progress of a query, from its checkpoint and the log of its sink."""
     checkpoint = Checkpoint(LocalStore(work / "run" / "checkpoints" / query))
-    # The sink's last batch and not the last commit: after a crash the sink may be one batch ahead.
+    # The last batch of the sink, not the last commit: after a crash, the sink can be one batch ahead.
     batch = SinkLog(LocalStore(work / query)).last_batch
     entry = next(entry for entry in checkpoint.offsets() if entry.batch_id == batch)
     last = entry.sources["0"]["logOffset"]
@@ -83,7 +82,7 @@ def standing(work: Path, query: str) -> Standing:
 
 
 def in_time(spark: SparkSession, files: tuple[str, ...]) -> tuple[DataFrame, int]:
-    """The rows that were not too late, and how many were; ValueError if that depends on the batches."""
+    """The rows that were in time, and the number of late rows. ValueError if that depends on the batches."""
     paths = [unquote(urlparse(file).path) for file in files]
     rows = spark.read.schema(ARRIVAL).json(paths).withColumn("file", F.col("_metadata.file_name"))
     newest = sorted((row[0], row[1]) for row in rows.groupBy("file").agg(F.max("at")).collect())
@@ -106,7 +105,7 @@ def _behind(seen: str) -> Column:
 
 
 def priced(spark: SparkSession, orders: DataFrame, products: Path) -> DataFrame:
-    """Every order once, with its price."""
+    """Each order once, with its price."""
     table = spark.read.schema(PRODUCT).csv(str(products), header=True)
     amount = (F.col("quantity") * F.col("price")).alias("amount")
     joined = orders.distinct().join(table, "product_id")
@@ -126,7 +125,7 @@ def rows_of(frame: DataFrame) -> Rows:
 
 
 def verdicts(spark: SparkSession, demo: Path) -> Iterator[Verdict]:
-    """One verdict for each query of the demo in a folder."""
+    """The comparison of each query of the demo in a directory."""
     work, products = demo / "work", demo / "products.csv"
     for query, schema in (("priced", PRICED), ("revenue", REVENUE)):
         stands = standing(work, query)
@@ -140,7 +139,7 @@ def verdicts(spark: SparkSession, demo: Path) -> Iterator[Verdict]:
 
 
 def main() -> int:
-    """Compare, say so, and tell by the exit code."""
+    """Compare and print the results. The exit code is 1 if they differ."""
     with tempfile.TemporaryDirectory() as logs:
         settings = {"spark.master": "local[*]", "spark.sql.shuffle.partitions": "4"}
         settings["spark.sql.session.timeZone"] = "UTC"

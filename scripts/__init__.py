@@ -1,1 +1,1 @@
-"""The repository's own tools, called by the Makefile as `python -m scripts.<name>`."""
+"""The tools of this repository. The Makefile runs them as `python -m scripts.<name>`."""

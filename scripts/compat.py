@@ -1,7 +1,7 @@
-"""Runs tests with another PySpark, in an environment of its own: `make compat SPARK=4.2.1`.
+"""Runs the tests with another version of PySpark, in a separate environment: `make compat SPARK=4.2.1`.
 
-The environment has every package as it is locked, but for PySpark. It stays under `build/`, and the next run
-takes it as it is. The gate does not run this.
+The environment contains the locked version of every package except PySpark. It stays in `build/` for the next run.
+The gate does not run this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("version", help="the version of PySpark, such as 4.2.1")
     parser.add_argument(
-        "tests", nargs="*", default=TESTS, help="what pytest runs; by default all three parts"
+        "tests",
+        nargs="*",
+        default=TESTS,
+        help="paths for pytest; by default, tests/unit, tests/scripted, tests/spark and tests/files",
     )
     given = parser.parse_args()
     python = environment(given.version)
@@ -39,18 +42,21 @@ def main() -> int:
 
 
 def environment(version: str) -> Path:
-    """The Python of an environment with this PySpark; made if it is not there."""
+    """The Python of an environment with this PySpark. Creates the environment if it is missing."""
     folder = ROOT / "build" / f"compat-{version}"
     python, ready = folder / "venv" / "bin" / "python", folder / ".ready"
     locked = "".join(packages(version))
     if not ready.exists() or ready.read_text() != locked:
-        print(f"compat: an environment with PySpark {version} in {folder.relative_to(ROOT)}", flush=True)
+        print(
+            f"compat: creating an environment with PySpark {version} in {folder.relative_to(ROOT)}",
+            flush=True,
+        )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "requirements.txt").write_text(locked)
         uv("venv", "--quiet", "--allow-existing", "--python", sys.executable, str(folder / "venv"))
         install(python, "--requirement", str(folder / "requirements.txt"))
         ready.write_text(locked)
-    # Each time anew: the connectors and rules of this version are listed in what is installed.
+    # At each run, because the installed metadata lists the connectors and rules of this version.
     install(python, "--offline", "--no-deps", "--no-build-isolation", "--editable", ".")
     return python
 
@@ -66,7 +72,7 @@ def uv(*command: str) -> None:
 
 
 def packages(version: str) -> Iterator[str]:
-    """The locked packages, line by line, with another PySpark; its py4j comes along with it."""
+    """The locked packages, line by line, with another PySpark, which installs its own py4j."""
     for line in (ROOT / "requirements" / "dev.lock").read_text().splitlines():
         found = re.match(r"([\w.\-\[\]]+)==([^\s;]+)(\s*;[^\\]*)?", line)
         if found and found[1] == "pyspark":
@@ -76,7 +82,7 @@ def packages(version: str) -> Iterator[str]:
 
 
 def run(python: Path, tests: str) -> tuple[str, Sequence[str]]:
-    """The last line of pytest, and the tests that failed."""
+    """The summary of pytest, and the failed tests."""
     print(f"compat: {tests}", flush=True)
     command = (str(python), "-m", "pytest", "-q", "-rfE", "--timeout", "300", tests)
     begun = time.monotonic()
@@ -84,9 +90,9 @@ def run(python: Path, tests: str) -> tuple[str, Sequence[str]]:
         lines = [line.rstrip("\n") for line in process.stdout or () if not print(line, end="", flush=True)]
     failed = [line for line in lines if _FAILED.match(line)]
     ends = [found[1] for line in lines if (found := _SUMMARY.match(line))]
-    summary = ends[-1] if ends else f"pytest ended with {process.returncode}"
+    summary = ends[-1] if ends else f"pytest exited with code {process.returncode}"
     if process.returncode and not failed:
-        failed = [f"pytest ended with {process.returncode}"]
+        failed = [f"pytest exited with code {process.returncode}"]
     return f"{summary} in {time.monotonic() - begun:.0f} s", failed
 
 

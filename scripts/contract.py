@@ -32,7 +32,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """What one test said about one row; `part` is empty when the test shows the whole row."""
+    """The result of one test for one row; `part` is empty if the test covers the whole row."""
 
     feature: str
     test: str
@@ -65,7 +65,7 @@ def write_results(file: Path, results: Iterable[Result]) -> None:
 
 
 def read_results(folder: Path) -> list[Result]:
-    """What every step recorded."""
+    """The records of all test steps."""
     results: list[Result] = []
     for file in sorted(folder.glob("*.json")):
         results += [Result(**entry) for entry in json.loads(file.read_text(encoding="utf-8"))["results"]]
@@ -73,7 +73,7 @@ def read_results(folder: Path) -> list[Result]:
 
 
 def state_of(results: Iterable[Result]) -> State:
-    """A row passes when a test of the whole row passed and none failed; a skipped test says nothing."""
+    """A row passes if a test of the whole row passed and none failed. Skipped tests do not count."""
     known = [result for result in results if result.outcome != "skipped"]
     if any(result.outcome == "failed" for result in known):
         return "fail"

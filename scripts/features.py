@@ -1,4 +1,4 @@
-"""Print the contract's rows with their state in the last test run, and the totals."""
+"""Print the feature contract with the results of the last test run, and the totals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def states(rows: Iterable[Row], results: Iterable[Result]) -> dict[str, State]:
 
 
 def totals(found: Iterable[State]) -> str:
-    """The closing line."""
+    """The last line of the report."""
     counts = Counter(found)
     return "features: " + ", ".join(f"{counts[state]} {state}" for state in STATES)
 

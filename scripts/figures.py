@@ -1,7 +1,7 @@
-"""The size of the code in figures: files, lines, helpers called once, and modules on the way of a command.
+"""The size of the code: files, lines, helpers called once, and modules that each command uses.
 
-A way is a command on a small pipeline of its own; a module counts when a function of it is called, not when
-it is imported. The commands start Spark, so they come last; `--no-walks` leaves them out.
+Each command runs on a small pipeline. A module counts if one of its functions is called, not if it is only imported.
+The commands start Spark, so they run last; `--no-walks` skips them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def sources() -> dict[Path, str]:
 
 
 def called_once(texts: dict[Path, str]) -> int:
-    """Private functions and methods whose name stands twice in their module: at the `def`, and one call."""
+    """Private functions and methods whose name occurs twice in their module: in the `def` and in one call."""
     found = 0
     for text in texts.values():
         words = Counter(re.findall(r"\w+", text))
@@ -81,8 +81,8 @@ def called_once(texts: dict[Path, str]) -> int:
 
 
 def connectors_outside(texts: dict[Path, str]) -> list[str]:
-    """Imports of one connector's modules from elsewhere; shared modules of `connectors` are none, and
-    `headwater/__init__.py` is the list of public names."""
+    """Modules outside `connectors` that import the modules of one connector. Shared modules of `connectors` and
+    the public names in `headwater/__init__.py` do not count."""
     folders = [each.name for each in (SOURCE / "connectors").iterdir() if (each / "__init__.py").exists()]
     own = "|".join(name for name in folders if name != "decoding")
     pattern = re.compile(rf"^\s*from headwater\.connectors\.({own}|catalog|trial)[. ]", re.MULTILINE)
@@ -94,7 +94,7 @@ def connectors_outside(texts: dict[Path, str]) -> list[str]:
 
 
 def modules_of(command: list[str], folder: Path) -> list[str]:
-    """The modules of Headwater in which code ran during a command."""
+    """The modules of Headwater that a command uses."""
     seen = folder / "modules.json"
     code = TRACER.replace("FILE", repr(str(seen)))
     done = subprocess.run([sys.executable, "-c", code, *command], cwd=folder, capture_output=True, text=True)
@@ -105,15 +105,15 @@ def modules_of(command: list[str], folder: Path) -> list[str]:
 
 
 def on_the_pages(texts: dict[Path, str]) -> Iterator[str]:
-    """How many modules each page that follows a command names."""
+    """The number of modules that each walkthrough names."""
     modules = {str(file.relative_to(SOURCE))[: -len(".py")] for file in texts}
     for page in sorted((ROOT / "docs" / "contribute" / "walks").glob("*.md")):
         named = set(re.findall(r"[a-z_]+(?:/[a-z_]+)+", page.read_text(encoding="utf-8"))) & modules
-        yield f"modules that docs/contribute/walks/{page.name} names: {len(named)}"
+        yield f"modules in docs/contribute/walks/{page.name}: {len(named)}"
 
 
 def walks() -> Iterator[str]:
-    """How many modules each command passes."""
+    """The number of modules that each command uses."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "in").mkdir()
@@ -122,19 +122,19 @@ def walks() -> Iterator[str]:
         (folder / "totals.test.yml").write_text(TEST.lstrip(), encoding="utf-8")
         for walk, command in WALKS.items():
             modules = modules_of(command, folder)
-            yield f"modules on the walk of `{walk}`: {len(modules)}"
+            yield f"modules that `{walk}` uses: {len(modules)}"
             if "--list" in sys.argv:
                 yield "  " + " ".join(each.removeprefix("headwater.") for each in modules)
 
 
 def main() -> int:
-    """Print the figures; `--no-walks` leaves out those that start Spark, `--list` names the modules."""
+    """Print the numbers; `--no-walks` skips those that start Spark, `--list` also prints the modules."""
     texts = sources()
     print(f"files: {len(texts)}")
     print(f"lines: {sum(text.count(chr(10)) for text in texts.values())}")
     print(f"private functions called once: {called_once(texts)}")
     outside = connectors_outside(texts)
-    print(f"modules that name a connector outside of its folder: {len(outside)} {' '.join(outside)}")
+    print(f"modules outside `connectors` that import a connector: {len(outside)} {' '.join(outside)}")
     for line in on_the_pages(texts):
         print(line)
     if "--no-walks" not in sys.argv:

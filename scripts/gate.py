@@ -1,7 +1,7 @@
-"""The gate: every check and test folder in its own process, then the slowest tests and a table of the steps.
+"""The gate: runs every check and test directory in its own process, then prints the slowest tests and a summary.
 
-Three steps run side by side; what a step prints is kept in build/gate/ and shown whole when the step ends. A
-step that fails does not stop the later ones. With CI=true a skipped test counts against the gate.
+Three steps run in parallel. The output of a step is stored in build/gate/ and printed when the step completes. A
+failed step does not stop the others. With CI=true, the gate fails if a test is skipped.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from scripts.contract import RECORDS, ROOT
 
 REPORTS = ROOT / "build" / "gate"
 QUICK_FOLDERS = ("unit", "architecture")
-# The longest come first, so that the short ones fill what is left of the time.
+# The longest steps start first, so that the short ones fill the remaining time.
 FOLDERS = ("spark", "kafka", "scripted", "files", "faults", "checker", "docs", "unit", "connectors")
-# A test waits a quarter of its time, for a broker or for a process to end: two cores carry three lanes.
+# Tests spend a quarter of their time waiting for brokers and processes, so two cores can run three lanes.
 LANES = 3
 SLOWEST = 30
 
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step came to."""
+    """The result of a step."""
 
     step: str
     seconds: float
@@ -49,21 +49,21 @@ class Outcome:
     failed: int
     skips: tuple[str, ...] = ()
     tests: tuple[tuple[float, str], ...] = ()
-    """The seconds that each test took, with its fixtures, and its name."""
+    """The duration of each test in seconds, including fixtures, and its name."""
 
 
 def phases(quick: bool) -> list[list[Step]]:
-    """What to do, in the order in which it begins; `quick` leaves out whatever needs a JVM."""
+    """The steps in the order in which they start; `quick` skips all steps that need a JVM."""
     if quick:
         return [[*tool_steps(), *test_steps(QUICK_FOLDERS)]]
-    # Every JVM of a test starts faster with the archive, so tests that start one wait for it.
+    # JVMs start faster with the archive, so tests that start one wait for it.
     archive = Step("class archive", (sys.executable, "-m", "tests.short_lives"))
     first = [archive, *tool_steps(), *test_steps(("architecture",))]
     return [first, test_steps(FOLDERS)]
 
 
 def tool_steps() -> list[Step]:
-    """The checks that are no tests."""
+    """The checks that are not tests."""
     scripts = Path(sys.executable).parent
     return [
         Step("ruff check", (f"{scripts}/ruff", "check", ".")),
@@ -75,20 +75,20 @@ def tool_steps() -> list[Step]:
 
 
 def test_steps(folders: Sequence[str]) -> list[Step]:
-    """One step for each folder of tests/ that holds tests."""
+    """One step for each directory of tests/ that contains tests."""
     present = [folder for folder in folders if any((ROOT / "tests" / folder).rglob("test_*.py"))]
     return [test_step(folder) for folder in present]
 
 
 def test_step(folder: str) -> Step:
-    """The tests of one folder, in a pytest process of their own."""
+    """The tests of one directory, in a separate pytest process."""
     report = REPORTS / f"{folder}.xml"
     command = (sys.executable, "-m", "pytest", f"tests/{folder}", f"--junitxml={report}")
     return Step(f"tests/{folder}", command, report)
 
 
 class Lanes:
-    """Runs steps side by side: each as soon as a lane is free, in the order given."""
+    """Runs steps in parallel: each as soon as a lane is free, in the given order."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -97,7 +97,7 @@ class Lanes:
         self.interrupted = False
 
     def run(self, steps: Sequence[Step]) -> list[Outcome]:
-        """The outcomes in the order of the steps; after Ctrl-C, of those that had begun."""
+        """The results in the order of the steps; after Ctrl-C, of those that had started."""
         if self.interrupted:
             return []
         REPORTS.mkdir(parents=True, exist_ok=True)
@@ -111,14 +111,14 @@ class Lanes:
         return [future.result() for future in began if not future.cancelled()]
 
     def _interrupt(self, pool: ThreadPoolExecutor) -> None:
-        """Begin nothing more, and pass Ctrl-C on: steps have sessions of their own, so they got none yet."""
+        """Start no more steps, and forward Ctrl-C: steps run in their own sessions and did not receive it."""
         self.interrupted = True
         pool.shutdown(wait=False, cancel_futures=True)
         for process in list(self._running):
             process.send_signal(signal.SIGINT)
 
     def _step(self, step: Step) -> Outcome:
-        self._say(f"--- {step.name} begins")
+        self._say(f"--- {step.name} started")
         log = REPORTS / f"{Path(step.name).name.replace(' ', '_')}.log"
         if step.report:
             step.report.unlink(missing_ok=True)
@@ -140,14 +140,14 @@ class Lanes:
 
 
 def judge(step: Step, seconds: float, code: int) -> Outcome:
-    """What a step came to that ended with this exit code."""
+    """The result of a step that exited with this code."""
     if step.report:
         return judge_tests(step.name, seconds, code, step.report)
     return Outcome(step.name, seconds, passed=int(code == 0), failed=int(code != 0))
 
 
 def judge_tests(name: str, seconds: float, code: int, report: Path) -> Outcome:
-    """Count a JUnit report; a process that ended badly is a failure even when no test says so."""
+    """Count the tests of a JUnit report. A nonzero exit code is a failure even if no test failed."""
     cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     bad = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skips = [case for case in cases if case.find("skipped") is not None and case not in bad]
@@ -168,36 +168,36 @@ def _skip_line(case: ElementTree.Element) -> str:
 
 
 def summary(outcomes: Sequence[Outcome], strict: bool, wall: float | None = None) -> Iterator[str]:
-    """The closing lines: the slowest tests, the table, every skip with its reason, the totals."""
+    """The summary: the slowest tests, the steps, every skipped test with its reason, the totals."""
     slowest = sorted((test for outcome in outcomes for test in outcome.tests), reverse=True)[:SLOWEST]
     if slowest:
-        yield f"\nthe slowest {len(slowest)} tests, in seconds"
+        yield f"\nslowest {len(slowest)} tests, in seconds"
         yield from (f"{seconds:>9.1f}  {name}" for seconds, name in slowest)
     yield f"\n{'step':<22}{'seconds':>9}{'passed':>9}{'failed':>9}{'skipped':>9}"
     for outcome in outcomes:
         counts = f"{outcome.passed:>9}{outcome.failed:>9}{len(outcome.skips):>9}"
         yield f"{outcome.step:<22}{outcome.seconds:>9.1f}{counts}"
     if wall is not None:
-        yield f"{'side by side':<22}{wall:>9.1f}"
+        yield f"{'elapsed':<22}{wall:>9.1f}"
     skips = [skip for outcome in outcomes for skip in outcome.skips]
     if skips:
-        yield "\nskipped" + (" (each counts against the gate, because CI=true)" if strict else "")
+        yield "\nskipped" + (" (each fails the gate, because CI=true)" if strict else "")
         yield from (f"  {skip}" for skip in skips)
     passed, failed = sum(o.passed for o in outcomes), sum(o.failed for o in outcomes)
     yield f"\n{passed} passed, {failed} failed, {len(skips)} skipped"
 
 
 def good(outcomes: Sequence[Outcome], strict: bool) -> bool:
-    """Whether the gate lets this pass."""
+    """Whether the gate passes."""
     return not any(outcome.failed or (strict and outcome.skips) for outcome in outcomes)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the steps; `--quick` leaves out whatever needs a JVM."""
+    """Run the steps; `--quick` skips all steps that need a JVM."""
     strict = os.environ.get("CI") == "true"
     quick = "--quick" in arguments
     if not quick:
-        # Results of a step that no longer exists must not speak for the contract.
+        # Old records of a removed step must not count for the contract.
         shutil.rmtree(RECORDS, ignore_errors=True)
     began, lanes = time.monotonic(), Lanes(LANES)
     outcomes = [outcome for phase in phases(quick) for outcome in lanes.run(phase)]

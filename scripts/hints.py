@@ -16,6 +16,7 @@ from headwater.connectors import all_connectors
 from headwater.errors.catalogue import ENTRIES
 from headwater.values import capitalized
 from scripts.contract import ROOT
+from scripts.markdown import parameter
 
 SOURCE = ROOT / "src" / "headwater"
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -122,7 +123,7 @@ def _part(node: ast.expr, function: Function) -> list[str] | None:
     inner = node.value if isinstance(node, ast.FormattedValue) else node
     known = _values(inner, function)
     name = _last_name(inner)
-    return known if known is not None else [f"<{name}>"] if name else None
+    return known if known is not None else [parameter(name)] if name else None
 
 
 def _union(nodes: list[ast.expr], function: Function) -> list[str] | None:

@@ -1,4 +1,4 @@
-"""Compile requirements/*.lock from pyproject.toml: hashes for every platform, no host name in them."""
+"""Compile requirements/*.lock from pyproject.toml: with hashes for every platform and without host names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOST_FREE = ("--no-header", "--no-annotate", "--no-emit-index-url", "--quiet")
 
 
 def compile_lock(name: str, requirements: list[str], python: str, options: list[str]) -> None:
-    """Resolve `requirements` into requirements/<name>.lock, keeping versions it already holds."""
+    """Resolve `requirements` into requirements/<name>.lock, keeping the versions it already contains."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--universal", "--generate-hashes"]
     command += [*HOST_FREE, "--python-version", python, "--constraints", str(FOLDER / "constraints.txt")]
     command += ["--output-file", str(FOLDER / f"{name}.lock"), *options]
@@ -27,13 +27,13 @@ def main(options: list[str]) -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project = declared["project"]
     python = project["requires-python"].removeprefix(">=")
-    # The build back end is locked too: the editable install then needs no index.
+    # The build back end is also locked, so the editable install needs no index.
     build = [*declared["build-system"]["requires"], "editables"]
     optional = [each for extra in project["optional-dependencies"].values() for each in extra]
     development = [*project["dependencies"], *optional, *declared["dependency-groups"]["dev"], *build]
     compile_lock("uv", [UV], python, options)
     compile_lock("dev", development, python, options)
-    # What both need, both have in one version.
+    # Packages in both locks have the same version.
     shared = ["--constraints", str(FOLDER / "dev.lock")]
     compile_lock("bench", declared["dependency-groups"]["bench"], python, [*shared, *options])
 

@@ -15,10 +15,77 @@ def text(words: str) -> str:
     return "`".join(outside)
 
 
+PARAMETERS = {
+    "advice": "hint",
+    "all": "total",
+    "before": "old value",
+    "cast": "expression",
+    "class_name": "class",
+    "closing": "character",
+    "does": "operation",
+    "done": "action",
+    "ending": "extension",
+    "enough": "value",
+    "folder": "directory",
+    "following": "trigger",
+    "form": "syntax",
+    "found": "actual",
+    "free_at": "time",
+    "given": "mode of the function",
+    "got": "value",
+    "has": "keys",
+    "held": "last batch",
+    "how": "status",
+    "instead": "alternative",
+    "java_class": "class",
+    "kept": "stored value",
+    "lacking": "missing",
+    "least": "minimum",
+    "lost": "effect",
+    "meant": "suggestion",
+    "most": "maximum",
+    "need": "artifact",
+    "needed": "needed cores",
+    "needs": "arguments",
+    "now": "new value",
+    "opened": "bracket",
+    "passed": "arguments",
+    "pieces": "count",
+    "place": "location",
+    "reached": "progress",
+    "reads": "table",
+    "returned": "type",
+    "says": "details",
+    "seen": "heartbeat",
+    "short": "name",
+    "since": "start",
+    "slots": "occupied cores",
+    "stands": "position",
+    "starved": "queries",
+    "taken": "type",
+    "takes": "parameters",
+    "then": "effect",
+    "use": "subject",
+    "waiting": "backlog",
+    "wanted": "expected",
+    "what": "item",
+    "where": "location",
+    "why": "reason",
+    "word": "name",
+    "written": "value",
+}
+"""How the pages name a parameter of a message, if its name in the code says too little."""
+
+
+def parameter(name: str) -> str:
+    """A parameter of a message as the pages show it."""
+    return f"<{PARAMETERS.get(name, name.replace('_', ' '))}>"
+
+
 def template(words: str) -> str:
     """A message template as users read it: `<name>` for each parameter, single braces."""
     parts = (
-        literal + (f"<{field}>" if field is not None else "")
+        literal + (parameter(field) if field is not None else "")
         for literal, field, _, _ in Formatter().parse(words.removeprefix("{hint} "))
     )
     return text("".join(parts))

@@ -1,7 +1,7 @@
-"""Start the cases of the checker's matrix for real, and record what they come to (`make outcomes`).
+"""Run the cases of the check matrix on Spark and record the results (`make outcomes`).
 
-A case is started when no outcome is recorded for this Spark and for the case as it is written now; `--all`
-starts every one. The gate holds the check against the record, and the docs' table of modes is made from it.
+By default, this runs the cases without a recorded result for this version of Spark and of the case; `--all` runs all
+of them. The gate compares the check with the record. The output mode matrix of the docs is generated from it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.jvm import shared_context
 
 
 def main(every: bool) -> int:
-    """Write the outcomes; 1 where the check and a real start don't agree."""
+    """Write the results. Returns 1 if a check and a real start disagree."""
     with (
         tempfile.TemporaryDirectory(prefix="matrix-") as folder,
         shared_context(Path(folder), lambda line: None),

@@ -1,4 +1,4 @@
-"""Draw the pictures of the docs again, from the tests of the examples.
+"""Draw the pictures of the docs from the tests of the examples.
 
 Run as `python -m scripts.pictures`. The pictures are committed; the gate compares them with what the tests
 draw.
@@ -25,7 +25,7 @@ class Picture:
 
     name: str
     sink: str | None = None
-    """The sink whose batches are drawn; else the first of the test."""
+    """The sink whose batches are drawn; by default, the first of the test."""
 
     @property
     def svg(self) -> str:
@@ -83,7 +83,7 @@ PICTURES: dict[tuple[str, str], tuple[Picture, ...]] = {
 
 
 def main() -> None:
-    """Play each test that has a picture, and write what it draws."""
+    """Run each test that has a picture, and write the picture."""
     player = TestRunner()
     try:
         for (file, name), pictures in PICTURES.items():

@@ -1,4 +1,4 @@
-"""Record the plans of tests/plans.py anew: `make plans`."""
+"""Record the plans of tests/plans.py: `make plans`."""
 
 from __future__ import annotations
 

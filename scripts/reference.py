@@ -80,7 +80,7 @@ POSITION_KEYS = (
         "`start` only: partitions without a message at or after `timestamp`.",
     ),
 )
-"""The keys of `start` and `end`, which are no model."""
+"""The keys of `start` and `end`, which are not a model."""
 
 
 def pages() -> dict[str, str]:
@@ -167,7 +167,7 @@ def default_words(default: object) -> str:
 
 
 def nested_models(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """The keys of a model whose values are objects with keys of their own."""
+    """The keys of a model whose values are objects with their own keys."""
     return {
         field.alias or name: leaf
         for name, field in model.model_fields.items()
@@ -354,7 +354,7 @@ def read_guarantee(side: Source[Any]) -> str:
 
 WRITES = {
     Delivery.IDEMPOTENT: f"{Level.EXACTLY_ONCE}. A retried batch changes nothing.",
-    Delivery.REPEATS: f"{Level.AT_LEAST_ONCE}. The sink writes a retried batch again.",
+    Delivery.DUPLICATES: f"{Level.AT_LEAST_ONCE}. The sink writes a retried batch again.",
     Delivery.MARKED: f"{Level.AT_LEAST_ONCE}. The sink writes a retried batch again, with headers that identify it.",
     Delivery.UNCONFIRMED: f"{Level.UNKNOWN}. The sink does not confirm that it stored a row.",
     Delivery.USER: f"{Level.AT_LEAST_ONCE}. Your code receives a retried batch again. If it is idempotent, the "
@@ -366,7 +366,7 @@ def sink_lines(connector: str, side: Sink[Any]) -> Iterator[str]:
     yield from (first_line(side.options), "")
     yield f"- Output modes: {mode_words(side)}."
     lives = " The rows exist only until the process exits." if side.in_process else ""
-    raised = f" To raise it: {text(side.raised_by)}." if side.raised_by else ""
+    raised = f" To improve it: {text(side.raised_by)}." if side.raised_by else ""
     yield f"- Delivery guarantee: {WRITES[side.delivery]}{lives}{raised}"
     option = " with `--append`" if side.appends else " with `--output-dir`" if side.stores else ""
     verb = (
@@ -385,7 +385,7 @@ EXIT_CODES = {
     0: "Success.",
     70: "Internal error in Headwater. Report it with the output of `--verbose`.",
 }
-"""Exit codes that are no error of Headwater's error classes."""
+"""Exit codes that no error class has."""
 
 
 def commands_page() -> Iterator[str]:
@@ -435,7 +435,6 @@ def options_table(options: Sequence[Any]) -> Iterator[str]:
 
 def option_row(option: Any) -> tuple[str, str, str]:
     words = sentence(text(DEFAULT.sub("", option.help or "")))
-    words += " Repeatable." if option.multiple or option.nargs == -1 else ""
     written = DEFAULT.search(option.help or "")
     if isinstance(option, typer.core.TyperArgument):
         default = "required" if option.required else f"`{written[1]}`" if written else ""

@@ -1,4 +1,4 @@
-"""The page of the error codes: message, fix, and whether a retry can help."""
+"""The page of the error codes: message, hint, and whether a retry can help."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from scripts.reference_rules import area_of, built_in, link_of, rule_of
 INTRODUCTION = """\
 # Error codes
 
-This page lists every code that Headwater reports, with its message and its fix. Headwater prints the code, the message,
-the hint and, if your files cause the problem, the file and line. `--json` prints the same fields.
+This page lists every code that Headwater reports, with its message and its hint. Headwater prints the code, the
+message, the hint and, if your files cause the problem, the file and line. `--json` prints the same fields.
 
 - `<name>` is a parameter: Headwater replaces it with the name, path or value at hand.
 - **Retryable** means that the same command can succeed without a change, for example after a network failure.
@@ -181,19 +181,19 @@ def section_of(title: str, code: str) -> str:
 def entry_lines(entry: Entry) -> Iterator[str]:
     yield from ("", f"### {entry.code}", "", f"**Message:** {template(entry.message)}")
     if entry.hint:
-        yield from ("", *fix_lines(entry), "", f"**Retryable:** {'yes' if entry.retryable else 'no'}")
+        yield from ("", *hint_lines(entry), "", f"**Retryable:** {'yes' if entry.retryable else 'no'}")
     rule = rule_of(entry.code)
     if rule:
         yield from ("", f"**Check:** {link_of(rule)}")
 
 
-def fix_lines(entry: Entry) -> Iterator[str]:
+def hint_lines(entry: Entry) -> Iterator[str]:
     hints = constant_hints().get(entry.code, ())
     if entry.hint != "{hint}":
-        yield f"**Fix:** {template(entry.hint)}"
+        yield f"**Hint:** {template(entry.hint)}"
     elif len(hints) == 1:
-        yield f"**Fix:** {text(hints[0].strip())}"
+        yield f"**Hint:** {text(hints[0].strip())}"
     elif hints:
-        yield from ("**Fix**, depending on the case:", "", *(f"- {text(hint.strip())}" for hint in hints))
+        yield from ("**Hint**, depending on the case:", "", *(f"- {text(hint.strip())}" for hint in hints))
     else:
-        yield f"**Fix:** {HINTED}"
+        yield f"**Hint:** {HINTED}"

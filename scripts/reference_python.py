@@ -142,7 +142,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "StreamTestRun.advance.by": "Duration, such as `2 hours`.",
     "StreamTestRun.change_to.pipeline": "Path of the new version.",
     "StreamTestRun.expect.rows": "Rows of the only sink, or rows by sink.",
-    "StreamTestRun.play.steps": "Steps of `headwater.testing`, such as `Feed` and `Advance`.",
+    "StreamTestRun.run_steps.steps": "Steps of `headwater.testing`, such as `Feed` and `Advance`.",
     "StreamTestRun.restart": "Stop every query between two batches, and resume it from its checkpoint.",
     "StreamTestRun.stop": "Stop every query between two batches.",
     "StreamTestRun.start": "Resume every query from its checkpoint.",
@@ -176,7 +176,7 @@ def python_page() -> Iterator[str]:
 def fixture_lines() -> Iterator[str]:
     yield from ("## stream_test", "")
     yield "The pytest fixture `stream_test` runs a function or a pipeline on test streams. See"
-    yield from ("[Test a pipeline](../build/test.md).", "")
+    yield from ("[Test a pipeline](../build/test.md) and [pytest fixture](pytest-fixture.md).", "")
     yield from call_lines("stream_test", "stream_test", StreamTest.__call__)
     yield from described("StreamTestRun", StreamTestRun)
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Creates .venv with the locked packages. `make setup` calls it when a lock, pyproject.toml or the folder changed.
+# Creates .venv with the locked packages. `make setup` calls it if a lock, pyproject.toml or the directory changed.
 set -eu
 
-place="${1:?the folder of the clone, given by make}"
+place="${1:?expected the directory of the clone}"
 cd "$place"
 python="${PYTHON:-python3}"
 venv=.venv
@@ -17,9 +17,9 @@ fail() {
 
 check_python() {
     command -v "$python" >/dev/null 2>&1 ||
-        fail "'$python' was not found. Install Python 3.11 or newer, or name one: make setup PYTHON=/path/to/python3"
+        fail "'$python' was not found. Install Python 3.11 or later, or select one: make setup PYTHON=/path/to/python3"
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-        fail "'$python' is $("$python" -V 2>&1); 3.11 or newer is needed. Name one: make setup PYTHON=python3.12"
+        fail "'$python' is $("$python" -V 2>&1), but 3.11 or later is required. Select one: make setup PYTHON=python3.12"
 }
 
 check_venv_module() {
@@ -30,7 +30,7 @@ check_venv_module() {
     apt-get update -qq && apt-get install -y -qq "$package"
 }
 
-# Console scripts carry the folder in their first line, so a moved .venv is made anew.
+# The first line of a console script contains the directory, so a moved .venv is recreated.
 create_venv() {
     options=
     if [ -f "$ready" ] && [ "$(cat "$ready")" != "$place" ]; then options=--clear; fi
@@ -43,7 +43,7 @@ uv_pip() {
     "$venv/bin/uv" pip "$@" --quiet --python "$venv/bin/python"
 }
 
-# Offline first: a cached PySpark is taken as it is, where a look at the index could mean building it again.
+# Offline first: uv uses a cached PySpark, but might rebuild it if it asks the index.
 sync() {
     uv_pip sync --compile-bytecode --offline --require-hashes "$@" 2>/dev/null ||
         uv_pip sync --compile-bytecode --require-hashes "$@"
@@ -51,12 +51,12 @@ sync() {
 
 check_python
 check_venv_module
-printf 'setup: bringing .venv up to date (the first time takes a minute or two)\n'
+printf 'setup: updating .venv (the first time takes a minute or two)\n'
 create_venv
-# A Java comes along, for machines that have none and for the test that Headwater runs on it.
+# The lock includes a Java runtime, for machines without one and for the test of that runtime.
 sync requirements/dev.lock
-# hatchling comes from the lock, so that building headwater itself asks no index.
+# hatchling is in the lock, so building headwater needs no index.
 uv_pip install --offline --no-deps --no-build-isolation --editable .
-# Commands start twice as fast, also where PYTHONDONTWRITEBYTECODE is set.
+# Commands start twice as fast, even if PYTHONDONTWRITEBYTECODE is set.
 "$venv/bin/python" -m compileall -q src
 printf '%s\n' "$place" >"$ready"

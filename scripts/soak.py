@@ -1,6 +1,6 @@
-"""Run tests/faults round after round, and then once what the gate has no time for: tests marked `soak`.
+"""Run tests/faults repeatedly, then the tests marked `soak` once, which are too slow for the gate.
 
-HEADWATER_SOAK tells the tests which round it is.
+HEADWATER_SOAK is the number of the round.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Iterator
 from scripts.contract import ROOT
 
 MARKED = ("spark", "files", "scripted", "checker", "docs", "kafka", "connectors")
-"""The folders besides tests/faults that hold tests marked `soak`; each has a JVM of its own."""
+"""The directories with tests marked `soak`, in addition to tests/faults; each runs in its own JVM."""
 NO_TESTS = 5
 
 
 def runs(rounds: int) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """What HEADWATER_SOAK is, and what pytest is asked for."""
+    """The value of HEADWATER_SOAK and the arguments of pytest for each run."""
     yield from ((str(number), ("tests/faults",)) for number in range(1, rounds + 1))
     yield from (("1", (f"tests/{folder}", "-m", "soak")) for folder in MARKED)
 
 
 def main(rounds: int) -> int:
-    """Stop at the first run that fails and say how to do it again."""
+    """Stop at the first run that fails, and print the command to repeat it."""
     for number, asked in runs(rounds):
         command = [sys.executable, "-m", "pytest", *asked, "-q"]
         print(f"\n=== soak: round {number} of {rounds}: {' '.join(asked)} ===", flush=True)
         environment = {**os.environ, "HEADWATER_SOAK": number}
         code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
         if code not in (0, NO_TESTS):
-            print(f"soak: round {number} failed; again: HEADWATER_SOAK={number} {' '.join(command)}")
+            print(f"soak: round {number} failed. To repeat it: HEADWATER_SOAK={number} {' '.join(command)}")
             return code
     print(f"soak: {rounds} rounds passed")
     return 0

@@ -31,7 +31,7 @@ SECONDS = 120.0
 
 
 class Terminal:
-    """A shell in tmux, in a directory of its own."""
+    """A shell in tmux, in its own directory."""
 
     def __init__(self, home: Path) -> None:
         self._socket = ("tmux", "-S", str(home / "tmux"))

@@ -1,4 +1,4 @@
-"""The demo's messages, and what has to come of them: both worked out from a number alone."""
+"""The messages of the demo and the expected results, both generated from a fixed seed."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ IN_TIME = timedelta(minutes=1)
 LATEST = timedelta(seconds=90)
 BROKEN = 0.03
 DISORDER = timedelta(seconds=20)
-# Long after all others: they move both watermarks over the last minute, so that it is closed.
+# Long after all other messages: these advance both watermarks past the last minute and close it.
 CLOSING = START + SPAN + timedelta(hours=1)
 
 Revenue = Counter[tuple[str, str, int, Decimal]]
-"""Rows of minute, campaign, clicks and revenue, and how often each is there."""
+"""Rows of minute, campaign, clicks and revenue, with their number of occurrences."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """A message for a topic; `broken` ones can't be read."""
+    """A message for a topic; `broken` messages are malformed."""
 
     topic: str
     key: str
@@ -39,7 +39,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Day:
-    """All messages in the order in which they are sent, and the revenue by minute and campaign."""
+    """All messages in the order they are sent, and the revenue per minute and campaign."""
 
     messages: tuple[Message, ...]
     revenue: Revenue
@@ -49,7 +49,7 @@ class Day:
 
 
 def day(impressions: int) -> Day:
-    """So many impressions with their clicks; three of a hundred messages are broken besides."""
+    """This many impressions with their clicks, plus three percent malformed messages."""
     chance = random.Random(SEED)
     sent: list[tuple[datetime, Message]] = []
     counts: Counter[tuple[str, str]] = Counter()
@@ -83,12 +83,12 @@ def totals(revenue: Revenue) -> Iterator[tuple[str, int, Decimal]]:
 
 
 def _sent(at: datetime, chance: random.Random) -> datetime:
-    """When a message is sent: not in the order of what it tells."""
+    """When a message is sent: not in the order of event time."""
     return at + chance.random() * DISORDER
 
 
 def _impression(name: str, campaign: str, at: datetime, price: int) -> Message:
-    # The price is in parts of ten thousand: exact, where a fraction would be rounded.
+    # The price is an integer in ten-thousandths, because a sum of fractions would be rounded.
     row = {"impression_id": name, "campaign": campaign, "at": _time(at), "price": price / 10_000}
     return _message("impressions", name, row)
 

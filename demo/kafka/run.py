@@ -1,8 +1,8 @@
-"""The Kafka demo: a broker, messages, a run until nothing is left to read, and a look at what came of it.
+"""The Kafka demo: starts a broker, sends messages, runs the pipeline until it has caught up, and prints the results.
 
     python -m demo.kafka.run [IMPRESSIONS]
 
-Everything is made anew in work/. The figures are compared with those of the generator; the exit code tells.
+Each start empties work/. The exit code is 1 if the results differ from those of the generator.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ HERE = Path(__file__).resolve().parent
 IMPRESSIONS = 4_000
 TOPICS = {"impressions": 2, "clicks": 2}
 FIRST = 3
-"""So many rows of each quarantine are shown."""
+"""Number of rows to print from each quarantine."""
 
 Places = Counter[tuple[str, int, int, bytes]]
 
 
 def say(line: str = "") -> None:
-    """A line that is there at once."""
+    """Print a line and flush it."""
     print(line, flush=True)
 
 
 def send(servers: str, messages: Iterable[Message]) -> Places:
-    """Send the messages; topic, partition, offset and bytes of the broken ones."""
+    """Send the messages. Returns topic, partition, offset and bytes of the malformed ones."""
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20})
     places: Places = Counter()
 
@@ -67,19 +67,19 @@ def _taken(error: Any, message: Any = None) -> None:
 
 
 def play(demo: Path, servers: str) -> RunResult:
-    """Run the pipeline of the demo in a folder until nothing is left to read."""
+    """Run the pipeline of the demo in a directory until it has caught up."""
     os.environ["KAFKA_BOOTSTRAP_SERVERS"] = servers
     return run(demo / "pipeline.yml", RunOptions(until_idle=True), limit=None, emit=told, stdout=say)
 
 
 def told(event: Event) -> None:
-    """A line for each batch that read something."""
+    """Print a line for each batch that read rows."""
     if isinstance(event, QueryProgress) and event.rows_in:
         say(f"  {event.query}: batch {event.batch_id}, {event.rows_in:,} rows in")
 
 
 def found_revenue(folder: Path) -> Revenue:
-    """What the pipeline wrote."""
+    """The rows that the pipeline wrote."""
     lines = (line for file in folder.glob("*.json") for line in file.read_text("utf-8").splitlines())
     rows = (json.loads(line, parse_float=Decimal) for line in lines)
     return Counter(
@@ -89,7 +89,7 @@ def found_revenue(folder: Path) -> Revenue:
 
 
 def show_all(revenue: Revenue, result: RunResult, aside: dict[str, tuple[QuarantinedRow, ...]]) -> None:
-    """The revenue table, the counts, and the first rows of each quarantine."""
+    """Print the revenue, the counts, and the first rows of each quarantine."""
     say(f"\n{'campaign':<12}{'clicks':>8}{'revenue':>12}")
     for campaign, clicks, money in totals(revenue):
         say(f"{campaign:<12}{clicks:>8}{money:>12.4f}")
@@ -110,7 +110,7 @@ def differences(
     revenue: Revenue,
     aside: dict[str, tuple[QuarantinedRow, ...]],
 ) -> list[str]:
-    """Where the pipeline's figures are not those of the generator."""
+    """The results of the pipeline that differ from those of the generator."""
     wrong = []
     if revenue != today.revenue:
         more, fewer = (revenue - today.revenue).total(), (today.revenue - revenue).total()
@@ -131,7 +131,7 @@ def differences(
 
 
 def play_on(servers: str, demo: Path, impressions: int) -> int:
-    """Play the demo of a folder on a broker, show and verify; the exit code."""
+    """Run the demo in a directory on a broker, print and verify the results. Returns the exit code."""
     today = day(impressions)
     for topic, count in TOPICS.items():
         create_topic(servers, topic, count)
@@ -148,7 +148,7 @@ def play_on(servers: str, demo: Path, impressions: int) -> int:
 
 
 def main(demo: Path, impressions: int) -> int:
-    """Play the demo of a folder on a broker of its own; the exit code."""
+    """Run the demo in a directory on its own broker. Returns the exit code."""
     shutil.rmtree(demo / "work", ignore_errors=True)
     say("Starting a local Kafka broker …")
     with Broker(demo / "work" / "broker", notify=lambda problem: say(problem.message)) as broker:

@@ -160,10 +160,10 @@ def test_the_summary_begins_with_the_slowest_tests() -> None:
         Outcome("tests/b", 9.0, 1, 0, tests=((12.5, "b::x"),)),
     ]
     lines = list(summary(outcomes, strict=False, wall=18.0))
-    assert lines[0].strip() == "the slowest 30 tests, in seconds"
+    assert lines[0].strip() == "slowest 30 tests, in seconds"
     assert lines[1].split() == ["39.0", "a::39"]
     assert [line.split() for line in lines[27:29]] == [["13.0", "a::13"], ["12.5", "b::x"]]
-    assert [line.split()[-1] for line in lines if line.startswith("side by side")] == ["18.0"]
+    assert [line.split()[-1] for line in lines if line.startswith("elapsed")] == ["18.0"]
 
 
 @pytest.mark.parametrize(("soak", "left"), [("", ["usual"]), ("3", ["usual", "rare"])])

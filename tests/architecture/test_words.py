@@ -1,4 +1,4 @@
-"""The docs and every string of the code use the fixed vocabulary: none of the phrases below comes back."""
+"""Everything that users read uses the fixed vocabulary: docs, strings of the code, examples, templates, help."""
 
 from __future__ import annotations
 
@@ -102,7 +102,24 @@ PAGES = [
     *(ROOT / "examples").rglob("*.md"),
     *(ROOT / "demo").rglob("*.md"),
 ]
-FILES = [*(ROOT / "src").rglob("*.py")]
+FILES = [
+    file
+    for folder in ("src", "demo", "scripts", "bench")
+    for file in (ROOT / folder).rglob("*.py")
+    if not {"work", "__pycache__"} & set(file.relative_to(ROOT).parts)
+]
+WRITTEN = {".yml", ".yaml", ".toml", ".md", ".py", ".service", ".sh", ""}
+TEXTS = [
+    ROOT / "Makefile",
+    *(ROOT / "scripts").glob("*.sh"),
+    *(
+        file
+        for folder in ("demo", "examples", "src/headwater/api/templates")
+        for file in sorted((ROOT / folder).rglob("*"))
+        if file.is_file() and file.suffix in WRITTEN and not {"work", "__pycache__"} & set(file.parts)
+    ),
+]
+"""Files of which every line counts: comments, names of tests, help texts."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -113,6 +130,12 @@ def test_a_page_uses_the_fixed_vocabulary(page: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
 def test_the_strings_of_a_file_use_the_fixed_vocabulary(file: Path) -> None:
     assert [f"line {line}: {each}" for line, text in strings(file) for each in found(text)] == []
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.relative_to(ROOT).as_posix())
+def test_the_text_of_a_file_uses_the_fixed_vocabulary(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert [f"line {n}: {each}" for n, line in enumerate(text.splitlines(), 1) for each in found(line)] == []
 
 
 @pytest.mark.parametrize("text", ["It is set aside.", "It goes on.", "3 row(s)", "Mend it, too."])

@@ -45,14 +45,14 @@ def test_impressions_are_kept_four_hours_and_clicks_two(context: SparkContext, a
     by_range = ("clicked", "outcomes", "origins", "ledger", "noticed", "clicked_in_python")
     for name in by_range:
         (bound,) = sinks[name]["bounds"]
-        kept = {each["what"]: (each["for_ms"], each["words"], each["rows"]) for each in bound["kept"]}
+        kept = {each["what"]: (each["for_ms"], each["words"], each["rows"]) for each in bound["retention"]}
         assert (name, bound["extent"], kept) == (
             name,
             "bounded",
             {"impressions": (4 * HOUR, "4 hours", 144_000), "clicks": (2 * HOUR, "2 hours", 7_200_000)},
         )
     (windows,) = sinks["same_hour"]["bounds"]
-    assert {each["what"]: each["for_ms"] for each in windows["kept"]} == {
+    assert {each["what"]: each["for_ms"] for each in windows["retention"]} == {
         "impressions": 4 * HOUR,
         "clicks": 3 * HOUR,
     }
@@ -110,7 +110,7 @@ def test_the_state_of_real_runs_is_what_the_bounds_say(player: TestRunner, tmp_p
     assert result.passed, "\n".join(report(result))
     for name, sink in sinks_of(tmp_path / "pipeline.yml").items():
         (bound,) = sink["bounds"]
-        lives = [(each["in_step_ms"] or each["for_ms"]) / MINUTE for each in bound["kept"]]
+        lives = [(each["in_step_ms"] or each["for_ms"]) / MINUTE for each in bound["retention"]]
         expected = [
             sum(start(name, at) + life > now for at in MOMENTS if at <= now for life in lives)
             for now in MOMENTS

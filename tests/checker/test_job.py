@@ -241,7 +241,7 @@ QUICK: dict[str, tuple[str, str, dict[str, Any], int | None]] = {
         {},
         3,
     ),
-    "a hard end": ("import os\nos._exit(7)\n", "HW-SCRIPT-DIED", {"how": "exit code 7"}, None),
+    "a hard end": ("import os\nos._exit(7)\n", "HW-SCRIPT-DIED", {"how": "exited with code 7"}, None),
     "arguments": (
         "import argparse\np = argparse.ArgumentParser()\np.add_argument('day')\np.parse_args()\n",
         "HW-SCRIPT-EXIT",

@@ -66,7 +66,7 @@ def test_a_stream_is_judged_with_its_sink_and_mode_and_nothing_is_started_or_cha
     assert (sound.ok, codes(sound)) == (True, [])
     assert sound.outline is not None
     assert sound.outline.guarantee.level is Level.EXACTLY_ONCE
-    assert [bound.kept[0].words for bound in sound.outline.bounds] == ["15 minutes"]
+    assert [bound.retention[0].words for bound in sound.outline.bounds] == ["15 minutes"]
     assert sound.facts is not None
     assert (sound.facts.trigger, sound.facts.mode) == ("every 10 seconds", "append")
     assert [(each.name, each.connector, each.options) for each in sound.facts.sources] == [

@@ -78,7 +78,7 @@ class NoReader(Source[Bare]):
 class NoWriter(Sink[Wordless]):
     options = Wordless
     modes = frozenset({"replace"})
-    delivery = Delivery.REPEATS
+    delivery = Delivery.DUPLICATES
 
 
 class HalfValidating(Source[Bare]):
@@ -100,7 +100,7 @@ class Careless(Sink[Wordless]):
 
     options = Wordless
     modes = frozenset({"append"})
-    delivery = Delivery.REPEATS
+    delivery = Delivery.DUPLICATES
     batch = False
 
     def jars(self, options: Wordless) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def test_a_batch_run_counts_bad_rows(spark: SparkSession, tmp_path: Path) -> Non
     }
     (ended,) = (event for event in events if isinstance(event, BatchRunFinished))
     assert ended.to_json()["sources"] == told
-    assert [event.message for event in events if isinstance(event, Notice)] == [
+    assert [event.text for event in events if isinstance(event, Notice)] == [
         "dropped: bad rows: 3 of 4 (dropped).",
         "kept: bad rows: 3 of 4 (kept).",
         "lines: bad rows: 1 of 2 (kept).",

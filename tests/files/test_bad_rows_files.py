@@ -274,7 +274,7 @@ def test_a_batch_that_was_planned_under_another_choice_goes_on_or_is_refused(
     assert run_until_idle(write(tmp_path, CHANGED.format(keys=""))).exit_code == 1
     file, events = write(tmp_path, CHANGED.format(keys="bad_rows: quarantine, ")), list[Event]()
     assert run_until_idle(file, events).exit_code == 0
-    said = [event.message for event in events if isinstance(event, Notice)]
+    said = [event.text for event in events if isinstance(event, Notice)]
     assert [text.split()[0] for text in said if text.startswith("HW-")] == ["HW-FILES-BATCH-REWRITTEN"]
     assert spark.read.parquet(str(tmp_path / "out")).count() == 1
     assert quarantined(spark, tmp_path, "birds") == Counter([("unreadable_file", "birds/2 b.parquet", None)])

@@ -92,7 +92,7 @@ def test_files_go_when_all_sinks_have_them_and_no_sink_misses_a_row(
     feed(tmp_path / "in", "3", [{"id": 3}])
     run_until_idle(file, events)
     assert files_in(tmp_path / "in") == {"0.json"}
-    notices = [event.message for event in events if isinstance(event, Notice)]
+    notices = [event.text for event in events if isinstance(event, Notice)]
     (said,) = [message for message in notices if "HW-CLEAN-UP" in message]
     assert said.startswith(f"HW-CLEAN-UP-FILE-CHANGED Source `lines`: {tmp_path / 'in' / '0.json'} ")
     assert files_in(tmp_path / "done") == archived | {"in/3.json"}
@@ -181,6 +181,6 @@ def test_limits_bound_batches_and_one_that_is_too_low_is_told_once(
     rows = {query: {batch.rows_in for batch in batches(events, query)} - {0} for query in ("tight", "fixed")}
     assert rows == {"tight": {1}, "fixed": {5}}
     notices = [event for event in events if isinstance(event, Notice)]
-    (said,) = [event.message for event in notices if event.code == "HW-BACKLOG-GROWING"]
+    (said,) = [event.text for event in notices if event.code == "HW-BACKLOG-GROWING"]
     assert "`tight`" in said
     assert "max_files_per_batch" in said

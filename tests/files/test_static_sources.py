@@ -274,7 +274,7 @@ def test_a_file_that_is_gone_from_another_file_system_makes_its_batch_run_again(
     started = [event.id for event in events if isinstance(event, QueryStarted)]
     assert len(started) == 2
     assert len(set(started)) == 1
-    said = [event.message for event in events if isinstance(event, Notice)]
+    said = [event.text for event in events if isinstance(event, Notice)]
     assert [text for text in said if ": a file of a static source was deleted" in text] == said
     assert not (tmp_path / ".headwater/static").exists()
 
@@ -433,7 +433,7 @@ def test_a_file_that_is_written_over_is_never_read_by_its_old_listing(
     run_while(write(tmp_path, WRITTEN_OVER), steer, events)
     assert during_a_batch == []
     assert len([event for event in events if isinstance(event, QueryStarted)]) == 2
-    said = [event.message for event in events if isinstance(event, Notice)]
+    said = [event.text for event in events if isinstance(event, Notice)]
     told = [text for text in said if text.startswith("HW-STATIC-FILE-OVERWRITTEN")]
     assert len(told) == 2
     assert all(str(tmp_path / name / "1.txt") in " ".join(told) for name in ("lines", "kept"))

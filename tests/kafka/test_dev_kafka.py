@@ -41,7 +41,7 @@ def test_it_starts_fills_and_stops_and_keeps_the_data(tmp_path: Path) -> None:
             tmp_path, "dev", "kafka", "--bootstrap-server", started["bootstrap_servers"], *feed
         ) as second:
             assert second.wait() == 0
-        assert second.stdout == "Topic ads is there, with 1 partition.\nSent 3 messages to ads.\n"
+        assert second.stdout == "Topic ads exists, with 1 partition.\nSent 3 messages to ads.\n"
 
         port = started["bootstrap_servers"].rpartition(":")[2]
         with headwater(tmp_path, "dev", "kafka", "--port", port, "--data-dir", "other") as third:
@@ -53,12 +53,12 @@ def test_it_starts_fills_and_stops_and_keeps_the_data(tmp_path: Path) -> None:
 
     with headwater(tmp_path, *start, "--topics", "more:2") as again:
         again.until(lambda: "Topic more" in again.stdout)
-        assert "Topic more is there, with 3 partitions." in again.stdout
+        assert "Topic more exists, with 3 partitions." in again.stdout
         servers = again.stdout.partition("Kafka answers at ")[2].partition(";")[0]
         assert values(servers, "ads") == [*SENT, *SENT]
         again.signal(signal.SIGINT, group=True)
         assert again.wait() == 0
-    assert again.stdout.endswith("Stopped; the data is in the data.\n")
+    assert again.stdout.endswith("Stopped. The data is in the data.\n")
     assert again.stderr == ""
 
 
@@ -67,4 +67,4 @@ def test_a_signal_while_it_starts_stops_it_too(tmp_path: Path) -> None:
         starting.until((tmp_path / "b" / "server.properties").exists)
         starting.signal(signal.SIGTERM)
         assert starting.wait() == 0
-    assert (starting.stdout, starting.stderr) == ("Stopped; the data is in b.\n", "")
+    assert (starting.stdout, starting.stderr) == ("Stopped. The data is in b.\n", "")

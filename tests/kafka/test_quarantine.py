@@ -83,7 +83,7 @@ def test_bad_rows_are_set_aside_and_flow_again_after_a_fix(
     events.clear()
     result = run_until_idle(file, events)
     assert result.queries["all"].sources == {"orders": {"read": 4, "good": 2, "bad": 2}}
-    said = [event.message for event in events if isinstance(event, Notice)]
+    said = [event.text for event in events if isinstance(event, Notice)]
     assert sum("replaying rows" in text for text in said) == 3, said
     again = [{"id": 20, "cost": 20.5}, {"id": 30, "cost": 1.0}]
     expected = Counter(json.dumps(row, sort_keys=True) for row in [*good, *again])

@@ -324,7 +324,11 @@ sinks:
     ("keys", "code", "params"),
     [
         ("topic: TOPICC", "HW-KAFKA-TOPIC-NOT-FOUND", {"hint": "Did you mean `TOPIC`?"}),
-        ("partitions: {TOPIC: [1]}", "HW-KAFKA-PARTITION-NOT-FOUND", {"partition": 1, "last": 0}),
+        (
+            "partitions: {TOPIC: [1]}",
+            "HW-KAFKA-PARTITION-NOT-FOUND",
+            {"partition": 1, "hint": "Use partition 0, the only one."},
+        ),
         ("topic_pattern: 'nothing-fits-.*'", "HW-KAFKA-TOPIC-NOT-FOUND", {}),
         ("topic_pattern: '['", "HW-KAFKA-PATTERN-INVALID", {}),
         ("topic: TOPIC, start: {offsets: {other: {'0': 1}}}", "HW-KAFKA-TOPIC-NOT-READ", {"topic": "other"}),

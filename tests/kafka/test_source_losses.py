@@ -57,7 +57,7 @@ def make_again(broker: Broker, topic: str) -> None:
 
 
 def said(events: list[Event], code: str) -> list[str]:
-    return [event.message for event in events if isinstance(event, Notice) and event.message.startswith(code)]
+    return [event.text for event in events if isinstance(event, Notice) and event.text.startswith(code)]
 
 
 def read(events: list[Event]) -> int:

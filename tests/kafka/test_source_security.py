@@ -52,7 +52,7 @@ def pipeline(folder: Path, broker: Broker, topic: str, ways: dict[str, tuple[str
     shutil.copytree(CERTIFICATES, folder / "certificates", dirs_exist_ok=True)
     lines = ["name: secured", "sources:"]
     for name, (listener, keys) in ways.items():
-        reached = f"servers: '{broker.address(listener)}', topic: {topic}, schema: {{n: int}}"
+        reached = f"bootstrap_servers: '{broker.address(listener)}', topic: {topic}, schema: {{n: int}}"
         lines.append(f"  {name}: {{connector: kafka, {reached}, {keys}}}")
     union = " UNION ALL ".join(f"SELECT '{name}' AS way, n FROM {name}" for name in ways)
     sink = "{reads: every, connector: files, path: out, format: json}"

@@ -177,7 +177,7 @@ def test_one_checkpoint_under_every_kind_of_trigger_loses_nothing(
     # After the epoch that noted them, the first rows never came again.
     assert {n for n, count in rows.items() if count > 1}.isdisjoint(once)
     notices = [each for each in chain.events if isinstance(each, Notice)]
-    told = [each.message for each in notices if each.code == "HW-TRIGGER-CONVERTED"]
+    told = [each.text for each in notices if each.code == "HW-TRIGGER-CONVERTED"]
     assert [text.partition(". ")[0] for text in told[:2]] == [
         "doubled: converted the checkpoint to batches"
     ] * 2
@@ -233,7 +233,7 @@ def test_what_can_not_run_so_is_refused_before_the_start(
     tmp_path: Path, broker: Broker, make_topic: Callable[..., str]
 ) -> None:
     names = {
-        "bootstrap_servers": broker.servers,
+        "servers": broker.servers,
         "one": make_topic(),
         "wide": make_topic(3),
         "out": make_topic(),
@@ -269,7 +269,7 @@ AT_ONCE = """
 def test_both_outlive_the_broker_are_stopped_when_it_outgrows_them_and_go_on_in_batches(
     tmp_path: Path, broker: Broker, make_topic: Callable[..., str]
 ) -> None:
-    names = {"bootstrap_servers": broker.servers, "incoming": make_topic()}
+    names = {"servers": broker.servers, "incoming": make_topic()}
     names |= {"outgoing": make_topic(), "at_once": make_topic()}
     quick = {"trigger": "trigger: continuous 1 second", "real_time": "trigger: real time 5 seconds"}
     batches = {"trigger": "", "real_time": ""}

@@ -207,7 +207,7 @@ def test_a_crash_runs_the_data_batch_again_with_the_same_time(player: TestRunner
         """,
     )
     (again,) = result.steps[1].batches["seen"]
-    assert (again.id, again.again, again.rows_in) == (0, True, {"words": 1})
+    assert (again.id, again.retried, again.rows_in) == (0, True, {"words": 1})
 
 
 def test_a_sink_that_repeats_a_replayed_batch_is_found(player: TestRunner, project: Path) -> None:
@@ -227,7 +227,7 @@ def test_a_function_that_gives_other_rows_on_replay_is_found(player: TestRunner,
         player, project, "- feed: {words: [[12:01, owl]]}\n- crash\n- expect: {noisy: []}\n".lstrip()
     )
     (failure,) = result.steps[1].failures
-    assert (failure.kind, failure.sink) == ("replay", "noisy")
+    assert (failure.kind, failure.sink) == ("retry", "noisy")
 
 
 def test_a_real_sink_keeps_its_promise_and_nothing_outside_the_test_is_written(

@@ -73,7 +73,7 @@ def test_a_function_is_tested_like_a_pipeline(stream_test: StreamTest) -> None:
     run.feed([["12:30", "owl"]], expect=[["12:30", "owl", 1]], watermark="12:20", state=1)
     assert run.watermark == datetime(2026, 1, 1, 12, 20, tzinfo=UTC)
     run.feed([["12:01", "owl"]], late=1, expect=[])
-    run.play(Feed({"words": [["12:31", "cat"]]}, expect={"counts": [["12:30", "cat", 1]]}), Restart())
+    run.run_steps(Feed({"words": [["12:31", "cat"]]}, expect={"counts": [["12:30", "cat", 1]]}), Restart())
 
 
 @pytest.mark.feature("L2", part="two streams, static rows, the user's session")
@@ -90,7 +90,7 @@ def test_it_runs_in_a_copy_of_the_session(stream_test: StreamTest, session: Spar
         static={"kinds": kinds},
         clock="08:00",
     )
-    run.play(Advance("90 minutes"))
+    run.run_steps(Advance("90 minutes"))
     run.feed(words=[["12:00", "owl"]], names=[["owl", "Ann"]])
     run.expect([["owl", "owl!".upper(), "09:30", "bird", "Ann"]])
     assert run.rows[0]["seen"] == datetime(2026, 1, 1, 8, 30, tzinfo=UTC)

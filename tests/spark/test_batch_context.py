@@ -32,7 +32,7 @@ class AuditedWriter(Sink[AuditedSink]):
 
     options = AuditedSink
     modes = frozenset({"append"})
-    delivery = Delivery.REPEATS
+    delivery = Delivery.DUPLICATES
     batch = False
 
     def write_stream(

@@ -213,7 +213,7 @@ def test_a_batch_run_judges_and_counts(spark: SparkSession, tmp_path: Path) -> N
         "judged": {"rows": 7, "failed": total}
     }
     assert result.rows == {"judged": 4, "twice": 8}
-    assert [event.message for event in events if isinstance(event, Notice)] == [
+    assert [event.text for event in events if isinstance(event, Notice)] == [
         "judged: rows that failed `positive`: 4 of 7.",
         "judged: rows that failed `small`: 3 of 7.",
         "judged: rows that failed `known`: 2 of 7 (dropped; batch runs do not quarantine rows).",

@@ -86,7 +86,7 @@ def test_tables_are_queried_while_the_stream_runs_and_a_second_start_begins_anew
         assert {name: query.id for name, query in again.queries.items()} == ids
         assert sum(batch.rows_in for batch in batches(events, "words")) == 5
     again.raise_for_failure()
-    said = [event.message.partition(":")[0] for event in events if isinstance(event, Notice)]
+    said = [event.text.partition(":")[0] for event in events if isinstance(event, Notice)]
     assert said == ["words", "changed", "counts"]
     assert rows(run, "SELECT max(n) FROM counts") == Counter([(2,)])
 

@@ -64,7 +64,7 @@ sinks: {orders: {reads: orders, connector: files, path: out, format: json}}
     assert refused(tmp_path) == [
         ("HW-BATCH-OUTPUT-DIR-CONFLICT", f"this pipeline reads or writes {tmp_path}/orders")
     ]
-    wrote = "it holds files that no batch run of Headwater wrote"
+    wrote = "it contains files that a Headwater batch run did not write"
     assert refused(tmp_path / "other") == [("HW-BATCH-OUTPUT-DIR-CONFLICT", wrote)]
     assert json.loads((tmp_path / "orders" / "1.json").read_text()) == {"a": 1}
     for _ in range(2):

@@ -128,7 +128,7 @@ def run_batch(
             emit(Notice.of(notice))
     finally:
         session.jvm.stop()
-    places = {sink.name: written[sink.name].place for sink in spec.sinks}
+    places = {sink.name: written[sink.name].path for sink in spec.sinks}
     rows = {sink.name: written[sink.name].rows for sink in spec.sinks}
     sources = {source: each.to_json() for source, each in read.items()}
     failed = {table: each.to_json() for table, each in judged.items()}
@@ -137,7 +137,7 @@ def run_batch(
 
 
 def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterator[Problem]:
-    # Also those of sinks that come late: what the earlier ones hold would be replaced already.
+    # Validate all sinks before writing any: the first sink already replaces earlier results.
     for thing in spec.connected:
         yield from secret_problems(thing)
     for source in spec.sources:
@@ -148,10 +148,10 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
         side = sink_side(sink.connector)
         if side.batch and side.appends:
             if not append:
-                place = ", ".join(side.places(sink.options)) or "where its rows say"
+                place = ", ".join(side.places(sink.options)) or "the topics in `topic_column`"
                 yield BATCH_APPEND_REQUIRED.at(sink.position, sink=sink.name, place=place)
             continue
-        # `--output-dir` takes the place of the key `path`: what stores rows and has none can't be led elsewhere.
+        # `--output-dir` overrides the key `path`, so a sink that stores rows needs this key.
         if not side.batch or (side.stores and "path" not in side.options.model_fields):
             yield BATCH_UNSUPPORTED.at(sink.position, what="Sink", name=sink.name, connector=sink.connector)
         elif side.stores and into is None:
@@ -170,11 +170,11 @@ def _why_taken(spec: PipelineSpec, place: Path) -> str:
     declared = [p for each in spec.sources for p in source_side(each.connector).places(each.options)]
     declared += [p for each in spec.sinks for p in sink_side(each.connector).places(each.options)]
     for other in declared:
-        # One of two places lies in the other; what is declared may be a glob.
+        # Either path can contain the other, and the declared one can be a glob.
         if lies_in(str(place), other) or lies_in(fixed_folder(other, spec.root), str(place)):
             return f"this pipeline reads or writes {other}"
     if place.is_dir() and any(place.iterdir()) and not _marker(place).exists():
-        return "it holds files that no batch run of Headwater wrote"
+        return "it contains files that a Headwater batch run did not write"
     return ""
 
 
@@ -197,8 +197,8 @@ def _written(
     """Write one sink, with an event before and after."""
     emit(SinkStarted(sink=sink.name))
     options, side = _options(sink, into), sink_side(sink.connector)
-    # Only what stores every row once is counted: a console shows a few, and a function may do anything. Of
-    # what is added elsewhere Spark does not tell.
+    # Count only rows that the sink stores: a console prints a few of them, and a function can do anything.
+    # For a sink that appends, Spark does not report the number.
     counts = side.stores and not side.appends
     frame = prepared.frames[sink.name]
     frame, rows = counted(frame) if counts else (frame, lambda: None)
@@ -210,10 +210,10 @@ def _written(
     except SPARK_ERRORS as error:
         log = RunDirectory(spec.run_dir).spark_log
         raise QueryFailedError(failure_problem(error, sink, spec.tables, spec.root, log)) from error
-    except Exception as error:  # the user's own code: whatever it raises is told at the user's line
+    except Exception as error:  # user code: report any exception at the user's line
         raise QueryFailedError(code_problem(error, sink, spec.root)) from error
     if into is not None and counts:
         _marker(into.absolute() / sink.name).touch()
-    event = SinkFinished(sink=sink.name, place=", ".join(side.places(options)), rows=rows())
+    event = SinkFinished(sink=sink.name, path=", ".join(side.places(options)), rows=rows())
     emit(event)
     return event

@@ -159,7 +159,7 @@ def _named(spec: PipelineSpec, name: str, file: str) -> Quarantine:
     found = {each.name: each for each in quarantines(spec.run_dir)}
     if name in found:
         return found[name]
-    known = f"quarantines exist for {quoted(found)}" if found else "no rows are quarantined"
+    known = f"Existing quarantines: {quoted(found)}" if found else "The pipeline has no quarantined rows"
     raise UsageError(QUARANTINE_NOT_FOUND.at(None, name=name, known=known, file=file))
 
 

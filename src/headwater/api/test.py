@@ -27,7 +27,7 @@ from headwater.testing.results import (
 )
 from headwater.testing.steps import Test, crashed, shuffled
 from headwater.testing.test_files import load_tests
-from headwater.values import Position, nearest
+from headwater.values import Position, count_of, nearest
 
 STARTING_SPARK = "Starting Spark …"
 _MOST_NAMES = 10
@@ -113,15 +113,19 @@ def planned(paths: Sequence[Path], k: str | None = None) -> list[PlannedTest]:
     if not files:
         raise UsageError(TEST_FILES_NOT_FOUND.at(None, where=", ".join(map(str, paths))))
     every = [each for file in files for each in _of_file(file)]
-    # As with pytest the file's name counts, too.
+    # As in pytest, the expression also applies to the file name.
     named = [(each, f"{each.file.name}::{each.name}") for each in every]
     plan = [each for each, name in named if choice is None or each.refusal or choice(name)]
     if not plan:
         names = [each.name for each in every]
         meant, shown = nearest(k or "", names), ", ".join(f"`{name}`" for name in names[:_MOST_NAMES])
         more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        hint = f"Did you mean `-k '{meant}'`?" if meant else f"There are: {shown}{more}."
-        raise UsageError(TEST_NO_MATCH.at(None, expression=k or "", count=len(names), hint=hint))
+        hint = (
+            f"Did you mean `-k '{meant}'`?" if meant else f"Use a word of one of these names: {shown}{more}."
+        )
+        raise UsageError(
+            TEST_NO_MATCH.at(None, expression=k or "", count=count_of(len(names), "test"), hint=hint)
+        )
     return plan
 
 

@@ -100,7 +100,7 @@ class Bound:
     """The reason, as the end of a sentence."""
     missing: str = ""
     """What to add so that the state is bounded; empty if nothing is missing."""
-    kept: tuple[Retention, ...] = ()
+    retention: tuple[Retention, ...] = ()
     notes: tuple[str, ...] = ()
     """What else affects the size: a value that grows, an input that delays the others."""
     operator: int = 0
@@ -122,7 +122,7 @@ def bounds_of(facts: QueryFacts) -> tuple[Bound, ...]:
                 f"the value of each key grows: {each.sql} stores {_GROWING[each.function]}"
                 for each in growing_values(step)
             ]
-            if bound.kept and marks.note and step.kind is not Kind.STATE:
+            if bound.retention and marks.note and step.kind is not Kind.STATE:
                 notes.append(marks.note)
             found.append(replace(bound, operator=place, notes=tuple(notes)))
     return tuple(found)
@@ -184,7 +184,7 @@ def _within_watermark(facts: QueryFacts, marks: Watermarks, step: Operator) -> B
     length = own + marks.delay(own) + held_back(facts, step)
     kept = Retention("a key", length, in_words(length), streams=step.streams)
     why = f"a key is removed once the watermark is {in_words(own)} past its row"
-    return Bound(Extent.BOUNDED, why, kept=(kept,))
+    return Bound(Extent.BOUNDED, why, retention=(kept,))
 
 
 def missing_for_key(operator: Operator, key: Key) -> str:
@@ -234,7 +234,7 @@ def _passed(facts: QueryFacts, marks: Watermarks, step: Operator, key: Key) -> B
     elif window.slide_ms:
         copies = -(-window.size_ms // window.slide_ms)
     kept = Retention(what, length, words, streams=step.streams, copies=copies)
-    return Bound(Extent.BOUNDED, f"{what} is removed once the watermark passes {passed}", kept=(kept,))
+    return Bound(Extent.BOUNDED, f"{what} is removed once the watermark passes {passed}", retention=(kept,))
 
 
 def _join(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
@@ -255,7 +255,7 @@ def _join(facts: QueryFacts, marks: Watermarks, step: Operator) -> Bound:
         why = f"rows of {open_ends} are never removed because a match can still arrive"
         return Bound(Extent.UNBOUNDED, why, missing, tuple(kept))
     why = "a row is removed once the watermark rules out further matches"
-    return Bound(Extent.BOUNDED, why, kept=tuple(kept))
+    return Bound(Extent.BOUNDED, why, retention=tuple(kept))
 
 
 def _arbitrary(_facts: QueryFacts, _marks: Watermarks, step: Operator) -> Bound:
@@ -265,7 +265,7 @@ def _arbitrary(_facts: QueryFacts, _marks: Watermarks, step: Operator) -> Bound:
     expire = all(variable.form == "timer" or variable.ttl_ms for variable in state.variables)
     if longest and expire and state.variables_known:
         kept = Retention("a value", longest, f"{in_words(longest)} of processing time after its last write")
-        return Bound(Extent.BOUNDED, "every state variable has a TTL", kept=(kept,))
+        return Bound(Extent.BOUNDED, "every state variable has a TTL", retention=(kept,))
     each = _named(step.keys) if step.keys else "key"
     why = f"it stores state per {each} until your function removes it"
     timer = {"event time": "an event-time", "processing time": "a processing-time"}.get(state.time)

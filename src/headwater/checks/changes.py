@@ -16,8 +16,8 @@ Places = tuple[str, ...]
 
 
 FROM_SCRATCH = (
-    "Undo the change, or start from scratch: give the sink a new name and a new output path, or the pipeline "
-    "a new run directory (`run_dir:`) and new output paths."
+    "Undo the change. Or start from scratch: rename the sink and set a new output path, or set a new `run_dir` "
+    "and new output paths for the whole pipeline."
 )
 PROJECT_MOVED = Entry(
     "Query `{sink}`: the project directory moved from {old} to {new}. The query {says}.",
@@ -76,7 +76,7 @@ def sink_connector_changed(situation: Situation) -> Iterator[Match]:
             says = "its log must start with the first batch of the checkpoint"
         if says and then.connector != now.connector:
             place = sink.at("connector")
-            yield Match.at(place, sink=sink.name, old=then.connector, new=now.connector, says=says)
+            yield Match.at(place, sink=sink.name, old=f"`{then.connector}`", new=now.connector, says=says)
 
 
 @pipeline_rule(

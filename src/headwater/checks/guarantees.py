@@ -149,13 +149,13 @@ class Part(StrEnum):
 
 @dataclass(frozen=True)
 class GuaranteeReason:
-    """The guarantee of one part, the reason, and what would raise it."""
+    """The guarantee of one part, the reason, and how to improve it."""
 
     part: Part
     level: Level
     why: str
     raised_by: str = ""
-    """Empty if it cannot be raised."""
+    """What to do, as a phrase without a period; empty if it cannot be improved."""
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "raised_by": self.raised_by or None}
@@ -202,12 +202,12 @@ class Guarantee:
         return f"{self.level.value} ({why})"
 
     def lines(self) -> list[str]:
-        """Several lines of text: the level, then what lowers it and what would raise it, or all reasons."""
+        """Several lines of text: the level, then what lowers it and how to improve it, or all reasons."""
         lines = [self.level.value]
         for each in self.lowering or self.reasons:
             lines.append(f"  {each.part.value}: {each.why}")
             if each.raised_by:
-                lines.append(f"    to raise it: {each.raised_by}")
+                lines.append(f"    to improve it: {each.raised_by}")
         return lines
 
 
@@ -262,24 +262,24 @@ def is_kept_once(facts: QueryFacts) -> bool:
 def _source(source: SourceFacts) -> GuaranteeReason:
     name = f"`{source.name}` ({source.connector})"
     if not source.streaming and source.options.get("refresh", str(Never())) != str(Never()):
-        level, raised_by = Level.AT_LEAST_ONCE, "`refresh: never`, and static rows that do not change"
+        level, raised_by = Level.AT_LEAST_ONCE, "set `refresh: never`, and do not change the static rows"
         why = f"{name} is refreshed: a retried batch can join different static rows and return other results"
     elif not source.streaming:
         level, raised_by = Level.EXACTLY_ONCE, ""
         why = f"{name} is static and read at each start: its rows must not change"
     elif not source.known:
-        level, raised_by = Level.UNKNOWN, "a source that Headwater knows, such as `files` or `kafka`"
+        level, raised_by = Level.UNKNOWN, "use a source that Headwater knows, such as `files` or `kafka`"
         why = f"Headwater does not know whether {name} is replayable"
     elif source.own_code:
         level = Level.UNKNOWN
         why = (
             f"it depends on your class for {name}: the same offsets must return the same rows after a restart"
         )
-        raised_by = "a class that reads stored rows by offset (Headwater cannot verify this)"
+        raised_by = "use a class that reads stored rows by offset (Headwater cannot verify this)"
     elif source.replayable:
         level, why, raised_by = Level.EXACTLY_ONCE, f"{name} is replayable", ""
     else:
-        level, raised_by = Level.AT_MOST_ONCE, "a replayable source, such as `files` or `kafka`"
+        level, raised_by = Level.AT_MOST_ONCE, "use a replayable source, such as `files` or `kafka`"
         why = f"{name} is not replayable: the rows of a failed batch are lost"
     return GuaranteeReason(Part.SOURCE, level, why, raised_by)
 
@@ -303,7 +303,8 @@ def _query(facts: QueryFacts) -> list[GuaranteeReason]:
     reasons = _paced(facts.trigger)
     for each in unstable_parts(facts):
         why = f"{each.what} can return a different value when Spark retries a batch: {each.why}"
-        reasons.append(GuaranteeReason(Part.QUERY, Level.AT_LEAST_ONCE, why, each.instead))
+        raised_by = each.instead[0].lower() + each.instead[1:].rstrip(".")
+        reasons.append(GuaranteeReason(Part.QUERY, Level.AT_LEAST_ONCE, why, raised_by))
     same = GuaranteeReason(Part.QUERY, Level.EXACTLY_ONCE, "it is deterministic")
     return reasons or [same]
 
@@ -314,7 +315,7 @@ def _paced(trigger: str) -> list[GuaranteeReason]:
         "continuous": "continuous processing emits rows before it commits their offsets",
         "real time": "in real-time mode, rows are emitted before their batch is committed",
     }
-    raised_by = "a micro-batch trigger, such as `every 1 second`"
+    raised_by = "use a micro-batch trigger, such as `every 1 second`"
     found = (why for start, why in reasons.items() if trigger.startswith(start))
     return [GuaranteeReason(Part.QUERY, Level.AT_LEAST_ONCE, why, raised_by) for why in found]
 
@@ -325,7 +326,7 @@ def _sink(connector: str, delivery: str) -> GuaranteeReason:
     again = f"{connector} writes a retried batch again"
     match Delivery.__members__.get(delivery):
         case None:
-            level, raised_by = Level.UNKNOWN, "a sink that Headwater knows, such as `files`"
+            level, raised_by = Level.UNKNOWN, "use a sink that Headwater knows, such as `files`"
             why = f"Headwater does not know how {connector or 'the sink'} handles a retried batch"
         case Delivery.IDEMPOTENT:
             level, raised_by = Level.EXACTLY_ONCE, ""
@@ -335,19 +336,19 @@ def _sink(connector: str, delivery: str) -> GuaranteeReason:
             elif has_log:
                 why = f"{connector} records each batch in its log: readers of the log see each row once"
         case Delivery.UNCONFIRMED:
-            level, raised_by = Level.UNKNOWN, "`acks: all`"
+            level, raised_by = Level.UNKNOWN, "set `acks: all`"
             why = f"{connector} does not confirm that it stored a row, so rows can be lost; {again}"
         case Delivery.MARKED:
             why = f"{again}, with headers that identify duplicates"
-            raised_by = "consumers that drop duplicates by these headers"
+            raised_by = "drop duplicates by these headers in consumers"
         case Delivery.USER:
             why = "your code receives a retried batch again, with the same batch ID and rows"
             raised_by = (
-                "idempotent writes: overwrite the output of the same batch ID, store the batch ID in the "
+                "use idempotent writes: overwrite the output of the same batch ID, store the batch ID in the "
                 "same transaction as the rows, or upsert by key (Headwater cannot verify this)"
             )
         case _:
-            why, raised_by = again, "an idempotent sink, such as `files`"
+            why, raised_by = again, "use an idempotent sink, such as `files`"
             if side and side.raised_by:
                 raised_by = side.raised_by
     return GuaranteeReason(Part.SINK, level, why, raised_by)

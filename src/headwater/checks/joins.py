@@ -113,8 +113,7 @@ def joins_of(query: Query, kind: Kind) -> Iterator[tuple[Operator, Join]]:
 
 @rule(
     "HW-UNBOUNDED-OUTER-JOIN",
-    "The {type} join of {left} with {right} never emits unmatched rows of {side}: Spark cannot determine "
-    "when a row has no match.",
+    "The {type} join of {left} with {right} {says}: Spark cannot determine when a row has no match.",
     "Add {missing}.",
     example="""
         tables:
@@ -136,13 +135,16 @@ def unbounded_outer_join(query: Query) -> Iterator[Match]:
         if late:
             needed = sides[0].preserved, sides[1].preserved
         elif join.type == "left semi":
-            # Its result is correct without a bound, but Spark requires one.
+            # Its result is correct with unbounded state, but Spark rejects it.
             needed = query.facts.refused_for(_REFUSED_BY_SPARK) and not join.left.bounded, False
         if any(needed):
             left, right = sides_in_words(join)
             side = " and ".join(name for name, open_ in zip((left, right), needed, strict=True) if open_)
+            says = (
+                f"never emits unmatched rows of {side}" if join.type != "left semi" else "needs bounded state"
+            )
             missing = _RANGE_IN_WHERE if late else missing_for_join(join, needed)
-            yield query.match(operator, type=join.type, left=left, right=right, side=side, missing=missing)
+            yield query.match(operator, type=join.type, left=left, right=right, says=says, missing=missing)
 
 
 @rule(

@@ -150,7 +150,7 @@ def sorted_stream(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-OFFSET-UNSUPPORTED",
-    "`OFFSET` is not supported on a stream: a stream has no order, so no rows are the first.",
+    "`OFFSET` is not supported on a stream, because its rows have no order.",
     "Remove it, or skip rows by a condition: `WHERE id > 100`.",
     example="""
         tables:

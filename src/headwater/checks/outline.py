@@ -80,7 +80,7 @@ def rows_kept(
         below = facts.below(facts.operators[bound.operator])
         if any(each.is_stateful or each.kind is Kind.STATIC_JOIN for each in below):
             continue
-        for kept in bound.kept:
+        for kept in bound.retention:
             if kept.for_ms is not None and kept.streams and all(name in rates for name in kept.streams):
                 per_ms = sum(rates[name] for name in kept.streams) * kept.copies / 1_000
                 step = None if kept.in_step_ms is None else round(per_ms * kept.in_step_ms)
@@ -92,7 +92,7 @@ def bound_to_json(facts: QueryFacts, bound: Bound, rows: Iterable[RetainedRows])
     """A bound as JSON, with the name of its operator and the rows that follow from the rates."""
     figures = {each.what: each for each in rows if each.operator == bound.operator}
     values = bound.to_json()
-    for kept in values["kept"]:
+    for kept in values["retention"]:
         found = figures.get(kept["what"])
         kept["rows"] = found.rows if found else None
         kept["rows_in_step"] = found.rows_in_step if found else None
@@ -160,7 +160,7 @@ def bound_lines(bound: Bound, rows: Iterable[RetainedRows] = ()) -> list[str]:
     """The state of one operator as text."""
     figures = {each.what: each for each in rows if each.operator == bound.operator}
     kept = []
-    for each in bound.kept:
+    for each in bound.retention:
         found = figures.get(each.what)
         most = f", at most {count_of(found.rows, 'row')}" if found else ""
         words = f"retains {each.what} for {each.words}{most}"

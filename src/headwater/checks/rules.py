@@ -355,8 +355,8 @@ class Rule:
 
 def rule(
     code: str = "",
-    says: str = "",
-    fix: str = "",
+    message: str = "",
+    hint: str = "",
     severity: Severity = Severity.ERROR,
     *,
     entries: Entries = (),
@@ -368,14 +368,14 @@ def rule(
 
     All entries have the same severity unless `entries` maps each to its own.
     """
-    makes = Rule.with_entries(entries or [Entry(says, fix, code=code)], severity, example, lasting)
+    makes = Rule.with_entries(entries or [Entry(message, hint, code=code)], severity, example, lasting)
     return lambda function: replace(makes(function), of_query=function, refuses=refuses)
 
 
 def pipeline_rule(
     code: str = "",
-    says: str = "",
-    fix: str = "",
+    message: str = "",
+    hint: str = "",
     severity: Severity = Severity.ERROR,
     *,
     entries: Entries = (),
@@ -384,7 +384,7 @@ def pipeline_rule(
     whole: bool = False,
 ) -> Callable[[Callable[[Situation], Matches]], Rule]:
     """Declares a rule for a whole pipeline, its checkpoints and its environment."""
-    makes = Rule.with_entries(entries or [Entry(says, fix, code=code)], severity, example, lasting)
+    makes = Rule.with_entries(entries or [Entry(message, hint, code=code)], severity, example, lasting)
     return lambda function: replace(makes(function), of_pipeline=function, whole=whole)
 
 

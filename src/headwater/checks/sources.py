@@ -73,8 +73,8 @@ def backlog_unlimited(situation: Situation) -> Iterator[Match]:
     "HW-SOURCE-DIRECTORIES-IGNORED",
     "Source `{name}` ignores {count}: {directories}.",
     "Before the first start, set a glob (`path: {glob}`) or `options: {{recursiveFileLookup: true}}` to "
-    "read their files. After the first start, Spark treats these files as already read. If you do not need "
-    "them, move the directories out of the path.",
+    "read these files. After the first start, Spark treats them as already read. If you do not need them, "
+    "move the {noun} out of the path.",
     Severity.WARNING,
     example="""
         sources:
@@ -93,7 +93,8 @@ def directories_ignored(situation: Situation) -> Iterator[Match]:
             yield Match.at(
                 source.at("path"),
                 name=source.name,
-                count=f"{len(ignored):,} subdirectories" if len(ignored) > 1 else "a subdirectory",
+                count=count_of(len(ignored), "subdirectory", "subdirectories"),
+                noun="subdirectory" if len(ignored) == 1 else "subdirectories",
                 directories=", ".join(ignored[:NAMED]) + (f" and {more:,} more" if more > 0 else ""),
                 glob=f"{os.path.basename(os.path.dirname(ignored[0]))}/*/",
             )

@@ -46,7 +46,7 @@ def open_ended(query: Query, *kinds: Kind) -> Iterator[tuple[Operator, Bound]]:
 
 @rule(
     "HW-UNBOUNDED-WINDOWS",
-    "Sink `{sink}`: the state of {operator} is unbounded: {why}.",
+    "Sink `{sink}`: the state of `{operator}` is unbounded: {why}.",
     "Add {missing} (`watermark:` in the file, `withWatermark` in PySpark).",
     Severity.WARNING,
     example="""
@@ -70,7 +70,7 @@ def unbounded_windows(query: Query) -> Iterator[Match]:
 
 @rule(
     "HW-UNBOUNDED-COMPLETE",
-    "Sink `{sink}`: the state of {operator} is unbounded: {why}.",
+    "Sink `{sink}`: the state of `{operator}` is unbounded: {why}.",
     "Use {missing}.",
     Severity.WARNING,
     example="""
@@ -153,7 +153,7 @@ def unbounded_collect(query: Query) -> Iterator[Match]:
     for bound in () if query.facts.refusal else bounds_of(query.facts):
         step = query.facts.operators[bound.operator]
         grown = [each for each in growing_values(step) if each.function in _ENDLESS]
-        if grown and not bound.kept and step.kind is Kind.AGGREGATION:
+        if grown and not bound.retention and step.kind is Kind.AGGREGATION:
             listed = any(each.function in _EVERY_VALUE for each in grown)
             yield query.match(
                 step,

@@ -103,7 +103,7 @@ def _mistakes(suppress: Suppression, found: list[Finding], complete: bool) -> It
     if not fitting and code not in _codes():
         hint = did_you_mean(code, _codes(), "Remove it from `suppress`.")
         hint = did_you_mean(code, _codes_of_rules(), hint)
-        hint = f"It was renamed to `{CODES[code]}`." if code in CODES else hint
+        hint = f"Write `{CODES[code]}`: the code was renamed." if code in CODES else hint
         yield mistake(SUPPRESS_CODE_UNKNOWN.at(suppress.place, where=where, code=code, hint=hint))
     elif not all(map(_may_be_suppressed, fitting)):
         says = "rows would be lost or wrong, or Spark would reject the query"

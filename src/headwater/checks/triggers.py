@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from headwater.checks.rules import Match, Query, Severity, Situation, pipeline_rule, rule
-from headwater.connectors import all_connectors, sink_side
+from headwater.connectors import all_connectors, sink_side, source_side
 from headwater.errors import Entry
 from headwater.plan import QueryFacts
 from headwater.plan.operators import Expression, Kind, Operator
@@ -18,6 +18,7 @@ from headwater.values import (
     Position,
     RealTime,
     capitalized,
+    count_of,
     quoted,
 )
 
@@ -269,8 +270,8 @@ def option_ignored_by_available_now(query: Query) -> Iterator[Match]:
 
 @pipeline_rule(
     "HW-CORES-CONFLICT",
-    "The queries of {sinks} occupy {slots} cores as long as they run. The pipeline needs {needed} cores, "
-    "but Spark has {cores}, so {starved} would wait forever.",
+    "Continuous and real-time queries ({sinks}) occupy {slots} as long as they run. The pipeline needs "
+    "{needed} cores, but Spark has {cores}, so {starved} would wait forever.",
     "Run it with at least {needed} cores (locally, `--master 'local[{needed}]'`), reduce the partitions of "
     "the sources, or set micro-batch triggers, such as `every 1 second`.",
     example="""
@@ -302,7 +303,7 @@ def cores_conflict(situation: Situation) -> Iterator[Match]:
             first.at("trigger"),
             sink=first.name,
             sinks=quoted(lasting, last=" and "),
-            slots=slots,
+            slots=count_of(slots, "core"),
             needed=needed,
             cores=cores,
             starved=quoted(others, last=" and ") if others and slots <= cores else "one of them",
@@ -316,10 +317,9 @@ TRIGGER_CHANGED = Entry(
     code="HW-TRIGGER-CHANGED",
 )
 PARTITIONS_CHANGED = Entry(
-    "Query `{sink}` cannot resume from its checkpoint: source `{name}` had {before} partitions, and now has "
-    "{now}. With `{trigger}`, this number cannot change.",
-    "Restore the {before} partitions of `{name}` (`num_partitions: {before}`), or start from scratch: stop "
-    "the pipeline and delete {checkpoint}.",
+    "Query `{sink}` cannot resume from its checkpoint: source `{name}` had {before}, and now has {now}. "
+    "With `{trigger}`, this number cannot change.",
+    "{fix}, or start from scratch: stop the pipeline and delete {checkpoint}.",
     code="HW-PARTITIONS-CHANGED",
 )
 
@@ -360,13 +360,16 @@ def trigger_changed(situation: Situation) -> Iterator[Match]:
         for source in unfit if was and is_ else ():
             kept = partitions.get(source.name, 0)
             if kept and source.slots and kept != source.slots:
+                had = count_of(kept, "partition")
+                key = "num_partitions" in source_side(source.connector).options.model_fields
                 yield Match.at(
                     sink.at("trigger"),
                     entry=PARTITIONS_CHANGED,
                     sink=sink.name,
                     name=source.name,
-                    before=kept,
+                    before=had,
                     now=source.slots,
+                    fix=f"Set `num_partitions: {kept}`" if key else f"Restore the {had} of `{source.name}`",
                     trigger=now.trigger,
                     checkpoint=reached.checkpoint,
                 )

@@ -33,7 +33,7 @@ def waiting(*, as_json: bool) -> Iterator[Emit]:
             if isinstance(event, SparkStarting) and not as_json:
                 _show(shown)
             elif isinstance(event, Notice) and not as_json:
-                typer.echo(event.message, err=True)
+                typer.echo(event.text, err=True)
 
         yield event
 

@@ -13,7 +13,13 @@ PORT = 9092
 FOLDER = Path(".headwater/dev/kafka")
 Port = Annotated[
     int | None,
-    typer.Option("--port", min=0, max=65535, help=f"Port on 127.0.0.1; 0 picks a free one [default: {PORT}]"),
+    typer.Option(
+        "--port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help=f"Port on 127.0.0.1; 0 picks a free one [default: {PORT}]",
+    ),
 ]
 Folder = Annotated[
     Path | None,
@@ -32,9 +38,12 @@ Produce = Annotated[
     typer.Option("--produce", metavar="FILE", help="Send each line of this file as a message; - reads stdin"),
 ]
 Topic = Annotated[
-    str | None, typer.Option("--topic", help="Topic for --produce; created if it does not exist")
+    str | None,
+    typer.Option("--topic", metavar="TOPIC", help="Topic for --produce; created if it does not exist"),
 ]
-Rate = Annotated[str | None, typer.Option("--rate", help="Send rate, such as 100/s [default: unlimited]")]
+Rate = Annotated[
+    str | None, typer.Option("--rate", metavar="RATE", help="Send rate, such as 100/s [default: unlimited]")
+]
 Key = Annotated[
     str | None, typer.Option("--key", metavar="FIELD", help="JSON field to use as the message key")
 ]
@@ -44,12 +53,12 @@ Servers = Annotated[
     typer.Option("--bootstrap-server", metavar="HOST:PORT", help="Use this broker instead of starting one"),
 ]
 
-commands = typer.Typer(no_args_is_help=True, help="Local servers for development.")
+commands = typer.Typer(no_args_is_help=True, help="Run local servers for development.")
 
 
 @commands.callback()
 def group() -> None:
-    """Local servers for development."""
+    """Run local servers for development."""
 
 
 @commands.command(cls=Command)

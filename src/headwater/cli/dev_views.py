@@ -50,7 +50,7 @@ def text_of(event: Event) -> str:
         case BrokerStopped():
             return f"Stopped. The data is in {event.data_dir}."
         case Notice():
-            return event.message
+            return event.text
         case _:
             raise TypeError(f"no words for {event}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand
 
 from headwater.errors import UsageError
 from headwater.errors.catalogue.programs import CONF_INVALID, DURATION_INVALID, OPTION_RENAMED, RATE_INVALID
@@ -15,7 +15,7 @@ from headwater.values.renamed import OPTIONS, renamed
 
 
 class Command(TyperCommand):
-    """A command that names the new name of a renamed option."""
+    """A command that reports renamed options, and whose help shows metavars only."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -29,14 +29,40 @@ class Command(TyperCommand):
                 raise UsageError(OPTION_RENAMED.at(None, option=option, new=new)) from None
             raise
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The usage line, with arguments as their metavars show them."""
+        return ["[OPTIONS]", *(argument.metavar or "" for argument in self._arguments())]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The arguments and options, without their Python types."""
+        arguments = [
+            (each.metavar or "", f"{each.help}{'  [required]' if each.required else ''}")
+            for each in self._arguments()
+        ]
+        options = (
+            each.get_help_record(ctx) for each in self.get_params(ctx) if not isinstance(each, TyperArgument)
+        )
+        for title, records in (("Arguments", arguments), ("Options", list(filter(None, options)))):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def _arguments(self) -> list[TyperArgument]:
+        return [each for each in self.params if isinstance(each, TyperArgument)]
+
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="Pipeline file (.yml, .yaml or .py)")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show full error details and tracebacks")]
 Master = Annotated[
-    str | None, typer.Option("--master", help="Spark master, such as local[4] or spark://host:7077")
+    str | None,
+    typer.Option(
+        "--master", metavar="MASTER_URL", help="Spark master, such as local[4] or spark://host:7077"
+    ),
 ]
-Conf = Annotated[list[str] | None, typer.Option("--conf", help="Spark setting", metavar="KEY=VALUE")]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="Spark setting (repeatable)")
+]
 
 
 Rate = Annotated[
@@ -44,7 +70,8 @@ Rate = Annotated[
     typer.Option(
         "--rate",
         metavar="SOURCE=ROWS/s",
-        help="Input rate of a source (/s, /m, /h or /d; default /s), used to estimate the state size",
+        help="Input rate of a source (/s, /m, /h or /d; default /s), used to estimate the state size "
+        "(repeatable)",
     ),
 ]
 
@@ -111,7 +138,7 @@ Timeout = Annotated[
 ]
 Suppressed = Annotated[
     list[str] | None,
-    typer.Option("--suppress", metavar="CODE=REASON", help="Suppress a finding (scripts only)"),
+    typer.Option("--suppress", metavar="CODE=REASON", help="Suppress a finding (scripts only; repeatable)"),
 ]
 Arguments = Annotated[
     list[str] | None, typer.Argument(metavar="[-- ARGS...]", help="Arguments for the script")

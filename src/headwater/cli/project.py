@@ -49,7 +49,7 @@ def doctor(
         print_json(result.to_json())
         raise typer.Exit(result.exit_code)
     for check in result.checks:
-        typer.echo(f"{check.status:8} {check.name}: {check.says}")
+        typer.echo(f"{check.status:8} {check.name}: {check.message}")
         if check.hint:
             typer.echo(f"         {check.hint}")
     raise typer.Exit(result.exit_code)

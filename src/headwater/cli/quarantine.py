@@ -15,8 +15,13 @@ from headwater.errors.catalogue.running import EXPORT_FILE_UNWRITABLE
 from headwater.values import count_of
 
 Source = Annotated[str, typer.Argument(metavar="NAME", help="Source or table that quarantined the rows")]
-Why = Annotated[str | None, typer.Option("--reason", help="Only rows with this reason, such as malformed")]
-Ids = Annotated[list[str] | None, typer.Option("--id", help="Only the row with this ID")]
+Why = Annotated[
+    str | None,
+    typer.Option("--reason", metavar="REASON", help="Only rows with this reason, such as malformed"),
+]
+Ids = Annotated[
+    list[str] | None, typer.Option("--id", metavar="ID", help="Only rows with this ID (repeatable)")
+]
 All = Annotated[bool, typer.Option("--all", help="Include replayed rows")]
 
 commands = typer.Typer(no_args_is_help=True, help="Inspect and replay quarantined rows.")
@@ -44,7 +49,9 @@ def show(
     reason: Why = None,
     ids: Ids = None,
     everything: All = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of rows to show")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Maximum number of rows to show")
+    ] = 20,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:

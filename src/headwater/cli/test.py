@@ -11,7 +11,7 @@ from headwater.cli.options import Conf, Json, duration, settings
 
 Paths = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="PATHS", help="Test files or directories [default: current directory]"),
+    typer.Argument(metavar="[PATH...]", help="Test files or directories [default: current directory]"),
 ]
 Names = Annotated[
     str | None,

@@ -77,7 +77,7 @@ class LineTests(TestsView):
         """What only a terminal shows."""
 
     def end(self, result: TestsResult) -> None:
-        for picture in result.pictures:
+        for picture in result.diagrams:
             self.line(f"drew {shown_file(picture)}")
         self.line(result.summary)
 

@@ -269,9 +269,9 @@ def describe(event: Event) -> str:
             return f"{event.sink}: started"
         case SinkFinished():
             rows = "" if event.rows is None else f", {_rows(event.rows)}"
-            return f"{event.sink}: written{f' to {event.place}' if event.place else ''}{rows}"
+            return f"{event.sink}: written{f' to {event.path}' if event.path else ''}{rows}"
         case Notice():
-            return event.message
+            return event.text
         case _:
             return ""
 
@@ -340,7 +340,7 @@ def show_list(held: Sequence[QuarantineCounts]) -> None:
             typer.echo(f"  {rows:,} {reason}")
         if each.files:
             typer.echo(
-                f"  {each.files:,} unreadable_file (cannot be replayed; fix the file, and the source reads it)"
+                f"  {each.files:,} unreadable_file (not replayable; replace the file, and the next batch reads it)"
             )
 
 
@@ -374,7 +374,8 @@ def show_replayed(result: Replayed, file: str) -> None:
         )
     if result.rows and not result.dry:
         typer.echo(
-            f"The next run reads them, as does a current run that already reads replayed rows: headwater run {file}"
+            f"To process them, run `headwater run {file}`. A run that already reads replayed rows picks them up "
+            "automatically."
         )
     if result.unread:
         sinks = ", ".join(f"`{sink}`" for sink in result.behind)
@@ -384,7 +385,8 @@ def show_replayed(result: Replayed, file: str) -> None:
         typer.echo(f"{rows} {stay} pending until {sinks} {reach} the same offset: {run}")
     if result.redefined:
         typer.echo(
-            f"Run it with the definition from before the fix. Otherwise, rows of {result.name} are duplicated."
+            "Restore the definition from before the fix for this run. Otherwise, rows of "
+            f"{result.name} are duplicated."
         )
 
 

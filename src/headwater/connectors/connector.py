@@ -333,7 +333,7 @@ class HasRunTasks(Protocol):
 class KeepsQuarantine(Protocol):
     """A built-in sink that writes quarantines to the run directory."""
 
-    def quarantine_options(self, folder: Path) -> SinkOptions:
+    def quarantine_options(self, directory: Path) -> SinkOptions:
         """The options of a sink that writes quarantined rows to a directory, as Parquet files."""
 
     def quarantine_files(self, folder: Path) -> Iterator[Path]:

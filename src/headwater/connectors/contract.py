@@ -57,7 +57,7 @@ class Context:
     """A run is about to start, so directories can be created in the run directory; otherwise they cannot."""
     ends_when_idle: bool = False
     """The run stops when no data is left to read, so no row may wait for later ones."""
-    goes_on: bool = False
+    resumes: bool = False
     """Every query that reads the source resumes from its checkpoint, so keys for the first start do not apply.
     Set only for sources with such keys."""
     metadata: bool = False
@@ -180,7 +180,7 @@ class RunStart(Protocol):
     def phase(self, name: str, text: str) -> AbstractContextManager[Counter]:
         """A phase that may take long; the user sees it after some seconds."""
 
-    def go_on(self) -> None:
+    def check_cancelled(self) -> None:
         """Called during long operations; raises if the start is canceled."""
 
 
@@ -191,7 +191,7 @@ class RunTask:
     correct after a kill at any point.
     """
 
-    def take_in(self, start: RunStart) -> None:
+    def prepare(self, start: RunStart) -> None:
         """Called once, first of all: prepare the existing input for the first batch."""
 
     def before_start(self, query: str, backup: Path) -> Iterable[Problem]:

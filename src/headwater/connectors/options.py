@@ -19,7 +19,7 @@ from headwater.errors.catalogue.pipelines import (
 from headwater.spec import ClassRef, ConnectorOptions, Method, Schema
 from headwater.spec.connector import option_text
 from headwater.spec.paths import absolute, project_root
-from headwater.values import Duration, Secret
+from headwater.values import Duration, Secret, count_of
 from headwater.values.secrets import hide
 
 TIMES = {
@@ -167,7 +167,7 @@ def method_arguments_problem(name: str, method: Method, takes: str, place: Place
         function=function,
         short=method.name,
         takes=takes,
-        count=len(method.passes) + 1,
+        count=count_of(len(method.passes) + 1, "argument"),
         passed=passed,
     )
 

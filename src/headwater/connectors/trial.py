@@ -87,12 +87,7 @@ def _given_partitions(options: SourceOptions) -> int:
 class RatePerBatchSource(SourceOptions):
     """Generated rows, a fixed number per batch: `timestamp timestamp, value bigint`."""
 
-    also_called = {
-        "advanceMillisPerBatch": "advance_per_batch",
-        "partitions": "num_partitions",
-        "start": "start_timestamp",
-        "step": "advance_per_batch",
-    }
+    also_called = {"advanceMillisPerBatch": "advance_per_batch"}
 
     rows_per_batch: int = Field(gt=0, description="Number of rows to generate per batch.")
     num_partitions: int | None = Field(
@@ -140,7 +135,7 @@ class RatePerBatchReader(Source[RatePerBatchSource]):
 class SocketSource(SourceOptions):
     """Lines of text from a TCP server, in a column `value string`."""
 
-    also_called = {"arrival_time": "include_timestamp", "hostname": "host"}
+    also_called = {"hostname": "host"}
 
     host: str = Field(min_length=1, description="Host name or IP address of the server.")
     port: int = Field(gt=0, lt=65536, description="TCP port of the server.")
@@ -186,7 +181,7 @@ class SocketReader(Source[SocketSource]):
 class ConsoleSink(SinkOptions):
     """Prints the rows of each batch to the terminal as a table."""
 
-    also_called = {"limit": "num_rows", "rows": "num_rows"}
+    also_called = {"limit": "num_rows"}
 
     num_rows: int = Field(default=20, gt=0, description="Maximum number of rows to print per batch.")
     truncate: bool = Field(default=True, description="Truncate values to 20 characters.")
@@ -198,7 +193,7 @@ class ConsoleWriter(Sink[ConsoleSink]):
     options = ConsoleSink
     modes = ALL_MODES
     temporary_checkpoint = True
-    delivery = Delivery.REPEATS
+    delivery = Delivery.DUPLICATES
     continuous = True
     real_time = True
 

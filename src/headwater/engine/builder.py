@@ -192,7 +192,7 @@ class Builder:
             bad_rows=declared.bad_rows if isinstance(declared, SourceSpec) else BadRows.FAIL,
             starts=self.starts,
             ends_when_idle=self.ends_when_idle,
-            goes_on=isinstance(declared, SourceSpec) and self._goes_on(declared),
+            resumes=isinstance(declared, SourceSpec) and self._resumes(declared),
             metadata=any(_names_metadata(table) for table in self.spec.tables),
             checkpoint=self._directory.checkpoint(declared.name) if isinstance(declared, SinkSpec) else None,
             epoch=self.epoch,
@@ -207,7 +207,7 @@ class Builder:
             raise PipelineError(problem)
         self.kept[file] = text
 
-    def _goes_on(self, source: SourceSpec) -> bool:
+    def _resumes(self, source: SourceSpec) -> bool:
         """Whether every query that reads a source resumes from a checkpoint."""
         if self.batch or source.static or not source_side(source.connector).first_start_keys:
             return False

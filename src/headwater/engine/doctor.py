@@ -119,7 +119,7 @@ class Check:
 
     name: str
     status: Status
-    says: str
+    message: str
     hint: str = ""
     code: str = ""
 

@@ -21,12 +21,13 @@ import tempfile
 import traceback
 import warnings
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
+from inspect import signature
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType, TracebackType
 from typing import Any, Protocol
@@ -35,8 +36,10 @@ from headwater.connectors import all_connectors
 from headwater.engine.project_imports import ProjectTree, ReadModule, needed_modules, under_name
 from headwater.errors import Entry, HeadwaterError, PipelineError, Problem
 from headwater.errors.catalogue import pipelines
+from headwater.loaders.keys import known_keys
+from headwater.loaders.python_form import Declarations, expect
 from headwater.loaders.user_files import name_missing
-from headwater.values.renamed import KEYS
+from headwater.values.renamed import form_of, renamed
 from headwater.values.user_frames import PACKAGE_PREFIX, Position
 
 # A package of compiled modules as a zip, and its way to the executors.
@@ -220,11 +223,11 @@ class ProjectCode:
         if _NO_SPARK in str(error):
             return pipelines.CODE_NEEDS_SPARK, {}
         argument = _UNKNOWN_ARGUMENT.match(str(error)) if isinstance(error, TypeError) else None
-        if argument and argument[2] in KEYS:
-            name = argument[1] if argument[1] in all_connectors() else _DECLARING.get(argument[1])
-            if name:
-                new = KEYS[argument[2]][0]
-                return pipelines.KEY_RENAMED, {"where": f"`{name}()`", "key": argument[2], "new": new}
+        call, known = _declaring(argument[1]) if argument else ("", ())
+        new = renamed(argument[2], known) if argument else None
+        if argument and new:
+            params = {"where": f"`{call}()`", "key": argument[2], "new": new, "form": form_of(new)}
+            return pipelines.KEY_RENAMED, params
         return pipelines.CODE_FAILED, {"exception": self._in_user_words(_one_line(error))}
 
     def _imports_itself(self, error: BaseException) -> bool:
@@ -246,8 +249,20 @@ class ProjectCode:
 # PySpark's own message; `udf("double")` asks the JVM what "double" means.
 _NO_SPARK = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
 _UNKNOWN_ARGUMENT = re.compile(r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'")
-_DECLARING = {"Declarations.__init__": "Pipeline", "Declarations.table": "table", "expect": "expect"}
-"""The calls that declare a pipeline, besides connectors: as Python names them in an error, and as users do."""
+
+
+def _declaring(call: str) -> tuple[str, Collection[str]]:
+    """A call that declares a part of a pipeline, as users write it, and its parameters; none for other calls."""
+    connector, method = all_connectors().get(call), call.removeprefix(f"{Declarations.__name__}.")
+    if connector:
+        sides = [side.options for side in (connector.source, connector.sink) if side]
+        return call, {key for side in sides for key in known_keys(side)}
+    if call == expect.__name__:
+        return call, signature(expect).parameters
+    if method != call:
+        shown = "Pipeline" if method == "__init__" else f"Pipeline.{method}"
+        return shown, signature(getattr(Declarations, method)).parameters
+    return "", ()
 
 
 class _ProjectFinder(MetaPathFinder):

@@ -169,20 +169,20 @@ def expected_rows(validated: DataFrame, table: TableSpec, counted: str | Observa
     if counted is not None:
         validated = validated.observe(counted, *_counts(validated, table))
     # The strongest wins: a row that fails the query is neither quarantined nor dropped.
-    goes_on = ~_any_failed(table, OnViolation.DROP, OnViolation.QUARANTINE)
+    passes = ~_any_failed(table, OnViolation.DROP, OnViolation.QUARANTINE)
     for failed, each in reversed(list(_failed(table, OnViolation.FAIL))):
         failure = _ended(EXPECTATION_FAILED, _as_json(validated), table.name, each.name)
-        goes_on = when(failed, failure).otherwise(goes_on)
+        passes = when(failed, failure).otherwise(passes)
     if _UNREAD in validated.columns:
         # Without a quarantine, they fail the query: they would go unnoticed otherwise. The text comes from
         # the user's data, and may contain the separator of a failure's parts.
         text = regexp_replace(col(_UNREAD), r"[\t\r\n]+", " ")
         lost = lit(False) if quarantines_rows(table) else _ended(REPLAYED_ROWS_INVALID, text, table.name)
-        goes_on = when(col(_UNREAD).isNotNull(), lost).otherwise(goes_on)
+        passes = when(col(_UNREAD).isNotNull(), lost).otherwise(passes)
     if _UNREAD in validated.columns or any(
         each.on_violation is not OnViolation.WARN for each in table.expect
     ):
-        validated = validated.where(goes_on)
+        validated = validated.where(passes)
     return validated.drop(*_own(validated))
 
 

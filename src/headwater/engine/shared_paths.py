@@ -231,7 +231,7 @@ class Executors:
 
     context: SparkContext
     emit: Emit
-    go_on: Callable[[], None]
+    check_cancelled: Callable[[], None]
     """Called while this waits; it may raise."""
     waits_long: bool
     """Whether to wait longer for an answer than Spark itself waits for executors."""
@@ -316,7 +316,7 @@ class Executors:
             raise NotAsked(_reason(error)) from error
 
     def _pause(self) -> None:
-        self.go_on()
+        self.check_cancelled()
         time.sleep(_LOOK_SECONDS)
         if not self._said and time.monotonic() - self._began >= _NOTICE_SECONDS:
             self._said = True
@@ -395,13 +395,13 @@ def unshared(
     prepared: Prepared,
     paths: Iterable[LocalPath],
     emit: Emit,
-    go_on: Callable[[], None] = lambda: None,
+    check_cancelled: Callable[[], None] = lambda: None,
     *,
     starts: bool = True,
 ) -> list[Finding]:
     """An error for each local path that some executor does not see, or cannot write to although it must.
 
-    On one machine there is nothing to ask. `go_on` is called while this waits for executors; it may raise.
+    On one machine there is nothing to ask. `check_cancelled` is called while this waits for executors; it may raise.
     Unless a run `starts`, a cluster without a free executor causes a warning and no long wait.
     """
     context = prepared.session.jvm.context
@@ -411,7 +411,7 @@ def unshared(
     used = [each for each in paths if each.is_on_disk(by_default)]
     if not used:
         return []
-    executors = Executors(context, emit, go_on, waits_long=starts)
+    executors = Executors(context, emit, check_cancelled, waits_long=starts)
     asked = {"master": str(context.master), "path": used[0].path}
     try:
         with PathProbe.placed(used) as probe:

@@ -356,7 +356,7 @@ class SinkFinished(Event):
 
     kind: ClassVar[str] = "sink_finished"
     sink: str
-    place: str
+    path: str
     rows: int | None
 
 
@@ -378,14 +378,20 @@ class Notice(Event):
 
     kind: ClassVar[str] = "notice"
     message: str
+    hint: str = ""
+    """The fix, if something is wrong."""
     code: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     """The parameters of the entry; values that are not plain are converted to strings."""
 
     @classmethod
-    def of(cls, problem: Problem, *, with_code: bool = False) -> Notice:
-        """A problem or notice of the catalogue; those between batches also show their code."""
-        text = f"{problem.message} {problem.hint}".rstrip()
+    def of(cls, problem: Problem) -> Notice:
+        """A problem or notice of the catalogue."""
         plain = (str, int, float, type(None))
         fields = {key: each if isinstance(each, plain) else str(each) for key, each in problem.params.items()}
-        return cls(message=f"{problem.code} {text}" if with_code else text, code=problem.code, fields=fields)
+        return cls(message=problem.message, hint=problem.hint, code=problem.code, fields=fields)
+
+    @property
+    def text(self) -> str:
+        """The notice in one line; one with a hint also shows its code."""
+        return f"{self.code} {self.message} {self.hint}" if self.hint else self.message

@@ -23,7 +23,7 @@ from headwater.errors.catalogue.pipelines import (
     FUNCTION_PARAMETERS_UNSUPPORTED,
 )
 from headwater.spec import ClassRef, FunctionRef, Method
-from headwater.values import Position
+from headwater.values import Position, count_of
 
 # The declarations of a user's Python file, read from its text without running it.
 
@@ -63,7 +63,7 @@ def arguments_problem(place: Position | None, name: str, takes: str, passed: tup
         function=name,
         short=name.rpartition(".")[2],
         takes=takes,
-        count=len(passed),
+        count=count_of(len(passed), "argument"),
         passed=", ".join(passed),
     )
 

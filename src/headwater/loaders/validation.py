@@ -20,7 +20,7 @@ from headwater.errors.catalogue.pipelines import (
 )
 from headwater.loaders.keys import KnownKeys, Model, Part, Route, known_keys
 from headwater.values import Position, Secret, capitalized, count_of, nearest
-from headwater.values.renamed import renamed
+from headwater.values.renamed import form_of, renamed
 
 PLACEHOLDERS = {
     "condition": "cost >= 0",
@@ -75,7 +75,7 @@ def unknown_key(place: Position, where: str, key: str, known: KnownKeys) -> Prob
     """The problem of a key that is unknown, or that has been renamed."""
     new = renamed(key, known.keys)
     if new:
-        return KEY_RENAMED.at(place, where=titled(where), key=key, new=new)
+        return KEY_RENAMED.at(place, where=titled(where), key=key, new=new, form=form_of(new))
     return KEY_UNKNOWN.at(place, where=titled(where), key=key, hint=known.hint(key))
 
 
@@ -200,7 +200,7 @@ def _problem(details: ErrorDetails, part: Part, location: Route, known: KnownKey
         place, last = part.of_key(*location), str(location[-1])
         new = renamed(last, known.keys) if known else None
         if new:
-            return KEY_RENAMED.at(place, where=where, key=last, new=new)
+            return KEY_RENAMED.at(place, where=where, key=last, new=new, form=form_of(new))
         hint = known.hint(last) if known else "Remove it."
         return KEY_UNKNOWN.at(place, where=where, key=key, hint=hint)
     shown = _shown(location) if location else ""

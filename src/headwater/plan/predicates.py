@@ -19,9 +19,22 @@ from headwater.errors.catalogue.running import (
 from headwater.plan.facts import QueryFacts, SourceFacts
 from headwater.plan.sql import columns_asked, fault_in
 from headwater.spec import Delivery, Expectation, Mode, PipelineSpec, SinkSpec, SourceSpec, TableSpec
-from headwater.values import Continuous, Position, RealTime, Trigger, did_you_mean, parse_trigger, secret
+from headwater.values import (
+    Continuous,
+    Position,
+    RealTime,
+    Trigger,
+    did_you_mean,
+    parse_trigger,
+    quoted,
+    secret,
+)
 
 # Declarations: modes, secrets, sources that are not replayable.
+
+
+def _mode_hint(modes: list[str]) -> str:
+    return f"Set `mode: {modes[0]}`." if len(modes) == 1 else f"Set `mode` to {quoted(modes, last=' or ')}."
 
 
 def mode_problem(sink: SinkSpec) -> Problem | None:
@@ -34,7 +47,7 @@ def mode_problem(sink: SinkSpec) -> Problem | None:
         sink=sink.name,
         mode=sink.mode.value,
         connector=sink.connector,
-        modes=", ".join(mode.value for mode in Mode if mode.value in modes),
+        hint=_mode_hint([mode.value for mode in Mode if mode.value in modes]),
     )
 
 

@@ -32,7 +32,7 @@ from headwater.programs.script import CapturedQuery
 from headwater.spark.errors import condition_of, parameters_of, sentence_of
 from headwater.spark.session import class_of, may_be_python, writes_streams
 from headwater.spec import Delivery, SinkSpec
-from headwater.values import Duration, Position
+from headwater.values import Duration, Position, quoted
 from headwater.values.user_frames import fails_in_headwater, own_place, raising_place
 from headwater.values.words import nearest
 
@@ -206,8 +206,9 @@ class Start:
         """The problems of a sink of this kind; the facts contain what Spark reports about the plan."""
         writer, name = self.writer, self.name
         if known.modes and writer.mode not in known.modes:
-            params = {"sink": name, "mode": writer.mode, "connector": known.connector}
-            yield SINK_MODE_UNSUPPORTED.at(self.place, **params, modes=", ".join(known.modes))
+            hint = f"Set the output mode to {quoted(known.modes, last=' or ')}."
+            params = {"sink": name, "mode": writer.mode, "connector": known.connector, "hint": hint}
+            yield SINK_MODE_UNSUPPORTED.at(self.place, **params)
         side = self.sink
         partitions = tuple(column for column in writer.partitioned_by if column.lower() in self.columns)
         options = side.plain_options(self.format, partitions) if side else None

@@ -393,7 +393,7 @@ def _gone(run: ScriptRun, code: int, order: Order) -> Problem:
         time, reached = str(Duration(int(order.seconds * 1000))), "the line that it had reached is unknown"
         return programs.SCRIPT_TIMEOUT.at(None, seconds=time, file=order.file, reached=reached)
     signals = {int(each): each.name for each in signal.Signals}
-    how = f"signal {signals[number]}" if number in signals else f"exit code {code}"
+    how = f"was killed by {signals[number]}" if number in signals else f"exited with code {code}"
     lines = [line.strip() for line in run.output.splitlines() if line.strip()]
     says = f": {lines[-1].rstrip('.')}" if lines else ""
     return programs.SCRIPT_DIED.at(None, how=how, says=says)

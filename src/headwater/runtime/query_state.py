@@ -99,7 +99,7 @@ class QueryState:
         recent = not self.last_poll_at or self.last_poll_at >= since
         return self.ended or (self.idle_polls >= times and recent)
 
-    def take_in(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Take in an event from Spark. A query that has terminated has its final counts."""
         match event:
             case _ if self.ended:
@@ -185,7 +185,7 @@ def in_order(queries: Mapping[str, QueryState], event: Event) -> Iterator[Event]
         before = [each for each in state.query.progress_after(state.newest) if each.batch_id < event.batch_id]
         if len(before) < gap:
             lost = PROGRESS_LOST.at(None, sink=state.name, lost=gap - len(before))
-            yield Notice.of(lost, with_code=True)
+            yield Notice.of(lost)
         yield from before
     yield event
 

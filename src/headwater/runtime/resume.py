@@ -61,7 +61,7 @@ def resume(
         if done := step():
             yield Notice.of(done)
     for problem in tasks.before_start(sink.name, directory.backup(sink.name, datetime.now(UTC))):
-        yield Notice.of(problem, with_code=True)
+        yield Notice.of(problem)
 
 
 def reset_in_process(directory: RunRecords, sink: SinkSpec) -> Problem | None:
@@ -78,7 +78,7 @@ def reset_in_process(directory: RunRecords, sink: SinkSpec) -> Problem | None:
     if done and directory.stored_facts(sink.name) is None:
         says = "each start would delete the checkpoint"
         problem = SINK_CONNECTOR_CHANGED.at(
-            sink.position, sink=sink.name, old="unknown", new=sink.connector, says=says
+            sink.position, sink=sink.name, old="an unknown connector", new=sink.connector, says=says
         )
         raise CheckpointError(problem)
     try:

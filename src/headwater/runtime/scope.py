@@ -38,7 +38,7 @@ class RunOptions:
 class Cancellation(Protocol):
     """Can cancel a start before its queries run."""
 
-    def go_on(self) -> None:
+    def check_cancelled(self) -> None:
         """Raise if the start is cancelled."""
 
 
@@ -54,9 +54,9 @@ class RunScope:
     emit: Emit
     cancellation: Cancellation | None = None
 
-    def notify(self, problem: Problem, *, with_code: bool = False) -> None:
+    def notify(self, problem: Problem) -> None:
         """Notify the user."""
-        self.emit(Notice.of(problem, with_code=with_code))
+        self.emit(Notice.of(problem))
 
     def log_failure(self, query: str, problem: Problem) -> None:
         """Append the full text to `logs/failures.log`; the message on the terminal stays short."""
@@ -74,11 +74,11 @@ class RunScope:
         """A phase of the start, reported while the user waits for it."""
         return phase_of(self.emit, name, text, total=total, first=first)
 
-    def go_on(self) -> None:
+    def check_cancelled(self) -> None:
         """Raise if the start must stop: a lock was lost, or the start was cancelled."""
         self.locks.refuse_if_lost()
         if self.cancellation is not None:
-            self.cancellation.go_on()
+            self.cancellation.check_cancelled()
 
 
 # Observers of a run: they see no secrets, and their failures have no effect.
@@ -102,8 +102,8 @@ def guarded(emit: Emit) -> Emit:
 def without_secrets(event: Event) -> Event:
     """The event as others may see it: Spark's progress and texts of foreign code can contain secrets."""
     match event:
-        case Notice(message=message, fields=fields):
-            return replace(event, message=scrub(message), fields=shown(fields))
+        case Notice(message=message, hint=hint, fields=fields):
+            return replace(event, message=scrub(message), hint=scrub(hint), fields=shown(fields))
         case QueryProgress(progress=progress):
             return replace(event, progress=shown(progress))
         case _:
@@ -115,11 +115,11 @@ def shown(progress: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: scrub_within(each) for name, each in progress.items()}
 
 
-_WHAT = {
-    OnViolation.WARN: "they are passed on",
-    OnViolation.DROP: "they are dropped",
-    OnViolation.FAIL: "the query fails",
-    OnViolation.QUARANTINE: "they are quarantined",
+_ACTIONS = {
+    OnViolation.WARN: "passed on",
+    OnViolation.DROP: "dropped",
+    OnViolation.FAIL: "query failed",
+    OnViolation.QUARANTINE: "quarantined",
 }
 
 
@@ -132,7 +132,7 @@ class UnmetExpectations:
     def __init__(self, spec: PipelineSpec, emit: Emit) -> None:
         self._emit = emit
         self._left = {
-            (table.name, each.name): _WHAT[each.on_violation]
+            (table.name, each.name): _ACTIONS[each.on_violation]
             for table in spec.tables
             for each in table.expect
         }
@@ -146,9 +146,9 @@ class UnmetExpectations:
         for table, counts in event.table_counts.items():
             for expectation, rows in counts.failed.items():
                 # The first query that removes it reports it: several queries may read the table.
-                what = self._left.pop((table, expectation), None) if rows else None
-                if what:
-                    params = {"table": table, "expectation": expectation, "rows": rows, "what": what}
+                action = self._left.pop((table, expectation), None) if rows else None
+                if action:
+                    params = {"table": table, "expectation": expectation, "rows": rows, "action": action}
                     problem = EXPECTATION_VIOLATED.at(
                         None, **params, all=counts.rows, sink=event.query, batch=event.batch_id
                     )

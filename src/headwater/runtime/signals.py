@@ -56,7 +56,7 @@ class Signals:
         finally:
             self._interruptible = False
 
-    def go_on(self) -> None:
+    def check_cancelled(self) -> None:
         """Raise StopRequested if a stop was requested."""
         if self.stop:
             raise StopRequested(self.stop)

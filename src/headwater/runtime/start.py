@@ -67,16 +67,16 @@ def start(
         locks.keep_alive()
         for owner in locks.taken_over:
             scope.notify(LOCK_TAKEN_OVER.at(None, owner=owner))
-        scope.go_on()
+        scope.check_cancelled()
         session = _opened(scope, stdout)
         locks.name_jvm(session.jvm.pid, session.jvm.start_time)
         directory.claim(spec)
         finish_interrupted(directory, [sink.name for sink in spec.sinks])
-        scope.go_on()
+        scope.check_cancelled()
         prepared, outcome = _checked(scope, session, besides)
         found(outcome.findings)
         starter = QueryStarter(scope, prepared, _planned(spec, outcome))
-        scope.go_on()
+        scope.check_cancelled()
         # A machine that slept meanwhile sent no heartbeat, so another host may have taken over.
         locks.confirm()
         facts = [each.facts for each in starter.plan]
@@ -139,7 +139,9 @@ def _checked(
         )
         outcome = check_outcome(prepared, spec, directory.stored(spec), lambda: directory.reached(spec))
         # Last, because executors may register late; still before a query writes anything.
-        of_paths = unshared(prepared, stream_paths(prepared, spec, outcome.facts), scope.emit, scope.go_on)
+        of_paths = unshared(
+            prepared, stream_paths(prepared, spec, outcome.facts), scope.emit, scope.check_cancelled
+        )
     of_stop = stop_findings(session.spark)
     outcome = outcome.with_findings([*of_paths, *of_stop], with_reasons(besides, spec))
     directory.store_findings(scope.run_id, scope.locks.epoch, outcome.findings)

@@ -45,7 +45,7 @@ class QueryStarter:
     def start(self, supervisor: Supervisor) -> None:
         """Start every query; if one fails to start, none is left running."""
         scope, statics = self.scope, self.prepared.builder.statics
-        supervisor.tasks.take_in()
+        supervisor.tasks.prepare()
         for file, text in self.prepared.builder.kept.items():
             scope.directory.write(file, text)
         spark = self.prepared.session.spark

@@ -119,7 +119,7 @@ class Supervisor:
         says = scrub(f"{type(error).__name__}: {error}".splitlines()[0])
         if says not in self._not_handled:
             self._not_handled.add(says)
-            self.scope.notify(EVENT_PROCESSING_FAILED.at(None, says=says), with_code=True)
+            self.scope.notify(EVENT_PROCESSING_FAILED.at(None, says=says))
 
     def over(self, name: str) -> None:
         """Spark's listener reports that a query has terminated."""
@@ -136,7 +136,7 @@ class Supervisor:
                         return
                     self._committed.add(state.name)
                     self._progress[state.name] = (*self._progress.get(state.name, ()), event.progress)
-                state.take_in(event)
+                state.apply(event)
             self._changed.notify_all()
         self._emit(event)
 
@@ -300,7 +300,7 @@ class Supervisor:
         status = state.outcome(failed=failure is not None)
         if not complete and state.query.has_batches:
             limit = f"{_LAST_EVENTS_SECONDS:g} s"
-            self.scope.notify(PROGRESS_UNREADABLE.at(None, sink=state.name, limit=limit), with_code=True)
+            self.scope.notify(PROGRESS_UNREADABLE.at(None, sink=state.name, limit=limit))
         self._ended(state, status, problem)
         if status is QueryStatus.FAILED and self.scope.options.fail_fast:
             others = [other.name for other in self.active]

@@ -36,9 +36,9 @@ class Tasks:
         self._tasks = tuple(tasks)
         self._said: dict[int, tuple[Problem, ...]] = {}
 
-    def take_in(self) -> None:
+    def prepare(self) -> None:
         for task in self._tasks:
-            task.take_in(self._scope)
+            task.prepare(self._scope)
 
     def before_start(self, query: str, backup: Path) -> Iterator[Problem]:
         return chain.from_iterable(task.before_start(query, backup) for task in self._tasks)
@@ -50,7 +50,7 @@ class Tasks:
             failures: tuple[Problem, ...] = ()
             try:
                 for problem in task.tick(tick) or ():
-                    self._scope.notify(problem, with_code=True)
+                    self._scope.notify(problem)
             except StopQueries as stop:
                 # Reported when the queries terminate.
                 stops |= stop.queries
@@ -62,7 +62,7 @@ class Tasks:
             if failures and failures != self._said.get(number):
                 for problem in failures:
                     self._scope.log_failure("between batches", problem)
-                    self._scope.notify(problem, with_code=True)
+                    self._scope.notify(problem)
             if failures or tick.committed:
                 self._said[number] = failures
         return stops

@@ -112,7 +112,7 @@ class Delivery(StrEnum):
     """What a sink does with a batch that Spark retries."""
 
     IDEMPOTENT = "a retried batch changes nothing"
-    REPEATS = "a retried batch is written again"
+    DUPLICATES = "a retried batch is written again"
     MARKED = "a retried batch is written again, with headers that let consumers drop the duplicates"
     UNCONFIRMED = "a row may be lost without an error, and a retried batch is written again"
     USER = "a retried batch is passed to your code again"

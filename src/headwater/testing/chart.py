@@ -310,7 +310,7 @@ class Chart:
         weight = "bold" if column.has_data else "normal"
         name = f"batch {column.batch.id}"
         shown.append(label(middle, TOP - 20, name, text_anchor="middle", font_weight=weight))
-        if under := "retry" if column.batch.again else "" if column.has_data else "no data":
+        if under := "retry" if column.batch.retried else "" if column.has_data else "no data":
             shown.append(label(middle, TOP - 7, under, text_anchor="middle", font_size=10, fill=FAINT))
         return width
 

@@ -265,7 +265,7 @@ class Picture:
             value = row.get(column)
             if isinstance(value, datetime):
                 dated.append((source, row, self.calendar.micros(value)))
-            elif column and not batch.again:
+            elif column and not batch.retried:
                 self.undated += 1
         late_by = self._watermarks.get(batch.id - 1)
         told = fates([time for _, _, time in dated], batch.late, late_by, self._ends)

@@ -317,7 +317,7 @@ class QueryUnderTest:
             rows=() if rows is None else rows_of(rows),
             late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
             state=sum(operator["numRowsTotal"] for operator in operators),
-            again=before is not None,
+            retried=before is not None,
             captured=self.captured,
         )
         self.batches.append(batch)
@@ -327,7 +327,7 @@ class QueryUnderTest:
                 f"batch {number} returned different rows when it was retried after the crash (expected: the "
                 "rows of the first attempt). Possible causes: random values, uuid() or the wall clock"
             )
-            self.replays.append(Failure("replay", says, self.name, diff))
+            self.replays.append(Failure("retry", says, self.name, diff))
 
 
 def _last_commit(checkpoint: Path) -> int | None:

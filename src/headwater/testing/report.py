@@ -321,7 +321,7 @@ class _StepReport:
                 yield f"    {sink}: then {', '.join(ends)}"
 
     def _batch(self, batch: Batch) -> str:
-        again = " (retry)" if batch.again else ""
+        again = " (retry)" if batch.retried else ""
         mark = f"watermark {self._time(batch.watermark)}"
         out = f"{len(batch.rows)} out" if batch.captured else "out to the real sink"
         counts = f"{out}, {batch.late} late, {batch.state} in state"

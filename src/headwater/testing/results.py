@@ -32,7 +32,7 @@ class Batch:
     """Rows that operators dropped as late, as Spark counts them."""
     state: int
     """State rows of the query after it."""
-    again: bool = False
+    retried: bool = False
     """It was retried after a crash."""
     captured: bool = True
     """Whether its rows are known; those of a real sink are not."""
@@ -248,7 +248,7 @@ class TestsResult:
 
     results: tuple[TestResult, ...]
     seconds: float
-    pictures: tuple[str, ...] = ()
+    diagrams: tuple[str, ...] = ()
     """The files of the diagrams."""
 
     def count(self, outcome: str) -> int:
@@ -274,5 +274,5 @@ class TestsResult:
             "error": self.count("error"),
             "seconds": round(self.seconds, 3),
             "tests": [result_json(result) for result in self.results],
-            "pictures": list(self.pictures),
+            "diagrams": list(self.diagrams),
         }

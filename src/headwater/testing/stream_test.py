@@ -154,7 +154,7 @@ class StreamTestRun:
         __tracebackhide__ = True
         return self._play(Check(**self._checks({**checks, "expect": rows})))
 
-    def play(self, *steps: Step) -> TestResult:
+    def run_steps(self, *steps: Step) -> TestResult:
         """Steps as objects, one after another, up to the first that fails."""
         __tracebackhide__ = True
         with self._steps.script.subject.alone():
@@ -186,7 +186,7 @@ class StreamTestRun:
 
     def _play(self, step: Step, *, crash: bool = False) -> StepTrace:
         __tracebackhide__ = True
-        return self.play(*([step, Crash()] if crash else [step])).steps[-1]
+        return self.run_steps(*([step, Crash()] if crash else [step])).steps[-1]
 
     def _judged(self) -> TestResult:
         __tracebackhide__ = True

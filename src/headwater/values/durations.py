@@ -38,7 +38,7 @@ class Duration:
         if self.milliseconds < 0:
             raise ValueError("A duration cannot be negative.")
         if self.milliseconds > _LONGEST:
-            raise ValueError("This duration exceeds the maximum of Spark.")
+            raise ValueError("This duration exceeds Spark's maximum.")
 
     @classmethod
     def parse(cls, text: str) -> Duration:
@@ -58,9 +58,11 @@ class Duration:
             total += Decimal(part[1]) * _unit(part[2], text)
             end = part.end()
         if total > _LONGEST:
-            raise ValueError(f"`{text}` exceeds the maximum of Spark.")
+            raise ValueError(f"`{text}` exceeds Spark's maximum.")
         if total != int(total):
-            raise ValueError(f"`{text}` is not a multiple of 1 ms, the shortest duration of Spark.")
+            raise ValueError(
+                f"`{text}` is not a multiple of 1 ms, the shortest duration that Spark supports."
+            )
         return cls(int(total))
 
     @property

@@ -176,6 +176,12 @@ CODES: Mapping[str, str] = {
 """Codes of findings, which a file may suppress."""
 
 
+def form_of(new: str) -> str:
+    """A new name as it is written: `run_dir`, or `compaction: {min_files: …}` for one with a dot."""
+    outer, _, inner = new.partition(".")
+    return f"{outer}: {{{inner}: …}}" if inner else outer
+
+
 def renamed(old: str, known: Container[str], table: Mapping[str, tuple[str, ...]] = KEYS) -> str | None:
     """The new name of a key or an option, if it is known here and the old one is not."""
     if old in known:

@@ -31,7 +31,7 @@ def test_the_json_form_has_every_field() -> None:
             {
                 "name": "spark",
                 "status": "error",
-                "says": "It is missing.",
+                "message": "It is missing.",
                 "hint": "Install it.",
                 "code": "HW-PACKAGE-MISSING",
             }

@@ -85,11 +85,14 @@ def test_no_test_chosen(folder: Path) -> None:
     [problem] = error.value.problems
     assert (problem.code, problem.params) == (
         "HW-TEST-NO-MATCH",
-        {"expression": "thre3", "count": 3, "hint": "Did you mean `-k 'three'`?"},
+        {"expression": "thre3", "count": "3 tests", "hint": "Did you mean `-k 'three'`?"},
     )
     with pytest.raises(UsageError) as error:
         run_tests([folder], k="xyz")
-    assert error.value.problems[0].params["hint"] == "There are: `one`, `two fails`, `three`."
+    assert (
+        error.value.problems[0].params["hint"]
+        == "Use a word of one of these names: `one`, `two fails`, `three`."
+    )
 
 
 def test_no_test_file(tmp_path: Path) -> None:
@@ -117,13 +120,13 @@ def test_pictures_of_all_tests(folder: Path) -> None:
     (folder / "test_b.yml").write_text("pipeline: p.yml\ntests: {'One!': [restart]}\n", encoding="utf-8")
     result = run_tests([folder], draw=folder / "pictures", shuffle=1)
     files = [folder / "pictures" / name for name in ("one.svg", "two_fails.svg", "one_2.svg")]
-    assert result.pictures == tuple(map(str, files))
+    assert result.diagrams == tuple(map(str, files))
     assert {ElementTree.parse(file).getroot().tag.rpartition("}")[2] for file in files} == {"svg"}
 
 
 def test_one_picture_is_of_one_test(folder: Path) -> None:
     file = folder / "new" / "one.svg"
-    assert run_tests([folder], k="one", draw=file, crash=True).pictures == (str(file),)
+    assert run_tests([folder], k="one", draw=file, crash=True).diagrams == (str(file),)
     assert file.is_file()
     with pytest.raises(UsageError) as error:
         run_tests([folder], draw=file)

@@ -22,12 +22,12 @@ def only(query: QueryFacts) -> Bound:
 
 
 def kept(bound: Bound) -> dict[str, tuple[int | None, int | None]]:
-    return {each.what: (each.for_ms, each.in_step_ms) for each in bound.kept}
+    return {each.what: (each.for_ms, each.in_step_ms) for each in bound.retention}
 
 
 def test_an_aggregate_of_all_rows_is_one_row() -> None:
     bound = only(facts(aggregation(), mode="update"))
-    assert (bound.extent, bound.kept, bound.missing) == (Extent.BOUNDED, (), "")
+    assert (bound.extent, bound.retention, bound.missing) == (Extent.BOUNDED, (), "")
 
 
 def test_plain_keys_bound_by_their_number() -> None:
@@ -42,13 +42,13 @@ def test_a_window_is_kept_for_its_size_and_the_delay() -> None:
         Extent.BOUNDED,
         {"a window": (HOUR + 10 * MINUTE, None)},
     )
-    assert only(query).kept[0].words == "1 hour 10 minutes"
+    assert only(query).retention[0].words == "1 hour 10 minutes"
     assert kept(only(replace(query, mode="update"))) == {"a window": (HOUR + 10 * MINUTE, None)}
 
 
 def test_windows_that_overlap_count_a_row_in_each() -> None:
     query = facts(watermark(), aggregation(window_key(HOUR, 25 * MINUTE, **MARKED), inputs=(0,)))
-    assert only(query).kept[0].copies == 3
+    assert only(query).retention[0].copies == 3
 
 
 def test_complete_mode_keeps_every_window() -> None:
@@ -61,7 +61,7 @@ def test_complete_mode_keeps_every_window() -> None:
 def test_sessions_stay_after_their_last_row() -> None:
     query = facts(watermark(), aggregation(window_key(5 * MINUTE, session=True, **MARKED), inputs=(0,)))
     assert kept(only(query)) == {"a session": (15 * MINUTE, None)}
-    assert only(query).kept[0].words == "15 minutes after its last row"
+    assert only(query).retention[0].words == "15 minutes after its last row"
     dynamic = facts(watermark(), aggregation(window_key(0, session=True, **MARKED), inputs=(0,)))
     assert only(dynamic).extent is Extent.BOUNDED
     assert kept(only(dynamic)) == {"a session": (None, None)}
@@ -157,7 +157,7 @@ def test_each_side_of_a_join_is_kept_for_the_delay_of_the_other_and_the_range() 
     assert bound.extent is Extent.BOUNDED
     # Both go by the slower watermark: while the streams are equally far, clicks stay three hours, too.
     assert kept(bound) == {"impressions": (4 * HOUR, None), "clicks": (2 * HOUR, 3 * HOUR)}
-    assert [each.words for each in bound.kept] == ["4 hours", "2 hours"]
+    assert [each.words for each in bound.retention] == ["4 hours", "2 hours"]
     assert bound.notes == ("uses the slowest watermark: a lagging or idle input delays state cleanup",)
     fastest = only(ads(settings=FASTEST))
     assert kept(fastest) == {"impressions": (3 * HOUR, None), "clicks": (2 * HOUR, None)}

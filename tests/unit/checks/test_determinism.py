@@ -66,10 +66,10 @@ def test_what_reaches_state_is_told_as_such() -> None:
     [
         ({"connector": "foreach_batch", "delivery": "USER"}, True),
         ({"connector": "foreach", "delivery": "USER"}, True),
-        ({"connector": "kafka", "delivery": "REPEATS"}, True),
+        ({"connector": "kafka", "delivery": "DUPLICATES"}, True),
         ({"connector": "strange", "delivery": ""}, True),
         ({"connector": "", "delivery": ""}, False),
-        ({"connector": "console", "delivery": "REPEATS"}, False),
+        ({"connector": "console", "delivery": "DUPLICATES"}, False),
         ({"connector": "memory"}, False),
         ({"connector": "noop"}, False),
         ({"sources": (SourceFacts("rows", "socket", replayable=False),)}, False),
@@ -101,7 +101,7 @@ def test_a_seed_that_nobody_wrote_is_not_shown(sql: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "overrides",
     [
-        {"connector": "console", "delivery": "REPEATS"},
+        {"connector": "console", "delivery": "DUPLICATES"},
         {"connector": "foreach_batch", "delivery": "USER"},
         {"connector": "memory"},
         {"connector": "noop"},
@@ -129,7 +129,7 @@ def test_a_sink_of_a_plain_program_counts_by_what_is_known_of_it() -> None:
 )
 def test_event_time_that_changes(sql: str, severity: str) -> None:
     query = changing(
-        Expression(sql, stateful_input=True, event_time=True), connector="console", delivery="REPEATS"
+        Expression(sql, stateful_input=True, event_time=True), connector="console", delivery="DUPLICATES"
     )
     (finding,) = found(query)
     assert (finding.problem.code, finding.severity.value) == ("HW-NONDETERMINISTIC-EVENT-TIME", severity)

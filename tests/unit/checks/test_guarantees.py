@@ -53,8 +53,8 @@ def test_files_to_files_is_exactly_once_and_says_why() -> None:
         ("memory", "IDEMPOTENT", "exactly-once"),
         ("noop", "IDEMPOTENT", "exactly-once"),
         ("delta", "IDEMPOTENT", "exactly-once"),
-        ("console", "REPEATS", "at-least-once"),
-        ("kafka", "REPEATS", "at-least-once"),
+        ("console", "DUPLICATES", "at-least-once"),
+        ("kafka", "DUPLICATES", "at-least-once"),
         ("kafka", "MARKED", "at-least-once"),
         ("kafka", "UNCONFIRMED", "unknown"),
         ("foreach", "USER", "at-least-once"),
@@ -205,14 +205,14 @@ def test_the_weakest_part_decides(levels: str, weakest: str) -> None:
 
 
 def test_as_json_and_for_people() -> None:
-    told = guarantee_of(query(connector="console", delivery="REPEATS"))
+    told = guarantee_of(query(connector="console", delivery="DUPLICATES"))
     assert told.to_json()["level"] == "at-least-once"
     assert [each["part"] for each in told.to_json()["reasons"]] == ["source", "query", "sink"]
     assert told.to_json()["reasons"][0]["raised_by"] is None
     assert told.lines() == [
         "at-least-once",
         "  sink: console writes a retried batch again",
-        "    to raise it: an idempotent sink, such as `files`",
+        "    to improve it: use an idempotent sink, such as `files`",
     ]
 
 
@@ -228,7 +228,7 @@ STATICS = {
 }
 SINKS = {
     "files": ("{connector: files, path: out/, format: text}", "IDEMPOTENT"),
-    "console": ("{connector: console}", "REPEATS"),
+    "console": ("{connector: console}", "DUPLICATES"),
     "foreach_batch": ('{connector: foreach_batch, function: "out.py:write"}', "USER"),
 }
 

@@ -120,7 +120,7 @@ def test_a_mode_that_the_connector_does_not_take() -> None:
         "sink": "out",
         "mode": "update",
         "connector": "files",
-        "modes": "append",
+        "hint": "Set `mode: append`.",
     }
     assert finding.problem.place == Position("pipeline.yml", 9, 73)
     assert said(sink_mode, situation()) == []

@@ -195,7 +195,8 @@ def test_directories_that_are_ignored_are_named(tmp_path: Path) -> None:
     (root / "in" / "sub.json").mkdir()
     (one,) = found()
     assert told([one]) == [("HW-SOURCE-DIRECTORIES-IGNORED", "warning")]
-    assert one.problem.params["count"] == "a subdirectory"
+    assert one.problem.params["count"] == "1 subdirectory"
+    assert one.problem.hint.endswith("move the subdirectory out of the path.")
     assert one.problem.params["directories"] == f"{root}/in/sub.json"
     for number in range(6):
         (root / "in" / str(number)).mkdir()

@@ -126,7 +126,7 @@ def test_a_summary_of_a_fixed_size_does_not_grow() -> None:
 
 def test_the_sides_of_a_stream_joined_with_itself_are_told_apart() -> None:
     (bare,) = found(facts(join(side("a"), side("a"), "left outer")), unbounded_outer_join)
-    assert bare.problem.params["side"] == "`a` (left)"
+    assert bare.problem.params["says"] == "never emits unmatched rows of `a` (left)"
     assert bare.problem.params["missing"] == (
         "a watermark on `a` (left) and `a` (right), and a time range in the join condition"
     )
@@ -175,7 +175,8 @@ def test_an_outer_join_needs_to_know_the_end_of_what_it_preserves(
     type_: str, left: Side, right: Side, named: str | None
 ) -> None:
     problems = [each.problem for each in found(facts(join(left, right, type_)), unbounded_outer_join)]
-    assert [each.params["side"] for each in problems] == ([named] if named else [])
+    says = [each.params["says"] for each in problems]
+    assert says == ([f"never emits unmatched rows of {named}"] if named else [])
 
 
 def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
@@ -183,6 +184,7 @@ def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
     (finding,) = found(facts(join(BARE, OTHER_BARE, "left semi"), refusal=refusal), unbounded_outer_join)
     assert finding.is_error
     assert not finding.suppressible
+    assert finding.problem.params["says"] == "needs bounded state"
     assert finding.problem.params["missing"] == (
         "a watermark on `a` and `b`, and a time range in the join condition"
     )
@@ -194,7 +196,7 @@ def test_a_semi_join_is_refused_where_spark_refuses_it() -> None:
 def test_a_time_range_in_where_makes_no_outer_join(type_: str, sparks: str, named: str) -> None:
     refusal = Refusal("X", f"Stream-stream {sparks} join between two streaming DataFrame/Datasets …")
     (finding,) = found(facts(join(ENDS, OTHER_ENDS, type_), refusal=refusal), unbounded_outer_join)
-    assert finding.problem.params["side"] == named
+    assert finding.problem.params["says"] == f"never emits unmatched rows of {named}"
     assert "the ON condition" in str(finding.problem.params["missing"])
     assert "inner JOIN" in str(finding.problem.params["missing"])
 

@@ -80,7 +80,7 @@ def test_the_nearest_reason_is_told() -> None:
 @pytest.mark.parametrize("suppressible", [True, False])
 def test_an_error_is_accepted_only_if_the_pipeline_would_run(suppressible: bool) -> None:
     error = Finding(
-        SINK_MODE_UNSUPPORTED.at(None, sink="out", mode="", connector="", modes=""), suppressible=suppressible
+        SINK_MODE_UNSUPPORTED.at(None, sink="out", mode="", connector="", hint=""), suppressible=suppressible
     )
     found = suppressed([error], spec_of(PIPELINE % ("HW-SINK-MODE-UNSUPPORTED: why", "", "")))
     assert [each.is_error for each in found] == ([False] if suppressible else [True, True])
@@ -120,7 +120,7 @@ def test_a_code_that_nobody_knows() -> None:
 def test_a_renamed_code_gives_its_new_one() -> None:
     (finding,) = suppressed([], spec_of(PIPELINE % ("HW-NEVER-FINAL: why", "", "")))
     assert finding.problem.code == "HW-SUPPRESS-CODE-UNKNOWN"
-    assert finding.problem.params["hint"] == "It was renamed to `HW-APPEND-NEEDS-WATERMARK`."
+    assert finding.problem.params["hint"] == "Write `HW-APPEND-NEEDS-WATERMARK`: the code was renamed."
 
 
 def test_a_code_that_is_like_none() -> None:

@@ -40,16 +40,18 @@ def situation(two: str, *queries: QueryFacts, **keys: Any) -> Situation:
     ("two", "slots", "cores", "said"),
     [
         pytest.param(CONTINUOUS, (1, 1), 2, None, id="each has its core"),
-        pytest.param(CONTINUOUS, (1, 2), 2, (3, 3, "one of them"), id="one too many"),
+        pytest.param(CONTINUOUS, (1, 2), 2, ("3 cores", 3, "one of them"), id="one too many"),
         pytest.param("every 1 second", (1, 0), 2, None, id="one is left for batches"),
-        pytest.param("every 1 second", (2, 0), 2, (2, 3, "`two`"), id="none is left for batches"),
-        pytest.param("real time 5 minutes", (1, 2), 2, (3, 3, "one of them"), id="real time has them too"),
+        pytest.param("every 1 second", (2, 0), 2, ("2 cores", 3, "`two`"), id="none is left for batches"),
+        pytest.param(
+            "real time 5 minutes", (1, 2), 2, ("3 cores", 3, "one of them"), id="real time has them too"
+        ),
         pytest.param(CONTINUOUS, (3, 1), 2, None, id="too large by itself, which another rule tells"),
-        pytest.param(CONTINUOUS, (0, 2), 2, (2, 3, "`one`"), id="of one nothing is known"),
+        pytest.param(CONTINUOUS, (0, 2), 2, ("2 cores", 3, "`one`"), id="of one nothing is known"),
     ],
 )
 def test_cores_are_added_up(
-    two: str, slots: tuple[int, int], cores: int, said: tuple[int, int, str] | None
+    two: str, slots: tuple[int, int], cores: int, said: tuple[str, int, str] | None
 ) -> None:
     found = cores_conflict.findings(
         situation(two, known("one", CONTINUOUS, slots[0], cores), known("two", two, slots[1], cores))
@@ -80,6 +82,19 @@ def test_a_checkpoint_fits_its_kind_of_trigger(before: QueryFacts, now: QueryFac
     keys = {"stored": {"one": before}, "reached": {"one": REACHED}}
     found = [each.problem.code for each in trigger_changed.findings(situation("once", now, **keys))]
     assert found == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("connector", "fix"),
+    [("rate", "Set `num_partitions: 1`"), ("socket", "Restore the 1 partition of `ticks`")],
+)
+def test_the_number_of_partitions_can_be_restored(connector: str, fix: str) -> None:
+    before, now = known("one", CONTINUOUS, 1), known("one", CONTINUOUS, 2)
+    now = replace(now, sources=tuple(replace(each, connector=connector) for each in now.sources))
+    keys = {"stored": {"one": before}, "reached": {"one": REACHED}}
+    (finding,) = trigger_changed.findings(situation("once", now, **keys))
+    assert "had 1 partition, and now has 2." in finding.problem.message
+    assert finding.problem.hint.startswith(f"{fix}, or start from scratch: ")
 
 
 def test_a_checkpoint_without_offsets_fits_everything() -> None:

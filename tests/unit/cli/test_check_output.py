@@ -70,7 +70,7 @@ def test_a_guarantee_stands_under_its_sink(capsys: pytest.CaptureFixture[str]) -
     socket = SourceFacts("lines", "socket", replayable=False)
     outlines = {
         name: Outline.of(facts(sink=name, sources=(socket,), delivery=delivery))
-        for name, delivery in (("kept", "IDEMPOTENT"), ("shown", "REPEATS"))
+        for name, delivery in (("kept", "IDEMPOTENT"), ("shown", "DUPLICATES"))
     }
     outlines["sure"] = Outline.of(facts(sink="sure", delivery="IDEMPOTENT"))
     sinks = tuple(SinkChecked(name, outline) for name, outline in outlines.items())
@@ -150,7 +150,7 @@ def test_one_form_at_a_time(headwater: Headwater, file: str) -> None:
     assert (answer.code, answer.json["problems"][0]["code"]) == (2, "HW-OPTIONS-CONFLICT")
 
 
-MODE = SINK_MODE_UNSUPPORTED.at(None, sink="a", mode="update", connector="files", modes="append")
+MODE = SINK_MODE_UNSUPPORTED.at(None, sink="a", mode="update", connector="files", hint="Set `mode: append`.")
 FINDINGS = [
     Finding(setting_frozen.entry.at(None, sink="a", key="k", kept="1", wanted="2"), Severity.WARNING, "a"),
     Finding(clean_up_new_sink.entry.at(None, sink="a", name="in", done="deleted"), Severity.NOTE, "a"),

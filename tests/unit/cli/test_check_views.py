@@ -141,7 +141,7 @@ def test_nothing_found() -> None:
 
 def test_severities_and_places() -> None:
     mode = SINK_MODE_UNSUPPORTED.at(
-        Position("p.yml", 9, 73), sink="out", mode="update", connector="x", modes="append"
+        Position("p.yml", 9, 73), sink="out", mode="update", connector="x", hint="Set `mode: append`."
     )
     found = log(
         Finding(mode, sink="out"),

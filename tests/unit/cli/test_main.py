@@ -51,6 +51,21 @@ def test_every_command_has_help_and_json(headwater: Headwater, command: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (("check",), "check [OPTIONS] FILE [-- ARGS...]"),
+        (("test",), "test [OPTIONS] [PATH...]"),
+        (("quarantine", "show"), "quarantine show [OPTIONS] FILE NAME"),
+        (("dev", "kafka"), "dev kafka [OPTIONS]"),
+    ],
+)
+def test_help_shows_no_python_types(headwater: Headwater, words: tuple[str, ...], usage: str) -> None:
+    answer = headwater(*words, "--help")
+    assert answer.out.splitlines()[0].endswith(f" {usage}")
+    assert not {"<", "{"} & set(answer.out)
+
+
+@pytest.mark.parametrize(
     "arguments", [("chek",), ("check",), ("check", "a", "b"), ("run", "a", "--no-such-option")]
 )
 def test_a_command_line_that_makes_no_sense(headwater: Headwater, arguments: tuple[str, ...]) -> None:

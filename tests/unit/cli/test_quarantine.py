@@ -127,7 +127,7 @@ def test_what_was_written_out_can_be_fed_as_it_is(file: Path, headwater: Headwat
     assert headwater("quarantine", "list", file).out.splitlines() == [
         "orders: 5 quarantined, 1 pending",
         "  1 too_large",
-        "  1 unreadable_file (cannot be replayed; fix the file, and the source reads it)",
+        "  1 unreadable_file (not replayable; replace the file, and the next batch reads it)",
     ]
 
 
@@ -187,7 +187,7 @@ def test_rows_that_a_query_has_yet_to_read_are_left(file: Path, headwater: Headw
             "Queued no rows of orders for replay; 2 still pending.",
             "2 rows stay pending until `quarantine.orders`, `shown` reach the same offset: "
             f"headwater run {file} --until-idle",
-            "Run it with the definition from before the fix. Otherwise, rows of orders are duplicated.",
+            "Restore the definition from before the fix for this run. Otherwise, rows of orders are duplicated.",
         ],
     )
     (folder / "queries/shown.json").unlink()

@@ -79,9 +79,9 @@ STARTED = RunStarted(run_id="1", pipeline="p", queries=("out",), run_dir="/f", s
 BATCH: list[Event] = [
     SparkStarting(at="T"),
     SinkStarted(at="T", sink="shown"),
-    SinkFinished(at="T", sink="shown", place="", rows=None),
+    SinkFinished(at="T", sink="shown", path="", rows=None),
     SinkStarted(at="T", sink="kept"),
-    SinkFinished(at="T", sink="kept", place="/results/kept", rows=2),
+    SinkFinished(at="T", sink="kept", path="/results/kept", rows=2),
     BatchRunFinished(at="T", written={"shown": "", "kept": "/results/kept"}, rows={"shown": None, "kept": 2}),
 ]
 

@@ -69,7 +69,7 @@ def test_what_sources_can_do(name: str, replayable: bool, batch: bool) -> None:
     ("name", "modes", "delivery", "stores"),
     [
         ("files", {"append"}, Delivery.IDEMPOTENT, True),
-        ("console", {"append", "update", "complete"}, Delivery.REPEATS, False),
+        ("console", {"append", "update", "complete"}, Delivery.DUPLICATES, False),
         ("noop", {"append", "update", "complete"}, Delivery.IDEMPOTENT, False),
         ("foreach_batch", {"append", "update", "complete"}, Delivery.USER, False),
     ],

@@ -24,29 +24,29 @@ PIPELINE = """
 SETTINGS = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
 
-def goes_on(folder: Path, connector: str, *begun: str, **keys: Any) -> bool:
+def resumes(folder: Path, connector: str, *begun: str, **keys: Any) -> bool:
     spec = spec_of(PIPELINE.replace("CONNECTOR", connector)).model_copy(update={"run_dir": folder})
     for sink in begun:
         offsets = folder / "checkpoints" / sink / "offsets/0"
         offsets.parent.mkdir(parents=True)
         offsets.write_text(f"v1\n{SETTINGS}\n{{}}")
     spark: Any = None
-    return Builder(spark, spec, None, **keys).context(spec.sources[0]).goes_on
+    return Builder(spark, spec, None, **keys).context(spec.sources[0]).resumes
 
 
 @pytest.mark.parametrize(
     ("begun", "told"), [((), False), (("one",), False), (("one", "two"), True), (("one", "apart"), False)]
 )
 def test_a_source_goes_on_when_all_its_queries_do(tmp_path: Path, begun: tuple[str, ...], told: bool) -> None:
-    assert goes_on(tmp_path, "console", *begun) == told
+    assert resumes(tmp_path, "console", *begun) == told
 
 
 def test_a_table_in_memory_begins_anew(tmp_path: Path) -> None:
-    assert not goes_on(tmp_path, "memory", "one", "two")
+    assert not resumes(tmp_path, "memory", "one", "two")
 
 
 def test_finished_data_goes_on_from_nothing(tmp_path: Path) -> None:
-    assert not goes_on(tmp_path, "console", "one", "two", batch=True)
+    assert not resumes(tmp_path, "console", "one", "two", batch=True)
 
 
 @pytest.mark.parametrize(

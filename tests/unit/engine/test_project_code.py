@@ -263,6 +263,12 @@ class TestProblems:
             ('hw.kafka(servers="a:1", topic="t")', "`kafka()`", "servers", "bootstrap_servers"),
             ('hw.Pipeline("p", folder="x")', "`Pipeline()`", "folder", "run_dir"),
             ('hw.expect("a > 0", otherwise="drop")', "`expect()`", "otherwise", "on_violation"),
+            (
+                'hw.Pipeline("p").sink("s", hw.noop(), reads="a", accept={})',
+                "`Pipeline.sink()`",
+                "accept",
+                "suppress",
+            ),
         ],
     )
     def test_a_renamed_parameter_gives_its_new_name(
@@ -271,10 +277,14 @@ class TestProblems:
         write(tmp_path, {"alerts.py": f"import headwater as hw\n\n{call}\n"})
         found = problem(tmp_path, "alerts.py")
         assert (found.code, found.place) == ("HW-KEY-RENAMED", Position(str(tmp_path / "alerts.py"), 3))
-        assert found.params == {"where": where, "key": key, "new": new}
+        assert found.params == {"where": where, "key": key, "new": new, "form": new}
 
     def test_a_function_of_the_user_may_have_such_a_parameter(self, tmp_path: Path) -> None:
         write(tmp_path, {"alerts.py": "def read(path): ...\n\n\nread(folder=1)\n"})
+        assert problem(tmp_path, "alerts.py").code == "HW-CODE-FAILED"
+
+    def test_a_name_that_was_never_a_parameter_of_a_call_is_not_renamed(self, tmp_path: Path) -> None:
+        write(tmp_path, {"alerts.py": "import headwater as hw\n\nhw.console(partitions=3)\n"})
         assert problem(tmp_path, "alerts.py").code == "HW-CODE-FAILED"
 
     def test_headwaters_own_errors_pass(self, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ def test_a_notice_in_json_has_its_code_and_fields() -> None:
         "version": 1,
         "at": notice["at"],
         "message": "out: converted the checkpoint to batches. The old files are in /b.",
+        "hint": "",
         "code": "HW-TRIGGER-CONVERTED",
         "fields": {"sink": "out", "following": "batches", "backup": "/b"},
     }
@@ -25,6 +26,6 @@ def test_a_notice_in_json_has_its_code_and_fields() -> None:
 
 def test_the_text_has_the_remedy_where_there_is_one_and_the_code_where_it_is_wanted() -> None:
     lost = PROGRESS_LOST.at(None, sink="out", lost=2)
-    assert Notice.of(ALL_DATA_READ.at(None)).message == "No more data to read."
-    assert Notice.of(lost).message == f"{lost.message} {lost.hint}"
-    assert Notice.of(lost, with_code=True).message == f"HW-PROGRESS-LOST {lost.message} {lost.hint}"
+    assert Notice.of(ALL_DATA_READ.at(None)).text == "No more data to read."
+    assert (Notice.of(lost).message, Notice.of(lost).hint) == (lost.message, lost.hint)
+    assert Notice.of(lost).text == f"HW-PROGRESS-LOST {lost.message} {lost.hint}"

@@ -193,7 +193,7 @@ def test_a_connector_from_outside_is_described_as_far_as_it_can_be(monkeypatch: 
     class OutsideWriter(Sink[OutsideSink]):
         options = OutsideSink
         modes = frozenset({"update"})
-        delivery = Delivery.REPEATS
+        delivery = Delivery.DUPLICATES
 
     outside = Connector(name="outside", summary="Outside.", sink=OutsideWriter())
     installed = {**all_connectors(), "outside": outside}

@@ -32,9 +32,9 @@ def test_sources(format: str, connector: str, replayable: bool, known: bool) -> 
     ("format", "connector", "modes", "delivery", "known"),
     [
         ("json", "files", ("append",), "IDEMPOTENT", True),
-        ("console", "console", ALL, "REPEATS", True),
+        ("console", "console", ALL, "DUPLICATES", True),
         ("foreachBatch", "foreach_batch", ALL, "USER", True),
-        ("kafka", "kafka", ALL, "REPEATS", True),
+        ("kafka", "kafka", ALL, "DUPLICATES", True),
         ("delta", "delta", ("append", "complete"), "IDEMPOTENT", True),
         ("acme", "acme", (), "", False),
         ("rate", "rate", (), "", False),

@@ -23,7 +23,7 @@ def batches(events: list[Event]) -> list[int]:
 
 
 def notices(events: list[Event]) -> list[str]:
-    return [event.message for event in events if isinstance(event, Notice)]
+    return [event.text for event in events if isinstance(event, Notice)]
 
 
 def counts(run: Run) -> tuple[int | None, int | None]:

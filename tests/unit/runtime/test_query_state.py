@@ -27,7 +27,7 @@ def batch(number: int, rows: int = 0, watermark: str | None = None) -> QueryProg
 def test_a_query_runs_and_is_idle_by_turns() -> None:
     state, seen = state_of(), []
     for event in (batch(0, 3), QueryIdle(query="out"), batch(1, 1), EpochCommitted(query="out", epoch=4)):
-        state.take_in(event)
+        state.apply(event)
         seen.append(state.status)
     running, idle = QueryStatus.RUNNING, QueryStatus.IDLE
     assert seen == [running, idle, running, running]
@@ -39,7 +39,7 @@ def test_batches_without_rows_are_idle_when_the_watermark_stays() -> None:
     marks = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", "2026-01-01T01:00:00Z"]
     seen = []
     for number, mark in enumerate(marks):
-        state.take_in(batch(number, watermark=mark))
+        state.apply(batch(number, watermark=mark))
         seen.append(state.status is QueryStatus.IDLE)
     assert seen == [False, True, False, True]
 
@@ -47,7 +47,7 @@ def test_batches_without_rows_are_idle_when_the_watermark_stays() -> None:
 def test_what_comes_after_the_end_changes_nothing() -> None:
     state = state_of(status=QueryStatus.STOPPED)
     for event in (batch(0, 3), QueryIdle(query="out"), EpochCommitted(query="out", epoch=4)):
-        state.take_in(event)
+        state.apply(event)
     assert (state.status, state.rows_in, state.idle_polls, state.epoch) == (QueryStatus.STOPPED, 0, 0, None)
 
 

@@ -17,11 +17,11 @@ ASKING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 def test_a_signal_asks_for_a_stop(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with Signals() as signals:
-        signals.go_on()
+        signals.check_cancelled()
         signal.raise_signal(number)
         assert (signals.stop, signals.forced) == (number.name, False)
         with pytest.raises(StopRequested):
-            signals.go_on()
+            signals.check_cancelled()
     assert signal.getsignal(number) is before
 
 

@@ -56,7 +56,7 @@ def test_all_queries_are_ready_before_the_first_one_starts() -> None:
     it, supervisor = starter("a", "b"), MagicMock()
     it.start(supervisor)
     assert it.steps == ["a is ready", "b is ready", "a is started", "b is started"]
-    supervisor.tasks.take_in.assert_called_once_with()
+    supervisor.tasks.prepare.assert_called_once_with()
     supervisor.tasks.close.assert_not_called()
 
 

@@ -157,7 +157,7 @@ def test_a_task_that_fails_is_said_once_until_it_goes_well_and_the_others_go_on(
         assert failing.ticked.wait(SECONDS)
         assert run.is_active
     assert len(other.ticks) == len(failing.ticks)
-    said = [each.message.split()[0] for each in events if isinstance(each, Notice)]
+    said = [each.text.split()[0] for each in events if isinstance(each, Notice)]
     assert said == ["HW-LOCK-REMOVED", "HW-MAINTENANCE-FAILED"]
 
 
@@ -244,7 +244,7 @@ def test_a_query_that_can_not_start_again_ends_alone(monkeypatch: pytest.MonkeyP
         problem = run.queries["out"].problem
         assert problem is not None
         assert problem.code == "HW-QUERY-FAILED"
-        said = [each.message for each in events if isinstance(each, Notice)]
+        said = [each.text for each in events if isinstance(each, Notice)]
         assert said == ["Could not restart query `out`: OSError: *** is full."]
 
 

@@ -114,8 +114,8 @@ def test_the_doctor_names_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (lost.name, lost.status, lost.code) == (
         "spark part: graceful stop", "warning", "HW-SPARK-PART-MISSING"
     )  # fmt: skip
-    assert lost.says.endswith("Not found: a.B#state/0.")
+    assert lost.message.endswith("Not found: a.B#state/0.")
     count = len(probes.PROBES)
     says = f"Spark 4.9.0 has {count - 1} of {count} groups of internal APIs that Headwater needs"
-    assert (rest.status, rest.says) == ("warning", says)
+    assert (rest.status, rest.message) == ("warning", says)
     assert stopped == [True]

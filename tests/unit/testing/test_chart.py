@@ -268,7 +268,7 @@ def test_what_happens_between_batches_is_marked() -> None:
     told = result(
         [
             step(1, "feed 1 to words", row, Batch(0, None, {"words": 1}, (), 0, 1)),
-            step(2, "crash", None, Batch(0, None, {"words": 1}, (), 0, 1, again=True)),
+            step(2, "crash", None, Batch(0, None, {"words": 1}, (), 0, 1, retried=True)),
             step(3, "stop"),
             step(4, "feed 1 to words", {"words": [{"at": at("12:01"), "word": "cat"}]}),
             step(5, "start", None, Batch(1, None, {"words": 1}, (), 0, 1)),

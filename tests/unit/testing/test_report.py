@@ -105,7 +105,7 @@ def test_an_idle_source_is_named_also_when_the_test_passes() -> None:
 def test_verbose_tells_every_batch() -> None:
     batches = (
         batch(0, rows_in={"words": 2}, rows=({"n": 1},), late=1, state=3),
-        batch(0, rows_in={"words": 2}, again=True),
+        batch(0, rows_in={"words": 2}, retried=True),
         batch(1, at(11, 57)),
     )
     traced = step(

@@ -45,7 +45,7 @@ def test_reads_and_writes(text: str, milliseconds: int, canonical: str) -> None:
         ("-5 seconds", "is negative"),
         ("1 hour and 5 minutes", "is not a duration"),
         ("0.0001 seconds", "not a multiple of 1 ms"),
-        ("9999999999999 weeks", "exceeds the maximum of Spark"),
+        ("9999999999999 weeks", "exceeds Spark's maximum"),
         ("10 minutes!", "is not a duration"),
     ],
 )

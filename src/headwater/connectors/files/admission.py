@@ -189,20 +189,20 @@ class Admission:
     def start(
         self,
         notify: Notify = lambda problem: None,
-        go_on: Callable[[], None] = lambda: None,
+        check_cancelled: Callable[[], None] = lambda: None,
         counted: Callable[[int, int], None] = lambda done, total: None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Check every existing file before a query starts; files that keep changing are deferred.
 
-        It reports files that it waits for, and `go_on` can raise to cancel it. `counted` receives the number of
-        checked files and the total.
+        It reports files that it waits for, and `check_cancelled` can raise to cancel it. `counted` receives
+        the number of checked files and the total.
         """
 
         def opened(done: int, total: int) -> None:
             counted(done, total)
             if done:
-                go_on()
+                check_cancelled()
 
         self._notify = notify
         self.record.read()
@@ -211,7 +211,7 @@ class Admission:
         deadline = self.clock() + START_SECONDS
         self._look(most=None, opened=opened)
         while self.waits and self.clock() < deadline:
-            go_on()
+            check_cancelled()
             pause(0.2)
             self._look(most=None)
         if self.waits:
@@ -362,11 +362,11 @@ class Admissions(RunTask):
     def __init__(self, paths: Iterable[Admission]) -> None:
         self._paths = tuple(paths)
 
-    def take_in(self, start: RunStart) -> None:
+    def prepare(self, start: RunStart) -> None:
         """Check every existing file, also for the first batch of a run that then stops."""
         with start.phase("open_files", "Opening new files") as phase:
             for each in self._paths:
-                each.start(start.notify, start.go_on, phase.count)
+                each.start(start.notify, start.check_cancelled, phase.count)
 
     def pending(self) -> Pending:
         try:

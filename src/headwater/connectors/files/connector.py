@@ -185,8 +185,8 @@ class FilesWriter(Sink[FilesSink]):
     def plain_options(self, format: str, partitioned_by: tuple[str, ...]) -> FilesSink:
         return FilesSink.model_construct(path="", format=format, partition_by=partitioned_by)
 
-    def quarantine_options(self, folder: Path) -> FilesSink:
-        return FilesSink(path=str(folder), format="parquet")
+    def quarantine_options(self, directory: Path) -> FilesSink:
+        return FilesSink(path=str(directory), format="parquet")
 
     def quarantine_files(self, folder: Path) -> Iterator[Path]:
         files = SinkLog(LocalStore(folder)).files()

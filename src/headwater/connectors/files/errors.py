@@ -23,7 +23,7 @@ FILES_UNREADABLE = Entry(
 FILES_BATCH_REWRITTEN = Entry(
     "Query `{sink}`: a planned batch contains files of source `{name}` that can no longer be read: {files}. "
     "`bad_rows` now applies to them.",
-    "No action needed. Headwater stored the previous checkpoint files in {backup}.",
+    "To inspect the previous checkpoint files, see {backup}.",
 )
 FILES_BATCH_PENDING = Entry(
     "Query `{sink}`: a planned batch contains an unreadable file of source `{name}` that the previous "

@@ -186,7 +186,6 @@ class FilesSource(_Files, SourceOptions):
 
     also_called = {
         **_PLACES,
-        "archive_to": "archive_dir",
         "charset": "encoding",
         "cleanSource": "clean_up",
         "columns": "schema",
@@ -338,9 +337,6 @@ class FilesSink(_Files, SinkOptions):
     also_called = {
         **_PLACES,
         "codec": "compression",
-        "compact_after": "compaction",
-        "compact_to": "compaction",
-        "keep_compacted": "compaction",
         "partition_columns": "partition_by",
         "partitioned_by": "partition_by",
         "sep": "delimiter",

@@ -101,8 +101,8 @@ class KafkaWriter(Sink[KafkaSink]):
 
     options = KafkaSink
     modes = ALL_MODES
-    delivery = Delivery.REPEATS
-    raised_by = "`dedup_headers: true`, and consumers that drop duplicates by these headers"
+    delivery = Delivery.DUPLICATES
+    raised_by = "set `dedup_headers: true`, and drop duplicates by these headers in consumers"
     stores = True
     appends = True
     continuous = True

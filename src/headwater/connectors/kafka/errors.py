@@ -37,7 +37,7 @@ KAFKA_TOPIC_NOT_FOUND = Entry(
 )
 KAFKA_PARTITION_NOT_FOUND = Entry(
     "Source `{name}`: topic `{topic}` has no partition {partition}.",
-    "Use a partition number between 0 and {last}.",
+    "{hint}",
 )
 KAFKA_TOPIC_NOT_READ = Entry(
     "Source `{name}`: `{key}` contains topic `{topic}`, which the source does not read.",

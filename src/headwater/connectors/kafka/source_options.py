@@ -14,6 +14,7 @@ from headwater.connectors.decoding.options import Decoded
 from headwater.connectors.kafka.servers import Servers, topic_name
 from headwater.spec import SourceOptions
 from headwater.values import Duration, Secret, nearest, quoted
+from headwater.values.renamed import renamed
 
 # Start and end positions as users write them: keywords, offsets and timestamps.
 
@@ -21,6 +22,7 @@ Edge = Literal["earliest", "latest"]
 Where = int | Edge
 EDGES: tuple[Edge, ...] = ("earliest", "latest")
 _SPARK = {"earliest": -2, "latest": -1}
+_POSITION_KEYS = ("default", "fallback", "offsets", "timestamp")
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,10 @@ def _place(written: object, key: str, others: Edge) -> Position:
         return written
     if isinstance(written, str):
         return Position(_edge(written, key))
+    if isinstance(written, Mapping):
+        for old, new in ((each, renamed(each, _POSITION_KEYS)) for each in written):
+            if new:
+                raise ValueError(f"`{key}.{old}` was renamed to `{key}.{new}`; write `{new}`")
     if not isinstance(written, Mapping) or not written.keys() & {"offsets", "timestamp"}:
         raise ValueError(_ways(key))
     kind = "offsets" if "offsets" in written else "timestamp"
@@ -150,7 +156,7 @@ def _offset(written: object, key: str) -> Where:
         return written
     if written in EDGES:
         return _edge(written, key)
-    raise ValueError(f"`{written}` is not a valid offset; use a whole number from 0, `earliest` or `latest`")
+    raise ValueError(f"`{written}` is not a valid offset; use a non-negative integer, `earliest` or `latest`")
 
 
 def _times(written: object, key: str) -> datetime | dict[str, datetime | Mapping[int, datetime]]:
@@ -193,7 +199,7 @@ def _by_partition(written: object, wanted: str) -> Iterator[tuple[int, Any]]:
 def partition_number(written: object) -> int:
     """A partition as users write it: a number, or a string of digits."""
     if isinstance(written, bool) or not str(written).isascii() or not str(written).isdigit():
-        raise ValueError(f"`{written}` is not a partition number; use a whole number from 0")
+        raise ValueError(f"`{written}` is not a partition number; use a non-negative integer")
     return int(str(written))
 
 

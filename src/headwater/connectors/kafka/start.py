@@ -30,10 +30,10 @@ _SPARK_KEYS = {"start": "startingOffsets", "end": "endingOffsets"}
 
 def resolve_positions(cluster: Cluster, options: KafkaSource, context: Context, zone: str) -> dict[str, str]:
     """The Spark options for the start and end offsets; PipelineError with all problems found."""
-    keys = ("start", "end") if context.batch else () if context.goes_on else ("start",)
+    keys = ("start", "end") if context.batch else () if context.resumes else ("start",)
     topics = _topics(cluster, options, context)
     _refuse(_unknown(options, context, topics, keys))
-    if context.goes_on:
+    if context.resumes:
         # Every query resumes from its checkpoint, but Spark requires a start position anyway.
         return {_SPARK_KEYS["start"]: "earliest"}
     partitions = [
@@ -92,8 +92,10 @@ def _unknown(
         if not count or (read and number is not None and number not in read[topic]):
             yield errors.KAFKA_TOPIC_NOT_READ.at(context.at(key), key=key, **told)
         elif number is not None and number >= count:
-            params = {"partition": number, "last": count - 1, **told}
-            yield errors.KAFKA_PARTITION_NOT_FOUND.at(context.at(key), **params)
+            hint = (
+                f"Use a partition from 0 to {count - 1}." if count > 1 else "Use partition 0, the only one."
+            )
+            yield errors.KAFKA_PARTITION_NOT_FOUND.at(context.at(key), partition=number, hint=hint, **told)
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,9 @@ STATIC_UNREADABLE = Entry(
     "Fix the source and restart. Batches that need it have not been written and are retried.",
 )
 STATIC_FILE_DELETED = Entry(
-    "Query `{sink}`: a file of a static source was deleted or overwritten while the query read it.",
-    "Retrying the batch with the current files. To avoid this, add new files instead of changing existing "
-    "ones.",
+    "Query `{sink}`: a file of a static source was deleted or overwritten while the query read it. Headwater "
+    "retries the batch with the current files.",
+    "Add new files instead of changing existing ones.",
 )
 STATIC_FILE_OVERWRITTEN = Entry(
     "Source `{name}`: a file of this static source was overwritten in place: {file}.",
@@ -70,8 +70,7 @@ RUN_SQL_STREAM_UNSUPPORTED = Entry(
     "Query a memory table: {tables}. To query other tables, add a `memory` sink that reads them.",
 )
 SINK_CONNECTOR_CHANGED = Entry(
-    "Sink `{sink}`: the connector changed from `{old}` to `{new}`, which the checkpoint does not support: "
-    "{says}.",
+    "Sink `{sink}`: the `{new}` connector cannot use a checkpoint of {old}, because {says}.",
     "Rename the sink, or set a new `run_dir` to start from scratch. In both cases, also set a new output "
     "path.",
 )

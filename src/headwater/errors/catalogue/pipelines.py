@@ -8,7 +8,7 @@ KEY_UNKNOWN = Entry(
 )
 KEY_RENAMED = Entry(
     "{where}: `{key}` was renamed to `{new}`.",
-    "Write `{new}` instead of `{key}`.",
+    "Write `{form}` instead of `{key}`.",
 )
 KEY_MISSING = Entry(
     "{where}: missing key `{key}`.",
@@ -263,8 +263,8 @@ EXPECTATION_FAILED = Entry(
     "`on_violation: quarantine` or `on_violation: drop`.",
 )
 EXPECTATION_VIOLATED = Entry(
-    "Query `{sink}`: {rows:,} of {all:,} rows of table `{table}` violate expectation `{expectation}` in batch "
-    "{batch}; {what}.",
+    "Query `{sink}`, batch {batch}: {rows:,} of {all:,} rows of table `{table}` failed expectation "
+    "`{expectation}` ({action}).",
     "Inspect these rows. From now on they are only counted; see the summary of the run.",
 )
 
@@ -273,7 +273,7 @@ EXPECTATION_VIOLATED = Entry(
 
 SUPPRESS_CODE_UNKNOWN = Entry(
     "`{code}`, which {where} suppresses, is not the code of a check.",
-    "{hint} For all codes, see the reference of checks.",
+    "{hint} For all codes, see the check reference (docs/reference/checks.md).",
 )
 SUPPRESS_NOT_ALLOWED = Entry(
     "{where} suppresses `{code}`, which cannot be suppressed: {says}.",
@@ -345,7 +345,7 @@ FUNCTION_PARAMETERS_UNSUPPORTED = Entry(
     "Declare its parameters as plain names, without `*`, `**` or `/`.",
 )
 FUNCTION_ARGUMENTS_MISMATCH = Entry(
-    "`{function}({takes})` does not accept the {count} arguments it is called with ({passed}).",
+    "`{function}({takes})` does not accept the {count} it is called with ({passed}).",
     "Define it as `def {short}({passed}):`.",
 )
 FUNCTION_RETURN_TYPE = Entry(

@@ -65,7 +65,7 @@ SCRIPT_EXIT = Entry(
     "{hint}",
 )
 SCRIPT_DIED = Entry(
-    "The script's process ended with {how} before the script finished{says}.",
+    "The script {how} before it finished{says}.",
     "Run the script without `headwater check` to see why. For its output, add `--verbose`.",
 )
 SCRIPT_TIMEOUT = Entry(

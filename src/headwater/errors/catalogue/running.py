@@ -26,7 +26,7 @@ STREAM_OPERATION_UNSUPPORTED = Entry(
 )
 MODE_UNSUPPORTED = Entry("Sink `{sink}`: this query does not support {mode} mode: {says}.", "{hint}")
 SINK_MODE_UNSUPPORTED = Entry(
-    "Sink `{sink}`: the {connector} connector does not support {mode} mode.", "Use one of: {modes}."
+    "Sink `{sink}`: the {connector} connector does not support {mode} mode.", "{hint}"
 )
 SPARK_ANALYSIS_FAILED = Entry(
     "Spark rejected {where}: {says}.",
@@ -315,7 +315,7 @@ QUARANTINE_UNREADABLE = Entry(
     "Check whether the file was changed or deleted, and restore it. Rows in other files are not affected.",
 )
 QUARANTINE_NOT_FOUND = Entry(
-    "`{name}` has no quarantined rows; {known}.",
+    "`{name}` has no quarantine. {known}.",
     "List the quarantines: `headwater quarantine list {file}`. To quarantine rows, set `bad_rows: "
     "quarantine` on a source or `on_violation: quarantine` on an expectation.",
 )

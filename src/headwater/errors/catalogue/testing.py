@@ -91,7 +91,7 @@ TEST_FILES_NOT_FOUND = Entry(
     "Name the file or its directory: `headwater test tests/`. Test files are named `test_*.yml` or "
     "`*_test.yml` and contain `pipeline:` and `tests:`.",
 )
-TEST_NO_MATCH = Entry("`-k '{expression}'` matches no test (found {count}).", "{hint}")
+TEST_NO_MATCH = Entry("No test matches `-k '{expression}'` ({count} found).", "{hint}")
 TEST_SELECTION_INVALID = Entry(
     "Invalid expression `-k '{expression}'`: {says}.",
     "Combine words of test names with `and`, `or`, `not` and parentheses: `-k 'late and not crashed'`.",

@@ -168,7 +168,7 @@ def test_a_start_counts_the_files_that_it_opens_and_can_be_ended_between_two_hun
     counts: list[tuple[int, int]] = []
     asked: list[int] = []
     shop.admission().start(
-        go_on=lambda: asked.append(len(shop.opened)),
+        check_cancelled=lambda: asked.append(len(shop.opened)),
         counted=lambda done, total: counts.append((done, total)),
     )
     assert counts == [(0, 450), (200, 450), (400, 450)]

@@ -39,7 +39,7 @@ def test_typed_keys_speak_to_the_producer() -> None:
 @pytest.mark.parametrize(
     ("written", "delivery"),
     [
-        ({}, Delivery.REPEATS),
+        ({}, Delivery.DUPLICATES),
         ({"dedup_headers": True}, Delivery.MARKED),
         ({"acks": 0}, Delivery.UNCONFIRMED),
         ({"acks": "1", "dedup_headers": True}, Delivery.UNCONFIRMED),

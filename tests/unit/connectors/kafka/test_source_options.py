@@ -74,7 +74,7 @@ def test_a_start_is_a_word_offsets_or_times(written: Any, place: Any) -> None:
         ({"start": {"offsets": {"clicks": {"x": 5}}}}, "`x` is not a partition number"),
         (
             {"start": {"offsets": {"clicks": {"0": -5}}}},
-            "`-5` is not a valid offset; use a whole number from 0",
+            "`-5` is not a valid offset; use a non-negative integer",
         ),
         (
             {"start": {"offsets": {"clicks": {"0": 5}}, "fallback": "fail"}},
@@ -83,6 +83,14 @@ def test_a_start_is_a_word_offsets_or_times(written: Any, place: Any) -> None:
         ({"start": {"timestamp": "yesterday"}}, "`yesterday` is not a timestamp"),
         ({"start": {"timestamp": "2026-01-01", "fallback": "earliest"}}, "expected `latest` or `fail`"),
         ({"start": {"timestamp": "2026-01-01", "default": "first"}}, "`start.default`, got `first`"),
+        (
+            {"start": {"time": "2026-01-01"}},
+            "`start.time` was renamed to `start.timestamp`; write `timestamp`",
+        ),
+        (
+            {"end": {"offsets": {"a": {"0": 1}}, "others": "latest"}},
+            "`end.others` was renamed to `end.default`",
+        ),
         ({"end": "earliest"}, "leaves no messages to read"),
         ({"end": {"timestamp": "2026-01-01", "fallback": "latest"}}, "`fallback` applies only to `start`"),
         ({"topic_pattern": "c.*"}, "exactly one of `topic`, `topic_pattern` and `partitions`"),

@@ -53,11 +53,11 @@ class Cluster:
         }
 
 
-def settled(start: Any, *, batch: bool = False, goes_on: bool = False, of: Any = CONTEXT, **keys: Any) -> Any:
+def settled(start: Any, *, batch: bool = False, resumes: bool = False, of: Any = CONTEXT, **keys: Any) -> Any:
     options = KafkaSource.model_validate(
         {"bootstrap_servers": "a:1", "topic": "clicks", "start": start, **keys}
     )
-    context = Context("clicks", batch=batch, goes_on=goes_on, **of)
+    context = Context("clicks", batch=batch, resumes=resumes, **of)
     found = resolve_positions(Cluster(), options, context, "UTC")  # type: ignore[arg-type]
     return {key: json.loads(value) if "{" in value else value for key, value in found.items()}
 
@@ -139,7 +139,7 @@ def test_a_start_is_judged_where_it_counts(start: Any, code: str) -> None:
     with pytest.raises(PipelineError) as refused:
         settled(start)
     assert [problem.code for problem in refused.value.problems] == [code]
-    assert settled(start, goes_on=True) == {"startingOffsets": "earliest"}
+    assert settled(start, resumes=True) == {"startingOffsets": "earliest"}
 
 
 def test_an_offset_that_is_not_there_is_told_with_those_that_are() -> None:
