@@ -56,7 +56,7 @@ SECTIONS = {
     "Checkpoints and locks": "Checkpoints that are damaged, incompatible or in use. See "
     "[Checkpoints](../concepts/checkpoints.md).",
     "Changed pipelines": "Changes that do not match an existing checkpoint. See "
-    "[Change a pipeline](../operate/change-a-pipeline.md).",
+    "[Change a running pipeline](../operate/change-a-pipeline.md).",
     "Testing": "Problems with tests and their rows. See [Test a pipeline](../build/test.md).",
     "PySpark scripts": "Problems when Headwater checks PySpark code. See "
     "[Check PySpark jobs](../build/pyspark-jobs.md).",

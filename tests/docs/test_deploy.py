@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from headwater.cli.main import app
 from headwater.errors import CheckpointError, HeadwaterError
+from headwater.errors.catalogue.running import CHECKPOINT_LOCKED
 from headwater.runtime import RunOptions
 from tests.docs.pages import DOCS, ROOT, blocks
 
@@ -130,10 +131,20 @@ def test_python_files_compile_and_scripts_parse() -> None:
     subprocess.run(["sh", "-n", str(DEPLOY / "submit.sh")], check=True, timeout=SECONDS)
 
 
+LOCKED = f"error {CHECKPOINT_LOCKED.code}"
+
+
 @pytest.mark.parametrize(
-    ("exit_code", "mailed"), [(0, ""), (4, ""), (1, "what happened\n"), (3, "what happened\n")]
+    ("exit_code", "error", "mailed"),
+    [
+        (0, "a warning", False),
+        (4, LOCKED, False),
+        (4, "unreadable", True),
+        (1, "failed", True),
+        (3, "wrong", True),
+    ],
 )
-def test_cron_mails_errors_only(exit_code: int, mailed: str, tmp_path: Path) -> None:
+def test_cron_mails_errors_but_not_the_lock(exit_code: int, error: str, mailed: bool, tmp_path: Path) -> None:
     lines = (DEPLOY / "crontab").read_text(encoding="utf-8").splitlines()
     (job,) = [line for line in lines if line and line[0] in "*0123456789"]
     command = job.split(maxsplit=5)[5]
@@ -141,7 +152,7 @@ def test_cron_mails_errors_only(exit_code: int, mailed: str, tmp_path: Path) -> 
     project = tmp_path / "orders"
     project.mkdir()
     program = tmp_path / "headwater"
-    program.write_text(f"#!/bin/sh\necho done\necho what happened >&2\nexit {exit_code}\n", encoding="utf-8")
+    program.write_text(f"#!/bin/sh\necho done\necho {error} >&2\nexit {exit_code}\n", encoding="utf-8")
     program.chmod(0o755)
     done = subprocess.run(
         ["/bin/sh", "-c", command.replace("/opt/orders", str(project))],
@@ -151,7 +162,7 @@ def test_cron_mails_errors_only(exit_code: int, mailed: str, tmp_path: Path) -> 
         check=False,
         timeout=SECONDS,
     )
-    assert (done.stdout, done.stderr) == (mailed, "")
+    assert (done.stdout, done.stderr) == (f"{error}\n" if mailed else "", "")
     assert (project / "cron.log").read_text(encoding="utf-8") == "done\n"
 
 

@@ -148,7 +148,7 @@ def _problems(spec: PipelineSpec, into: Path | None, *, append: bool) -> Iterato
         side = sink_side(sink.connector)
         if side.batch and side.appends:
             if not append:
-                place = ", ".join(side.places(sink.options)) or "the topics in `topic_column`"
+                place = ", ".join(side.places(sink.options)) or "the topics that they specify"
                 yield BATCH_APPEND_REQUIRED.at(sink.position, sink=sink.name, place=place)
             continue
         # `--output-dir` overrides the key `path`, so a sink that stores rows needs this key.

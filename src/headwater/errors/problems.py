@@ -161,13 +161,13 @@ class QueryNotFoundError(UsageError, KeyError):
 
 
 class PipelineError(HeadwaterError):
-    """The pipeline, script or test file is invalid, and nothing was started."""
+    """A check found an error: the pipeline, script or test file is invalid, or does not match its checkpoint."""
 
     exit_code = 3
 
 
 class CheckpointError(HeadwaterError):
-    """A checkpoint is not compatible with the pipeline, could not be read, or is locked."""
+    """A checkpoint is locked or could not be read, or the run directory belongs to another pipeline."""
 
     exit_code = 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.metadata import version
@@ -62,7 +63,7 @@ def test_every_command_has_help_and_json(headwater: Headwater, command: str) -> 
 def test_help_shows_no_python_types(headwater: Headwater, words: tuple[str, ...], usage: str) -> None:
     answer = headwater(*words, "--help")
     assert answer.out.splitlines()[0].endswith(f" {usage}")
-    assert not {"<", "{"} & set(answer.out)
+    assert not re.search(r"<[a-z]|\{", answer.out)
 
 
 @pytest.mark.parametrize(

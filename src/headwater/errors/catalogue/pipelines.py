@@ -265,7 +265,7 @@ EXPECTATION_FAILED = Entry(
 EXPECTATION_VIOLATED = Entry(
     "Query `{sink}`, batch {batch}: {rows:,} of {all:,} rows of table `{table}` failed expectation "
     "`{expectation}` ({action}).",
-    "Inspect these rows. From now on they are only counted; see the summary of the run.",
+    "See the summary of the run for the total. Headwater counts later violations without another notice.",
 )
 
 
