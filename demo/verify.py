@@ -49,7 +49,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Comparison:
     """The rows of a sink, and the expected rows."""
 
     query: str
@@ -90,14 +90,14 @@ def in_time(spark: SparkSession, files: tuple[str, ...]) -> tuple[DataFrame, int
     padded = [*[None] * BEHIND, *highest, *highest[-1:] * AHEAD]
     bounds = [(file, padded[place], padded[place + BEHIND + AHEAD]) for place, (file, _) in enumerate(newest)]
     bound = spark.createDataFrame(bounds, "file string, seen timestamp, perhaps_seen timestamp")
-    judged = rows.join(F.broadcast(bound), "file")
+    checked = rows.join(F.broadcast(bound), "file")
     late, kept = _behind("seen"), ~_behind("perhaps_seen")
-    unclear = judged.where(~late & ~kept).count()
+    unclear = checked.where(~late & ~kept).count()
     if unclear:
         raise ValueError(
             f"{unclear} rows are late or not, depending on the batches, so the results cannot be compared"
         )
-    return judged.where(kept).select("order_id", "at", "product_id", "quantity"), judged.where(late).count()
+    return checked.where(kept).select("order_id", "at", "product_id", "quantity"), checked.where(late).count()
 
 
 def _behind(seen: str) -> Column:
@@ -124,7 +124,7 @@ def rows_of(frame: DataFrame) -> Rows:
     return Counter(tuple(row) for row in frame.collect())
 
 
-def verdicts(spark: SparkSession, demo: Path) -> Iterator[Verdict]:
+def comparisons(spark: SparkSession, demo: Path) -> Iterator[Comparison]:
     """The comparison of each query of the demo in a directory."""
     work, products = demo / "work", demo / "products.csv"
     for query, schema in (("priced", PRICED), ("revenue", REVENUE)):
@@ -135,7 +135,7 @@ def verdicts(spark: SparkSession, demo: Path) -> Iterator[Verdict]:
             expected = closed_revenue(expected, stands.watermark)
         found = spark.read.schema(schema).json(str(work / query))
         says = f"{len(stands.files)} files read, {late} late rows, watermark {stands.watermark:%F %T}"
-        yield Verdict(query, rows_of(found), rows_of(expected), says)
+        yield Comparison(query, rows_of(found), rows_of(expected), says)
 
 
 def main() -> int:
@@ -145,12 +145,12 @@ def main() -> int:
         settings["spark.sql.session.timeZone"] = "UTC"
         jvm = start_context(settings, java=find_java(), log_folder=Path(logs), stdout=print)
         try:
-            found = list(verdicts(SparkSession(jvm.context), HERE))
+            found = list(comparisons(SparkSession(jvm.context), HERE))
         finally:
             jvm.stop()
-    for verdict in found:
-        print(verdict)
-    return 0 if all(verdict.equal for verdict in found) else 1
+    for comparison in found:
+        print(comparison)
+    return 0 if all(comparison.equal for comparison in found) else 1
 
 
 if __name__ == "__main__":

@@ -116,7 +116,9 @@ TEXTS = [
         file
         for folder in ("demo", "examples", "src/headwater/api/templates")
         for file in sorted((ROOT / folder).rglob("*"))
-        if file.is_file() and file.suffix in WRITTEN and not {"work", "__pycache__"} & set(file.parts)
+        if file.is_file()
+        and file.suffix in WRITTEN
+        and not {"work", "__pycache__"} & set(file.relative_to(ROOT).parts)
     ),
 ]
 """Files of which every line counts: comments, names of tests, help texts."""
