@@ -54,7 +54,7 @@ def test_it_starts_fills_and_stops_and_keeps_the_data(tmp_path: Path) -> None:
     with headwater(tmp_path, *start, "--topics", "more:2") as again:
         again.until(lambda: "Topic more" in again.stdout)
         assert "Topic more exists, with 3 partitions." in again.stdout
-        servers = again.stdout.partition("Kafka answers at ")[2].partition(";")[0]
+        servers = again.stdout.partition("Kafka is running at ")[2].partition(". ")[0]
         assert values(servers, "ads") == [*SENT, *SENT]
         again.signal(signal.SIGINT, group=True)
         assert again.wait() == 0

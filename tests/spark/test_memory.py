@@ -118,7 +118,7 @@ def test_from_the_command_line_it_runs_with_a_warning(spark: SparkSession, tmp_p
     # Its checkpoint is nothing that a sink of another kind can go on from; and the other way round.
     files = write(tmp_path, YAML.replace("memory", "files, path: out, format: json"))
     (refused,) = check(files).errors
-    assert (refused.problem.code, refused.problem.params["old"]) == ("HW-SINK-CONNECTOR-CHANGED", "memory")
+    assert (refused.problem.code, refused.problem.params["old"]) == ("HW-SINK-CONNECTOR-CHANGED", "`memory`")
     elsewhere = write(tmp_path, files.read_text() + "run_dir: other\n")
     assert run_until_idle(elsewhere).exit_code == 0
     back = write(tmp_path, YAML + "run_dir: other\n")
