@@ -212,7 +212,6 @@ CHECKPOINT_LOCKED = Entry(
     "Checkpoint {checkpoint} is locked by run {run} (process {pid}, user {user}, host {host}) since {since}.",
     "Wait for that run to finish, or stop it with `kill {pid}`. To start from scratch instead, set a "
     "different `run_dir`.",
-    retryable=True,
 )
 CHECKPOINT_LOCKED_BY_THIS_PROCESS = Entry(
     "Checkpoint {checkpoint} is already locked by run {run} in this process ({pid}) since {since}.",
